@@ -1,0 +1,38 @@
+import type { Action, Content, Observation, ToolDefinition } from "@sandpiper/wire";
+import type { TSchema } from "typebox";
+import type { Sandbox } from "../sandboxes/sandbox.ts";
+import type { Terminal } from "../sandboxes/terminal.ts";
+
+/** A tool of the agent (events.md section 3). One file a tool. */
+export interface Tool<A extends Action = Action, O extends Observation = Observation> {
+  /** Wire name, for example `terminal`. */
+  readonly name: string;
+  /** As SystemPromptEvent.tools lists it. */
+  readonly definition: ToolDefinition;
+  /** What the model reads. */
+  readonly description: string;
+  /** The model's arguments, without `security_risk` and `summary`; the action is `{ kind: actionKind, ...arguments }` with defaults filled in. */
+  readonly parameters: TSchema;
+  readonly actionKind: A["kind"];
+  /** Run again after a crash instead of answering "interrupted, outcome unknown". */
+  readonly idempotent: boolean;
+  /** True for tools that cannot change anything; they get no `security_risk` parameter. */
+  readonly readOnly: boolean;
+  /** Resolves with the result, errors of use included (`is_error`). A throw becomes an AgentErrorEvent. */
+  run(action: A, context: ToolContext): Promise<O>;
+  /** What the model reads of a result; default is the observation's content. */
+  render?(observation: O): Content[];
+}
+
+export interface ToolContext {
+  conversationId: string;
+  /** Waits for the sandbox to run (it starts while the model is called). Throws SandboxFailed when it cannot. */
+  sandbox(): Promise<Sandbox>;
+  /** The conversation's persistent shell; the same one until it is reset or the sandbox is replaced. */
+  terminal(): Promise<Terminal>;
+  workingDir: string;
+  /** Aborted on interrupt: stop quickly (the terminal sends C-c). */
+  signal: AbortSignal;
+  /** State of tools that lives as long as the conversation is awake (editor history, task list), by tool name. */
+  memory: Map<string, unknown>;
+}

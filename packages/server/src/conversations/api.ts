@@ -1,0 +1,55 @@
+import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
+import type { ConversationFilter, ConversationRow, PageRequest, PageResult, StartTaskFilter } from "../store/store.ts";
+
+/** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */
+export interface Conversations {
+  /** Wakes what a former process left running and ends open start tasks. */
+  open(): Promise<void>;
+
+  /** Checks the request, stores a start task in state WORKING and goes on in the background. Throws ModelNotConfigured, SandboxNotFound, ConversationExists, InvalidParameter. */
+  start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask>;
+  startTasks: {
+    search(
+      filter: StartTaskFilter,
+      page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
+    ): PageResult<AppConversationStartTask>;
+    count(filter: StartTaskFilter): number;
+    batch(userId: string, ids: readonly (string | undefined)[]): (AppConversationStartTask | null)[];
+  };
+
+  search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation>;
+  count(filter: ConversationFilter): number;
+  batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[];
+  get(userId: string, id: string): ConversationRow | undefined;
+  update(userId: string, id: string, change: { title?: string }): Promise<AppConversation>;
+  /** Ends the run and removes the conversation; its sandbox goes too when no other conversation uses it. */
+  remove(userId: string, id: string): Promise<void>;
+
+  /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound. */
+  send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void>;
+  /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning. */
+  run(id: string): Promise<void>;
+  /** Takes effect after the current step. */
+  pause(id: string): Promise<void>;
+  /** Cancels the model call and the tools that run. */
+  interrupt(id: string): Promise<void>;
+
+  /** Value of the `full_state` frame (agent-server.md section 6.1); never holds a secret. */
+  fullState(id: string): Record<string, unknown>;
+  /**
+   * Follows a conversation live. Frames are JSON texts in order: stored events, state updates, deltas.
+   * `seq` is set on frames that come from the log. Gives the function that ends it.
+   */
+  follow(id: string, listener: (frame: Frame) => void): () => void;
+  /** Number of followers now. */
+  followers(id: string): number;
+
+  /** Lets current steps end for `graceMs`, then leaves the rest to the next start. */
+  close(graceMs: number): Promise<void>;
+}
+
+export interface Frame {
+  json: string;
+  seq?: number;
+  listed?: boolean;
+}

@@ -1,0 +1,46 @@
+/**
+ * The one catalogue of errors that callers may see. A route turns an entry into its family's shape; nothing else chooses status codes.
+ * Messages are one sentence that says what is wrong and, where there is something to do, what. They never carry a secret.
+ */
+export class PlatformError extends Error {
+  /** Stable identifier, for tests and clients. */
+  readonly code: ErrorCode;
+  /** HTTP status. */
+  readonly status: number;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = code;
+    this.code = code;
+    this.status = catalogue[code];
+  }
+}
+
+const catalogue = {
+  Unauthorized: 401,
+  BadRequest: 400,
+  InvalidParameter: 422,
+  TooManyIds: 400,
+  ConversationNotFound: 404,
+  SandboxNotFound: 404,
+  SandboxSpecNotFound: 404,
+  StartTaskNotFound: 404,
+  ConversationExists: 409,
+  ConversationRunning: 409,
+  SandboxNotRunning: 409,
+  SandboxFailed: 503,
+  ModelNotConfigured: 400,
+  ModelFailed: 502,
+  BodyTooLarge: 413,
+  UnsupportedMediaType: 415,
+  PathNotFound: 404,
+  StorageFull: 507,
+  ConfigInvalid: 500,
+} as const;
+
+export type ErrorCode = keyof typeof catalogue;
+
+/** The text of anything thrown, for logs and events. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

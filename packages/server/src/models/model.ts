@@ -1,0 +1,67 @@
+import type { Content, MessageToolCall, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
+
+/** A language model, ready to be called. */
+export interface Model {
+  /** The name as configured, for example `anthropic/claude-sonnet-4-5`. */
+  readonly name: string;
+  /** Tokens; 0 when unknown. */
+  readonly contextWindow: number;
+  /**
+   * One call, streamed. Retries by itself what is worth retrying, as long as nothing was streamed yet.
+   * Throws PlatformError ModelFailed with the provider's message (no key in it), or the signal's reason when aborted.
+   */
+  complete(request: ModelRequest): Promise<ModelResponse>;
+}
+
+export interface ModelRequest {
+  /** Blocks of the system message; a provider that supports prompt caching marks the first. */
+  system: string[];
+  messages: ModelMessage[];
+  tools: ModelTool[];
+  signal: AbortSignal;
+  /** Called with every piece of text as it arrives. */
+  onDelta?: (delta: { content?: string; reasoning?: string }) => void;
+}
+
+/** The loop's own message type; providers' shapes exist only behind `Model`. */
+export type ModelMessage =
+  | { role: "user"; content: Content[] }
+  | {
+      role: "assistant";
+      text: string;
+      reasoning?: string;
+      thinkingBlocks: ThinkingBlock[];
+      toolCalls: MessageToolCall[];
+    }
+  | { role: "tool"; toolCallId: string; toolName: string; content: Content[]; isError: boolean };
+
+/** A tool as the model sees it; `parameters` is a JSON Schema object. */
+export interface ModelTool {
+  name: string;
+  description: string;
+  parameters: Record<string, unknown>;
+}
+
+export interface ModelResponse {
+  /** The provider's response id, or one of ours. */
+  id: string;
+  text: string;
+  reasoning?: string;
+  thinkingBlocks: ThinkingBlock[];
+  toolCalls: MessageToolCall[];
+  /** Tokens of this one call; `per_turn_token` = prompt + completion, `context_window` = the model's. */
+  usage: TokenUsage;
+  /** USD; 0 when the price is unknown. */
+  cost: number;
+  finishReason: "stop" | "tool-calls" | "length" | "content-filter" | "other";
+}
+
+/** What a user configured; absent parts fall back to the server's environment (`OPENAI_API_KEY` and so on). */
+export interface ModelConfig {
+  model: string;
+  apiKey?: string | undefined;
+  baseUrl?: string | undefined;
+}
+
+/** Opens a model. Throws PlatformError ModelNotConfigured that names the missing setting. */
+export type OpenModel = (config: ModelConfig) => Model;

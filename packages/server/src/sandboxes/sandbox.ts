@@ -1,0 +1,20 @@
+import type { ExecRequest, SandboxProcess, SandboxSpec } from "./driver.ts";
+
+/**
+ * A running sandbox as its users (tools, routes) hold it: bound to one incarnation.
+ * After the sandbox was replaced or deleted every call throws PlatformError SandboxFailed, so a stale handle cannot act on another sandbox.
+ */
+export interface Sandbox {
+  readonly id: string;
+  /** Changes whenever the processes of the sandbox are new ones. */
+  readonly incarnation: string;
+  readonly spec: SandboxSpec;
+  exec(command: ExecRequest): Promise<SandboxProcess>;
+}
+
+/** Output of a command that was run to its end. */
+export interface ExecResult {
+  code: number;
+  stdout: Buffer;
+  stderr: Buffer;
+}

@@ -1,0 +1,55 @@
+import type { Event, NewEvent } from "@sandpiper/wire";
+
+/**
+ * The log of conversations: append-only, durable, one order per conversation.
+ * The stored text is the wire text: readers send `json` as it is.
+ */
+export interface EventLog {
+  /**
+   * Appends records in one transaction and resolves once they survive a power loss. Gives each its sequence number (1, 2, …)
+   * and a strictly increasing timestamp. Concurrent appends share one sync. Followers are told after that, in order.
+   * The summary of the conversation (status, metrics, updated_at) changes in the same transaction, see `ConversationSummary`.
+   * Throws PlatformError ConversationNotFound, or StorageFull when the disk is full (nothing is stored then).
+   */
+  append(conversationId: string, records: readonly NewRecord[]): Promise<LogRecord[]>;
+  /** Records after a sequence number, in order, unlisted ones included. */
+  read(conversationId: string, afterSeq: number, limit: number): LogRecord[];
+  /** Listed events only. */
+  search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
+  count(conversationId: string, filter?: EventFilter): number;
+  /** JSON texts by event id, null where there is none; same order and length as `ids`. */
+  batch(conversationId: string, ids: readonly string[]): (string | null)[];
+  /** Highest sequence number, 0 when empty. */
+  lastSeq(conversationId: string): number;
+  /** Calls back for every record that becomes durable from now on. Gives the function that ends it. */
+  follow(conversationId: string, listener: (records: readonly LogRecord[]) => void): () => void;
+}
+
+/** `listed: false` is a control record (ConversationStateUpdateEvent): folded and sent live, never listed, counted or resent. */
+export interface NewRecord {
+  listed: boolean;
+  event: NewEvent;
+}
+
+export interface LogRecord {
+  seq: number;
+  listed: boolean;
+  event: Event;
+  json: string;
+}
+
+export interface EventFilter {
+  kind?: string;
+  /** Event time texts, compared as such (wire `parseEventTime`). */
+  timestampGte?: string;
+  timestampLt?: string;
+}
+
+export interface EventQuery extends EventFilter {
+  descending?: boolean;
+  pageId?: string;
+  limit: number;
+}
+
+/** The records that make up a change of state: the fold knows no others (see conversations/state.ts). */
+export const stateKeys = ["execution_status", "stats"] as const;

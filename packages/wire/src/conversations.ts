@@ -1,0 +1,126 @@
+import { type Static, Type } from "typebox";
+import { Content } from "./events/content.ts";
+import { SandboxStatus } from "./sandboxes.ts";
+import { Nullable, Page, StringEnum } from "./schema.ts";
+import { ExecutionStatus, MetricsSnapshot } from "./state.ts";
+
+export const providerTypes = [
+  "github",
+  "gitlab",
+  "bitbucket",
+  "bitbucket_data_center",
+  "forgejo",
+  "azure_devops",
+  "enterprise_sso",
+] as const;
+export const triggers = [
+  "resolver",
+  "gui",
+  "suggested_task",
+  "openhands_api",
+  "slack",
+  "microagent_management",
+  "jira",
+  "jira_dc",
+  "linear",
+  "bitbucket",
+  "automation",
+] as const;
+const ProviderType = StringEnum(providerTypes);
+const Trigger = StringEnum(triggers);
+
+/** A conversation as the app server shows it (app-server.md section 2.1). Ids are 32 hex digits. */
+export const AppConversation = Type.Object({
+  id: Type.String(),
+  created_by_user_id: Nullable(Type.String()),
+  sandbox_id: Type.String(),
+  selected_repository: Nullable(Type.String()),
+  selected_branch: Nullable(Type.String()),
+  git_provider: Nullable(ProviderType),
+  title: Nullable(Type.String()),
+  trigger: Nullable(Trigger),
+  pr_number: Type.Array(Type.Integer()),
+  llm_model: Nullable(Type.String()),
+  agent_kind: Type.String(),
+  metrics: Nullable(MetricsSnapshot),
+  parent_conversation_id: Nullable(Type.String()),
+  sub_conversation_ids: Type.Array(Type.String()),
+  public: Nullable(Type.Boolean()),
+  tags: Type.Record(Type.String(), Type.String()),
+  created_at: Type.String({ format: "date-time" }),
+  updated_at: Type.String({ format: "date-time" }),
+  sandbox_status: SandboxStatus,
+  execution_status: Nullable(ExecutionStatus),
+  conversation_url: Nullable(Type.String()),
+  session_api_key: Nullable(Type.String()),
+  acp_server: Nullable(Type.String()),
+  launched_agent_profile: Type.Null(),
+});
+
+/** OpenAI's shape of an image part, which the released GUI sends (legacy-gui.md section 7.1). */
+const ImageUrlPart = Type.Object({ type: Type.Literal("image_url"), image_url: Type.Object({ url: Type.String() }) });
+
+/** A message from a client (agent-server.md section 5, legacy-gui.md section 7.1). Only the role `user` is accepted. */
+export const SendMessageRequest = Type.Object({
+  role: Type.Optional(Type.Literal("user")),
+  content: Type.Array(Type.Union([Content, ImageUrlPart]), { minItems: 1, maxItems: 100 }),
+  run: Type.Optional(Type.Boolean({ default: false })),
+  sender: Type.Optional(Nullable(Type.String({ maxLength: 200 }))),
+});
+
+/** Body of `POST /api/v1/app-conversations`; everything is optional (app-server.md section 2.3). */
+export const AppConversationStartRequest = Type.Object({
+  sandbox_id: Type.Optional(Nullable(Type.String())),
+  conversation_id: Type.Optional(Nullable(Type.String())),
+  initial_message: Type.Optional(Nullable(SendMessageRequest)),
+  system_message_suffix: Type.Optional(Nullable(Type.String({ maxLength: 32_768 }))),
+  processors: Type.Optional(Nullable(Type.Array(Type.Object({ kind: Type.String() })))),
+  llm_model: Type.Optional(Nullable(Type.String({ maxLength: 256 }))),
+  agent_profile_id: Type.Optional(Nullable(Type.String())),
+  selected_repository: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
+  selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
+  git_provider: Type.Optional(Nullable(ProviderType)),
+  title: Type.Optional(Nullable(Type.String({ maxLength: 200 }))),
+  trigger: Type.Optional(Nullable(Trigger)),
+  pr_number: Type.Optional(Nullable(Type.Array(Type.Integer()))),
+  parent_conversation_id: Type.Optional(Nullable(Type.String())),
+  agent_type: Type.Optional(Nullable(StringEnum(["default", "plan"]))),
+  public: Type.Optional(Nullable(Type.Boolean())),
+  tags: Type.Optional(Nullable(Type.Record(Type.String(), Type.String()))),
+  sandbox_spec_id: Type.Optional(Nullable(Type.String())),
+});
+
+export const startTaskStatuses = [
+  "WORKING",
+  "WAITING_FOR_SANDBOX",
+  "PREPARING_REPOSITORY",
+  "RUNNING_SETUP_SCRIPT",
+  "SETTING_UP_GIT_HOOKS",
+  "SETTING_UP_SKILLS",
+  "STARTING_CONVERSATION",
+  "READY",
+  "ERROR",
+] as const;
+
+/** The progress of a conversation's start (app-server.md section 2.4). */
+export const AppConversationStartTask = Type.Object({
+  id: Type.String(),
+  created_by_user_id: Nullable(Type.String()),
+  status: StringEnum(startTaskStatuses),
+  detail: Nullable(Type.String()),
+  app_conversation_id: Nullable(Type.String()),
+  sandbox_id: Nullable(Type.String()),
+  agent_server_url: Nullable(Type.String()),
+  request: Type.Unknown(),
+  created_at: Type.String({ format: "date-time" }),
+  updated_at: Type.String({ format: "date-time" }),
+});
+
+export const AppConversationPage = Page(AppConversation);
+export const AppConversationStartTaskPage = Page(AppConversationStartTask);
+
+export type AppConversation = Static<typeof AppConversation>;
+export type SendMessageRequest = Static<typeof SendMessageRequest>;
+export type AppConversationStartRequest = Static<typeof AppConversationStartRequest>;
+export type StartTaskStatus = (typeof startTaskStatuses)[number];
+export type AppConversationStartTask = Static<typeof AppConversationStartTask>;
