@@ -1,0 +1,1 @@
+import {test,expect} from "vitest";import {eventTime,parseEventTime} from "./time.ts";test("x",()=>{expect(parseEventTime("2026-08-20T10:00:00.123456+02:00")).toBe("2026-08-20T08:00:00.123456");expect(eventTime(1755684000123456)).toBe("2025-08-20T10:00:00.123456")})
