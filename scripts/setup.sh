@@ -1,0 +1,70 @@
+#!/bin/sh
+# Makes a fresh clone ready: npm dependencies, a Node of the project's own version, the OCI runtime. Does nothing, quickly, when all is there.
+# SANDPIPER_SKIP_SYSTEM_PACKAGES=1 leaves the machine's packages alone.
+set -eu
+here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
+cd "$here"
+stamp=node_modules/.sandpiper-lock
+minimum_node=24
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# The stamp is a copy of the lock file that was installed last.
+install_dependencies() {
+  command -v npm >/dev/null || fail 'npm is missing: install Node.js 20 or newer with npm, then run this again.'
+  say 'installing the npm dependencies (npm ci) ...'
+  rm -f "$stamp"
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||
+    fail 'npm ci failed (see above): check the connection to the npm registry, then run this again.'
+  check_node
+  cp package-lock.json "$stamp"
+}
+
+# The bundled Node is an optional dependency: npm goes on without it when it cannot be fetched, so its arrival is checked.
+check_node() {
+  version=$(scripts/node -p 'process.versions.node' 2>/dev/null) || version=0
+  if [ "${version%%.*}" -lt "$minimum_node" ]; then
+    fail "no Node.js $minimum_node or newer: the npm package node-linux-$(uname -m) did not arrive or does not run here, and the system's Node is ${version}. Install Node.js $minimum_node or newer, then run this again."
+  fi
+  say "Node.js $version is ready."
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else fail "root is needed to install $packages, and there is no sudo: run as root  apt-get install $packages"
+  fi
+}
+
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" >&2; }
+
+missing_packages() {
+  if ! has crun && ! has runc; then echo "${1:-crun}"; fi
+  has catatonit || echo catatonit
+  [ -e /usr/share/containers/seccomp.json ] || echo golang-github-containers-common
+}
+
+# Root's tools are not always on the PATH of users.
+has() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
+
+install_packages() {
+  packages=$(missing_packages | tr '\n' ' ')
+  packages=${packages% }
+  [ -n "$packages" ] || return 0
+  command -v apt-get >/dev/null ||
+    fail "this machine lacks an OCI runtime (crun or runc), catatonit or /usr/share/containers/seccomp.json: install them with its package manager (elsewhere: crun, catatonit, containers-common), then run this again."
+  say "installing with apt-get: $packages ..."
+  # shellcheck disable=SC2086 # the list is meant to split
+  if ! apt install --no-install-recommends $packages 2>/dev/null; then
+    say 'refreshing the package lists (apt-get update) ...'
+    apt update || fail 'apt-get update failed (see above): check the connection to the package mirror, then run this again.'
+    if ! apt-cache show crun >/dev/null 2>&1; then packages=$(missing_packages runc | tr '\n' ' '); fi
+    # shellcheck disable=SC2086
+    apt install --no-install-recommends $packages || fail "apt-get could not install $packages (see above)."
+  fi
+  say "installed: $packages"
+}
+
+cmp -s package-lock.json "$stamp" || install_dependencies
+if [ "${SANDPIPER_SKIP_SYSTEM_PACKAGES:-}" != 1 ]; then install_packages; fi
