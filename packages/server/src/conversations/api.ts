@@ -29,6 +29,8 @@ export interface Conversations {
   send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void>;
   /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning. */
   run(id: string): Promise<void>;
+  /** Refuses every action that waits for confirmation; the agent does not go on by itself (agent-server.md section 4). */
+  reject(id: string, reason: string): Promise<void>;
   /** Takes effect after the current step. */
   pause(id: string): Promise<void>;
   /** Cancels the model call and the tools that run. */

@@ -1,0 +1,24 @@
+import { type ActionEvent, type SecurityRisk, securityRisks } from "@sandpiper/wire";
+
+/** When an agent has to ask before it acts (agent-behaviour.md section 5). */
+export type ConfirmationPolicy =
+  | { kind: "NeverConfirm" }
+  | { kind: "AlwaysConfirm" }
+  | { kind: "ConfirmRisky"; threshold: SecurityRisk; confirm_unknown: boolean };
+
+/** The policy that the settings ask for (agent-behaviour.md section 5, last point). */
+export function policyFromSettings(confirmationMode: boolean | null, analyzer: string | null): ConfirmationPolicy {
+  if (!confirmationMode) return { kind: "NeverConfirm" };
+  return analyzer === "llm" ? { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: true } : { kind: "AlwaysConfirm" };
+}
+
+/** Whether a batch of actions has to wait for the user. One that consists of a single finish or think never does. */
+export function needsConfirmation(policy: ConfirmationPolicy, batch: readonly ActionEvent[]): boolean {
+  const actions = batch.filter((event) => event.action);
+  if (policy.kind === "NeverConfirm" || actions.length === 0) return false;
+  if (batch.length === 1 && ["finish", "think"].includes(batch[0]!.tool_name)) return false;
+  if (policy.kind === "AlwaysConfirm") return true;
+  return actions.some(({ security_risk: risk }) =>
+    risk === "UNKNOWN" ? policy.confirm_unknown : securityRisks.indexOf(risk) >= securityRisks.indexOf(policy.threshold),
+  );
+}

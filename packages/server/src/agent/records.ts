@@ -1,0 +1,63 @@
+import { type ExecutionStatus, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
+import type { ModelResponse } from "../models/model.ts";
+import type { NewRecord } from "../store/event-log.ts";
+
+/** An event that clients may list. */
+export function listed(event: NewEvent): NewRecord {
+  return { listed: true, event };
+}
+
+/** The control record that changes a part of the conversation's state (agent-server.md section 6.1). */
+export function stateRecord(key: "execution_status", value: ExecutionStatus): NewRecord;
+export function stateRecord(key: "stats", value: Stats): NewRecord;
+export function stateRecord(key: string, value: unknown): NewRecord {
+  return { listed: false, event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value } };
+}
+
+/** A message of the platform to the model, in the role that every model reads. */
+export function nudge(text: string): NewRecord {
+  return listed({
+    kind: "MessageEvent",
+    source: "environment",
+    llm_message: { role: "user", content: [textContent(text)] },
+    activated_skills: [],
+    extended_content: [],
+  });
+}
+
+/** The end of a run that cannot go on: what happened, and the status. */
+export function failure(code: string, detail: string): NewRecord[] {
+  return [
+    listed({ kind: "ConversationErrorEvent", source: "environment", code, detail }),
+    stateRecord("execution_status", "error"),
+  ];
+}
+
+/** Adds one model call to the totals of a usage id (agent-behaviour.md section 7). */
+export function addUsage(stats: Stats, usageId: string, model: string, response: ModelResponse, budget: number | null): Stats {
+  const before = stats.usage_to_metrics[usageId];
+  const total = before?.accumulated_token_usage ?? emptyUsage(model);
+  const { usage } = response;
+  const metrics = {
+    model_name: model,
+    accumulated_cost: (before?.accumulated_cost ?? 0) + response.cost,
+    max_budget_per_task: budget,
+    accumulated_token_usage: {
+      model,
+      prompt_tokens: total.prompt_tokens + usage.prompt_tokens,
+      completion_tokens: total.completion_tokens + usage.completion_tokens,
+      cache_read_tokens: total.cache_read_tokens + usage.cache_read_tokens,
+      cache_write_tokens: total.cache_write_tokens + usage.cache_write_tokens,
+      reasoning_tokens: total.reasoning_tokens + usage.reasoning_tokens,
+      context_window: Math.max(total.context_window, usage.context_window),
+      per_turn_token: usage.per_turn_token,
+      response_id: response.id,
+    },
+  };
+  return { usage_to_metrics: { ...stats.usage_to_metrics, [usageId]: metrics } };
+}
+
+/** USD over all usage ids. */
+export function totalCost(stats: Stats): number {
+  return Object.values(stats.usage_to_metrics).reduce((sum, metrics) => sum + metrics.accumulated_cost, 0);
+}

@@ -1,0 +1,40 @@
+import type { Hub } from "./hub.ts";
+
+/** How long pieces of the model's answer are gathered before they are sent, ms: fewer frames, no visible delay. */
+const gatherMs = 25;
+
+/** Gathers the pieces of a model's answer into StreamingDeltaEvent frames (events.md section 4). */
+export class Deltas {
+  readonly #hub: Hub;
+  readonly #conversationId: string;
+  #content = "";
+  #reasoning = "";
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(hub: Hub, conversationId: string) {
+    this.#hub = hub;
+    this.#conversationId = conversationId;
+  }
+
+  add(delta: { content?: string; reasoning?: string }): void {
+    if (this.#hub.followers(this.#conversationId) === 0) return;
+    this.#content += delta.content ?? "";
+    this.#reasoning += delta.reasoning ?? "";
+    this.#timer ??= setTimeout(() => this.flush(), gatherMs);
+  }
+
+  /** Sends what was gathered; called before the stored event, so that no delta follows it. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!this.#content && !this.#reasoning) return;
+    this.#hub.publishEvent(this.#conversationId, {
+      kind: "StreamingDeltaEvent",
+      source: "agent",
+      ...(this.#content ? { content: this.#content } : {}),
+      ...(this.#reasoning ? { reasoning_content: this.#reasoning } : {}),
+    });
+    this.#content = "";
+    this.#reasoning = "";
+  }
+}

@@ -1,0 +1,30 @@
+import type { Content, NewEvent, SendMessageRequest } from "@sandpiper/wire";
+import { contentText } from "@sandpiper/wire";
+
+/** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). */
+export function readContent(parts: SendMessageRequest["content"]): Content[] {
+  return parts.map((part) => {
+    if (part.type === "text") return { type: "text", text: part.text, cache_prompt: part.cache_prompt ?? false };
+    const image_urls = part.type === "image" ? part.image_urls : [part.image_url.url];
+    return { type: "image", image_urls, cache_prompt: false };
+  });
+}
+
+export function userMessage(content: Content[], sender?: string): NewEvent {
+  return {
+    kind: "MessageEvent",
+    source: "user",
+    llm_message: { role: "user", content },
+    activated_skills: [],
+    extended_content: [],
+    ...(sender ? { sender } : {}),
+  };
+}
+
+/** A title from the first message: its first line, at most 50 characters (agent-behaviour.md section 11, fallback). Undefined when there is no text. */
+export function titleFrom(content: readonly Content[]): string | undefined {
+  const line = contentText(content).trim().split("\n", 1)[0]?.replace(/\s+/g, " ").trim();
+  if (!line) return undefined;
+  const characters = [...line];
+  return characters.length > 50 ? `${characters.slice(0, 47).join("")}...` : line;
+}

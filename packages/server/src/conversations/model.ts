@@ -1,0 +1,18 @@
+import type { ModelConfig } from "../models/model.ts";
+import type { ConversationRow } from "../store/store.ts";
+import type { Settings } from "../users/api.ts";
+
+const providerOf = (model: string) => (model.includes("/") ? model.slice(0, model.indexOf("/")) : "");
+
+/**
+ * The model of a conversation: its own name where it has one, else the user's. The user's key and address go along only when
+ * both names mean the same provider, so that one provider's key never reaches another.
+ */
+export function conversationModel(row: Pick<ConversationRow, "userId" | "config">, settings: Settings): Partial<ModelConfig> {
+  const stored = settings.model(row.userId);
+  const own = row.config.llmModel;
+  if (!own || own === stored.model) return stored;
+  const sameProvider = providerOf(own) === providerOf(stored.model ?? "");
+  const keepAddress = stored.baseUrl !== undefined && !own.startsWith("demo");
+  return sameProvider || keepAddress ? { ...stored, model: own } : { model: own };
+}

@@ -1,0 +1,175 @@
+import type { ConfirmationPolicy } from "../agent/confirmation.ts";
+import { systemPromptEvent } from "../agent/prompt.ts";
+import { failure, listed, nudge, stateRecord, totalCost } from "../agent/records.ts";
+import { act, type StepContext, step, toolError } from "../agent/step.ts";
+import { judgeStuck } from "../agent/stuck.ts";
+import type { Tool, ToolContext } from "../agent/tool.ts";
+import { View } from "../agent/view.ts";
+import { errorText, PlatformError } from "../errors.ts";
+import type { Model } from "../models/model.ts";
+import type { LogRecord, NewRecord } from "../store/event-log.ts";
+import type { ConversationRow, Store } from "../store/store.ts";
+import { Deltas } from "./deltas.ts";
+import { LogFollower } from "./follower.ts";
+import type { Hub } from "./hub.ts";
+
+/** What a run takes from its surroundings. */
+export interface RunEnvironment {
+  store: Store;
+  hub: Hub;
+  tools: readonly Tool[];
+  row: ConversationRow;
+  /** Throws PlatformError ModelNotConfigured. */
+  openModel(): Model;
+  toolContext: Omit<ToolContext, "signal">;
+  policy: ConfirmationPolicy;
+  budget: number | null;
+  /** Open actions were approved by the user: run them instead of reporting them as interrupted. */
+  approved: boolean;
+}
+
+/** Why a run is cut off: the user interrupts it, or the process ends and leaves the rest to the next start. */
+export type AbortCause = "interrupt" | "shutdown" | "removed";
+
+const interruptedText =
+  "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
+
+/** One awake conversation: folds the log and steps until nothing is runnable (agent-behaviour.md section 1). */
+export class Run {
+  /**
+   * Resolves when the run is over and its last record is durable; never rejects. True when the log tells the whole story, so that
+   * a status `running` in it asks for another run; false when the run was cut off or could not write its end.
+   */
+  readonly done: Promise<boolean>;
+  readonly follower: LogFollower;
+  readonly #env: RunEnvironment;
+  readonly #id: string;
+  readonly #abort = new AbortController();
+  readonly #deltas: Deltas;
+  /** Sequence number up to which the model has read. */
+  #readSeq = 0;
+
+  constructor(env: RunEnvironment) {
+    this.#env = env;
+    this.#id = env.row.id;
+    this.#deltas = new Deltas(env.hub, env.row.id);
+    this.follower = new LogFollower(env.store.events, env.row.id, new View(env.tools));
+    this.done = this.#drive().finally(() => this.follower.close());
+  }
+
+  abort(cause: AbortCause): void {
+    this.#abort.abort(cause);
+  }
+
+  async #drive(): Promise<boolean> {
+    try {
+      await this.#loop();
+      return true;
+    } catch (error) {
+      return await this.#end(error).catch(() => false);
+    } finally {
+      this.#deltas.flush();
+    }
+  }
+
+  async #loop(): Promise<void> {
+    const { state } = this.follower;
+    if (!state.initialised) {
+      const facts = {
+        workingDir: this.#env.row.config.workingDir,
+        now: Date.now(),
+        suffix: this.#env.row.config.systemMessageSuffix,
+      };
+      await this.#append([listed(systemPromptEvent(this.#env.tools, facts))]);
+    }
+    await this.#settleOpenActions();
+
+    const model = this.#env.openModel();
+    const { maxIterations } = this.#env.row.config;
+    for (let iteration = 0; ; iteration++) {
+      if (state.status === "finished" && this.#hasUnseenMessage()) {
+        await this.#append([stateRecord("execution_status", "running")]);
+      }
+      if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
+      this.#abort.signal.throwIfAborted();
+
+      if (iteration >= maxIterations) {
+        await this.#append(failure("MaxIterationsReached", `The run reached its limit of ${maxIterations} iterations.`));
+        break;
+      }
+      const { budget } = this.#env;
+      if (budget !== null && totalCost(state.stats) >= budget) {
+        await this.#append(failure("MaxBudgetReached", `The conversation reached its budget of ${budget} USD.`));
+        break;
+      }
+      const verdict = judgeStuck(this.follower.recent);
+      if (verdict === "stuck") {
+        await this.#append([stateRecord("execution_status", "stuck")]);
+        break;
+      }
+      if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
+      this.#readSeq = state.seq;
+      await step(this.#stepContext(model));
+    }
+    // A run that was asked for without any user message has nothing to do.
+    if (state.status === "running" && state.lastUserMessageSeq === 0) {
+      await this.#append([stateRecord("execution_status", "idle")]);
+    }
+  }
+
+  /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown. */
+  async #settleOpenActions(): Promise<void> {
+    const { state } = this.follower;
+    const context = this.#stepContext(undefined);
+    for (const event of [...state.open.values()]) {
+      const tool = this.#env.tools.find(({ name }) => name === event.tool_name);
+      if (event.action && (this.#env.approved || tool?.idempotent)) await act(event, context);
+      else await this.#append([toolError(event, interruptedText)]);
+    }
+    this.#readSeq = state.seq;
+  }
+
+  #stepContext(model: Model | undefined): StepContext {
+    const { tools, policy, budget, toolContext } = this.#env;
+    const { state, view } = this.follower;
+    return {
+      model: model as Model,
+      tools,
+      view,
+      policy,
+      budget,
+      stats: state.stats,
+      toolContext: { ...toolContext, signal: this.#abort.signal },
+      append: (records) => this.#append(records),
+      onDelta: (delta) => this.#deltas.add(delta),
+      hasUnseenMessage: () => this.#hasUnseenMessage(),
+    };
+  }
+
+  #hasUnseenMessage(): boolean {
+    return this.follower.state.lastUserMessageSeq > this.#readSeq;
+  }
+
+  #append(records: NewRecord[]): Promise<LogRecord[]> {
+    this.#deltas.flush();
+    return this.#env.store.events.append(this.#id, records);
+  }
+
+  async #end(error: unknown): Promise<boolean> {
+    const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
+    if (cause === "shutdown" || cause === "removed") return false;
+    const open = [...this.follower.state.open.values()].map((event) => toolError(event, interruptedText));
+    if (cause === "interrupt") {
+      await this.#append([
+        ...open,
+        listed({ kind: "InterruptEvent", source: "user" }),
+        stateRecord("execution_status", "paused"),
+      ]);
+      return true;
+    }
+    const code = error instanceof PlatformError ? error.code : "InternalError";
+    const detail = error instanceof PlatformError ? error.message : `The run failed: ${errorText(error)}`;
+    await this.#append([...open, ...failure(code, detail)]);
+    return true;
+  }
+}

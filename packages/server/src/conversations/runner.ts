@@ -1,0 +1,165 @@
+import type { ActionEvent } from "@sandpiper/wire";
+import { policyFromSettings } from "../agent/confirmation.ts";
+import type { Tool } from "../agent/tool.ts";
+import { View } from "../agent/view.ts";
+import type { Model, OpenModel } from "../models/model.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import type { ConversationRow, Store } from "../store/store.ts";
+import type { Settings } from "../users/api.ts";
+import { LogFollower } from "./follower.ts";
+import { fullState } from "./full-state.ts";
+import type { Hub } from "./hub.ts";
+import { conversationModel } from "./model.ts";
+import { type AbortCause, Run } from "./run.ts";
+import { Workspace } from "./workspace.ts";
+
+/**
+ * How long after the end of a run its closing state is sent again, ms. The Python client arms its wait only after the answer
+ * to its run call, so the first frame of a very short run comes too early for it (remote-clients.md section 4, rule 5).
+ */
+const repeatMs = 200;
+
+export interface RunnerDependencies {
+  store: Store;
+  hub: Hub;
+  sandboxes: Sandboxes;
+  settings: Settings;
+  tools: readonly Tool[];
+  openModel: OpenModel;
+}
+
+/** Wakes conversations: at most one run of each at a time. */
+export class Runner {
+  readonly #deps: RunnerDependencies;
+  readonly #runs = new Map<string, Run>();
+  readonly #workspaces = new Map<string, Workspace>();
+  readonly #repeats = new Set<NodeJS.Timeout>();
+  #closing = false;
+
+  constructor(deps: RunnerDependencies) {
+    this.#deps = deps;
+  }
+
+  isAwake(conversationId: string): boolean {
+    return this.#runs.has(conversationId);
+  }
+
+  /** Actions without a result, in order. */
+  openActions(conversationId: string): ActionEvent[] {
+    const run = this.#runs.get(conversationId);
+    if (run) return [...run.follower.state.open.values()];
+    const follower = new LogFollower(this.#deps.store.events, conversationId, new View(this.#deps.tools));
+    follower.close();
+    return [...follower.state.open.values()];
+  }
+
+  workspace(row: Pick<ConversationRow, "id" | "sandboxId" | "config">): Workspace {
+    let workspace = this.#workspaces.get(row.id);
+    if (!workspace) {
+      workspace = new Workspace(this.#deps.sandboxes, row);
+      this.#workspaces.set(row.id, workspace);
+    }
+    return workspace;
+  }
+
+  /** Starts a run unless one goes on, which then sees by itself what is new in the log. */
+  wake(conversationId: string, options: { approved: boolean } = { approved: false }): void {
+    if (this.#closing || this.#runs.has(conversationId)) return;
+    const row = this.#deps.store.conversations.get(conversationId);
+    if (!row) return;
+    const { store, hub, tools, settings } = this.#deps;
+    const view = settings.view(row.userId);
+    const run = new Run({
+      store,
+      hub,
+      tools,
+      row,
+      openModel: () => this.#openModel(row),
+      toolContext: this.workspace(row).toolContext(),
+      policy: policyFromSettings(view.confirmation_mode, view.security_analyzer),
+      budget: settings.agent(row.userId).maxBudgetPerTask,
+      approved: options.approved,
+    });
+    this.#runs.set(conversationId, run);
+    this.announce(conversationId);
+    void run.done.then((complete) => this.#ended(conversationId, complete));
+  }
+
+  /** Cuts a run off and waits for its last record. */
+  async abort(conversationId: string, cause: AbortCause): Promise<void> {
+    const run = this.#runs.get(conversationId);
+    run?.abort(cause);
+    await run?.done;
+  }
+
+  /** Forgets what is kept for a conversation while it is awake. */
+  async forget(conversationId: string): Promise<void> {
+    await this.abort(conversationId, "removed");
+    this.releaseTerminal(conversationId);
+    this.#workspaces.delete(conversationId);
+  }
+
+  releaseTerminal(conversationId: string): void {
+    this.#workspaces.get(conversationId)?.closeTerminal();
+  }
+
+  /** Sends the whole state to the followers. */
+  announce(conversationId: string): void {
+    if (this.#deps.hub.followers(conversationId) === 0) return;
+    const row = this.#deps.store.conversations.get(conversationId);
+    if (!row) return;
+    const value = this.stateOf(row);
+    this.#deps.hub.publishEvent(conversationId, {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key: "full_state",
+      value,
+    });
+  }
+
+  /** Sends the whole state now, and once more for clients that were not ready for it. */
+  announceEnd(conversationId: string): void {
+    this.announce(conversationId);
+    const timer = setTimeout(() => {
+      this.#repeats.delete(timer);
+      if (!this.#runs.has(conversationId)) this.announce(conversationId);
+    }, repeatMs);
+    this.#repeats.add(timer);
+  }
+
+  stateOf(row: ConversationRow): Record<string, unknown> {
+    const { store, settings, tools } = this.#deps;
+    return fullState({
+      row,
+      state: this.#runs.get(row.id)?.follower.state,
+      events: store.events,
+      tools,
+      model: conversationModel(row, settings).model,
+      settings: settings.view(row.userId),
+    });
+  }
+
+  async close(graceMs: number): Promise<void> {
+    this.#closing = true;
+    for (const timer of this.#repeats) clearTimeout(timer);
+    const runs = [...this.#runs.values()];
+    const timer = setTimeout(() => runs.forEach((run) => run.abort("shutdown")), graceMs);
+    await Promise.all(runs.map((run) => run.done));
+    clearTimeout(timer);
+    for (const workspace of this.#workspaces.values()) workspace.closeTerminal();
+  }
+
+  #openModel(row: ConversationRow): Model {
+    const { model, apiKey, baseUrl } = conversationModel(row, this.#deps.settings);
+    return this.#deps.openModel({ model: model ?? "", apiKey, baseUrl });
+  }
+
+  #ended(conversationId: string, complete: boolean): void {
+    this.#runs.delete(conversationId);
+    if (this.#closing) return;
+    // A message or a run command that came while the run was ending is in the log, and the row shows it.
+    const row = this.#deps.store.conversations.get(conversationId);
+    if (complete && row?.summary.executionStatus === "running") return this.wake(conversationId);
+    this.announceEnd(conversationId);
+  }
+}

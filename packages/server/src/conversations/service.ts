@@ -1,0 +1,219 @@
+import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
+import { hexId } from "@sandpiper/wire";
+import { listed, stateRecord } from "../agent/records.ts";
+import type { Tool } from "../agent/tool.ts";
+import { PlatformError } from "../errors.ts";
+import type { Logger } from "../logger.ts";
+import type { OpenModel } from "../models/model.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import type { NewRecord } from "../store/event-log.ts";
+import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
+import type { Settings } from "../users/api.ts";
+import type { Conversations, Frame } from "./api.ts";
+import { Hub } from "./hub.ts";
+import { titleFrom, userMessage } from "./messages.ts";
+import { conversationModel } from "./model.ts";
+import { presentConversation, presentStartTask } from "./present.ts";
+import { Runner } from "./runner.ts";
+import { Starter } from "./start.ts";
+
+export interface ConversationDependencies {
+  store: Store;
+  sandboxes: Sandboxes;
+  settings: Settings;
+  tools: readonly Tool[];
+  openModel: OpenModel;
+  publicUrl: () => string;
+  logger: Logger;
+}
+
+/** Conversations over the log: commands become records, reads come from the store, the runner does the work. */
+export class ConversationService implements Conversations {
+  readonly startTasks: Conversations["startTasks"];
+  readonly #deps: ConversationDependencies;
+  readonly #hub: Hub;
+  readonly #runner: Runner;
+  readonly #starter: Starter;
+
+  constructor(deps: ConversationDependencies) {
+    this.#deps = deps;
+    this.#hub = new Hub(deps.store.events);
+    this.#runner = new Runner({ ...deps, hub: this.#hub });
+    const send = (id: string, content: Content[], options: { run: boolean }) => this.send(id, content, options);
+    this.#starter = new Starter({ ...deps, runner: this.#runner, send });
+    const { startTasks } = deps.store;
+    const present = (row: Parameters<typeof presentStartTask>[0]) => presentStartTask(row, deps.publicUrl());
+    this.startTasks = {
+      search: (filter, page) => mapPage(startTasks.search(filter, page), present),
+      count: (filter) => startTasks.count(filter),
+      batch: (userId, ids) =>
+        ids.map((id) => {
+          const row = id ? startTasks.get(id) : undefined;
+          return row?.userId === userId ? present(row) : null;
+        }),
+    };
+  }
+
+  async open(): Promise<void> {
+    await this.#starter.recover();
+    this.#deps.sandboxes.onChange((row) => {
+      if ("status" in row && row.status === "PAUSED") void this.#pauseAll(row.id);
+    });
+    for (const row of this.#deps.store.conversations.listRunning()) this.#runner.wake(row.id);
+  }
+
+  async start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask> {
+    return presentStartTask(await this.#starter.start(userId, request), this.#deps.publicUrl());
+  }
+
+  search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
+    const { items, nextPageId } = this.#deps.store.conversations.search(filter, page);
+    return { items: this.#present(items), nextPageId };
+  }
+
+  count(filter: ConversationFilter): number {
+    return this.#deps.store.conversations.count(filter);
+  }
+
+  batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
+    const rows = ids.map((id) => (id ? this.get(userId, id) : undefined));
+    const shown = new Map(this.#present(rows.filter((row) => row !== undefined)).map((item) => [item.id, item]));
+    return rows.map((row) => (row ? (shown.get(hexId(row.id)) ?? null) : null));
+  }
+
+  get(userId: string, id: string): ConversationRow | undefined {
+    const row = this.#deps.store.conversations.get(id);
+    return row?.userId === userId ? row : undefined;
+  }
+
+  async update(userId: string, id: string, change: { title?: string }): Promise<AppConversation> {
+    this.#owned(userId, id);
+    await this.#deps.store.conversations.update(id, change);
+    return this.#present([this.#owned(userId, id)])[0]!;
+  }
+
+  async remove(userId: string, id: string): Promise<void> {
+    const row = this.#owned(userId, id);
+    const { store, sandboxes } = this.#deps;
+    for (const child of store.conversations.childrenOf([id]).get(id) ?? []) await this.remove(userId, child);
+    await this.#runner.forget(id);
+    await store.conversations.remove(id);
+    if (store.conversations.bySandbox(row.sandboxId).length === 0 && sandboxes.get(userId, row.sandboxId)) {
+      await sandboxes.remove(userId, row.sandboxId);
+    }
+  }
+
+  async send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void> {
+    const row = this.#known(id);
+    const records: NewRecord[] = [listed(userMessage(content, options.sender))];
+    const status = row.summary.executionStatus;
+    // Also when a run goes on: it may be ending without having seen this message.
+    if (options.run) records.push(stateRecord("execution_status", "running"));
+    // A new message re-opens an ended turn (agent-server.md section 4).
+    if (!options.run && (status === "finished" || status === "stuck")) records.push(stateRecord("execution_status", "idle"));
+    await this.#deps.store.events.append(id, records);
+    if (row.title === `Conversation ${hexId(id).slice(0, 5)}`) await this.#giveTitle(id, content);
+    if (options.run) this.#runner.wake(id);
+  }
+
+  async run(id: string): Promise<void> {
+    const status = this.#known(id).summary.executionStatus;
+    if (status === "running" && this.#runner.isAwake(id)) {
+      throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
+    }
+    if (status === "finished") return this.#runner.announceEnd(id);
+    if (status !== "running") await this.#deps.store.events.append(id, [stateRecord("execution_status", "running")]);
+    this.#runner.wake(id, { approved: status === "waiting_for_confirmation" });
+  }
+
+  async reject(id: string, reason: string): Promise<void> {
+    this.#known(id);
+    const pending = this.#runner.openActions(id);
+    const records = pending.map(({ tool_name, tool_call_id, id: action_id }) =>
+      listed({
+        kind: "UserRejectObservation",
+        source: "environment",
+        tool_name,
+        tool_call_id,
+        action_id,
+        rejection_reason: reason,
+        rejection_source: "user",
+      }),
+    );
+    await this.#deps.store.events.append(id, [...records, stateRecord("execution_status", "idle")]);
+    this.#runner.announceEnd(id);
+  }
+
+  async pause(id: string): Promise<void> {
+    const status = this.#known(id).summary.executionStatus;
+    if (status !== "idle" && status !== "running") return;
+    await this.#deps.store.events.append(id, [
+      listed({ kind: "PauseEvent", source: "user" }),
+      stateRecord("execution_status", "paused"),
+    ]);
+    this.#runner.announceEnd(id);
+  }
+
+  async interrupt(id: string): Promise<void> {
+    this.#known(id);
+    if (this.#runner.isAwake(id)) await this.#runner.abort(id, "interrupt");
+    else await this.pause(id);
+  }
+
+  fullState(id: string): Record<string, unknown> {
+    return this.#runner.stateOf(this.#known(id));
+  }
+
+  follow(id: string, listener: (frame: Frame) => void): () => void {
+    return this.#hub.follow(id, listener);
+  }
+
+  followers(id: string): number {
+    return this.#hub.followers(id);
+  }
+
+  async close(graceMs: number): Promise<void> {
+    await this.#runner.close(graceMs);
+    await this.#starter.close();
+  }
+
+  async #pauseAll(sandboxId: string): Promise<void> {
+    for (const row of this.#deps.store.conversations.bySandbox(sandboxId)) {
+      if (row.summary.executionStatus === "running") await this.pause(row.id).catch(() => {});
+    }
+  }
+
+  async #giveTitle(id: string, content: Content[]): Promise<void> {
+    const title = titleFrom(content);
+    if (title) await this.#deps.store.conversations.update(id, { title });
+  }
+
+  #known(id: string): ConversationRow {
+    const row = this.#deps.store.conversations.get(id);
+    if (!row) throw new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
+    return row;
+  }
+
+  #owned(userId: string, id: string): ConversationRow {
+    const row = this.#known(id);
+    if (row.userId !== userId) throw new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
+    return row;
+  }
+
+  #present(rows: readonly ConversationRow[]): AppConversation[] {
+    const { store, sandboxes, settings, publicUrl } = this.#deps;
+    const children = store.conversations.childrenOf(rows.map((row) => row.id));
+    return rows.map((row) =>
+      presentConversation(row, {
+        sandbox: sandboxes.get(row.userId, row.sandboxId),
+        children: children.get(row.id) ?? [],
+        model: conversationModel(row, settings).model,
+        publicUrl: publicUrl(),
+      }),
+    );
+  }
+}
+
+function mapPage<A, B>(page: PageResult<A>, map: (item: A) => B): PageResult<B> {
+  return { items: page.items.map(map), nextPageId: page.nextPageId };
+}

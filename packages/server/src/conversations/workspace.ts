@@ -1,0 +1,84 @@
+import type { ToolContext } from "../agent/tool.ts";
+import { PlatformError } from "../errors.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import { runToEnd } from "../sandboxes/run.ts";
+import type { Sandbox } from "../sandboxes/sandbox.ts";
+import { openTerminal, type Terminal } from "../sandboxes/terminal.ts";
+import type { ConversationRow } from "../store/store.ts";
+
+/** Makes the working folder, and a git repository of it where git is there and none exists (app-server.md section 2.4). */
+const prepareScript = `mkdir -p -- "$1" && cd -- "$1" || exit 1
+if [ ! -e .git ] && command -v git >/dev/null 2>&1; then git init -q || :; fi`;
+
+/** Time for the preparation, ms. */
+const prepareTimeout = 60_000;
+
+/** The hands of one conversation: its sandbox once it is ready, its shell, and what its tools remember while it is awake. */
+export class Workspace {
+  readonly #sandboxes: Sandboxes;
+  readonly #sandboxId: string;
+  readonly #workingDir: string;
+  readonly #conversationId: string;
+  readonly #memory = new Map<string, unknown>();
+  #prepared: { incarnation: string; done: Promise<void> } | undefined;
+  #terminal: { incarnation: string; terminal: Promise<Terminal> } | undefined;
+
+  constructor(sandboxes: Sandboxes, row: Pick<ConversationRow, "id" | "sandboxId" | "config">) {
+    this.#sandboxes = sandboxes;
+    this.#conversationId = row.id;
+    this.#sandboxId = row.sandboxId;
+    this.#workingDir = row.config.workingDir;
+  }
+
+  /** The running, prepared sandbox; waits for its start and wakes a paused one. Throws SandboxFailed, SandboxNotFound. */
+  async sandbox(): Promise<Sandbox> {
+    const sandbox = await this.#sandboxes.running(this.#sandboxId);
+    if (this.#prepared?.incarnation !== sandbox.incarnation) {
+      const done = prepare(sandbox, this.#workingDir);
+      this.#prepared = { incarnation: sandbox.incarnation, done };
+      done.catch(() => {
+        if (this.#prepared?.done === done) this.#prepared = undefined;
+      });
+    }
+    await this.#prepared.done;
+    return sandbox;
+  }
+
+  async terminal(): Promise<Terminal> {
+    const sandbox = await this.sandbox();
+    if (this.#terminal?.incarnation !== sandbox.incarnation) {
+      this.closeTerminal();
+      const terminal = Promise.resolve(openTerminal(sandbox, { cwd: this.#workingDir }));
+      this.#terminal = { incarnation: sandbox.incarnation, terminal };
+      terminal.catch(() => {
+        if (this.#terminal?.terminal === terminal) this.#terminal = undefined;
+      });
+    }
+    return this.#terminal.terminal;
+  }
+
+  toolContext(): Omit<ToolContext, "signal"> {
+    return {
+      conversationId: this.#conversationId,
+      sandbox: () => this.sandbox(),
+      terminal: () => this.terminal(),
+      workingDir: this.#workingDir,
+      memory: this.#memory,
+    };
+  }
+
+  closeTerminal(): void {
+    this.#terminal?.terminal.then(
+      (terminal) => terminal.close(),
+      () => {},
+    );
+    this.#terminal = undefined;
+  }
+}
+
+async function prepare(sandbox: Sandbox, workingDir: string): Promise<void> {
+  const argv = ["sh", "-c", prepareScript, "sh", workingDir];
+  const { code, stderr } = await runToEnd(sandbox, { argv, cwd: "/" }, { timeoutMs: prepareTimeout });
+  if (code === 0) return;
+  throw new PlatformError("SandboxFailed", `The working folder ${workingDir} could not be made: ${stderr.toString().trim()}`);
+}
