@@ -31,6 +31,7 @@ const catalogue = {
   SandboxFailed: 503,
   ModelNotConfigured: 400,
   ModelFailed: 502,
+  ContextWindowExceeded: 502,
   BodyTooLarge: 413,
   UnsupportedMediaType: 415,
   PathNotFound: 404,

@@ -1,0 +1,35 @@
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createGoogle } from "@ai-sdk/google";
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import type { LanguageModelV4 } from "@ai-sdk/provider";
+import { markCacheableBody } from "./openai-cache.ts";
+import { providers } from "./providers.ts";
+import type { ModelAddress } from "./resolve.ts";
+
+/** Sent where the SDK insists on a key and the endpoint needs none; without it the SDK would look into the environment. */
+const noKey = "none";
+
+/** The AI SDK's client for an address. Everything it could read from the environment is given, so that nothing is. */
+export function openEndpoint(address: ModelAddress, fetch: typeof globalThis.fetch): LanguageModelV4 {
+  const { modelId, baseUrl: baseURL } = address;
+  const guarded = refuseRedirects(fetch);
+  const apiKey = address.apiKey ?? noKey;
+  if (address.wire === "anthropic") return createAnthropic({ baseURL, apiKey, fetch: guarded })(modelId);
+  if (address.wire === "google") return createGoogle({ baseURL, apiKey, fetch: guarded })(modelId);
+  // The SDK's own OpenAI client knows what OpenAI's models refuse; other endpoints get plain chat completions.
+  if (baseURL === providers.openai?.baseUrl) return createOpenAI({ baseURL, apiKey, fetch: guarded }).chat(modelId);
+  return createOpenAICompatible({
+    name: "compatible",
+    baseURL,
+    ...(address.apiKey && { apiKey: address.apiKey }),
+    fetch: guarded,
+    includeUsage: true,
+    ...(/claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
+  }).chatModel(modelId);
+}
+
+/** A redirect would carry the key's header to another host. It is answered like any other unexpected status. */
+function refuseRedirects(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+  return (input, init) => fetch(input, { ...init, redirect: "manual" });
+}

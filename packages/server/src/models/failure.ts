@@ -1,0 +1,140 @@
+import { APICallError, InvalidResponseDataError, JSONParseError, TypeValidationError } from "@ai-sdk/provider";
+import { PlatformError } from "../errors.ts";
+
+/** What went wrong in one attempt to call a model, in the same terms for every provider. */
+export interface Failure {
+  /** The provider's own words where there are any. */
+  message: string;
+  /** HTTP status, also when the error arrived inside a stream. */
+  status?: number;
+  /** Whether the same request may succeed a little later. */
+  retryable: boolean;
+  /** What the provider asks to wait, milliseconds. */
+  retryAfterMs?: number;
+}
+
+/** Thrown by an attempt that took too long or whose stream went silent. */
+export class CallTimeout extends Error {}
+
+/** An answer without text, tool calls or a reason for that. */
+export class EmptyResponse extends Error {}
+
+export function describeFailure(error: unknown): Failure {
+  if (error instanceof CallTimeout || error instanceof EmptyResponse) return { message: error.message, retryable: true };
+  if (APICallError.isInstance(error)) return describeCallError(error);
+  if (JSONParseError.isInstance(error) || TypeValidationError.isInstance(error) || isUnreadableFirstEvent(error)) {
+    return { message: "the endpoint sent a stream that cannot be read", retryable: true };
+  }
+  if (InvalidResponseDataError.isInstance(error)) return { message: `the stream broke off: ${error.message}`, retryable: true };
+  if (error instanceof Error) return { message: error.message, retryable: false };
+  return describeStreamError(error);
+}
+
+/** What the Anthropic client throws when the very first event of a stream is not JSON. */
+function isUnreadableFirstEvent(error: unknown): boolean {
+  return error instanceof Error && error.message === "Expected a normalized Anthropic stream error";
+}
+
+function describeCallError(error: APICallError): Failure {
+  const status = error.statusCode;
+  const message = providerMessage(error.responseBody) ?? error.message;
+  // A 200 whose body cannot be read is a broken connection, not a refusal.
+  if (status === undefined || status < 300) {
+    const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
+    return { message: message + (message.includes(cause) ? "" : cause), retryable: error.isRetryable || status !== undefined };
+  }
+  const text = message.trim() || "no explanation";
+  const retryAfterMs = parseRetryAfter(error.responseHeaders ?? {});
+  return {
+    message: text,
+    status,
+    retryable: isRetryableStatus(status, error.responseBody),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  };
+}
+
+/** An error that arrived as an event of a stream: `{message, type, code, statusCode?}`, with provider-specific parts left out. */
+function describeStreamError(error: unknown): Failure {
+  if (typeof error !== "object" || error === null) return { message: String(error), retryable: true };
+  const { message, statusCode, code, type } = error as Record<string, unknown>;
+  const status = [statusCode, code].map(Number).find((number) => number >= 400 && number < 600);
+  const text = typeof message === "string" && message !== "" ? message : typeof type === "string" ? type : "an unnamed error";
+  return {
+    message: text,
+    ...(status && { status }),
+    retryable: status ? isRetryableStatus(status, text) : !isContextMessage(text),
+  };
+}
+
+function isRetryableStatus(status: number, body: string | undefined): boolean {
+  // A used-up quota is answered with 429 as well, but waiting a minute does not fill it.
+  if (status === 429) return !/insufficient_quota/.test(body ?? "");
+  return status === 408 || status === 409 || status === 425 || status >= 500;
+}
+
+/** Digs the sentence out of the usual error bodies: `{error:{message}}`, `{error}`, `{message}`, `{detail}`, a list of those, plain text. */
+function providerMessage(body: string | undefined): string | undefined {
+  if (!body?.trim()) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return /^\s*</.test(body) ? undefined : body.trim().slice(0, 500);
+  }
+  if (Array.isArray(value)) value = value[0];
+  for (const key of ["error", "message", "detail"]) {
+    if (typeof value === "string") return value;
+    if (typeof value !== "object" || value === null) return undefined;
+    const record = value as Record<string, unknown>;
+    if (key in record) value = record[key];
+  }
+  return typeof value === "string" ? value : undefined;
+}
+
+/** Milliseconds from `retry-after-ms`, or `retry-after` in seconds or as a date. */
+function parseRetryAfter(headers: Record<string, string>): number | undefined {
+  const precise = Number.parseFloat(headers["retry-after-ms"] ?? "");
+  if (precise >= 0) return precise;
+  const text = headers["retry-after"];
+  if (!text) return undefined;
+  const seconds = Number(text);
+  const milliseconds = Number.isNaN(seconds) ? Date.parse(text) - Date.now() : seconds * 1000;
+  return milliseconds >= 0 ? milliseconds : undefined;
+}
+
+const contextPatterns = [
+  /context[_ ]?(length|window|size)/i,
+  /maximum context/i,
+  /prompt is too long/i,
+  /input is too long/i,
+  /exceeds? the (maximum|available) (number of tokens|context)/i,
+  /reduce the length of/i,
+  /too many (input )?tokens/i,
+  /input token count/i,
+];
+
+function isContextMessage(message: string): boolean {
+  return contextPatterns.some((pattern) => pattern.test(message));
+}
+
+/** True for the error of a call whose prompt is larger than the model's context window; the remedy is to condense. */
+export function isContextExceeded(error: unknown): boolean {
+  return error instanceof PlatformError && error.code === "ContextWindowExceeded";
+}
+
+/** The error that leaves this room: one sentence with model, status and the provider's words, and no key. */
+export function modelError(model: string, failure: Failure, attempts: number, apiKey: string | undefined): PlatformError {
+  const status = failure.status ? ` (HTTP ${failure.status})` : "";
+  const times = attempts > 1 ? ` after ${attempts} attempts` : "";
+  const hint = failure.status === 401 || failure.status === 403 ? " - check llm_api_key" : "";
+  const tooLong = (!failure.status || [400, 413, 422].includes(failure.status)) && isContextMessage(failure.message);
+  const text = `The model ${model} failed${times}${status}: ${maskKey(failure.message, apiKey).slice(0, 1000)}${hint}`;
+  return new PlatformError(tooLong ? "ContextWindowExceeded" : "ModelFailed", text);
+}
+
+/** Takes a key out of a text, in the forms in which endpoints echo it. */
+export function maskKey(text: string, apiKey: string | undefined): string {
+  if (!apiKey) return text;
+  const forms = [apiKey, encodeURIComponent(apiKey), JSON.stringify(apiKey).slice(1, -1), Buffer.from(apiKey).toString("base64")];
+  return [...new Set(forms)].reduce((masked, form) => masked.replaceAll(form, "***"), text);
+}

@@ -1,0 +1,25 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Failure } from "./failure.ts";
+
+/** Waits between attempts, milliseconds: five attempts, exponential from 8 to 64 s (agent-behaviour.md section 3). */
+export const defaultRetryDelaysMs: readonly number[] = [8_000, 16_000, 32_000, 64_000];
+
+/** A provider that asks for more than this is not waited for: the user is better served by its message. */
+const longestRetryAfterMs = 120_000;
+
+/** Milliseconds to wait before the next attempt, or undefined when there should be none. `attempt` counts from 1. */
+export function nextDelay(failure: Failure, attempt: number, delaysMs: readonly number[]): number | undefined {
+  const usual = delaysMs[attempt - 1];
+  if (!failure.retryable || usual === undefined) return undefined;
+  if (failure.retryAfterMs === undefined) return usual;
+  return failure.retryAfterMs <= longestRetryAfterMs ? failure.retryAfterMs : undefined;
+}
+
+/** Waits, or throws the signal's reason as soon as it is aborted. */
+export async function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(milliseconds, undefined, { signal });
+  } catch {
+    signal.throwIfAborted();
+  }
+}

@@ -1,0 +1,219 @@
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { eventsOf } from "./model-wire-replies.ts";
+import { readRequest, type SeenMessage, type Wire, wireOf } from "./model-wire-requests.ts";
+
+/**
+ * A scripted model behind real HTTP. It speaks streaming OpenAI chat completions, Anthropic messages and Google
+ * generateContent, whichever path is asked for, so a test drives the real provider code:
+ *
+ *     const server = await startModelServer(({ messages, index }) =>
+ *       index === 0 ? reply.toolCalls([{ name: "terminal", arguments: { command: "ls" } }]) : reply.text("Done."));
+ *     settings = { llm_model: "openai/scripted", llm_base_url: server.url, llm_api_key: "sk-test" };
+ *     …
+ *     expect(server.requests[1]!.messages.at(-1)!.text).toContain("README");
+ *     await server.close();
+ *
+ * Names that fit: `openai/<any>` (or any bare name), `anthropic/<any>`, `gemini/<any>`, each with `server.url` as base URL.
+ * A script is a function (it may be async: await a promise of the test's to hold an answer back) or a list of replies, one
+ * for each request; a request beyond its end, or a script that throws, is answered 400 with the reason.
+ */
+export async function startModelServer(script: Script | Reply[]): Promise<ModelServer> {
+  const requests: ModelRequestSeen[] = [];
+  const server = createServer((request, response) => {
+    answer(request, response, script, requests).catch((error) => response.destroy(error));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+export interface ModelServer {
+  /** Base URL without a path, for `llm_base_url`. */
+  url: string;
+  /** Every request so far, in order of arrival. */
+  requests: ModelRequestSeen[];
+  close(): Promise<void>;
+}
+
+export type Script = (request: ModelRequestSeen) => Reply | Promise<Reply>;
+
+export interface ModelRequestSeen {
+  wire: Wire;
+  /** From 0. */
+  index: number;
+  path: string;
+  headers: IncomingHttpHeaders;
+  /** The key as it arrived, from whichever header the wire uses. */
+  apiKey: string | undefined;
+  // biome-ignore lint/suspicious/noExplicitAny: the parsed body is the wire's own; tests reach into it.
+  body: any;
+  /** The system prompt, blocks joined by blank lines. */
+  system: string;
+  /** The conversation in one shape for all wires. */
+  messages: SeenMessage[];
+  /** Names of the offered tools. */
+  tools: string[];
+  /** Settles once the exchange is over: true when the answer was sent whole, false when the client went away before. */
+  finished: Promise<boolean>;
+}
+
+export interface ScriptedToolCall {
+  name: string;
+  /** An object, or text that is streamed as it is: broken JSON for example. */
+  arguments: object | string;
+  /** Default: `call_<request>_<position>`. */
+  id?: string;
+  /** Google only: sent beside the call. */
+  thoughtSignature?: string;
+}
+
+export interface Usage {
+  /** Prompt tokens, cache reads and writes included. */
+  prompt: number;
+  completion: number;
+  cacheRead: number;
+  cacheWrite: number;
+  reasoning: number;
+}
+
+/** How an answer is sent; everything is optional. */
+export interface Delivery {
+  /** Characters of a text or argument delta. Default 12. */
+  deltaSize?: number;
+  /** Pause before every event, ms. */
+  paceMs?: number;
+  /** Bytes of a write, to split characters and lines across packets. Default: an event is one write. */
+  writeBytes?: number;
+  /** Cut the connection after this many events. */
+  cutAfter?: number;
+  /** Say nothing more after this many events, with the connection open. */
+  stallAfter?: number;
+  /** Replace the event at this position by one that is not JSON. */
+  malformedAt?: number;
+}
+
+export interface Answer extends Delivery {
+  text?: string;
+  thinking?: { text: string; signature?: string };
+  /** Anthropic only: a block of encrypted thoughts. */
+  redactedThinking?: string;
+  toolCalls?: ScriptedToolCall[];
+  usage?: Partial<Usage>;
+  /** In the words of chat completions. Default: `tool_calls` with calls, else `stop`. */
+  finish?: "stop" | "tool_calls" | "length" | "content_filter";
+  /** Ends the stream with an error event instead of a finish. */
+  streamError?: { message: string; type?: string; code?: number };
+  id?: string;
+}
+
+export type Reply =
+  | { kind: "answer"; answer: Answer }
+  | { kind: "error"; status: number; body: unknown; headers: Record<string, string> }
+  | { kind: "hang" }
+  | { kind: "disconnect" };
+
+export const reply = {
+  text: (text: string, more: Answer = {}): Reply => ({ kind: "answer", answer: { ...more, text } }),
+  toolCalls: (toolCalls: ScriptedToolCall[], more: Answer = {}): Reply => ({ kind: "answer", answer: { ...more, toolCalls } }),
+  /** Anything, an empty answer included. */
+  answer: (answer: Answer): Reply => ({ kind: "answer", answer }),
+  /** `body` as text is sent as it is; an object as JSON. Default: `{error:{message:"scripted error <status>"}}`. */
+  error: (
+    status: number,
+    body: unknown = { error: { message: `scripted error ${status}` } },
+    headers: Record<string, string> = {},
+  ): Reply => ({
+    kind: "error",
+    status,
+    body,
+    headers,
+  }),
+  /** Takes the request and never answers. */
+  hang: (): Reply => ({ kind: "hang" }),
+  /** Takes the request and closes the connection. */
+  disconnect: (): Reply => ({ kind: "disconnect" }),
+};
+
+async function answer(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  script: Script | Reply[],
+  requests: ModelRequestSeen[],
+) {
+  const closed = new Promise<boolean>((resolve) => response.once("close", () => resolve(response.writableFinished)));
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming) chunks.push(chunk);
+  const path = incoming.url ?? "";
+  const wire = wireOf(path);
+  if (!wire) return sendError(response, 404, { error: { message: `no such path: ${path}` } }, {});
+  const body = JSON.parse(Buffer.concat(chunks).toString());
+  const { headers } = incoming;
+  const apiKey = headers.authorization?.replace(/^Bearer /, "") ?? headers["x-api-key"] ?? headers["x-goog-api-key"];
+  const seen: ModelRequestSeen = {
+    wire,
+    index: requests.length,
+    path,
+    headers,
+    apiKey: apiKey as string | undefined,
+    body,
+    ...readRequest(wire, body),
+    finished: closed,
+  };
+  requests.push(seen);
+  const next = await nextReply(script, seen);
+  if (next.kind === "disconnect") response.destroy();
+  else if (next.kind === "error") sendError(response, next.status, next.body, next.headers);
+  else if (next.kind === "answer") await sendAnswer(response, seen, next.answer);
+}
+
+async function nextReply(script: Script | Reply[], request: ModelRequestSeen): Promise<Reply> {
+  if (Array.isArray(script)) {
+    return script[request.index] ?? reply.error(400, { error: { message: `the script has no reply number ${request.index}` } });
+  }
+  try {
+    return await script(request);
+  } catch (error) {
+    return reply.error(400, { error: { message: `the script threw: ${error}` } });
+  }
+}
+
+function sendError(response: ServerResponse, status: number, body: unknown, headers: Record<string, string>) {
+  const isText = typeof body === "string";
+  response.writeHead(status, { "content-type": isText ? "text/plain" : "application/json", ...headers });
+  response.end(isText ? body : JSON.stringify(body));
+}
+
+async function sendAnswer(response: ServerResponse, request: ModelRequestSeen, answer: Answer) {
+  response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
+  response.flushHeaders();
+  const events = eventsOf(request.wire, answer, request.index);
+  for (const [position, event] of events.entries()) {
+    if (answer.paceMs) await sleep(answer.paceMs);
+    if (response.destroyed || position === answer.stallAfter) return;
+    if (position === answer.cutAfter) return void response.destroy();
+    await write(response, position === answer.malformedAt ? "data: {not json\n\n" : event, answer.writeBytes);
+  }
+  if (answer.stallAfter !== undefined && answer.stallAfter >= events.length) return;
+  response.end();
+}
+
+/** Writes and waits until the bytes are on their way, so that a cut or a split happens where it was asked for. */
+async function write(response: ServerResponse, event: string, writeBytes: number | undefined) {
+  const bytes = Buffer.from(event);
+  const size = writeBytes ?? bytes.length;
+  for (let start = 0; start < bytes.length && !response.destroyed; start += size) {
+    await new Promise<void>((resolve) => response.write(bytes.subarray(start, start + size), () => resolve()));
+    if (writeBytes) await sleep(0);
+  }
+}
