@@ -1,0 +1,15 @@
+import type { Kysely } from "kysely";
+import type { Vault } from "../../users/vault.ts";
+import type { Reader } from "./reader.ts";
+import type { Tables } from "./tables.ts";
+import type { WriterClient } from "./writer-client.ts";
+
+/** What the parts of the SQLite store share. */
+export interface StoreContext {
+  reader: Reader;
+  writer: WriterClient;
+  build: Kysely<Tables>;
+  vault: Vault;
+  /** Milliseconds since the epoch. */
+  clock: () => number;
+}

@@ -1,0 +1,155 @@
+import { type SelectQueryBuilder, sql } from "kysely";
+import { PlatformError } from "../../errors.ts";
+import { pageOffset, toPage } from "../paging.ts";
+import type {
+  ConversationConfig,
+  ConversationFilter,
+  ConversationRow,
+  ConversationStore,
+  PageRequest,
+  PageResult,
+} from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import type { Statement } from "./protocol.ts";
+import { type ConversationRecord, compile, type Tables } from "./tables.ts";
+import { UniqueViolation } from "./writer-client.ts";
+
+type Stored = Omit<ConversationRecord, "execution_status" | "metrics"> & {
+  execution_status: ConversationRow["summary"]["executionStatus"];
+  metrics: string | null;
+};
+
+/** SQLite refuses longer patterns (SQLITE_MAX_LIKE_PATTERN_LENGTH); titles are far shorter than this. */
+const maxTitlePattern = 1000;
+
+/** The fixed statements; `search` and `count` are built from the filter. */
+export const conversationQueries = {
+  get: "SELECT * FROM conversations WHERE id = ?",
+  childrenOf: `SELECT id, parent_id FROM conversations
+    WHERE parent_id IN (SELECT value FROM json_each(?)) ORDER BY parent_id, created_at, number`,
+  running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
+  bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
+} as const;
+
+export class SqliteConversations implements ConversationStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async create(row: Omit<ConversationRow, "updatedAt" | "summary">): Promise<void> {
+    const insert = this.#context.build.insertInto("conversations").values({
+      id: row.id,
+      user_id: row.userId,
+      sandbox_id: row.sandboxId,
+      config: JSON.stringify(row.config),
+      title: row.title,
+      parent_id: row.parentId,
+      created_at: row.createdAt,
+      updated_at: row.createdAt,
+    });
+    try {
+      await this.#context.writer.run(compile(insert));
+    } catch (error) {
+      if (error instanceof UniqueViolation) {
+        throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);
+      }
+      throw error;
+    }
+  }
+
+  get(id: string): ConversationRow | undefined {
+    const stored = this.#context.reader.get<Stored>(conversationQueries.get, id);
+    return stored && fromStored(stored);
+  }
+
+  search(filter: ConversationFilter, page: PageRequest): PageResult<ConversationRow> {
+    const rows = this.#context.reader.select<Stored>(this.searchStatement(filter, page));
+    return toPage(rows.map(fromStored), page);
+  }
+
+  /** The statement of a search, for `search` and for the test of its plan. */
+  searchStatement(filter: ConversationFilter, page: PageRequest): Statement {
+    let query = filtered(this.#context.build.selectFrom("conversations").selectAll(), filter);
+    if (filter.includeSubConversations === false) query = query.where("parent_id", "is", null);
+    query = query.orderBy("created_at", "desc").orderBy("number", "desc");
+    return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
+  }
+
+  count(filter: ConversationFilter): number {
+    const query = filtered(this.#context.build.selectFrom("conversations"), filter);
+    const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
+    return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
+  }
+
+  childrenOf(ids: readonly string[]): Map<string, string[]> {
+    const children = new Map<string, string[]>(ids.map((id) => [id, []]));
+    const rows = this.#context.reader.all<{ id: string; parent_id: string }>(conversationQueries.childrenOf, JSON.stringify(ids));
+    for (const row of rows) children.get(row.parent_id)?.push(row.id);
+    return children;
+  }
+
+  async update(id: string, change: { title?: string | null; config?: ConversationConfig }): Promise<void> {
+    const update = this.#context.build
+      .updateTable("conversations")
+      .set({
+        ...(change.title !== undefined && { title: change.title }),
+        ...(change.config !== undefined && { config: JSON.stringify(change.config) }),
+      })
+      .set({ updated_at: sql<number>`max(updated_at, ${this.#context.clock()})` })
+      .where("id", "=", id);
+    if ((await this.#context.writer.run(compile(update))) === 0) throw notFound();
+  }
+
+  async remove(id: string): Promise<void> {
+    const remove = this.#context.build.deleteFrom("conversations").where("id", "=", id);
+    if ((await this.#context.writer.run(compile(remove))) === 0) throw notFound();
+  }
+
+  listRunning(): ConversationRow[] {
+    return this.#context.reader.all<Stored>(conversationQueries.running).map(fromStored);
+  }
+
+  bySandbox(sandboxId: string): ConversationRow[] {
+    return this.#context.reader.all<Stored>(conversationQueries.bySandbox, sandboxId).map(fromStored);
+  }
+}
+
+function notFound(): PlatformError {
+  return new PlatformError("ConversationNotFound", "The conversation does not exist.");
+}
+
+function filtered<Row>(
+  query: SelectQueryBuilder<Tables, "conversations", Row>,
+  filter: ConversationFilter,
+): SelectQueryBuilder<Tables, "conversations", Row> {
+  if (filter.titleContains !== undefined && filter.titleContains.length > maxTitlePattern) {
+    throw new PlatformError("InvalidParameter", `title__contains has more than ${maxTitlePattern} characters.`);
+  }
+  return query
+    .where("user_id", "=", filter.userId)
+    .$if(filter.titleContains !== undefined, (q) => q.where("title", "like", `%${filter.titleContains}%`))
+    .$if(filter.createdAtGte !== undefined, (q) => q.where("created_at", ">=", filter.createdAtGte!))
+    .$if(filter.createdAtLt !== undefined, (q) => q.where("created_at", "<", filter.createdAtLt!))
+    .$if(filter.updatedAtGte !== undefined, (q) => q.where("updated_at", ">=", filter.updatedAtGte!))
+    .$if(filter.updatedAtLt !== undefined, (q) => q.where("updated_at", "<", filter.updatedAtLt!))
+    .$if(filter.sandboxId !== undefined, (q) => q.where("sandbox_id", "=", filter.sandboxId!));
+}
+
+function fromStored(stored: Stored): ConversationRow {
+  return {
+    id: stored.id,
+    userId: stored.user_id,
+    sandboxId: stored.sandbox_id,
+    config: JSON.parse(stored.config),
+    title: stored.title,
+    parentId: stored.parent_id,
+    createdAt: stored.created_at,
+    updatedAt: stored.updated_at,
+    summary: {
+      executionStatus: stored.execution_status,
+      metrics: stored.metrics === null ? null : JSON.parse(stored.metrics),
+    },
+  };
+}

@@ -1,0 +1,169 @@
+import { type Event, newId } from "@sandpiper/wire";
+import { eventTime } from "@sandpiper/wire/time";
+import { errorText } from "../../errors.ts";
+import type { EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
+import { stampedJson, withoutNulls } from "../event-text.ts";
+import { pageOffset, toPage } from "../paging.ts";
+import { summaryChange } from "../summary.ts";
+import type { StoreContext } from "./context.ts";
+import { eventKey, maxSeq } from "./event-key.ts";
+
+type Listener = (records: readonly LogRecord[]) => void;
+
+/** The statements of the log; their plans are tested to be index searches without sorting. */
+export const eventQueries = {
+  log: "SELECT number, last_seq, last_listed FROM conversations WHERE id = ?",
+  read: "SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
+  byId: "SELECT json FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
+  firstSince:
+    "SELECT listed_index FROM events WHERE conversation = ? AND timestamp >= ? AND listed_index IS NOT NULL ORDER BY timestamp LIMIT 1",
+  ascending: "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?",
+  descending:
+    "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?",
+  kindAscending:
+    "SELECT json FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ? OFFSET ?",
+  kindDescending:
+    "SELECT json FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ? OFFSET ?",
+  kindCount: "SELECT count(*) AS count FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ?",
+} as const;
+
+interface Log {
+  number: number;
+  last_seq: number;
+  last_listed: number;
+}
+
+/** The log on SQLite: the writer thread gives order and time, this side makes the records and tells the followers. */
+export class SqliteEventLog implements EventLog {
+  readonly #context: StoreContext;
+  readonly #followers = new Map<string, Set<Listener>>();
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async append(conversationId: string, records: readonly NewRecord[]): Promise<LogRecord[]> {
+    const drafts = records.map(({ listed, event }) => {
+      const { id = newId(), ...rest } = withoutNulls(event);
+      return { id, kind: rest.kind, listed, rest, body: JSON.stringify(rest) };
+    });
+    const change = summaryChange(records.map(({ event }) => event));
+    const stamps = await this.#context.writer.append({
+      conversationId,
+      nowMicros: this.#context.clock() * 1000,
+      events: drafts.map(({ id, kind, listed, body }) => ({ id, kind, listed, body })),
+      executionStatus: change.executionStatus ?? null,
+      metrics: change.metrics ? JSON.stringify(change.metrics) : null,
+    });
+    const stored = drafts.map(({ id, listed, rest, body }, index): LogRecord => {
+      const timestamp = eventTime(stamps.micros + index);
+      return {
+        seq: stamps.seq + index,
+        listed,
+        event: { id, timestamp, ...rest } as Event,
+        json: stampedJson(id, timestamp, body),
+      };
+    });
+    if (stored.length > 0) this.#tell(conversationId, stored);
+    return stored;
+  }
+
+  read(conversationId: string, afterSeq: number, limit: number): LogRecord[] {
+    const log = this.#log(conversationId);
+    if (!log) return [];
+    const from = Math.min(Math.max(afterSeq, 0), maxSeq) + 1;
+    return this.#context.reader
+      .all<{ key: number; listed_index: number | null; json: string }>(
+        eventQueries.read,
+        eventKey(log.number, from),
+        eventKey(log.number, maxSeq),
+        limit,
+      )
+      .map((row) => ({
+        seq: row.key - eventKey(log.number, 0),
+        listed: row.listed_index !== null,
+        event: JSON.parse(row.json) as Event,
+        json: row.json,
+      }));
+  }
+
+  search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null } {
+    const log = this.#log(conversationId);
+    if (!log) return { items: [], nextPageId: null };
+    const { reader } = this.#context;
+    const { first, last } = this.#range(log, query);
+    const offset = pageOffset(query.pageId);
+    const limit = query.limit + 1;
+    let rows: { json: string }[];
+    if (query.kind !== undefined) {
+      const sql = query.descending ? eventQueries.kindDescending : eventQueries.kindAscending;
+      rows = reader.all(sql, log.number, query.kind, first, last, limit, offset);
+    } else if (query.descending) {
+      rows = reader.all(eventQueries.descending, log.number, first, last - offset, limit);
+    } else {
+      rows = reader.all(eventQueries.ascending, log.number, first + offset, last, limit);
+    }
+    return toPage(
+      rows.map((row) => row.json),
+      query,
+    );
+  }
+
+  count(conversationId: string, filter: EventFilter = {}): number {
+    const log = this.#log(conversationId);
+    if (!log) return 0;
+    const { first, last } = this.#range(log, filter);
+    if (filter.kind === undefined) return Math.max(0, last - first + 1);
+    return this.#context.reader.get<{ count: number }>(eventQueries.kindCount, log.number, filter.kind, first, last)!.count;
+  }
+
+  batch(conversationId: string, ids: readonly string[]): (string | null)[] {
+    const log = this.#log(conversationId);
+    return ids.map((id) => {
+      const row = log && this.#context.reader.get<{ json: string }>(eventQueries.byId, log.number, id);
+      return row?.json ?? null;
+    });
+  }
+
+  lastSeq(conversationId: string): number {
+    return this.#log(conversationId)?.last_seq ?? 0;
+  }
+
+  follow(conversationId: string, listener: Listener): () => void {
+    const followers = this.#followers.get(conversationId) ?? new Set();
+    const own: Listener = (records) => listener(records);
+    followers.add(own);
+    this.#followers.set(conversationId, followers);
+    return () => {
+      followers.delete(own);
+      if (followers.size === 0 && this.#followers.get(conversationId) === followers) this.#followers.delete(conversationId);
+    };
+  }
+
+  #log(conversationId: string): Log | undefined {
+    return this.#context.reader.get<Log>(eventQueries.log, conversationId);
+  }
+
+  /** Listed indexes, both inclusive, between the bounds in time. Timestamps increase with the index, so a bound is one look-up. */
+  #range(log: Log, filter: EventFilter): { first: number; last: number } {
+    const firstSince = (timestamp: string) =>
+      this.#context.reader.get<{ listed_index: number }>(eventQueries.firstSince, log.number, timestamp)?.listed_index ??
+      log.last_listed + 1;
+    return {
+      first: filter.timestampGte === undefined ? 1 : firstSince(filter.timestampGte),
+      last: filter.timestampLt === undefined ? log.last_listed : firstSince(filter.timestampLt) - 1,
+    };
+  }
+
+  #tell(conversationId: string, records: readonly LogRecord[]): void {
+    const followers = this.#followers.get(conversationId);
+    for (const listener of followers ? [...followers] : []) {
+      if (!followers?.has(listener)) continue;
+      try {
+        listener(records);
+      } catch (error) {
+        process.emitWarning(`A follower of the log has failed: ${errorText(error)}`);
+      }
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import { DatabaseSync } from "node:sqlite";
+import { PlatformError } from "../../errors.ts";
+import type { Vault } from "../../users/vault.ts";
+import type { Store } from "../store.ts";
+import { SqliteApiKeys } from "./api-keys.ts";
+import { SqliteConversations } from "./conversations.ts";
+import { SqliteEventLog } from "./event-log.ts";
+import { claimFolder } from "./folder.ts";
+import { migrate } from "./migrate.ts";
+import { primaryCode } from "./protocol.ts";
+import { Reader } from "./reader.ts";
+import { SqliteSandboxes } from "./sandboxes.ts";
+import { SqliteSettings } from "./settings.ts";
+import { SqliteStartTasks } from "./start-tasks.ts";
+import { createQueryBuilder } from "./tables.ts";
+import { WriterClient } from "./writer-client.ts";
+
+const sqliteCorrupt = 11;
+const sqliteNotADatabase = 26;
+
+export interface SqliteStoreOptions {
+  /** The data folder; the store keeps its files in the folder `store` inside. */
+  dir: string;
+  /** Encrypts settings and session keys; must have the key with which the data was written. */
+  vault: Vault;
+  /** Milliseconds since the epoch. */
+  clock?: () => number;
+}
+
+/**
+ * Opens the store of a data folder, making it where there is none. One process at a time has a folder.
+ * Throws ConfigInvalid when the folder is in use, was written by a newer program, is damaged or belongs to another key.
+ */
+export async function openSqliteStore({ dir, vault, clock = Date.now }: SqliteStoreOptions): Promise<Store> {
+  const folder = claimFolder(dir);
+  let writer: WriterClient | undefined;
+  try {
+    const database = prepareDatabase(folder.database, dir, vault);
+    try {
+      writer = await WriterClient.start(folder.database);
+    } finally {
+      database.close();
+    }
+    return assemble(writer, new Reader(folder.database), folder.release, vault, clock);
+  } catch (error) {
+    await writer?.close();
+    folder.release();
+    throw error;
+  }
+}
+
+/** Migrates, and makes sure that the vault's key is the one of this database. Gives the connection, open. */
+function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync {
+  const database = new DatabaseSync(file, { timeout: 5000 });
+  try {
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
+    migrate(database, dir);
+    checkKey(database, vault);
+    return database;
+  } catch (error) {
+    database.close();
+    if ([sqliteCorrupt, sqliteNotADatabase].includes(primaryCode((error as { errcode?: number }).errcode ?? 0))) {
+      throw new PlatformError("ConfigInvalid", `The database ${file} is damaged: restore it from a backup.`, { cause: error });
+    }
+    throw error;
+  }
+}
+
+function checkKey(database: DatabaseSync, vault: Vault): void {
+  const place = "store:key-check";
+  const row = database.prepare("SELECT value FROM meta WHERE name = 'key_check'").get() as { value: Uint8Array } | undefined;
+  if (row) vault.open(row.value, place);
+  else database.prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)").run(vault.seal("sandpiper", place));
+}
+
+function assemble(writer: WriterClient, reader: Reader, release: () => void, vault: Vault, clock: () => number): Store {
+  const context = { reader, writer, build: createQueryBuilder(), vault, clock };
+  return {
+    events: new SqliteEventLog(context),
+    conversations: new SqliteConversations(context),
+    startTasks: new SqliteStartTasks(context),
+    sandboxes: new SqliteSandboxes(context),
+    settings: new SqliteSettings(context),
+    apiKeys: new SqliteApiKeys(context),
+    async close() {
+      await writer.close();
+      reader.close();
+      release();
+    },
+  };
+}

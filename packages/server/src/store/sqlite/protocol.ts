@@ -1,0 +1,58 @@
+/** What the main thread asks of the writer thread, and its answers. Answers come in the order of the jobs. */
+
+export type Job = AppendJob | RunJob;
+
+/** Appends events to a conversation and changes its summary. Answer: `Stamps`. */
+export interface AppendJob {
+  type: "append";
+  conversationId: string;
+  /** Time of the append, microseconds since the epoch; the writer moves it forward where the log is already later. */
+  nowMicros: number;
+  events: { id: string; kind: string; listed: boolean; body: string }[];
+  executionStatus: string | null;
+  /** MetricsSnapshot as JSON. */
+  metrics: string | null;
+}
+
+/** Runs statements in one transaction. Answer: the number of rows that the last one changed. */
+export interface RunJob {
+  type: "run";
+  statements: Statement[];
+}
+
+export interface Statement {
+  sql: string;
+  parameters: readonly SqlValue[];
+}
+
+export type SqlValue = null | number | string | Uint8Array;
+
+/** The first event has these; each further one has the next sequence number and microsecond. */
+export interface Stamps {
+  seq: number;
+  micros: number;
+}
+
+export type Result = { ok: true; value: Stamps | number } | { ok: false; failure: Failure };
+
+export type Failure =
+  | { reason: "conversation-not-found" }
+  | { reason: "log-full" }
+  /** `errcode` is SQLite's (extended) result code, 0 for other errors. */
+  | { reason: "error"; errcode: number; message: string };
+
+/** SQLite's primary result codes that mean something here. */
+export const sqliteFull = 13;
+export const sqliteConstraint = 19;
+const sqliteIoError = 10;
+const sqliteNoMemory = 7;
+
+/** An extended result code carries the primary one in its low byte. */
+export function primaryCode(errcode: number): number {
+  return errcode & 0xff;
+}
+
+/** Errors after which the whole transaction has to be given up, not only the statement. */
+export function endsTransaction(errcode: number): boolean {
+  return [sqliteFull, sqliteIoError, sqliteNoMemory].includes(primaryCode(errcode));
+}

@@ -1,0 +1,97 @@
+import type { Selectable } from "kysely";
+import { PlatformError } from "../../errors.ts";
+import { keyHash } from "../key-hash.ts";
+import { pageOffset, toPage } from "../paging.ts";
+import type { PageRequest, PageResult, SandboxRow, SandboxStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import { compile, type SandboxRecord } from "./tables.ts";
+
+type Stored = Selectable<SandboxRecord>;
+
+export const sandboxQueries = {
+  get: "SELECT * FROM sandboxes WHERE id = ?",
+  bySessionKey: "SELECT * FROM sandboxes WHERE session_key_hash = ?",
+  search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
+} as const;
+
+/** Session keys lie encrypted beside their hash: the hash finds the sandbox, the text is shown to its owner. */
+export class SqliteSandboxes implements SandboxStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async create(row: SandboxRow): Promise<void> {
+    const insert = this.#context.build.insertInto("sandboxes").values({
+      id: row.id,
+      user_id: row.userId,
+      spec_id: row.specId,
+      status: row.status,
+      status_detail: row.statusDetail,
+      incarnation: row.incarnation,
+      session_key: this.#context.vault.seal(row.sessionKey, keyPlace(row.id)),
+      session_key_hash: keyHash(row.sessionKey),
+      created_at: row.createdAt,
+    });
+    await this.#context.writer.run(compile(insert));
+  }
+
+  async update(id: string, change: Partial<Pick<SandboxRow, "status" | "statusDetail" | "incarnation">>): Promise<void> {
+    const columns = {
+      ...(change.status !== undefined && { status: change.status }),
+      ...(change.statusDetail !== undefined && { status_detail: change.statusDetail }),
+      ...(change.incarnation !== undefined && { incarnation: change.incarnation }),
+    };
+    // An UPDATE needs a column even where nothing changes.
+    const update = this.#context.build
+      .updateTable("sandboxes")
+      .set({ id, ...columns })
+      .where("id", "=", id);
+    if ((await this.#context.writer.run(compile(update))) === 0) {
+      throw new PlatformError("SandboxNotFound", "The sandbox does not exist.");
+    }
+  }
+
+  get(id: string): SandboxRow | undefined {
+    const stored = this.#context.reader.get<Stored>(sandboxQueries.get, id);
+    return stored && this.#fromStored(stored);
+  }
+
+  bySessionKey(key: string): SandboxRow | undefined {
+    const stored = this.#context.reader.get<Stored>(sandboxQueries.bySessionKey, keyHash(key));
+    return stored && this.#fromStored(stored, key);
+  }
+
+  search(filter: { userId: string }, page: PageRequest): PageResult<SandboxRow> {
+    const offset = pageOffset(page.pageId);
+    const rows = this.#context.reader.all<Stored>(sandboxQueries.search, filter.userId, page.limit + 1, offset);
+    const { items, nextPageId } = toPage(rows, page);
+    return { items: items.map((stored) => this.#fromStored(stored)), nextPageId };
+  }
+
+  all(): SandboxRow[] {
+    return this.#context.reader.all<Stored>("SELECT * FROM sandboxes ORDER BY number").map((stored) => this.#fromStored(stored));
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#context.writer.run(compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)));
+  }
+
+  #fromStored(stored: Stored, knownKey?: string): SandboxRow {
+    return {
+      id: stored.id,
+      userId: stored.user_id,
+      specId: stored.spec_id,
+      status: stored.status,
+      statusDetail: stored.status_detail,
+      incarnation: stored.incarnation,
+      sessionKey: knownKey ?? this.#context.vault.open(stored.session_key, keyPlace(stored.id)),
+      createdAt: stored.created_at,
+    };
+  }
+}
+
+function keyPlace(sandboxId: string): string {
+  return `sandbox-session-key:${sandboxId}`;
+}

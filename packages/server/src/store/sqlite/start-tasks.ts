@@ -1,0 +1,105 @@
+import type { Selectable, SelectQueryBuilder } from "kysely";
+import { PlatformError } from "../../errors.ts";
+import { pageOffset, toPage } from "../paging.ts";
+import type { PageRequest, PageResult, StartTaskFilter, StartTaskRow, StartTaskStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import type { Statement } from "./protocol.ts";
+import { compile, type StartTaskRecord, type Tables } from "./tables.ts";
+
+type Stored = Selectable<StartTaskRecord>;
+type SortedPage = Parameters<StartTaskStore["search"]>[1];
+
+export const startTaskQueries = {
+  get: "SELECT * FROM start_tasks WHERE id = ?",
+  open: "SELECT * FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') ORDER BY number",
+} as const;
+
+export class SqliteStartTasks implements StartTaskStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async create(row: StartTaskRow): Promise<void> {
+    const insert = this.#context.build.insertInto("start_tasks").values({
+      id: row.id,
+      user_id: row.userId,
+      status: row.status,
+      detail: row.detail,
+      conversation_id: row.conversationId,
+      sandbox_id: row.sandboxId,
+      request: JSON.stringify(row.request ?? null),
+      created_at: row.createdAt,
+      updated_at: row.updatedAt,
+    });
+    await this.#context.writer.run(compile(insert));
+  }
+
+  async update(id: string, change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>): Promise<StartTaskRow> {
+    const update = this.#context.build
+      .updateTable("start_tasks")
+      .set({
+        updated_at: this.#context.clock(),
+        ...(change.status !== undefined && { status: change.status }),
+        ...(change.detail !== undefined && { detail: change.detail }),
+        ...(change.sandboxId !== undefined && { sandbox_id: change.sandboxId }),
+      })
+      .where("id", "=", id);
+    await this.#context.writer.run(compile(update));
+    const row = this.get(id);
+    if (!row) throw new PlatformError("StartTaskNotFound", "The start task does not exist.");
+    return row;
+  }
+
+  get(id: string): StartTaskRow | undefined {
+    const stored = this.#context.reader.get<Stored>(startTaskQueries.get, id);
+    return stored && fromStored(stored);
+  }
+
+  search(filter: StartTaskFilter, page: SortedPage): PageResult<StartTaskRow> {
+    const rows = this.#context.reader.select<Stored>(this.searchStatement(filter, page));
+    return toPage(rows.map(fromStored), page);
+  }
+
+  /** The statement of a search, for `search` and for the test of its plan. */
+  searchStatement(filter: StartTaskFilter, page: PageRequest & Pick<SortedPage, "sort">): Statement {
+    const column = page.sort.startsWith("CREATED_AT") ? "created_at" : "updated_at";
+    const direction = page.sort.endsWith("_DESC") ? "desc" : "asc";
+    const query = filtered(this.#context.build.selectFrom("start_tasks").selectAll(), filter)
+      .orderBy(column, direction)
+      .orderBy("number", direction);
+    return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
+  }
+
+  count(filter: StartTaskFilter): number {
+    const query = filtered(this.#context.build.selectFrom("start_tasks"), filter);
+    const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
+    return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
+  }
+
+  listOpen(): StartTaskRow[] {
+    return this.#context.reader.all<Stored>(startTaskQueries.open).map(fromStored);
+  }
+}
+
+function filtered<Row>(query: SelectQueryBuilder<Tables, "start_tasks", Row>, filter: StartTaskFilter) {
+  return query
+    .where("user_id", "=", filter.userId)
+    .$if(filter.conversationId !== undefined, (q) => q.where("conversation_id", "=", filter.conversationId!))
+    .$if(filter.createdAtGte !== undefined, (q) => q.where("created_at", ">=", filter.createdAtGte!));
+}
+
+function fromStored(stored: Stored): StartTaskRow {
+  return {
+    id: stored.id,
+    userId: stored.user_id,
+    status: stored.status,
+    detail: stored.detail,
+    conversationId: stored.conversation_id,
+    sandboxId: stored.sandbox_id,
+    request: JSON.parse(stored.request),
+    createdAt: stored.created_at,
+    updatedAt: stored.updated_at,
+  };
+}

@@ -1,0 +1,86 @@
+import type { ExecutionStatus, StartTaskStatus } from "@sandpiper/wire";
+import {
+  type Compilable,
+  DummyDriver,
+  type Generated,
+  Kysely,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from "kysely";
+import type { SandboxRow } from "../store.ts";
+import type { SqlValue, Statement } from "./protocol.ts";
+
+/** The tables that are queried by built statements; see migrations/ for what the columns mean. */
+export interface Tables {
+  conversations: ConversationRecord;
+  start_tasks: StartTaskRecord;
+  sandboxes: SandboxRecord;
+  settings: { user_id: string; document: Uint8Array };
+  api_keys: ApiKeyRecord;
+}
+
+export interface ConversationRecord {
+  number: Generated<number>;
+  id: string;
+  user_id: string;
+  sandbox_id: string;
+  config: string;
+  title: string | null;
+  parent_id: string | null;
+  created_at: number;
+  updated_at: number;
+  execution_status: Generated<ExecutionStatus>;
+  metrics: Generated<string | null>;
+}
+
+export interface StartTaskRecord {
+  number: Generated<number>;
+  id: string;
+  user_id: string;
+  status: StartTaskStatus;
+  detail: string | null;
+  conversation_id: string;
+  sandbox_id: string | null;
+  request: string;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface SandboxRecord {
+  number: Generated<number>;
+  id: string;
+  user_id: string;
+  spec_id: string;
+  status: SandboxRow["status"];
+  status_detail: string | null;
+  incarnation: string;
+  session_key: Uint8Array;
+  session_key_hash: Uint8Array;
+  created_at: number;
+}
+
+export interface ApiKeyRecord {
+  id: string;
+  user_id: string;
+  name: string;
+  hash: Uint8Array;
+  created_at: number;
+}
+
+/** A builder that compiles statements and never runs them: the writer thread and the reader do. */
+export function createQueryBuilder(): Kysely<Tables> {
+  return new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new SqliteAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (database) => new SqliteIntrospector(database),
+      createQueryCompiler: () => new SqliteQueryCompiler(),
+    },
+  });
+}
+
+export function compile(query: Compilable): Statement {
+  const { sql, parameters } = query.compile();
+  return { sql, parameters: parameters as readonly SqlValue[] };
+}

@@ -1,0 +1,122 @@
+import { Worker } from "node:worker_threads";
+import { PlatformError } from "../../errors.ts";
+import {
+  type AppendJob,
+  type Failure,
+  type Job,
+  primaryCode,
+  type Result,
+  type Stamps,
+  type Statement,
+  sqliteConstraint,
+  sqliteFull,
+} from "./protocol.ts";
+
+/** A write that breaks a UNIQUE rule, for example a second row of the same id. */
+export class UniqueViolation extends Error {}
+
+interface Waiting {
+  resolve(value: Stamps | number): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * The main thread's end of the writer thread. Jobs that are given within one turn of the event loop travel in one message.
+ * Every promise settles in the order of the jobs, after the commit.
+ */
+export class WriterClient {
+  readonly #worker: Worker;
+  readonly #exited: Promise<void>;
+  readonly #waiting: Waiting[] = [];
+  #outbox: Job[] = [];
+  #ended: Error | undefined;
+
+  /** Starts the thread on a database file that is already migrated. */
+  static async start(file: string): Promise<WriterClient> {
+    const worker = new Worker(new URL("./writer.ts", import.meta.url), { workerData: { file }, name: "store-writer" });
+    await new Promise<void>((resolve, reject) => {
+      worker.once("error", reject);
+      worker.once("message", () => {
+        worker.off("error", reject);
+        resolve();
+      });
+    });
+    return new WriterClient(worker);
+  }
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on("message", (results: Result[]) => this.#settle(results));
+    worker.on("error", (error) => this.#end(new Error("The writer of the store has failed.", { cause: error })));
+    this.#exited = new Promise((resolve) => {
+      worker.on("exit", () => {
+        this.#end(new Error("The store is closed."));
+        resolve();
+      });
+    });
+  }
+
+  /** Throws ConversationNotFound, StorageFull. */
+  append(job: Omit<AppendJob, "type">): Promise<Stamps> {
+    return this.#send({ type: "append", ...job }) as Promise<Stamps>;
+  }
+
+  /** Runs statements in one transaction; gives the number of rows that the last one changed. Throws UniqueViolation, StorageFull. */
+  run(...statements: Statement[]): Promise<number> {
+    return this.#send({ type: "run", statements }) as Promise<number>;
+  }
+
+  /** Writes what is queued, then ends the thread. */
+  async close(): Promise<void> {
+    this.#flush();
+    this.#end(new Error("The store is closed."), false);
+    this.#worker.postMessage("close");
+    await this.#exited;
+  }
+
+  #send(job: Job): Promise<Stamps | number> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      if (this.#outbox.push(job) === 1) queueMicrotask(() => this.#flush());
+    });
+  }
+
+  #flush(): void {
+    if (this.#outbox.length === 0) return;
+    this.#worker.postMessage(this.#outbox);
+    this.#outbox = [];
+  }
+
+  #settle(results: Result[]): void {
+    for (const [index, waiting] of this.#waiting.splice(0, results.length).entries()) {
+      const result = results[index]!;
+      if (result.ok) waiting.resolve(result.value);
+      else waiting.reject(errorOf(result.failure));
+    }
+  }
+
+  #end(error: Error, rejectWaiting = true): void {
+    this.#ended ??= error;
+    if (!rejectWaiting) return;
+    for (const waiting of this.#waiting.splice(0)) waiting.reject(this.#ended);
+  }
+}
+
+function errorOf(failure: Failure): Error {
+  switch (failure.reason) {
+    case "conversation-not-found":
+      return new PlatformError("ConversationNotFound", "The conversation does not exist.");
+    case "log-full":
+      return new PlatformError("StorageFull", "The conversation has reached the largest number of events that it can hold.");
+    case "error":
+      if (primaryCode(failure.errcode) === sqliteFull) {
+        return new PlatformError(
+          "StorageFull",
+          "The disk of the data folder is full: nothing was stored; make room and try again.",
+        );
+      }
+      if (primaryCode(failure.errcode) === sqliteConstraint) return new UniqueViolation(failure.message);
+      return new Error(`The store could not write: ${failure.message}`);
+  }
+}

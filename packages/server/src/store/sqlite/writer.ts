@@ -1,0 +1,137 @@
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { eventTime } from "@sandpiper/wire/time";
+import { stampedJson } from "../event-text.ts";
+import { eventKey, maxSeq } from "./event-key.ts";
+import { type AppendJob, endsTransaction, type Failure, type Job, type Result, type Stamps } from "./protocol.ts";
+
+/**
+ * The thread that owns the writing connection. Everything that is queued when it looks goes into one transaction with one
+ * sync (group commit); answers are sent after the commit.
+ */
+
+class JobFailed extends Error {
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
+    super(failure.reason);
+    this.failure = failure;
+  }
+}
+
+const port = parentPort as MessagePort;
+const database = new DatabaseSync((workerData as { file: string }).file, { timeout: 5000 });
+database.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864");
+
+const statements = new Map<string, StatementSync>();
+function prepare(sql: string): StatementSync {
+  let statement = statements.get(sql);
+  if (!statement) {
+    statement = database.prepare(sql);
+    statements.set(sql, statement);
+  }
+  return statement;
+}
+
+const begin = prepare("BEGIN IMMEDIATE");
+const commit = prepare("COMMIT");
+const savepoint = prepare("SAVEPOINT job");
+const release = prepare("RELEASE job");
+const undo = prepare("ROLLBACK TO job");
+const findLog = prepare("SELECT number, last_seq, last_listed, last_micros FROM conversations WHERE id = ?");
+const insertEvent = prepare(
+  "INSERT INTO events (key, conversation, listed_index, id, kind, timestamp, json) VALUES (?, ?, ?, ?, ?, ?, ?)",
+);
+const updateLog = prepare(
+  `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
+     execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics)
+   WHERE number = ?`,
+);
+
+port.on("message", (first: Job[] | "close") => {
+  const jobs: Job[] = [];
+  for (let next: Job[] | "close" | undefined = first; next !== undefined; next = receiveMessageOnPort(port)?.message) {
+    if (next === "close") {
+      answer(jobs);
+      database.close();
+      port.close();
+      return;
+    }
+    jobs.push(...next);
+  }
+  answer(jobs);
+});
+port.postMessage("ready");
+
+function answer(jobs: Job[]): void {
+  if (jobs.length > 0) port.postMessage(transact(jobs));
+}
+
+/** One transaction for all jobs. Where it cannot be committed, each job is tried alone, so that none suffers for another. */
+function transact(jobs: Job[]): Result[] {
+  try {
+    begin.run();
+    const results = jobs.map(attempt);
+    commit.run();
+    return results;
+  } catch (error) {
+    if (database.isTransaction) database.exec("ROLLBACK");
+    if (jobs.length > 1) return jobs.flatMap((job) => transact([job]));
+    return [{ ok: false, failure: failureOf(error) }];
+  }
+}
+
+function attempt(job: Job): Result {
+  savepoint.run();
+  try {
+    const value = job.type === "append" ? append(job) : job.statements.map(run).at(-1)!;
+    release.run();
+    return { ok: true, value };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!database.isTransaction || (failure.reason === "error" && endsTransaction(failure.errcode))) throw error;
+    undo.run();
+    release.run();
+    return { ok: false, failure };
+  }
+}
+
+function run(statement: { sql: string; parameters: readonly (null | number | string | Uint8Array)[] }): number {
+  return Number(prepare(statement.sql).run(...statement.parameters).changes);
+}
+
+function append(job: AppendJob): Stamps {
+  const log = findLog.get(job.conversationId) as
+    | { number: number; last_seq: number; last_listed: number; last_micros: number }
+    | undefined;
+  if (!log) throw new JobFailed({ reason: "conversation-not-found" });
+  if (log.last_seq + job.events.length > maxSeq) throw new JobFailed({ reason: "log-full" });
+  const stamps = { seq: log.last_seq + 1, micros: Math.max(job.nowMicros, log.last_micros + 1) };
+  if (job.events.length === 0) return stamps;
+
+  let listed = log.last_listed;
+  for (const [index, event] of job.events.entries()) {
+    if (event.listed) listed += 1;
+    const timestamp = eventTime(stamps.micros + index);
+    insertEvent.run(
+      eventKey(log.number, stamps.seq + index),
+      log.number,
+      event.listed ? listed : null,
+      event.id,
+      event.kind,
+      timestamp,
+      stampedJson(event.id, timestamp, event.body),
+    );
+  }
+  const last = job.events.length - 1;
+  const micros = stamps.micros + last;
+  const updatedAt = Math.floor(micros / 1000);
+  updateLog.run(stamps.seq + last, listed, micros, updatedAt, job.executionStatus, job.metrics, log.number);
+  return stamps;
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof JobFailed) return error.failure;
+  const { errcode, message } = error as { errcode?: number; message?: string };
+  return { reason: "error", errcode: errcode ?? 0, message: message ?? String(error) };
+}

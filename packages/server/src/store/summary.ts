@@ -1,0 +1,57 @@
+import {
+  type ExecutionStatus,
+  emptyUsage,
+  executionStatuses,
+  type MetricsSnapshot,
+  type NewEvent,
+  type Stats,
+  type TokenUsage,
+} from "@sandpiper/wire";
+import type { ConversationSummary } from "./store.ts";
+
+/** What a batch of events changes in the conversation's summary; the last record of a key wins. */
+export function summaryChange(events: readonly NewEvent[]): Partial<ConversationSummary> {
+  const change: Partial<ConversationSummary> = {};
+  for (const event of events) {
+    if (event.kind !== "ConversationStateUpdateEvent") continue;
+    if (event.key === "execution_status" && isExecutionStatus(event.value)) change.executionStatus = event.value;
+    if (event.key === "stats" && isStats(event.value)) change.metrics = totalMetrics(event.value);
+  }
+  return change;
+}
+
+/**
+ * Adds up the metrics of all usage ids: costs (USD) and tokens are summed, the context window is the largest;
+ * the names are those of the first usage id, which is the agent's own.
+ */
+export function totalMetrics(stats: Stats): MetricsSnapshot {
+  const all = Object.values(stats.usage_to_metrics);
+  const usages = all.flatMap((metrics) => metrics.accumulated_token_usage ?? []);
+  return {
+    model_name: all[0]?.model_name ?? "default",
+    accumulated_cost: all.reduce((sum, metrics) => sum + metrics.accumulated_cost, 0),
+    max_budget_per_task: all.find((metrics) => metrics.max_budget_per_task !== null)?.max_budget_per_task ?? null,
+    accumulated_token_usage: usages.length > 0 ? usages.slice(1).reduce(addUsage, { ...emptyUsage(), ...usages[0] }) : null,
+  };
+}
+
+function addUsage(left: TokenUsage, right: TokenUsage): TokenUsage {
+  return {
+    ...left,
+    prompt_tokens: left.prompt_tokens + right.prompt_tokens,
+    completion_tokens: left.completion_tokens + right.completion_tokens,
+    cache_read_tokens: left.cache_read_tokens + right.cache_read_tokens,
+    cache_write_tokens: left.cache_write_tokens + right.cache_write_tokens,
+    reasoning_tokens: left.reasoning_tokens + right.reasoning_tokens,
+    context_window: Math.max(left.context_window, right.context_window),
+  };
+}
+
+function isExecutionStatus(value: unknown): value is ExecutionStatus {
+  return (executionStatuses as readonly unknown[]).includes(value);
+}
+
+function isStats(value: unknown): value is Stats {
+  const usages = (value as Partial<Stats> | null)?.usage_to_metrics;
+  return typeof usages === "object" && usages !== null;
+}
