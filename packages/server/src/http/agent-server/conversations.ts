@@ -1,0 +1,76 @@
+import { ConversationInfo, isoTime, SendMessageRequest, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { ConversationRow } from "../../store/store.ts";
+import { requireConversation } from "../conversation-access.ts";
+import { messageContent } from "../messages.ts";
+import type { App, HttpServices } from "../services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/**
+ * A conversation's agent-server surface (agent-server.md sections 3 to 5), for a user's key and for the session key of the
+ * conversation's sandbox. Any other conversation answers 404.
+ */
+export function agentConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["agent server"];
+  const config = { access: "agent" } as const;
+  const base = "/api/conversations/:conversation_id";
+
+  app.get(
+    base,
+    { config, schema: { tags, summary: "Read a conversation", params: ConversationPath, response: { 200: ConversationInfo } } },
+    (request, reply) => {
+      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
+      reply.send(conversationInfo(row, conversations.fullState(row.id)));
+    },
+  );
+  app.post(
+    `${base}/events`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Send a message; with run the agent starts",
+        params: ConversationPath,
+        body: SendMessageRequest,
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { content, run = false, sender } = request.body;
+      await conversations.send(id, messageContent(content), { run, sender: sender ?? undefined });
+      return { success: true };
+    },
+  );
+  const verbs = {
+    run: "Start the agent, or approve what waits for confirmation",
+    pause: "Pause after the current step",
+    interrupt: "Cancel the current step and pause",
+  } as const;
+  for (const verb of ["run", "pause", "interrupt"] as const) {
+    app.post(
+      `${base}/${verb}`,
+      { config, schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } } },
+      async (request) => {
+        await conversations[verb](requireConversation(conversations, request.principal, request.params.conversation_id).id);
+        return { success: true };
+      },
+    );
+  }
+}
+
+/** The state with what the record adds to it (agent-server.md section 3.2). */
+function conversationInfo(row: ConversationRow, state: Record<string, unknown>): ConversationInfo {
+  return {
+    execution_status: row.summary.executionStatus,
+    tags: row.config.tags,
+    ...state,
+    id: row.id,
+    title: row.title,
+    metrics: row.summary.metrics,
+    parent_conversation_id: row.parentId,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+  };
+}

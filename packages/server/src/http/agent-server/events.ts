@@ -1,0 +1,62 @@
+import { EventPage } from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import type { EventFilter } from "../../store/event-log.ts";
+import { requireConversation } from "../conversation-access.ts";
+import { pageJson, sendJson } from "../json-text.ts";
+import { pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
+import type { App, HttpServices } from "../services.ts";
+
+const filterKeys = {
+  kind: Type.Optional(Type.String({ description: "class name, or the path of the class in the reference" })),
+  timestamp__gte: Time,
+  timestamp__lt: Time,
+};
+const CountQuery = Type.Object(filterKeys);
+const SearchQuery = Type.Object({ ...filterKeys, ...pageKeys, sort_order: TimestampOrder });
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** Events as the agent server lists them (agent-server.md section 5). Page ids are opaque: clients hand back what they got. */
+export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
+  const tags = ["agent server"];
+  const config = { access: "agent" } as const;
+  const base = "/api/conversations/:conversation_id/events";
+
+  app.get(
+    `${base}/search`,
+    {
+      config,
+      schema: { tags, summary: "List events", params: ConversationPath, querystring: SearchQuery, response: { 200: EventPage } },
+    },
+    ({ principal, params, query }, reply) => {
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const descending = query.sort_order === "TIMESTAMP_DESC";
+      const page = events.search(id, { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit });
+      sendJson(reply, pageJson(page));
+    },
+  );
+  app.get(
+    `${base}/count`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Count events",
+        params: ConversationPath,
+        querystring: CountQuery,
+        response: { 200: Type.Integer() },
+      },
+    },
+    ({ principal, params, query }, reply) => {
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      reply.send(events.count(id, filterOf(query)));
+    },
+  );
+}
+
+function filterOf(query: Static<typeof CountQuery>): EventFilter {
+  return {
+    kind: query.kind?.slice(query.kind.lastIndexOf(".") + 1),
+    timestampGte: readEventTime(query.timestamp__gte, "timestamp__gte"),
+    timestampLt: readEventTime(query.timestamp__lt, "timestamp__lt"),
+  };
+}

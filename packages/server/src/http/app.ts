@@ -1,0 +1,81 @@
+import cors from "@fastify/cors";
+import Fastify, { type FastifyInstance } from "fastify";
+import { agentConversationRoutes } from "./agent-server/conversations.ts";
+import { agentEventRoutes } from "./agent-server/events.ts";
+import { authHook, createAuthenticator } from "./auth.ts";
+import { answerClientError, installErrors, sendError } from "./errors.ts";
+import { healthRoutes } from "./health.ts";
+import { installBodyParsers } from "./json.ts";
+import { documentRoutes, installOpenApi } from "./openapi.ts";
+import type { App, HttpServices } from "./services.ts";
+import { attachSockets } from "./sockets/server.ts";
+import { loggableUrl } from "./urls.ts";
+import { settingsRoutes } from "./v0/settings.ts";
+import { appConversationRoutes } from "./v1/app-conversations.ts";
+import { eventRoutes } from "./v1/events.ts";
+import { sandboxSpecRoutes } from "./v1/sandbox-specs.ts";
+import { sandboxRoutes } from "./v1/sandboxes.ts";
+import { startTaskRoutes } from "./v1/start-tasks.ts";
+import { validatorCompiler } from "./validation.ts";
+
+const localOrigin = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
+
+/**
+ * The whole HTTP and WebSocket server over its services, not yet listening. `close()` of the result ends sockets with 1001
+ * and waits for running requests; the services stay open.
+ */
+export function buildApp(services: HttpServices): FastifyInstance {
+  const { config } = services;
+  const app: App = Fastify({
+    loggerInstance: services.logger,
+    disableRequestLogging: true,
+    bodyLimit: config.bodyLimit,
+    exposeHeadRoutes: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+    // Only WebSockets leave HTTP: a client that offers HTTP/2 by an Upgrade header gets its answer in HTTP/1.1.
+    http: { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
+    clientErrorHandler: answerClientError,
+  });
+  const authenticator = createAuthenticator(services);
+
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  installBodyParsers(app);
+  installErrors(app);
+  installOpenApi(app);
+  app.register(cors, {
+    origin: [localOrigin, ...config.corsOrigins],
+    credentials: true,
+    methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+    strictPreflight: false,
+    maxAge: 600,
+  });
+  // The hooks of CORS come first, so that refusals carry its headers too.
+  app.after(() => {
+    app.addHook("onRequest", authHook(authenticator));
+    if (config.logLevel === "debug") logRequests(app);
+    healthRoutes(app, services);
+    documentRoutes(app);
+    settingsRoutes(app, services);
+    sandboxSpecRoutes(app, services);
+    sandboxRoutes(app, services);
+    appConversationRoutes(app, services);
+    startTaskRoutes(app, services);
+    eventRoutes(app, services);
+    agentConversationRoutes(app, services);
+    agentEventRoutes(app, services);
+  });
+
+  const sockets = attachSockets(app.server, services, authenticator);
+  app.addHook("preClose", () => sockets.close());
+  return app as unknown as FastifyInstance;
+}
+
+function logRequests(app: App): void {
+  app.addHook("onResponse", (request, reply, done) => {
+    const { method, url } = request;
+    request.log.debug({ method, url: loggableUrl(url), status: reply.statusCode, ms: reply.elapsedTime }, "request");
+    done();
+  });
+}

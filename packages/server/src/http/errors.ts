@@ -1,0 +1,93 @@
+import { STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { newId } from "@sandpiper/wire";
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import { PlatformError } from "../errors.ts";
+import { InvalidInput } from "./invalid-input.ts";
+import type { App } from "./services.ts";
+import { decodedPath, loggableUrl } from "./urls.ts";
+
+/** Families of routes differ in the key of an error's text: `detail`, and `error` in settings (app-server.md section 0). */
+export type ErrorFamily = "detail" | "error";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    errors?: ErrorFamily;
+  }
+}
+
+/** An answer to a failed request: status, and the body before the family's shape. `issues` is FastAPI's list of a 422. */
+interface Failure {
+  status: number;
+  text: string;
+  issues?: readonly unknown[];
+}
+
+/** Makes every failure of the server a clear answer in its family's shape. */
+export function installErrors(app: App): void {
+  const table = routeTable(app);
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+  app.setNotFoundHandler((request, reply) => {
+    const allowed = table.methods(decodedPath(request.url));
+    if (allowed.length === 0) return send(request, reply, { status: 404, text: "Not Found" });
+    reply.header("allow", allowed.join(", "));
+    return send(request, reply, { status: 405, text: "Method Not Allowed" });
+  });
+}
+
+/** Answers a failure; what nobody expected is logged under an id, and the caller sees the id only. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const failure = expected(error);
+  if (failure) return send(request, reply, failure);
+  const errorId = newId();
+  request.log.error({ err: error, errorId, method: request.method, url: loggableUrl(request.url) }, "request failed");
+  return reply.code(500).send({ ...shape(request, { status: 500, text: "Internal Server Error" }), error_id: errorId });
+}
+
+function expected(error: unknown): Failure | undefined {
+  if (error instanceof InvalidInput) return { status: 422, text: error.message, issues: error.issues };
+  if (error instanceof PlatformError) return error.status === 500 ? undefined : { status: error.status, text: error.message };
+  const { statusCode, code } = error as Partial<FastifyError>;
+  // Fastify's own refusals: too large bodies, bad content lengths, bad URLs. Their messages may quote the request.
+  if (code?.startsWith("FST_ERR_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return { status: statusCode, text: STATUS_CODES[statusCode] ?? "Bad Request" };
+  }
+  return undefined;
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, failure: Failure): FastifyReply {
+  if (failure.status === 401) reply.header("www-authenticate", "Bearer");
+  return reply.code(failure.status).send(shape(request, failure));
+}
+
+/** The settings family has its text in `error`; `detail` stands beside it, so that clients of either family can read it. */
+function shape(request: FastifyRequest, { text, issues }: Failure): Record<string, unknown> {
+  const detail = issues ?? text;
+  return request.routeOptions?.config?.errors === "error" ? { error: text, detail } : { detail };
+}
+
+/** Knows which methods a path has, for 405 answers. */
+function routeTable(app: App): { methods(path: string): string[] } {
+  const routes: { pattern: RegExp; methods: string[] }[] = [];
+  app.addHook("onRoute", ({ url, method }) => {
+    if (url === "*" || url === "/*") return;
+    const segments = url.split(/:\w+/).map((text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    routes.push({ pattern: new RegExp(`^${segments.join("[^/]+")}/?$`), methods: [method].flat() });
+  });
+  return { methods: (path) => [...new Set(routes.flatMap((route) => (route.pattern.test(path) ? route.methods : [])))] };
+}
+
+/** Answers what Node's parser refuses before there is a request: too large headers, malformed HTTP, time-outs. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || socket.destroyed) return;
+  const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+  if (socket.writable) socket.end(rawAnswer(status, STATUS_CODES[status]!));
+  else socket.destroy();
+}
+
+/** A whole HTTP answer with a JSON `detail`, for sockets on which no response object exists. */
+export function rawAnswer(status: number, detail: unknown): string {
+  const body = JSON.stringify({ detail });
+  const head = ["Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`, "Connection: close"];
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join("\r\n")}\r\n\r\n${body}`;
+}

@@ -1,0 +1,72 @@
+import { PlatformError } from "../errors.ts";
+import { InvalidInput } from "./invalid-input.ts";
+import type { App } from "./services.ts";
+
+/** Deepest nesting of a JSON body. Recursive code below the routes (serialisation, merging) is safe within it. */
+export const maxJsonDepth = 64;
+
+/**
+ * Parses a JSON text from outside. Throws InvalidInput when it is malformed, nested deeper than `maxJsonDepth`, holds a NUL
+ * character (no file name, argument or PostgreSQL text can) or a key `__proto__`. Its messages never quote the text.
+ */
+export function parseJson(text: string): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
+  } catch (error) {
+    const position = /position (\d+)/.exec((error as Error).message)?.[1];
+    throw invalidJson(position === undefined ? text.length : Number(position), "malformed JSON");
+  }
+  checkJson(value);
+  return value;
+}
+
+function checkJson(root: unknown): void {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxJsonDepth) throw invalidJson(0, `nested deeper than ${maxJsonDepth} levels`);
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value === "string") checkText(value);
+      else if (Array.isArray(value)) for (const item of value) next.push(item);
+      else if (value !== null && typeof value === "object") {
+        for (const key of Object.keys(value)) {
+          if (key === "__proto__") throw invalidJson(0, "the key __proto__ is not allowed");
+          checkText(key);
+          next.push((value as Record<string, unknown>)[key]);
+        }
+      }
+    }
+    level = next;
+  }
+}
+
+function checkText(text: string): void {
+  if (text.includes("\0")) throw invalidJson(0, "text holds a NUL character");
+}
+
+function invalidJson(position: number, reason: string): InvalidInput {
+  return new InvalidInput([{ loc: ["body", position], msg: `JSON decode error: ${reason}`, type: "json_invalid" }]);
+}
+
+/**
+ * Bodies are JSON. A route without a body ignores whatever a client sends (released clients send `{}` or an empty form);
+ * a route with one answers 415 to any other content type.
+ */
+export function installBodyParsers(app: App): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, text, done) => {
+    if (!request.routeOptions.schema?.body || text === "") return done(null, undefined);
+    try {
+      const value = parseJson(text);
+      if (value === null) throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
+      done(null, value);
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+  app.addContentTypeParser("*", (request, _payload, done) => {
+    if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0") return done(null, undefined);
+    done(new PlatformError("UnsupportedMediaType", "Unsupported media type: send application/json"));
+  });
+}

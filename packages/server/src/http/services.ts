@@ -1,0 +1,28 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from "fastify";
+import type { Static, TSchema } from "typebox";
+import type { Config } from "../config/config.ts";
+import type { Conversations } from "../conversations/api.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { ApiKeys, Settings } from "../users/api.ts";
+
+/** Everything that routes and sockets call. */
+export interface HttpServices {
+  config: Config;
+  settings: Settings;
+  apiKeys: ApiKeys;
+  conversations: Conversations;
+  sandboxes: Sandboxes;
+  events: EventLog;
+  logger: FastifyBaseLogger;
+}
+
+/** Gives handlers the static types of their TypeBox schemas. */
+interface TypeBoxProvider extends FastifyTypeProvider {
+  validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+  serializer: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+}
+
+/** A Fastify instance whose handlers are typed by TypeBox schemas. */
+export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxProvider>;

@@ -1,0 +1,82 @@
+import { newId, SendMessageRequest } from "@sandpiper/wire";
+import type { FastifyBaseLogger } from "fastify";
+import { Compile } from "typebox/compile";
+import type { Conversations } from "../../conversations/api.ts";
+import { PlatformError } from "../../errors.ts";
+import { InvalidInput } from "../invalid-input.ts";
+import { parseJson } from "../json.ts";
+import { messageContent } from "../messages.ts";
+import { issuesOf } from "../validation.ts";
+
+const messages = Compile(SendMessageRequest);
+
+/** The most frames of one client that wait to be processed. */
+const maxWaiting = 100;
+
+/** Problem with a frame, as the client is told. */
+export interface FrameError {
+  code: string;
+  detail: string;
+}
+
+/**
+ * The frames of one client after it authenticated: user messages, which also start the agent (agent-server.md section 6.1). They are
+ * taken one after the other; problems go to `fail` and the socket stays open. Repeated auth frames are ignored.
+ */
+export class Inbox {
+  readonly #send: (message: SendMessageRequest) => Promise<void>;
+  readonly #fail: (error: FrameError) => void;
+  readonly #log: FastifyBaseLogger;
+  #tail: Promise<void> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(
+    conversations: Pick<Conversations, "send">,
+    conversationId: string,
+    fail: (error: FrameError) => void,
+    log: FastifyBaseLogger,
+  ) {
+    this.#send = ({ content, sender }) =>
+      conversations.send(conversationId, messageContent(content), { run: true, sender: sender ?? undefined });
+    this.#fail = fail;
+    this.#log = log;
+  }
+
+  receive(text: string): void {
+    if (this.#waiting >= maxWaiting)
+      return this.#fail({ code: "TooManyFrames", detail: "Too many messages wait; this one was dropped" });
+    this.#waiting++;
+    this.#tail = this.#tail.then(async () => {
+      try {
+        const message = readMessage(text);
+        if (message) await this.#send(message);
+      } catch (error) {
+        this.#fail(this.#describe(error));
+      } finally {
+        this.#waiting--;
+      }
+    });
+  }
+
+  #describe(error: unknown): FrameError {
+    if (error instanceof InvalidInput) return { code: "InvalidFrame", detail: error.message };
+    if (error instanceof PlatformError && error.status !== 500) return { code: error.code, detail: error.message };
+    const errorId = newId();
+    this.#log.error({ err: error, errorId }, "a socket frame failed");
+    return { code: "InternalServerError", detail: `Internal Server Error (${errorId})` };
+  }
+}
+
+/** The message of a frame; undefined for an auth frame. Throws InvalidInput. */
+function readMessage(text: string): SendMessageRequest | undefined {
+  const frame = parseJson(text);
+  if (readAuthKey(frame) !== undefined) return undefined;
+  if (!messages.Check(frame)) throw new InvalidInput(issuesOf(messages.Errors(frame), "frame"));
+  return messages.Clean(frame) as SendMessageRequest;
+}
+
+/** The key of a `{"type":"auth","session_api_key":…}` frame, undefined for any other. */
+export function readAuthKey(frame: unknown): string | undefined {
+  const { type, session_api_key: key } = (frame ?? {}) as Record<string, unknown>;
+  return type === "auth" && typeof key === "string" ? key : undefined;
+}

@@ -1,0 +1,47 @@
+import type { EventLog } from "../../store/event-log.ts";
+import type { Resend } from "./handshake.ts";
+
+const pageSize = 100;
+
+/**
+ * Sends stored events up to a log position, in order, listed ones only: pages are read as the client takes them.
+ * `send` resolves when it can take the next one; `open` says whether anybody still listens.
+ */
+export async function resendEvents(
+  events: EventLog,
+  conversationId: string,
+  resend: Resend,
+  upTo: number,
+  send: (seq: number, json: string) => Promise<void>,
+  open: () => boolean,
+): Promise<void> {
+  let after = startOf(events, conversationId, resend, upTo);
+  while (after < upTo && open()) {
+    const records = events.read(conversationId, after, Math.min(pageSize, upTo - after));
+    if (records.length === 0) return;
+    for (const { seq, listed, json } of records) {
+      if (listed && seq <= upTo) await send(seq, json);
+      if (!open()) return;
+    }
+    after = records.at(-1)!.seq;
+    // Long histories are many pages: other work gets its turn between them.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** The sequence number after which the resend begins. */
+function startOf(events: EventLog, conversationId: string, resend: Resend, upTo: number): number {
+  if (resend.mode === "all") return 0;
+  if (resend.mode === "after") return resend.seq;
+  if (resend.mode === "none") return upTo;
+  // Timestamps rise strictly with the sequence numbers, so halving finds the first one at or after the wanted time.
+  let low = 0;
+  let high = upTo;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const [record] = events.read(conversationId, middle, 1);
+    if (!record || record.event.timestamp >= resend.timestamp) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

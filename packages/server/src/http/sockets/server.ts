@@ -1,0 +1,66 @@
+import type { IncomingMessage, Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
+import type { Authenticator } from "../auth.ts";
+import { rawAnswer } from "../errors.ts";
+import type { HttpServices } from "../services.ts";
+import { type EventSocketLimits, serveEventSocket } from "./event-socket.ts";
+import { readHandshake } from "./handshake.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { outboxLimits } from "./outbox.ts";
+
+export interface SocketOptions extends EventSocketLimits {
+  /** Interval of pings; a client that stays silent over one of them is ended, ms. */
+  pingMs: number;
+  /** How long `close` waits for clients to answer, ms. */
+  closeMs: number;
+}
+
+/**
+ * Serves WebSockets on an HTTP server's upgrades. A wrong key or query is refused in the handshake (403, 422), another path with 404.
+ * `close` ends every socket with 1001 and refuses new ones.
+ */
+export function attachSockets(
+  server: Server,
+  services: Pick<HttpServices, "config" | "conversations" | "events" | "logger">,
+  authenticator: Authenticator,
+  options: Partial<SocketOptions> = {},
+): { close(): Promise<void> } {
+  const inboundBytes = services.config.bodyLimit;
+  const limits: SocketOptions = { ...outboxLimits, authMs: 10_000, inboundBytes, pingMs: 25_000, closeMs: 1_000, ...options };
+  // A frame over the limit gets an error frame; only one of twice the size ends the socket (1009).
+  const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 2 * limits.inboundBytes });
+  const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
+  let closing = false;
+
+  const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
+    connection.on("error", () => connection.destroy());
+    const refuse = (status: number, detail: string) => connection.end(rawAnswer(status, detail));
+    if (closing) return refuse(503, "The server is shutting down");
+    const handshake = readHandshake(request);
+    if ("status" in handshake) return refuse(handshake.status, handshake.detail);
+    const principal = handshake.keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
+    if (handshake.keys.length > 0 && !principal) return refuse(403, "Authentication failed");
+    sockets.handleUpgrade(request, connection, head, (socket) => {
+      socket.on("error", (error) => services.logger.debug({ err: error }, "socket error"));
+      sockets.emit("connection", socket, request);
+      serveEventSocket(socket, handshake, principal, { ...services, authenticator }, limits);
+    });
+  };
+  server.on("upgrade", upgrade);
+
+  return {
+    async close() {
+      closing = true;
+      stopHeartbeat();
+      const open = [...sockets.clients];
+      const closed = open.map((socket) => new Promise((resolve) => socket.once("close", resolve)));
+      for (const socket of open) socket.close(1001, "The server is shutting down");
+      const late = setTimeout(() => {
+        for (const socket of open) socket.terminate();
+      }, limits.closeMs);
+      await Promise.all(closed);
+      clearTimeout(late);
+    },
+  };
+}

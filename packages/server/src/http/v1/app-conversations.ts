@@ -1,0 +1,153 @@
+import {
+  AppConversation,
+  AppConversationPage,
+  AppConversationStartRequest,
+  AppConversationStartTask,
+  AppConversationUpdateRequest,
+  Nullable,
+  parseId,
+  Success,
+} from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import { PlatformError } from "../../errors.ts";
+import type { ConversationFilter } from "../../store/store.ts";
+import { messageContent } from "../messages.ts";
+import { pageKeys, pageOf, pageRequest, readIds, readOptionalId, readTime, Time } from "../params.ts";
+import type { App, HttpServices } from "../services.ts";
+import { sandboxId } from "./sandboxes.ts";
+
+const filterKeys = {
+  title__contains: Type.Optional(Type.String()),
+  created_at__gte: Time,
+  created_at__lt: Time,
+  updated_at__gte: Time,
+  updated_at__lt: Time,
+  sandbox_id__eq: Type.Optional(Type.String()),
+};
+const FilterQuery = Type.Object(filterKeys);
+const SearchQuery = Type.Object({
+  ...filterKeys,
+  ...pageKeys,
+  include_sub_conversations: Type.Optional(Type.Boolean({ default: false })),
+});
+const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Type.String())) });
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** Conversations: start, lists, title, deletion (app-server.md section 2). */
+export function appConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["app conversations"];
+  const search = (userId: string, query: Static<typeof SearchQuery>) =>
+    pageOf(
+      conversations.search(
+        { ...filterOf(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
+        pageRequest(query),
+      ),
+    );
+
+  app.post(
+    "/api/v1/app-conversations",
+    {
+      schema: {
+        tags,
+        summary: "Start a conversation; answers with its start task",
+        body: Type.Object(AppConversationStartRequest.properties, { default: {} }),
+        response: { 200: AppConversationStartTask },
+      },
+    },
+    (request) => conversations.start(request.principal.userId, startRequest(request.body)),
+  );
+  app.get(
+    "/api/v1/app-conversations/search",
+    {
+      schema: {
+        tags,
+        summary: "List conversations, newest first",
+        querystring: SearchQuery,
+        response: { 200: AppConversationPage },
+      },
+    },
+    (request, reply) => {
+      reply.send(search(request.principal.userId, request.query));
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations/count",
+    { schema: { tags, summary: "Count conversations", querystring: FilterQuery, response: { 200: Type.Integer() } } },
+    (request, reply) => {
+      // The count takes sub-conversations in, as documented.
+      const filter = { ...filterOf(request.principal.userId, request.query), includeSubConversations: true };
+      reply.send(conversations.count(filter));
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations",
+    {
+      schema: {
+        tags,
+        summary: "With ids: read these, null where there is none. Without: list as search does",
+        querystring: ListQuery,
+        response: { 200: Type.Union([Type.Array(Nullable(AppConversation)), AppConversationPage]) },
+      },
+    },
+    (request, reply) => {
+      const { ids } = request.query;
+      const { userId } = request.principal;
+      reply.send(ids === undefined ? search(userId, request.query) : conversations.batch(userId, readIds(ids, 99)));
+    },
+  );
+  app.patch(
+    "/api/v1/app-conversations/:conversation_id",
+    {
+      schema: {
+        tags,
+        summary: "Change the title",
+        params: ConversationPath,
+        body: AppConversationUpdateRequest,
+        response: { 200: AppConversation },
+      },
+    },
+    (request) => {
+      const id = parseId(request.params.conversation_id);
+      const { userId } = request.principal;
+      if (id === undefined || !conversations.get(userId, id)) {
+        throw new PlatformError("ConversationNotFound", "unknown_app_conversation");
+      }
+      return conversations.update(userId, id, { title: request.body.title });
+    },
+  );
+  app.delete(
+    "/api/v1/app-conversations/:conversation_id",
+    { schema: { tags, summary: "Delete a conversation", params: ConversationPath, response: { 200: Success } } },
+    async (request) => {
+      const { userId } = request.principal;
+      const [id] = readIds([request.params.conversation_id], 1);
+      if (!conversations.get(userId, id!)) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      await conversations.remove(userId, id!);
+      return { success: true };
+    },
+  );
+}
+
+function filterOf(userId: string, query: Static<typeof FilterQuery>): ConversationFilter {
+  return {
+    userId,
+    titleContains: query.title__contains,
+    createdAtGte: readTime(query.created_at__gte, "created_at__gte"),
+    createdAtLt: readTime(query.created_at__lt, "created_at__lt"),
+    updatedAtGte: readTime(query.updated_at__gte, "updated_at__gte"),
+    updatedAtLt: readTime(query.updated_at__lt, "updated_at__lt"),
+    sandboxId: query.sandbox_id__eq === undefined ? undefined : sandboxId(query.sandbox_id__eq),
+  };
+}
+
+/** The request with its ids in the dashed form and its message in the stored form. Throws InvalidInput. */
+function startRequest(body: AppConversationStartRequest): AppConversationStartRequest {
+  const message = body.initial_message;
+  return {
+    ...body,
+    conversation_id: readOptionalId(body.conversation_id, "body", "conversation_id"),
+    parent_conversation_id: readOptionalId(body.parent_conversation_id, "body", "parent_conversation_id"),
+    sandbox_id: body.sandbox_id ? sandboxId(body.sandbox_id) : undefined,
+    initial_message: message ? { ...message, content: messageContent(message.content) } : undefined,
+  };
+}

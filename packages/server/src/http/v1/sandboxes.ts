@@ -1,0 +1,104 @@
+import type { Server } from "node:http";
+import { isoTime, Nullable, parseId, SandboxInfo, SandboxPage, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Config } from "../../config/config.ts";
+import type { SandboxRow } from "../../store/store.ts";
+import { defaultUser } from "../../users/api.ts";
+import { checkCount, PageQuery, pageOf, pageRequest } from "../params.ts";
+import type { App, HttpServices } from "../services.ts";
+import { publicUrl } from "../urls.ts";
+
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+
+/** Lifecycle of sandboxes (app-server.md section 4). */
+export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">): void {
+  const tags = ["sandboxes"];
+  const info = (row: SandboxRow) => sandboxInfo(row, config, app.server);
+
+  app.get(
+    "/api/v1/sandboxes/search",
+    { schema: { tags, summary: "List sandboxes", querystring: PageQuery, response: { 200: SandboxPage } } },
+    (request, reply) => {
+      const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
+      reply.send(pageOf({ items: items.map(info), nextPageId }));
+    },
+  );
+  app.get(
+    "/api/v1/sandboxes",
+    {
+      schema: {
+        tags,
+        summary: "Read sandboxes by id; null where there is none",
+        querystring: Type.Object({ id: Type.Array(Type.String()) }),
+        response: { 200: Type.Array(Nullable(SandboxInfo)) },
+      },
+    },
+    (request, reply) => {
+      checkCount(request.query.id, 100);
+      const rows = request.query.id.map((id) => sandboxes.get(request.principal.userId, sandboxId(id)));
+      reply.send(rows.map((row) => (row ? info(row) : null)));
+    },
+  );
+  app.post(
+    "/api/v1/sandboxes",
+    {
+      schema: {
+        tags,
+        summary: "Start a sandbox",
+        querystring: Type.Object({ sandbox_spec_id: Type.Optional(Type.String()) }),
+        response: { 200: SandboxInfo },
+      },
+    },
+    async (request) => info(await sandboxes.create(request.principal.userId, request.query.sandbox_spec_id)),
+  );
+  for (const verb of ["pause", "resume"] as const) {
+    app.post(
+      `/api/v1/sandboxes/:sandbox_id/${verb}`,
+      { schema: { tags, summary: `${verb} a sandbox`, params: SandboxPath, response: { 200: Success } } },
+      async (request) => {
+        await sandboxes[verb](request.principal.userId, sandboxId(request.params.sandbox_id));
+        return { success: true };
+      },
+    );
+  }
+  app.delete(
+    "/api/v1/sandboxes/:sandbox_id",
+    {
+      schema: {
+        tags,
+        summary: "Delete a sandbox; the query's id counts before the path's",
+        params: SandboxPath,
+        querystring: Type.Object({ sandbox_id: Type.Optional(Type.String()) }),
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const id = request.query.sandbox_id ?? request.params.sandbox_id;
+      await sandboxes.remove(request.principal.userId, sandboxId(id));
+      return { success: true };
+    },
+  );
+}
+
+/** A sandbox id from outside as the id that is stored: UUIDs are accepted in both forms. */
+export function sandboxId(text: string): string {
+  return parseId(text) ?? text;
+}
+
+/** The wire form of a sandbox. Its agent-server surface stands on the server's own address; the session key opens it. */
+export function sandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
+  const running = row.status === "RUNNING";
+  const url = publicUrl(config, server);
+  const { port, protocol } = new URL(url);
+  const urlPort = port === "" ? (protocol === "https:" ? 443 : 80) : Number(port);
+  return {
+    id: row.id,
+    created_by_user_id: row.userId === defaultUser ? null : row.userId,
+    sandbox_spec_id: row.specId,
+    status: row.status,
+    session_api_key: running ? row.sessionKey : null,
+    exposed_urls: running ? [{ name: "AGENT_SERVER", url, port: urlPort }] : null,
+    created_at: isoTime(row.createdAt),
+    status_detail: row.statusDetail,
+  };
+}
