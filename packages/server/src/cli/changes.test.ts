@@ -1,0 +1,171 @@
+import { execFileSync } from "node:child_process";
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { Changes } from "./changes.ts";
+import { extractTar } from "./extract.ts";
+import { listFiles, packFolder } from "./tree.ts";
+
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0)) await cleanup();
+});
+
+async function folder(files: Record<string, string | Buffer> = {}): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), "sandpiper-test-"));
+  cleanups.push(() => rm(root, { recursive: true, force: true }));
+  await write(root, files);
+  return root;
+}
+
+async function write(root: string, files: Record<string, string | Buffer>): Promise<void> {
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(join(root, path, ".."), { recursive: true });
+    await writeFile(join(root, path), content);
+  }
+}
+
+const shell = (cwd: string, script: string) => execFileSync("sh", ["-ec", script], { cwd, encoding: "utf8" });
+const repository =
+  "git init -q && git -c user.name=t -c user.email=t@example.com add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
+
+/** Sends a folder the way to a sandbox and back, lets `agent` change the copy between, and gives the changes. */
+async function workOn(root: string, agent: (copy: string) => Promise<unknown>) {
+  const copy = await folder();
+  const changes = await Changes.since(root);
+  cleanups.push(() => changes.close());
+  await extractTar(packFolder(root), copy);
+  await agent(copy);
+  const back = await changes.target();
+  await extractTar(packFolder(copy), back);
+  return { changes, patch: await changes.compare(back) };
+}
+
+test("what an agent changed comes back exactly: text, binary, modes, renames, deletions, links, empty files", async () => {
+  const binary = Buffer.from(Array.from({ length: 5000 }, (_, index) => (index * 7919) % 256));
+  const root = await folder({
+    "a.txt": "one\ntwo\nthree\n",
+    "no newline": "end",
+    "crlf.txt": "a\r\nb\r\n",
+    ".gitattributes": "* text=auto eol=lf\n*.lock -diff\n",
+    "deep/er/old name.md": "same content\n".repeat(30),
+    "gone.txt": "bye\n",
+    "image.bin": binary,
+    "run.sh": "echo hi\n",
+    'umläut "quoted"\n.txt': "x\n",
+  });
+  shell(root, repository);
+  const { changes, patch } = await workOn(root, async (copy) => {
+    await write(copy, {
+      "a.txt": "one\n2\nthree\n",
+      "crlf.txt": "a\r\nB\r\n",
+      "no newline": "end!",
+      empty: "",
+      'umläut "quoted"\n.txt': "y\n",
+    });
+    await write(copy, { "image.bin": Buffer.from(binary).reverse(), "yarn.lock": "new\n", "new dir/x": "x" });
+    await rename(join(copy, "deep/er/old name.md"), join(copy, "renamed.md"));
+    await rm(join(copy, "gone.txt"));
+    await chmod(join(copy, "run.sh"), 0o755);
+    await symlink("a.txt", join(copy, "link"));
+  });
+  await changes.apply(patch!);
+  expect(await readFile(join(root, "a.txt"), "utf8")).toBe("one\n2\nthree\n");
+  expect(await readFile(join(root, "crlf.txt"), "utf8")).toBe("a\r\nB\r\n");
+  expect(await readFile(join(root, "no newline"), "utf8")).toBe("end!");
+  expect(await readFile(join(root, 'umläut "quoted"\n.txt'), "utf8")).toBe("y\n");
+  expect((await readFile(join(root, "image.bin"))).equals(Buffer.from(binary).reverse())).toBe(true);
+  expect(await readFile(join(root, "empty"), "utf8")).toBe("");
+  expect(await readFile(join(root, "new dir/x"), "utf8")).toBe("x");
+  expect((await lstat(join(root, "run.sh"))).mode & 0o111).toBe(0o111);
+  expect(await readlink(join(root, "link"))).toBe("a.txt");
+  expect(await listFiles(root)).not.toContain("gone.txt");
+  expect(await listFiles(root)).not.toContain("deep/er/old name.md");
+  expect(await patch!.display(false)).toMatch(/rename from deep\/er\/old name\.md/);
+});
+
+test("a folder that is no repository and an empty folder work, and nothing changed is no patch", async () => {
+  const root = await folder();
+  const { changes, patch } = await workOn(root, (copy) => write(copy, { "hello.txt": "hi\n" }));
+  await changes.apply(patch!);
+  expect(await readFile(join(root, "hello.txt"), "utf8")).toBe("hi\n");
+  expect(await readdir(root)).toEqual(["hello.txt"]);
+  expect((await workOn(root, async () => {})).patch).toBeUndefined();
+});
+
+test("ignored files stay out of the diff, but files that the repository tracks although they are ignored are in it", async () => {
+  const root = await folder({ ".gitignore": "build/\n*.log\n", "kept.log": "1\n", "src.txt": "1\n" });
+  shell(root, `git init -q && git add -f kept.log && ${repository}`);
+  const { patch } = await workOn(root, (copy) => write(copy, { "build/out.js": "x", "new.log": "x", "kept.log": "2\n" }));
+  const text = await patch!.display(false);
+  expect(text).toContain("kept.log");
+  expect(text).not.toMatch(/out\.js|new\.log/);
+});
+
+test("a repository inside of the folder is compared file by file, and no repository's own files are", async () => {
+  const root = await folder({ "inner/file.txt": "1\n", "outer.txt": "1\n" });
+  shell(join(root, "inner"), repository);
+  shell(root, "git init -q");
+  const { changes, patch } = await workOn(root, async (copy) => {
+    await write(copy, {
+      "inner/file.txt": "2\n",
+      ".git/config": "[core]\n\tfsmonitor = touch /tmp/pwned\n",
+      ".git/hooks/pre-commit": "evil",
+    });
+  });
+  const text = await patch!.display(false);
+  expect(text).toContain("inner/file.txt");
+  expect(text).not.toContain(".git/");
+  await changes.apply(patch!);
+  expect(await readFile(join(root, "inner/file.txt"), "utf8")).toBe("2\n");
+  expect(await readFile(join(root, ".git/config"), "utf8")).not.toContain("fsmonitor");
+});
+
+test("a subfolder of a repository takes the changes too", async () => {
+  const parent = await folder({ "sub/a.txt": "1\n", "b.txt": "1\n" });
+  shell(parent, repository);
+  const root = join(parent, "sub");
+  const { changes, patch } = await workOn(root, (copy) => write(copy, { "a.txt": "2\n" }));
+  await changes.apply(patch!);
+  expect(await readFile(join(root, "a.txt"), "utf8")).toBe("2\n");
+});
+
+test("a folder that was changed meanwhile is left as it is when the changes conflict, and takes those that do not", async () => {
+  const root = await folder({ "a.txt": "1\n", "b.txt": "1\n" });
+  const conflicting = await workOn(root, (copy) => write(copy, { "a.txt": "agent\n", "b.txt": "agent\n" }));
+  await write(root, { "a.txt": "mine\n" });
+  await expect(conflicting.changes.apply(conflicting.patch!)).rejects.toThrow(/changed meanwhile.*nothing was applied/);
+  expect(await readFile(join(root, "b.txt"), "utf8")).toBe("1\n");
+
+  await write(root, { "a.txt": "1\n" });
+  const other = await workOn(root, (copy) => write(copy, { "b.txt": "agent\n" }));
+  await write(root, { "a.txt": "mine\n" });
+  await other.changes.apply(other.patch!);
+  expect(await readFile(join(root, "b.txt"), "utf8")).toBe("agent\n");
+});
+
+test("a patch cannot write through a link that the agent put in place of a folder", async () => {
+  const outside = await folder({ "victim.txt": "safe\n" });
+  const root = await folder({ "dir/victim.txt": "1\n" });
+  const { changes, patch } = await workOn(root, (copy) => write(copy, { "dir/victim.txt": "2\n" }));
+  await rm(join(root, "dir"), { recursive: true });
+  await symlink(outside, join(root, "dir"));
+  await expect(changes.apply(patch!)).rejects.toThrow(/nothing was applied/);
+  expect(await readFile(join(outside, "victim.txt"), "utf8")).toBe("safe\n");
+});
+
+test("filters and hooks of the machine's git configuration do not run on the agent's files", async () => {
+  const home = await folder();
+  const marker = join(home, "ran");
+  await write(home, {
+    ".gitconfig": `[filter "evil"]\n\tclean = touch ${marker}; cat\n[diff "evil"]\n\tcommand = touch ${marker}\n\ttextconv = touch ${marker}\n`,
+  });
+  const before = process.env.HOME;
+  process.env.HOME = home;
+  cleanups.push(async () => void (process.env.HOME = before));
+  const root = await folder({ "a.txt": "1\n" });
+  const { patch } = await workOn(root, (copy) => write(copy, { ".gitattributes": "* filter=evil diff=evil\n", "a.txt": "2\n" }));
+  expect(await patch!.display(true)).toContain("a.txt");
+  expect(await readdir(home)).toEqual([".gitconfig"]);
+});

@@ -1,0 +1,164 @@
+import { createReadStream } from "node:fs";
+import { chmod, chown, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CliError } from "./errors.ts";
+import { git, isolatedGit } from "./git.ts";
+import { listFiles } from "./tree.ts";
+import type { Invoker } from "./user.ts";
+
+/**
+ * Finds and applies what an agent changed in a copy of a folder. Works for any folder, with or without a git repository, by a
+ * repository of its own in a temporary folder. Files that the tree's `.gitignore` files name are left out, unless the folder's own
+ * repository tracks them. Nothing of the user's git configuration has a part in it, and line endings are never converted.
+ */
+export class Changes {
+  /** Temporary folder, for the use of the caller too; removed by `close`. */
+  readonly scratch: string;
+  readonly #folder: string;
+  readonly #user: Invoker | undefined;
+  #tracked: Set<string> = new Set();
+  #before = "";
+
+  private constructor(scratch: string, folder: string, user: Invoker | undefined) {
+    this.scratch = scratch;
+    this.#folder = folder;
+    this.#user = user;
+  }
+
+  /** Remembers the folder as it is now. */
+  static async since(folder: string, user?: Invoker): Promise<Changes> {
+    const scratch = await mkdtemp(join(tmpdir(), "sandpiper-"));
+    const changes = new Changes(scratch, folder, user);
+    try {
+      if (user) await chown(scratch, user.uid, user.gid);
+      await changes.#prepare();
+      return changes;
+    } catch (error) {
+      await changes.close();
+      throw error;
+    }
+  }
+
+  /** Where the changed tree has to be unpacked; empty. */
+  async target(): Promise<string> {
+    const target = join(this.scratch, "after");
+    await mkdir(target, { mode: 0o755 });
+    return target;
+  }
+
+  /** Compares the folder with a changed copy. Gives undefined when nothing changed. */
+  async compare(changed: string): Promise<Patch | undefined> {
+    const after = await this.#snapshot(changed, "after");
+    if (after === this.#before) return undefined;
+    const trees = [this.#before, after];
+    const diff = (...options: string[]) =>
+      this.#git(["diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", ...options, ...trees]);
+    const file = join(this.scratch, "changes.patch");
+    await diff("-p", "--binary", "--full-index", `--output=${file}`);
+    return {
+      file,
+      display: async (colour) => (await diff("-p", "--stat", `--color=${colour ? "always" : "never"}`)).toString(),
+    };
+  }
+
+  /**
+   * Brings a patch into the folder: all of it or nothing.
+   * Throws CliError when the folder was changed meanwhile in a way that does not go together with the patch.
+   */
+  async apply(patch: Patch): Promise<void> {
+    const apply = (...options: string[]) =>
+      this.#git(["apply", "--whitespace=nowarn", ...options], {
+        cwd: this.#folder,
+        env: { GIT_WORK_TREE: this.#folder },
+        input: createReadStream(patch.file),
+      });
+    try {
+      await apply("--check");
+    } catch (error) {
+      throw new CliError(
+        `The folder was changed meanwhile, so the changes do not fit any more; nothing was applied. ${(error as Error).message}`,
+        {
+          cause: error,
+        },
+      );
+    }
+    await apply();
+  }
+
+  async close(): Promise<void> {
+    await rm(this.scratch, { recursive: true, force: true });
+  }
+
+  async #prepare(): Promise<void> {
+    await this.#git(["init", "-q", "--template=", "--bare", this.#gitDir], { env: { GIT_DIR: this.#gitDir } });
+    const settings = {
+      "core.bare": "false",
+      "core.fileMode": "true",
+      "core.symlinks": "true",
+      "core.protectNTFS": "false",
+      "core.autocrlf": "false",
+    };
+    for (const [name, value] of Object.entries(settings)) await this.#git(["config", name, value]);
+    await mkdir(join(this.#gitDir, "info"), { recursive: true });
+    // These win over every .gitattributes of the tree.
+    await writeFile(join(this.#gitDir, "info/attributes"), "* -text -filter -ident -working-tree-encoding\n", { mode: 0o644 });
+    await chmod(join(this.#gitDir, "info"), 0o755);
+    const tracked = await git(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
+      cwd: this.#folder,
+      user: this.#user,
+      accept: [128, 129],
+    });
+    this.#tracked = new Set(split(tracked));
+    this.#before = await this.#snapshot(this.#folder, "before");
+  }
+
+  get #gitDir(): string {
+    return join(this.scratch, "git");
+  }
+
+  /** Stores the files of a folder and gives the id of their tree. */
+  async #snapshot(folder: string, name: string): Promise<string> {
+    const files = await listFiles(folder);
+    const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(this.scratch, `${name}.index`) };
+    const ignored = await this.#git(["check-ignore", "-z", "--stdin", "--no-index"], {
+      cwd: folder,
+      env,
+      input: lines(files),
+      accept: [1],
+    });
+    const skip = new Set(split(ignored).filter((path) => !this.#tracked.has(path)));
+    const kept = files.filter((path) => !skip.has(path));
+    await this.#git(["update-index", "-z", "--add", "--stdin"], { cwd: folder, env, input: lines(kept) });
+    return (await this.#git(["write-tree"], { env })).toString().trim();
+  }
+
+  #git(args: string[], options: Parameters<typeof git>[1] = {}): Promise<Buffer> {
+    const env = { ...isolatedGit, GIT_DIR: this.#gitDir, ...options.env };
+    return git(args, { cwd: this.scratch, ...options, env, user: this.#user && { ...this.#user, home: this.scratch } });
+  }
+}
+
+/** A change of a folder. */
+export interface Patch {
+  /** The patch in the form that `git apply` takes, binary files included. */
+  file: string;
+  /** The same for a person's eyes: a summary, then the diff. */
+  display(colour: boolean): Promise<string>;
+}
+
+/** Throws CliError when the path is no folder. */
+export async function checkFolder(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isDirectory()) throw new CliError(`${path} is not a folder.`, { exitCode: 2 });
+}
+
+const split = (list: Buffer) => list.toString().split("\0").filter(Boolean);
+
+function* lines(paths: readonly string[]): Generator<string> {
+  for (let at = 0; at < paths.length; at += 1000)
+    yield paths
+      .slice(at, at + 1000)
+      .join("\0")
+      .concat("\0");
+}

@@ -1,0 +1,171 @@
+import { Readable } from "node:stream";
+import type { ReadableStream } from "node:stream/web";
+import type {
+  AppConversation,
+  AppConversationStartRequest,
+  AppConversationStartTask,
+  Event,
+  PageOf,
+  SandboxInfo,
+  SandboxSpecInfo,
+} from "@sandpiper/wire";
+import { CliError } from "./errors.ts";
+import { pollUntil } from "./poll.ts";
+
+/** The platform's HTTP interface as the command line uses it. Every call throws CliError with one sentence. */
+export class Client {
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly #key: string;
+
+  constructor(url: string, key: string) {
+    this.url = url.replace(/\/+$/, "");
+    this.#key = key;
+  }
+
+  /** The headers that authenticate, for requests and for sockets. */
+  get headers(): Record<string, string> {
+    return { "X-Session-API-Key": this.#key };
+  }
+
+  /** The working folder of the spec that a sandbox was made from. */
+  async workingDir(specId: string): Promise<string> {
+    const [spec] = await this.#json<(SandboxSpecInfo | null)[]>("GET", `/api/v1/sandbox-specs?id=${encodeURIComponent(specId)}`);
+    if (!spec) throw new CliError(`The server does not know the sandbox spec ${specId}.`);
+    return spec.working_dir;
+  }
+
+  /** Starts a sandbox and resolves when it runs. */
+  async startSandbox(signal?: AbortSignal): Promise<SandboxInfo> {
+    let sandbox = await this.#json<SandboxInfo>("POST", "/api/v1/sandboxes");
+    await pollUntil(async () => {
+      if (sandbox.status === "RUNNING") return true;
+      if (sandbox.status !== "STARTING")
+        throw new CliError(sandbox.status_detail || `The sandbox did not start: it is ${sandbox.status}.`);
+      const [now] = await this.#json<(SandboxInfo | null)[]>("GET", `/api/v1/sandboxes?id=${encodeURIComponent(sandbox.id)}`);
+      if (!now) throw new CliError("The sandbox disappeared while it was starting.");
+      sandbox = now;
+      return sandbox.status === "RUNNING";
+    }, signal);
+    return sandbox;
+  }
+
+  async deleteSandbox(id: string): Promise<void> {
+    const segment = encodeURIComponent(id);
+    await this.#request("DELETE", `/api/v1/sandboxes/${segment}?sandbox_id=${segment}`);
+  }
+
+  /** Unpacks a tar stream below a folder of the sandbox. */
+  async upload(sandboxId: string, path: string, tar: Readable, signal?: AbortSignal): Promise<void> {
+    await this.#request("PUT", archivePath(sandboxId, path), {
+      body: Readable.toWeb(tar) as unknown as BodyInit,
+      type: "application/x-tar",
+      signal,
+    });
+  }
+
+  /** A folder of the sandbox as a tar stream. What comes is as untrustworthy as the sandbox. */
+  async download(sandboxId: string, path: string): Promise<Readable> {
+    const response = await this.#request("GET", archivePath(sandboxId, path));
+    if (!response.body) throw new CliError("The server sent no archive.");
+    return Readable.fromWeb(response.body as ReadableStream);
+  }
+
+  /** Starts a conversation and resolves with its id once the agent has its task. */
+  async startConversation(request: AppConversationStartRequest, signal?: AbortSignal): Promise<string> {
+    let task = await this.#json<AppConversationStartTask>("POST", "/api/v1/app-conversations", { json: request, signal });
+    await pollUntil(async () => {
+      if (task.status === "ERROR") throw new CliError(task.detail || "The conversation could not be started.");
+      if (task.status === "READY" && task.app_conversation_id) return true;
+      const path = `/api/v1/app-conversations/start-tasks?ids=${task.id}`;
+      const [now] = await this.#json<(AppConversationStartTask | null)[]>("GET", path);
+      if (!now) throw new CliError("The start of the conversation disappeared.");
+      task = now;
+      return false;
+    }, signal);
+    return task.app_conversation_id!;
+  }
+
+  async conversation(id: string): Promise<AppConversation> {
+    const [conversation] = await this.#json<(AppConversation | null)[]>("GET", `/api/v1/app-conversations?ids=${id}`);
+    if (!conversation) throw new CliError("The conversation is gone.");
+    return conversation;
+  }
+
+  /** Every stored event, oldest first. */
+  async events(id: string): Promise<Event[]> {
+    const events: Event[] = [];
+    let page: string | null = null;
+    do {
+      const query: string = page === null ? "" : `&page_id=${encodeURIComponent(page)}`;
+      const path = `/api/v1/conversation/${id}/events/search?limit=100&sort_order=TIMESTAMP${query}`;
+      const result: PageOf<Event> = await this.#json<PageOf<Event>>("GET", path);
+      events.push(...result.items);
+      page = result.next_page_id;
+    } while (page !== null);
+    return events;
+  }
+
+  /** Stops the model call and the tools that run. */
+  async interrupt(id: string): Promise<void> {
+    await this.#request("POST", `/api/conversations/${id}/interrupt`);
+  }
+
+  async #json<T>(method: string, path: string, options: { json?: unknown; signal?: AbortSignal | undefined } = {}): Promise<T> {
+    const { json, signal } = options;
+    const body = json === undefined ? undefined : JSON.stringify(json);
+    const response = await this.#request(method, path, { body, type: body && "application/json", signal });
+    try {
+      return (await response.json()) as T;
+    } catch (error) {
+      throw new CliError(`${this.url} did not answer with JSON: it is probably not a Sandpiper server.`, { cause: error });
+    }
+  }
+
+  async #request(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
+    const { body, type, signal } = options;
+    const headers = { ...this.headers, ...(type && { "Content-Type": type }) };
+    let response: Response;
+    try {
+      const init = { method, headers, redirect: "error", ...(body && { body, duplex: "half" }), ...(signal && { signal }) };
+      response = await fetch(this.url + path, init as RequestInit);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw new CliError(`The server at ${this.url} could not be reached: ${reason(error)}.`, { cause: error });
+    }
+    if (response.ok) return response;
+    if (response.status === 401)
+      throw new CliError(`The server at ${this.url} does not accept the API key: check SANDPIPER_API_KEY.`);
+    throw new CliError(`${method} ${path.split("?")[0]} failed (${response.status}): ${detail(await response.text())}`);
+  }
+}
+
+interface RequestOptions {
+  body?: BodyInit | undefined;
+  type?: string | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+function archivePath(sandboxId: string, path: string): string {
+  return `/api/v1/sandboxes/${encodeURIComponent(sandboxId)}/archive?path=${encodeURIComponent(path)}`;
+}
+
+/** The sentence in an error's body: `{"detail": …}`, a list of what is wrong with fields, or `{"error": …}`. */
+export function detail(body: string): string {
+  try {
+    const parsed = JSON.parse(body) as { detail?: unknown; error?: unknown };
+    const found = parsed.detail ?? parsed.error;
+    if (typeof found === "string") return found;
+    if (Array.isArray(found))
+      return found.map((item: { loc?: unknown[]; msg?: string }) => `${item.loc?.join(".") ?? ""}: ${item.msg ?? ""}`).join("; ");
+  } catch {
+    // Not JSON: the text itself is the best that there is.
+  }
+  return body.trim().slice(0, 300) || "no reason given";
+}
+
+function reason(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return code === "ECONNREFUSED" ? "nothing listens there" : message || code || "the connection failed";
+}

@@ -1,0 +1,158 @@
+import { link, mkdir, open, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { Parser, type ReadEntry } from "tar";
+import { CliError } from "./errors.ts";
+import { insideGitFolder } from "./tree.ts";
+
+export interface ExtractLimits {
+  /** Bytes of all files together. */
+  bytes: number;
+  entries: number;
+}
+
+const defaultLimits: ExtractLimits = { bytes: 32 * 1024 ** 3, entries: 5_000_000 };
+
+/**
+ * Unpacks a tar stream from an untrusted sender into an empty folder that nobody else writes to.
+ * Only folders, regular files and symbolic links are made. Links keep their text and are never followed; modes keep nothing but
+ * the executable bit; git's own folders, devices and pipes are left out. Throws CliError for an entry that would land
+ * outside of the folder or go through a link, and for more than the limits.
+ */
+export async function extractTar(source: Readable, root: string, limits: ExtractLimits = defaultLimits): Promise<void> {
+  const target = new Target(root, limits);
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {});
+  let stopped = false;
+  let current: ReadEntry | undefined;
+  let work = Promise.resolve();
+  const parser = new Parser({
+    strict: true,
+    onReadEntry: (entry) => {
+      work = work.then(async () => {
+        if (stopped) return;
+        current = entry;
+        await target.add(entry);
+      });
+      work.catch(failed.reject);
+    },
+  });
+  parser.on("error", failed.reject);
+  const read = async () => {
+    for await (const chunk of source) {
+      if (!parser.write(chunk as Buffer)) await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
+    }
+    const ended = new Promise((resolve) => parser.once("end", () => resolve(undefined)));
+    parser.end();
+    await ended;
+    await work;
+  };
+  try {
+    await Promise.race([read(), failed.promise]);
+  } catch (error) {
+    stopped = true;
+    source.destroy();
+    // Nothing is written any more once this function is back: a file that waits for its data stops waiting.
+    if (current?.listenerCount("error")) current.emit("error", new Error("stopped"));
+    await work.catch(() => {});
+    if (error instanceof CliError) throw error;
+    throw new CliError(`The archive from the sandbox could not be unpacked: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The folder that is filled. Knows what it made, so that no entry can go through something that is not a folder of its own. */
+class Target {
+  readonly #root: string;
+  readonly #limits: ExtractLimits;
+  readonly #made = new Map<string, "folder" | "file" | "link">([["", "folder"]]);
+  #bytes = 0;
+  #entries = 0;
+
+  constructor(root: string, limits: ExtractLimits) {
+    this.#root = root;
+    this.#limits = limits;
+  }
+
+  async add(entry: ReadEntry): Promise<void> {
+    if (++this.#entries > this.#limits.entries)
+      throw new CliError(`The archive from the sandbox has more than ${this.#limits.entries} entries.`);
+    const path = safePath(entry.path);
+    if (path === undefined) throw hostile(entry.path, "leads out of the folder");
+    if (!insideGitFolder(path)) {
+      switch (entry.type) {
+        case "Directory":
+        case "GNUDumpDir":
+          await this.#folder(path);
+          break;
+        case "File":
+        case "OldFile":
+        case "ContiguousFile":
+          await this.#file(path, entry);
+          break;
+        case "SymbolicLink":
+          await this.#free(path);
+          await symlink(entry.linkpath ?? "", join(this.#root, path));
+          this.#made.set(path, "link");
+          break;
+        case "Link":
+          await this.#hardLink(path, entry.linkpath ?? "");
+          break;
+      }
+    }
+    entry.resume();
+  }
+
+  async #folder(path: string): Promise<void> {
+    if (this.#made.get(path) === "folder") return;
+    if (this.#made.has(path)) throw hostile(path, "is a folder and something else");
+    const parent = path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
+    await this.#folder(parent);
+    await mkdir(join(this.#root, path), 0o755);
+    this.#made.set(path, "folder");
+  }
+
+  /** Makes the folders above a path, and removes what an earlier entry of the same name left. */
+  async #free(path: string): Promise<void> {
+    if (path === "" || this.#made.get(path) === "folder") throw hostile(path, "is a folder and something else");
+    await this.#folder(path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
+    if (this.#made.delete(path)) await rm(join(this.#root, path));
+  }
+
+  async #file(path: string, entry: ReadEntry): Promise<void> {
+    await this.#free(path);
+    const file = await open(join(this.#root, path), "wx", (entry.mode ?? 0) & 0o100 ? 0o755 : 0o644);
+    this.#made.set(path, "file");
+    try {
+      for await (const chunk of entry) {
+        this.#bytes += chunk.length;
+        if (this.#bytes > this.#limits.bytes)
+          throw new CliError(`The folder in the sandbox is larger than ${this.#limits.bytes} bytes.`);
+        await file.writeFile(chunk);
+      }
+    } finally {
+      await file.close();
+    }
+  }
+
+  async #hardLink(path: string, to: string): Promise<void> {
+    const source = safePath(to);
+    if (source !== undefined && insideGitFolder(source)) return;
+    if (source === undefined || this.#made.get(source) !== "file")
+      throw hostile(path, "is a hard link to something that is not in the folder");
+    if (source === path) return;
+    await this.#free(path);
+    await link(join(this.#root, source), join(this.#root, path));
+    this.#made.set(path, "file");
+  }
+}
+
+/** A relative path without `.` and doubled slashes, `""` for the folder itself; undefined when it is absolute or climbs. */
+export function safePath(path: string): string | undefined {
+  if (path.startsWith("/") || path.includes("\0")) return undefined;
+  const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+  return parts.includes("..") ? undefined : parts.join("/");
+}
+
+function hostile(path: string, what: string): CliError {
+  return new CliError(`The archive from the sandbox was refused: ${JSON.stringify(path.slice(0, 200))} ${what}.`);
+}

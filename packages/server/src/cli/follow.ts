@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Event, ExecutionStatus } from "@sandpiper/wire";
+import { WebSocket } from "ws";
+import type { Client } from "./client.ts";
+import { CliError } from "./errors.ts";
+
+/** A run is over in these states; `idle` and `running` are not the end of a conversation that was given a task. */
+const endStates: readonly ExecutionStatus[] = ["finished", "error", "stuck", "paused", "waiting_for_confirmation", "deleting"];
+const reconnects = 20;
+const fatalCodes = [4001, 4004];
+
+/**
+ * Follows a conversation over its socket until the run ends: calls back for every event once, in order, live frames
+ * (deltas, state updates) included. Connects again when the connection breaks. Resolves with the state at the end.
+ */
+export async function followRun(
+  client: Client,
+  id: string,
+  onEvent: (event: Event) => void,
+  signal?: AbortSignal,
+): Promise<ExecutionStatus> {
+  const seen = new Set<string>();
+  const show = (event: Event) => {
+    if (seen.has(event.id)) return;
+    seen.add(event.id);
+    onEvent(event);
+  };
+  for (let attempt = 0; ; attempt++) {
+    const { status, code } = await followSocket(client, id, show, signal);
+    signal?.throwIfAborted();
+    if (status) {
+      // The list is complete, whatever the socket missed.
+      for (const event of await client.events(id)) show(event);
+      return status;
+    }
+    if (fatalCodes.includes(code) || attempt >= reconnects)
+      throw new CliError(`The event socket of ${client.url} closed (code ${code}).`);
+    await sleep(Math.min(100 * 2 ** attempt, 3000), undefined, { signal });
+  }
+}
+
+/** One connection. Resolves when the run ended, or without a status when the connection did. */
+function followSocket(
+  client: Client,
+  id: string,
+  onEvent: (event: Event) => void,
+  signal: AbortSignal | undefined,
+): Promise<{ status?: ExecutionStatus; code: number }> {
+  return new Promise((resolve) => {
+    const url = `${client.url.replace(/^http/, "ws")}/sockets/events/${id}?resend_mode=all`;
+    const socket = new WebSocket(url, { headers: client.headers, maxPayload: 64 * 1024 * 1024 });
+    let status: ExecutionStatus | undefined;
+    const stop = () => socket.terminate();
+    signal?.addEventListener("abort", stop, { once: true });
+    socket.on("message", (data) => {
+      const event = JSON.parse(String(data)) as Event;
+      onEvent(event);
+      const state = executionStatus(event);
+      if (state && endStates.includes(state)) {
+        status = state;
+        socket.close();
+      }
+    });
+    socket.on("error", () => {});
+    socket.on("close", (code) => {
+      signal?.removeEventListener("abort", stop);
+      resolve({ ...(status && { status }), code });
+    });
+  });
+}
+
+/** The execution status that a frame tells of, if it does. */
+export function executionStatus(event: Event): ExecutionStatus | undefined {
+  if (event.kind !== "ConversationStateUpdateEvent") return undefined;
+  if (event.key === "execution_status") return event.value as ExecutionStatus;
+  if (event.key === "full_state") return (event.value as { execution_status?: ExecutionStatus }).execution_status;
+  return undefined;
+}

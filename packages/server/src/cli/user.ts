@@ -1,0 +1,19 @@
+import { readFileSync } from "node:fs";
+
+/** The person at the keyboard where sudo runs the command: programs that touch their files and use their credentials run as them. */
+export interface Invoker {
+  uid: number;
+  gid: number;
+  home: string;
+}
+
+/** The user who called sudo, or undefined when this process is already who it should be. */
+export function invoker(env: NodeJS.ProcessEnv = process.env, passwd = "/etc/passwd"): Invoker | undefined {
+  const { SUDO_UID, SUDO_GID } = env;
+  if (process.getuid?.() !== 0 || !/^[1-9]\d*$/.test(SUDO_UID ?? "") || !/^\d+$/.test(SUDO_GID ?? "")) return undefined;
+  const fields = readFileSync(passwd, "utf8")
+    .split("\n")
+    .map((line) => line.split(":"))
+    .find((parts) => parts[2] === SUDO_UID);
+  return { uid: Number(SUDO_UID), gid: Number(SUDO_GID), home: fields?.[5] || "/" };
+}

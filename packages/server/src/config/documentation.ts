@@ -1,0 +1,23 @@
+import { otherVariables, variables } from "./variables.ts";
+
+/** The variables as text for `sandpiper serve --help`. */
+export function variablesHelp(): string {
+  const lines = Object.values(variables).map(
+    ({ name, meaning, defaultText }) => `  ${name.padEnd(24)}${meaning} (default: ${defaultText})`,
+  );
+  return ["Environment:", ...lines].join("\n");
+}
+
+/** The variables as the Markdown tables of docs/configuration.md. */
+export function variablesMarkdown(): string {
+  const row = (name: string, meaning: string, defaultText: string, must: string) =>
+    `| \`${name}\` | ${meaning} | ${defaultText} | ${must} |`;
+  return [
+    "| Variable | Meaning | Default | Value |",
+    "|---|---|---|---|",
+    ...Object.values(variables).map((v) => row(v.name, v.meaning, v.defaultText, v.must)),
+    ...otherVariables.map((v) =>
+      row(v.name, v.meaning, v.defaultText, v.name === "SANDPIPER_URL" ? "an http or https address" : "1"),
+    ),
+  ].join("\n");
+}

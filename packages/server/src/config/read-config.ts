@@ -1,0 +1,62 @@
+import { resolve } from "node:path";
+import { PlatformError } from "../errors.ts";
+import type { Config } from "./config.ts";
+import { type Environment, otherVariables, type Variable, variables } from "./variables.ts";
+
+/**
+ * The configuration that an environment describes; an empty text counts as not set.
+ * Throws PlatformError ConfigInvalid with one sentence for the first wrong value; a secret value is not in it.
+ */
+export function readConfig(env: Environment): Config {
+  const value = <T>(variable: Variable<T>): T => read(variable, env);
+  return {
+    host: value(variables.host),
+    port: value(variables.port),
+    dataDir: resolve(value(variables.dataDir)),
+    apiKey: value(variables.apiKey),
+    publicUrl: value(variables.publicUrl),
+    runtime: value(variables.runtime),
+    bodyLimit: value(variables.bodyLimit),
+    logLevel: value(variables.logLevel),
+    limits: { memoryBytes: value(variables.memoryBytes), pids: value(variables.pids), cpus: value(variables.cpus) },
+    corsOrigins: value(variables.corsOrigins),
+  };
+}
+
+/** A sentence for every SANDPIPER_* variable that nothing reads, with the name that was probably meant. */
+export function unknownVariables(env: Environment): string[] {
+  const known = [...Object.values(variables), ...otherVariables].map(({ name }) => name as string);
+  return Object.keys(env)
+    .filter((name) => name.startsWith("SANDPIPER_") && !known.includes(name))
+    .sort()
+    .map((name) => {
+      const meant = known
+        .map((other) => ({ other, distance: editDistance(name, other) }))
+        .sort((a, b) => a.distance - b.distance)[0]!;
+      return `The variable ${name} is unknown and has no effect${meant.distance <= 3 ? `; did you mean ${meant.other}?` : "."}`;
+    });
+}
+
+function read<T>(variable: Variable<T>, env: Environment): T {
+  const text = env[variable.name]?.trim();
+  if (!text) return variable.defaultValue(env);
+  const value = variable.parse(text);
+  if (value === undefined) {
+    const shown = variable.secret ? "" : `, not ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`;
+    throw new PlatformError("ConfigInvalid", `${variable.name} must be ${variable.must}${shown}.`);
+  }
+  return value;
+}
+
+/** Levenshtein distance of two short texts. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
