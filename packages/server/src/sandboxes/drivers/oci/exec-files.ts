@@ -1,0 +1,61 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/**
+ * The two short-lived files of one `exec`: the process file (it holds the environment, so it is readable by root only and removed as soon
+ * as the process runs) and the pid file that the runtime writes once the process runs.
+ */
+export class ExecFiles {
+  readonly processFile: string;
+  readonly pidFile: string;
+  /** Resolves with the host's process id once the process runs, or undefined when it ended first or never ran. */
+  readonly started: Promise<number | undefined>;
+  #resolve!: (pid: number | undefined) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #settled = false;
+
+  constructor(folder: string, process: object) {
+    const name = randomBytes(9).toString("hex");
+    this.processFile = join(folder, `${name}.json`);
+    this.pidFile = join(folder, `${name}.pid`);
+    this.started = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    writeFileSync(this.processFile, JSON.stringify(process), { mode: 0o600 });
+    this.#poll(2);
+  }
+
+  /** To be called when the runtime ended. Tells whether the process ever ran; both files are gone afterwards. */
+  finish(): boolean {
+    if (this.#settled) return true;
+    const pid = this.#readPid();
+    this.#settle(undefined);
+    return pid !== undefined;
+  }
+
+  #poll(delay: number): void {
+    this.#timer = setTimeout(() => {
+      const pid = this.#readPid();
+      if (pid === undefined) this.#poll(Math.min(delay * 2, 100));
+      else this.#settle(pid);
+    }, delay);
+    this.#timer.unref();
+  }
+
+  #settle(pid: number | undefined): void {
+    this.#settled = true;
+    clearTimeout(this.#timer);
+    rmSync(this.processFile, { force: true });
+    rmSync(this.pidFile, { force: true });
+    this.#resolve(pid);
+  }
+
+  #readPid(): number | undefined {
+    try {
+      return Number.parseInt(readFileSync(this.pidFile, "latin1"), 10) || undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

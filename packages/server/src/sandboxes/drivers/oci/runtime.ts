@@ -1,0 +1,111 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { promisify } from "node:util";
+import { PlatformError } from "../../../errors.ts";
+import { cgroupLayout } from "./cgroups.ts";
+
+/** An OCI runtime found on this machine. `kind` decides which of its habits apply; every other runtime is treated like runc. */
+export interface Runtime {
+  kind: "crun" | "runc";
+  path: string;
+  version: string;
+}
+
+const installHint = "install one with `apt-get install crun` (or `runc`) and start again";
+
+/**
+ * Finds the runtime to use: `wanted` (name or path), else crun, else runc. crun is passed over where it cannot work:
+ * on a hybrid cgroup mount whose v2 part is visible.
+ * Throws SandboxFailed when there is none that works.
+ */
+export async function findRuntime(wanted?: string): Promise<Runtime> {
+  const found: Runtime[] = [];
+  for (const name of wanted === undefined ? ["crun", "runc"] : [wanted, "runc"]) {
+    const runtime = await askVersion(name);
+    if (runtime) found.push(runtime);
+    else if (name === wanted)
+      throw new PlatformError("SandboxFailed", `The OCI runtime ${wanted} does not run here; ${installHint}.`);
+  }
+  if (found.length === 0) throw new PlatformError("SandboxFailed", `No OCI runtime is installed; ${installHint}.`);
+  const usable = found.find((runtime) => runtime.kind !== "crun" || cgroupLayout() !== "hybrid");
+  if (!usable) {
+    throw new PlatformError(
+      "SandboxFailed",
+      "crun does not work while /sys/fs/cgroup/unified is visible beside cgroup v1; start the server through scripts/isolate, or install runc with `apt-get install runc`.",
+    );
+  }
+  return usable;
+}
+
+async function askVersion(name: string): Promise<Runtime | undefined> {
+  try {
+    const { stdout } = await promisify(execFile)(name, ["--version"], { timeout: 5_000 });
+    const first = stdout.split("\n", 1)[0] ?? "";
+    const kind = first.startsWith("crun") || basename(name) === "crun" ? "crun" : "runc";
+    return { kind, path: name, version: first.replace(/^\S+ version /, "") };
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a runtime command gave. `output` is its stdout; `reason` one line from its stderr, empty when it said nothing. */
+export interface RuntimeResult {
+  code: number;
+  output: string;
+  reason: string;
+}
+
+/**
+ * Runs a runtime command to its end. With `stderrFile`, stdout and stderr go to that file instead of pipes: a started container
+ * inherits them and would hold pipes open for ever.
+ * Never rejects; a command that takes longer than `timeoutMs` is killed and gives code 124.
+ */
+export function runCommand(argv: string[], options: { timeoutMs: number; stderrFile?: string }): Promise<RuntimeResult> {
+  const { timeoutMs, stderrFile } = options;
+  return new Promise((resolve) => {
+    const file = stderrFile === undefined ? undefined : openSync(stderrFile, "w", 0o600);
+    let child: ChildProcess;
+    try {
+      child = spawn(argv[0]!, argv.slice(1), { stdio: ["ignore", file ?? "pipe", file ?? "pipe"], detached: true });
+    } finally {
+      if (file !== undefined) closeSync(file);
+    }
+    let output = "";
+    let errors = "";
+    let timedOut = false;
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+    });
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      errors = (errors + text).slice(-8_192);
+    });
+    const timer = setTimeout(() => {
+      timedOut = true;
+      child.kill("SIGKILL");
+    }, timeoutMs);
+    child.on("error", (error) => {
+      clearTimeout(timer);
+      resolve({ code: 127, output, reason: error.message });
+    });
+    child.on(stderrFile === undefined ? "close" : "exit", (code) => {
+      clearTimeout(timer);
+      if (timedOut) return resolve({ code: 124, output, reason: `no answer within ${timeoutMs / 1000} s` });
+      if (stderrFile !== undefined && code !== 0 && existsSync(stderrFile))
+        errors = readFileSync(stderrFile, "utf8").slice(-8_192);
+      resolve({ code: code ?? 137, output, reason: reasonOf(errors) });
+    });
+  });
+}
+
+/** The message of a runtime's last line of stderr: crun writes plain text, runc `time=… level=… msg="…"`. */
+export function reasonOf(stderr: string): string {
+  const line = stderr.trimEnd().split("\n").at(-1) ?? "";
+  const message = /\bmsg=("(?:[^"\\]|\\.)*")/.exec(line)?.[1];
+  if (message === undefined) return line;
+  try {
+    return String(JSON.parse(message));
+  } catch {
+    return message;
+  }
+}

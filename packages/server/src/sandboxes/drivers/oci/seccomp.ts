@@ -1,0 +1,146 @@
+/** Where Debian and Ubuntu put the profile that container engines share. */
+export const profilePath = "/usr/share/containers/seccomp.json";
+export const profilePackage = "golang-github-containers-common";
+
+interface Argument {
+  index: number;
+  value: number;
+  valueTwo?: number;
+  op: string;
+}
+
+interface Rule {
+  names: string[];
+  action: string;
+  args?: Argument[] | null;
+  errnoRet?: number;
+  includes?: { caps?: string[]; arches?: string[] };
+  excludes?: { caps?: string[]; arches?: string[] };
+}
+
+/** The shared profile file: rules that depend on capabilities and architecture. */
+export interface SeccompProfile {
+  defaultAction: string;
+  defaultErrnoRet?: number;
+  syscalls: Rule[];
+}
+
+const errno = { EPERM: 1, EINVAL: 22, ENOSYS: 38, EAFNOSUPPORT: 97 };
+
+/**
+ * Calls that the shared profile grants because a container engine may need them, and that an agent's processes do not:
+ * new namespaces and mounts (the largest attack surface of an unprivileged process), key rings (not namespaced), and
+ * the loaders of kernel code.
+ */
+const refused = new Set([
+  ...[
+    "unshare",
+    "setns",
+    "mount",
+    "umount",
+    "umount2",
+    "pivot_root",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+  ],
+  ...[
+    "mount_setattr",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+  ],
+  ...["io_uring_register", "socketcall", "reboot", "syslog", "name_to_handle_at", "open_by_handle_at", "memfd_secret"],
+]);
+
+/** Replaced by rules of our own below. */
+const rewritten = new Set(["clone", "clone3", "socket"]);
+
+const allow = "SCMP_ACT_ALLOW";
+const refuse = "SCMP_ACT_ERRNO";
+
+/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
+const namespaceFlags = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000];
+const allNamespaceFlags = namespaceFlags.reduce((all, flag) => all + flag);
+
+/** AF_UNIX, AF_INET, AF_INET6. AF_VSOCK would reach a hypervisor past the network namespace; the rest is attack surface. */
+const socketFamilies = [1, 2, 10];
+const netlink = { family: 16, auditProtocol: 9 };
+
+const architectures: Record<string, { names: string[]; scmp: string[] }> = {
+  x64: { names: ["amd64"], scmp: ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"] },
+  arm64: { names: ["arm64"], scmp: ["SCMP_ARCH_AARCH64"] },
+};
+
+/**
+ * The `linux.seccomp` section for a process without capabilities on an architecture (`process.arch`), made from the shared profile.
+ * Undefined for an architecture that is not known here.
+ */
+export function seccompSection(profile: SeccompProfile, arch: string): object | undefined {
+  const target = architectures[arch];
+  if (!target) return undefined;
+  const rules: Rule[] = [];
+  for (const rule of profile.syscalls) {
+    if (!applies(rule, target.names)) continue;
+    const names = rule.names.filter((name) => !refused.has(name) && !rewritten.has(name));
+    if (names.length === 0) continue;
+    rules.push({
+      names,
+      action: rule.action,
+      args: rule.args ?? [],
+      ...(rule.errnoRet === undefined ? {} : { errnoRet: rule.errnoRet }),
+    });
+  }
+  rules.push({ names: [...refused], action: refuse, errnoRet: errno.EPERM }, ...cloneRules(), ...socketRules());
+  return {
+    defaultAction: profile.defaultAction,
+    defaultErrnoRet: profile.defaultErrnoRet ?? errno.EPERM,
+    architectures: target.scmp,
+    syscalls: rules,
+  };
+}
+
+function applies(rule: Rule, arches: string[]): boolean {
+  const { includes = {}, excludes = {} } = rule;
+  if (includes.caps?.length) return false;
+  if (includes.arches?.length && !includes.arches.some((arch) => arches.includes(arch))) return false;
+  return !excludes.arches?.some((arch) => arches.includes(arch));
+}
+
+/** Threads and processes, but no namespaces. clone3 hides its flags in memory, so libc is made to fall back to clone. */
+function cloneRules(): Rule[] {
+  const masked = (mask: number, value: number) => [{ index: 0, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }];
+  return [
+    { names: ["clone"], action: allow, args: masked(allNamespaceFlags, 0) },
+    ...namespaceFlags.map((flag) => ({ names: ["clone"], action: refuse, errnoRet: errno.EPERM, args: masked(flag, flag) })),
+    { names: ["clone3"], action: refuse, errnoRet: errno.ENOSYS },
+  ];
+}
+
+function socketRules(): Rule[] {
+  const family = (value: number, op = "SCMP_CMP_EQ") => ({ index: 0, value, op });
+  const { auditProtocol } = netlink;
+  return [
+    ...socketFamilies.map((value) => ({ names: ["socket"], action: allow, args: [family(value)] })),
+    {
+      names: ["socket"],
+      action: allow,
+      args: [family(netlink.family), { index: 2, value: auditProtocol, op: "SCMP_CMP_NE" }],
+    },
+    {
+      names: ["socket"],
+      action: refuse,
+      errnoRet: errno.EINVAL,
+      args: [family(netlink.family), { index: 2, value: auditProtocol, op: "SCMP_CMP_EQ" }],
+    },
+    { names: ["socket"], action: refuse, errnoRet: errno.EAFNOSUPPORT, args: [family(netlink.family, "SCMP_CMP_GT")] },
+  ];
+}
