@@ -4,7 +4,8 @@ import { kill } from "node:process";
 const patienceMs = 1_000;
 
 /**
- * Sends signals to the process of one exec by its host process id. The id stays valid while the runtime lives: it is the one that reaps it.
+ * Sends signals to the process of one exec by its host process id; SIGKILL also to its process group (a runtime makes the process lead one),
+ * so that a script takes along what it waits for. The id stays valid while the runtime lives: it is the one that reaps it.
  */
 export class Signals {
   /** Signals that were really sent. */
@@ -24,7 +25,7 @@ export class Signals {
     void this.#started.then((pid) => {
       if (pid === undefined || this.#ended) return;
       try {
-        kill(pid, signal);
+        kill(signal === "SIGKILL" ? -pid : pid, signal);
         this.sent.add(signal);
       } catch {
         // It has just ended.
