@@ -1,8 +1,34 @@
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import type { Sandbox } from "./sandbox.ts";
+import { TerminalSession } from "./terminal/session.ts";
 
 /** A persistent shell in a sandbox (agent-behaviour.md section 13). */
 export interface Terminal {
   /** Runs, polls, sends input or resets, as the action says. Calls are served one after the other. */
   run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation>;
   close(): void;
+}
+
+export interface TerminalOptions {
+  /** Where the shell begins; default is the spec's working directory. */
+  cwd?: string;
+  /** Added to the shell's environment. */
+  env?: Record<string, string>;
+  /** How long a command without a timeout may be silent before the call answers; default 30 000 ms. */
+  quietMs?: number;
+  /** Folder in the sandbox for copies of outputs that are too long to show. */
+  outputDir?: string;
+}
+
+/**
+ * A terminal of a sandbox. The shell starts with the first call; one that ended is replaced by the next.
+ * `run` throws the signal's reason after an interrupt, and SandboxFailed when the sandbox is gone or has no shell.
+ */
+export function openTerminal(sandbox: Sandbox, options: TerminalOptions = {}): Terminal {
+  return new TerminalSession(sandbox, {
+    cwd: options.cwd ?? sandbox.spec.workingDir,
+    env: options.env ?? {},
+    quietMs: options.quietMs ?? 30_000,
+    outputDir: options.outputDir ?? "/tmp/terminal_output",
+  });
 }

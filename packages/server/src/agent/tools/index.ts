@@ -1,0 +1,8 @@
+import type { Tool } from "../tool.ts";
+import { finishTool } from "./finish.ts";
+import { taskTrackerTool } from "./task-tracker.ts";
+import { terminalTool } from "./terminal.ts";
+import { thinkTool } from "./think.ts";
+
+/** The tools that every conversation has, in the order in which the model reads them. */
+export const coreTools = [terminalTool, taskTrackerTool, thinkTool, finishTool] as unknown as readonly Tool[];

@@ -1,0 +1,65 @@
+/** Most characters of an output that the model gets (agent-behaviour.md section 13). */
+export const maxOutput = 30_000;
+const half = maxOutput / 2;
+
+/** Takes the whole of an output that is too long to show. */
+export interface Overflow {
+  write(text: string): void;
+  /** Resolves with the path of the saved copy and whether it is complete; undefined when it could not be saved. */
+  end(): Promise<{ path: string; complete: boolean } | undefined>;
+}
+
+export interface Captured {
+  text: string;
+  /** Folder of the saved copy, when there is one. */
+  savedIn?: string;
+}
+
+/** The output of a command in bounded memory: its beginning, its end, and all of it in an overflow once it is too long. */
+export class Capture {
+  readonly #openOverflow: () => Overflow;
+  #head = "";
+  #tail = "";
+  #length = 0;
+  #overflow: Overflow | undefined;
+
+  constructor(openOverflow: () => Overflow) {
+    this.#openOverflow = openOverflow;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  add(text: string): void {
+    if (!text) return;
+    this.#length += text.length;
+    if (this.#length > maxOutput && !this.#overflow) {
+      this.#overflow = this.#openOverflow();
+      this.#overflow.write(this.#head + this.#tail);
+    }
+    this.#overflow?.write(text);
+    const room = half - this.#head.length;
+    if (room > 0) this.#head += text.slice(0, room);
+    if (text.length > room) this.#tail = (this.#tail + text.slice(Math.max(room, 0))).slice(-half);
+  }
+
+  /** The output, in at most `maxOutput` characters: where it is longer the middle gives way to a notice that names the copy. */
+  async end(): Promise<Captured> {
+    if (!this.#overflow) return { text: this.#head + this.#tail };
+    const saved = await this.#overflow.end();
+    const line = this.#head.split("\n").length;
+    const where = saved
+      ? `The ${saved.complete ? "whole" : "beginning of the"} output is in ${saved.path}; the part left out begins at line ${line}.`
+      : "It could not be saved in the sandbox.";
+    const notice = `\n[${this.#length - maxOutput} of ${this.#length} characters are left out here. ${where}]\n`;
+    const spared = Math.ceil(notice.length / 2);
+    const text = whole(this.#head.slice(0, half - spared)) + notice + whole(this.#tail.slice(-(half - spared)));
+    return { text, ...(saved ? { savedIn: saved.path.slice(0, saved.path.lastIndexOf("/")) } : {}) };
+  }
+}
+
+/** Without half characters at the edges of a cut. */
+function whole(text: string): string {
+  return text.replace(/^[\udc00-\udfff]/, "").replace(/[\ud800-\udbff]$/, "");
+}

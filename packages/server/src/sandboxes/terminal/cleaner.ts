@@ -1,0 +1,68 @@
+/** Longest line that is kept open for carriage returns and backspaces, characters. */
+const longestLine = 65_536;
+
+/**
+ * Makes plain text of what a terminal shows: UTF-8 decoded across chunks, escape sequences and control characters removed, CR LF as LF,
+ * a carriage return begins the line anew, a backspace takes a character back.
+ */
+export class TerminalCleaner {
+  readonly #decoder = new TextDecoder();
+  /** An escape sequence that has not ended yet. */
+  #escape = "";
+  /** The line that has not ended yet. */
+  #line = "";
+
+  /** The complete lines up to here. */
+  push(chunk: Uint8Array): string {
+    return this.#take(this.#decoder.decode(chunk, { stream: true }));
+  }
+
+  /** What is still open, as it stands. */
+  flush(): string {
+    const line = plainLines(this.#line);
+    this.#line = "";
+    return line;
+  }
+
+  #take(decoded: string): string {
+    let text = this.#escape + decoded;
+    this.#escape = "";
+    if (text.includes("\x1b")) {
+      text = text.replace(sequences, "");
+      const open = openSequence.exec(text);
+      if (open) {
+        this.#escape = open[0];
+        text = text.slice(0, open.index);
+      }
+      text = text.replaceAll("\x1b", "");
+    }
+    text = this.#line + text;
+    const end = text.lastIndexOf("\n") + 1;
+    const cut = text.length - end > longestLine ? text.length : end;
+    this.#line = text.slice(cut);
+    return plainLines(text.slice(0, cut));
+  }
+}
+
+/** CSI; OSC, DCS, SOS, PM and APC with their text; two-character and charset sequences. A line break ends what does not end itself. */
+const sequences = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-OQ-WYZ`-~\\])/g;
+const openSequence = /\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]{0,8})$/;
+
+function plainLines(text: string): string {
+  let plain = text.replaceAll("\r\n", "\n");
+  if (/[\r\b]/.test(plain)) plain = plain.split("\n").map(overwrite).join("\n");
+  return plain.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");
+}
+
+/** What a line shows in the end: the text after the last carriage return that has text after it, with backspaces applied. */
+function overwrite(line: string): string {
+  const shown = line.replace(/\r+$/, "");
+  const last = shown.slice(shown.lastIndexOf("\r") + 1);
+  if (!last.includes("\b")) return last;
+  const characters: string[] = [];
+  for (const character of last) {
+    if (character === "\b") characters.pop();
+    else characters.push(character);
+  }
+  return characters.join("");
+}

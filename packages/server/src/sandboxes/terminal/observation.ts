@@ -1,0 +1,84 @@
+import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import type { Captured } from "./capture.ts";
+import { controlKeyName } from "./keys.ts";
+
+/** What a call of the terminal came to. */
+export interface Outcome {
+  output: Captured;
+  exitCode: number;
+  prefix?: string;
+  /** One sentence; shown in brackets. */
+  note: string;
+  isError?: boolean;
+}
+
+/** Who and where the shell is. */
+export interface ShellFacts {
+  pid: number;
+  username: string;
+  hostname: string;
+  workingDir: string;
+  python: string | undefined;
+}
+
+/** The observation of a call (events.md section 4; metadata as in agent-behaviour.md section 13). */
+export function terminalObservation(action: TerminalAction, outcome: Outcome, facts: ShellFacts): TerminalObservation {
+  const { output, exitCode, note, prefix = "", isError = false } = outcome;
+  const reset = action.reset ? ["[RESET]", action.command].filter(Boolean).join(" ") : undefined;
+  return {
+    kind: "TerminalObservation",
+    content: [textContent(output.text)],
+    is_error: isError,
+    command: reset ?? action.command,
+    exit_code: exitCode,
+    timeout: false,
+    metadata: {
+      exit_code: exitCode,
+      pid: facts.pid,
+      username: facts.username,
+      hostname: facts.hostname,
+      working_dir: facts.workingDir,
+      ...(facts.python ? { py_interpreter_path: facts.python } : {}),
+      prefix,
+      suffix: note ? `\n[${note}]` : "",
+    },
+    ...(output.savedIn ? { full_output_save_dir: output.savedIn } : {}),
+  };
+}
+
+const options =
+  "You can send an empty command to wait for more output, send other input or a key such as C-c, C-z or C-d with is_input=true, " +
+  "or give a longer timeout to the next command.";
+
+/** The sentences of the terminal, in one place. */
+export const notes = {
+  completed(exitCode: number, sent: string | undefined): string {
+    const key = sent === undefined ? undefined : controlKeyName(sent);
+    return `The command completed with exit code ${exitCode}.${key ? ` ${key} was sent.` : ""}`;
+  },
+  quiet: (seconds: number) => `The command is still running; it has had no new output for ${seconds} seconds. ${options}`,
+  time: (seconds: number) => `The command is still running after ${seconds} seconds, its timeout. ${options}`,
+  busy: (running: string) => `The command was NOT run: the earlier command ${brief(running)} is still running. ${options}`,
+  idle: "Nothing is running in the terminal, so there is no output to wait for and nothing that takes input. Send a command.",
+  several: (commands: string[]) =>
+    `Only one command is run at a time; these are ${commands.length}:\n${commands.map((command, index) => `${index + 1}. ${brief(command)}`).join("\n")}\n` +
+    "Nothing was run. Chain them with && or ;, or send them one after the other.",
+  literal:
+    "This is a Python or JSON value, not a shell command; nothing was run. " +
+    "To run Python, write a script file and run it, or give it to python3 in a heredoc.",
+  nul: "The command holds a NUL character, which a shell cannot take; nothing was run.",
+  reset: "The terminal was reset: this is a new shell; its environment, working directory and state were cleared.",
+  ended: (code: number | null, signal: string | null, workingDir: string) =>
+    `The shell itself ended ${signal ? `by ${signal}` : `with exit code ${code}`}. The next command gets a new shell in ${workingDir}; ` +
+    "variables, functions and background jobs of the old one are lost.",
+  lost: "The shell did not answer; the exit code of the command is unknown. The next command gets a new shell.",
+  renewed: "[The earlier shell has ended; this is a new one.]\n",
+  continued: (running: string) => `[Output of the earlier command ${brief(running)} follows.]\n`,
+  background: "[Output of background work since the last command comes first.]\n",
+};
+
+function brief(command: string): string {
+  const line = command.trim().replace(/\s*\n\s*/g, " ");
+  return `\`${line.length > 200 ? `${line.slice(0, 200)}...` : line}\``;
+}

@@ -1,0 +1,164 @@
+import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import type { Sandbox } from "../sandbox.ts";
+import { inputCharacters, keyCharacters } from "./keys.ts";
+import { notes, type Outcome, terminalObservation } from "./observation.ts";
+import { refusal } from "./refusal.ts";
+import { Shell, type Waited } from "./shell.ts";
+
+export interface SessionOptions {
+  cwd: string;
+  env: Record<string, string>;
+  /** How long a command without a timeout may be silent before the call answers, ms. */
+  quietMs: number;
+  outputDir: string;
+}
+
+/** How long each key of an interrupt may take to work, ms. */
+const interruptPatience = 700;
+/** A shell that does not begin a command for this long is lost, s. */
+const beginPatience = 10;
+
+/** A persistent shell and the rules by which the agent uses it (agent-behaviour.md section 13). */
+export class TerminalSession {
+  readonly #sandbox: Sandbox;
+  readonly #options: SessionOptions;
+  #shell: Shell | undefined;
+  #workingDir: string;
+  #queue: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  constructor(sandbox: Sandbox, options: SessionOptions) {
+    this.#sandbox = sandbox;
+    this.#options = options;
+    this.#workingDir = options.cwd;
+  }
+
+  run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation> {
+    const result = this.#queue.then(async () => {
+      signal.throwIfAborted();
+      return this.#observe(action, await this.#serve(action, signal));
+    });
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#shell?.kill();
+  }
+
+  async #serve(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    if (this.#closed) throw new Error("The terminal is closed.");
+    if (action.reset) return this.#reset(action, signal);
+    const running = this.#shell?.ended ? undefined : this.#shell?.running;
+    if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
+    if (action.is_input || !action.command.trim() || keyCharacters(action.command) !== undefined) return refused(notes.idle);
+    const reason = refusal(action.command);
+    if (reason) return refused(reason);
+    return this.#command(action, signal);
+  }
+
+  async #reset(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    if (action.is_input)
+      throw new Error("reset and is_input cannot be used together: a new shell runs nothing that takes input.");
+    const reason = action.command.trim() ? refusal(action.command) : undefined;
+    if (reason) return refused(reason);
+    this.#shell?.kill();
+    this.#shell = undefined;
+    this.#workingDir = this.#options.cwd;
+    if (!action.command.trim()) {
+      this.#shell = await this.#open(signal);
+      return { output: { text: notes.reset }, exitCode: 0, note: "" };
+    }
+    const outcome = await this.#command(action, signal);
+    return { ...outcome, output: { ...outcome.output, text: `${notes.reset}\n${outcome.output.text}` } };
+  }
+
+  async #command(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    const renewed = this.#shell?.ended !== undefined;
+    if (!this.#shell || renewed) this.#shell = await this.#open(signal);
+    const shell = this.#shell;
+    const background = shell.start(action.command);
+    const prefix = (renewed ? notes.renewed : "") + (background ? notes.background : "");
+    return this.#outcome(shell, action, signal, prefix);
+  }
+
+  /** A call while a command runs: more of its output, or input for it. */
+  async #follow(shell: Shell, running: string, action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    const { command } = action;
+    const key = keyCharacters(command) !== undefined;
+    const prefix = notes.continued(running);
+    if (command !== "" && !action.is_input && !key) {
+      if (!command.trim()) return this.#outcome(shell, action, signal, prefix);
+      return { output: await shell.take(), exitCode: -1, prefix, note: notes.busy(running), isError: true };
+    }
+    if (command !== "") shell.send(inputCharacters(command));
+    return this.#outcome(shell, action, signal, prefix, command);
+  }
+
+  async #outcome(shell: Shell, action: TerminalAction, signal: AbortSignal, prefix: string, sent?: string): Promise<Outcome> {
+    const timeout = action.timeout ?? undefined;
+    const waited = await shell.wait(
+      timeout === undefined
+        ? { quietMs: this.#options.quietMs, signal }
+        : { timeMs: Math.min(timeout * 1000, 2 ** 31 - 1), signal },
+    );
+    if (waited === "aborted") {
+      await this.#interrupt(shell);
+      throw signal.reason;
+    }
+    if (waited !== "died") this.#workingDir = shell.status.workingDir || this.#workingDir;
+    const output = await shell.take();
+    return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
+  }
+
+  #verdict(shell: Shell, waited: Waited, timeout: number | undefined, sent: string | undefined): Omit<Outcome, "output"> {
+    if (waited === "ended") return { exitCode: shell.status.exitCode, note: notes.completed(shell.status.exitCode, sent) };
+    if (waited === "died") {
+      const { code, signal } = shell.ended!;
+      const killed = code === null || code > 128;
+      return { exitCode: code ?? -1, note: notes.ended(code, signal, this.#workingDir), isError: killed };
+    }
+    if (!shell.started && (waited === "quiet" || (timeout ?? 0) >= beginPatience)) {
+      shell.kill();
+      return { exitCode: -1, note: notes.lost, isError: true };
+    }
+    if (waited === "time") return { exitCode: -1, note: notes.time(timeout ?? 0) };
+    return { exitCode: -1, note: notes.quiet(this.#options.quietMs / 1000) };
+  }
+
+  /** Ends the running command, the shell with it if need be, so that the next call finds a shell that works. */
+  async #interrupt(shell: Shell): Promise<void> {
+    for (const key of ["\x03", "\x03", "\x1c"]) {
+      shell.send(key);
+      const waited = await shell.wait({ timeMs: interruptPatience });
+      if (waited !== "time") {
+        await shell.take();
+        return;
+      }
+    }
+    shell.kill();
+    this.#shell = undefined;
+  }
+
+  #open(signal: AbortSignal): Promise<Shell> {
+    const { env, outputDir, cwd } = this.#options;
+    return Shell.open(this.#sandbox, { workingDirs: [this.#workingDir, cwd], env, outputDir }, signal);
+  }
+
+  #observe(action: TerminalAction, outcome: Outcome): TerminalObservation {
+    const { spec, id } = this.#sandbox;
+    const status = this.#shell?.status;
+    return terminalObservation(action, outcome, {
+      pid: status?.jobPid ?? -1,
+      username: spec.user.name,
+      hostname: id,
+      workingDir: this.#workingDir,
+      python: status?.python,
+    });
+  }
+}
+
+function refused(reason: string): Outcome {
+  return { output: { text: reason }, exitCode: -1, note: "", isError: true };
+}
