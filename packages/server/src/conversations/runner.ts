@@ -143,7 +143,9 @@ export class Runner {
     this.#closing = true;
     for (const timer of this.#repeats) clearTimeout(timer);
     const runs = [...this.#runs.values()];
-    const timer = setTimeout(() => runs.forEach((run) => run.abort("shutdown")), graceMs);
+    const timer = setTimeout(() => {
+      for (const run of runs) run.abort("shutdown");
+    }, graceMs);
     await Promise.all(runs.map((run) => run.done));
     clearTimeout(timer);
     for (const workspace of this.#workspaces.values()) workspace.closeTerminal();

@@ -1,5 +1,6 @@
 import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
+import { systemPromptEvent } from "../agent/prompt.ts";
 import { listed, stateRecord } from "../agent/records.ts";
 import type { Tool } from "../agent/tool.ts";
 import { PlatformError } from "../errors.ts";
@@ -34,6 +35,8 @@ export class ConversationService implements Conversations {
   readonly #hub: Hub;
   readonly #runner: Runner;
   readonly #starter: Starter;
+  /** Conversations whose first records are on their way into the log. */
+  readonly #opening = new Set<string>();
 
   constructor(deps: ConversationDependencies) {
     this.#deps = deps;
@@ -105,13 +108,14 @@ export class ConversationService implements Conversations {
 
   async send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void> {
     const row = this.#known(id);
-    const records: NewRecord[] = [listed(userMessage(content, options.sender))];
+    const first = this.#firstRecords(row);
+    const records: NewRecord[] = [...first, listed(userMessage(content, options.sender))];
     const status = row.summary.executionStatus;
     // Also when a run goes on: it may be ending without having seen this message.
     if (options.run) records.push(stateRecord("execution_status", "running"));
     // A new message re-opens an ended turn (agent-server.md section 4).
     if (!options.run && (status === "finished" || status === "stuck")) records.push(stateRecord("execution_status", "idle"));
-    await this.#deps.store.events.append(id, records);
+    await this.#deps.store.events.append(id, records).finally(() => first.length > 0 && this.#opening.delete(id));
     if (row.title === `Conversation ${hexId(id).slice(0, 5)}`) await this.#giveTitle(id, content);
     if (options.run) this.#runner.wake(id);
   }
@@ -175,6 +179,14 @@ export class ConversationService implements Conversations {
   async close(graceMs: number): Promise<void> {
     await this.#runner.close(graceMs);
     await this.#starter.close();
+  }
+
+  /** The system prompt goes before the first message (events.md section 5); concurrent first messages get it once. */
+  #firstRecords(row: ConversationRow): NewRecord[] {
+    if (this.#deps.store.events.lastSeq(row.id) > 0 || this.#opening.has(row.id)) return [];
+    this.#opening.add(row.id);
+    const { workingDir, systemMessageSuffix: suffix } = row.config;
+    return [listed(systemPromptEvent(this.#deps.tools, { workingDir, suffix, now: Date.now() }))];
   }
 
   async #pauseAll(sandboxId: string): Promise<void> {

@@ -1,0 +1,61 @@
+/** Quantiles of one series. */
+export interface Figures {
+  p50: number;
+  p95: number;
+  samples: number;
+}
+
+/** One line of the table: a figure, its floor measured in the same run, and what is asked for. */
+export interface Row {
+  name: string;
+  unit: "ms" | "MB" | "requests/s";
+  figures: Figures;
+  floor?: { name: string; figures: Figures };
+  target: string;
+  met: boolean;
+}
+
+export function figures(samples: readonly number[]): Figures {
+  const sorted = [...samples].sort((a, b) => a - b);
+  const at = (quantile: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN;
+  return { p50: at(0.5), p95: at(0.95), samples: sorted.length };
+}
+
+/** Runs `once` some times for warmth, then `count` times; gives the durations in ms, or what `once` measured itself. */
+export async function sample(count: number, once: (index: number) => Promise<number | void>, warmUp = 3): Promise<number[]> {
+  const durations: number[] = [];
+  for (let index = -warmUp; index < count; index++) {
+    const start = performance.now();
+    const own = await once(index);
+    if (index >= 0) durations.push(own ?? performance.now() - start);
+  }
+  return durations;
+}
+
+const format = (value: number) => (value >= 100 ? value.toFixed(0) : value.toFixed(2));
+
+/** The rows as a text table. */
+export function table(rows: readonly Row[]): string {
+  const head = ["measurement", "p50", "p95", "unit", "floor", "floor p50", "p50 / floor", "target", ""];
+  const body = rows.map(({ name, figures: { p50, p95 }, unit, floor, target, met }) => [
+    name,
+    format(p50),
+    format(p95),
+    unit,
+    floor?.name ?? "-",
+    floor ? format(floor.figures.p50) : "-",
+    floor ? (p50 / floor.figures.p50).toFixed(2) : "-",
+    target,
+    met ? "met" : "MISSED",
+  ]);
+  const lines = [head, ...body];
+  const widths = head.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)));
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}

@@ -1,0 +1,54 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Starts a Node program and resolves with the first match of `pattern` in its output. */
+export async function startProgram(args: string[], env: Record<string, string>, pattern: RegExp) {
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
+  let output = "";
+  const match = await new Promise<RegExpExecArray>((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}: ${output}`)));
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+      const found = pattern.exec(output);
+      if (found) resolve(found);
+    });
+  });
+  child.removeAllListeners("exit");
+  return { child, match };
+}
+
+export async function stopProgram(child: ChildProcess): Promise<void> {
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGTERM");
+  await ended;
+}
+
+/** Resident memory of one process, bytes. */
+export function residentMemory(pid: number): number {
+  return statusField(pid, "VmRSS");
+}
+
+/** Memory of processes without what they share with others (proportional set size where the kernel gives it), bytes. */
+export function proportionalMemory(pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => {
+    try {
+      return sum + Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024;
+    } catch {
+      return sum;
+    }
+  }, 0);
+}
+
+/** The process ids of everything now alive on the machine. */
+export function allProcesses(): number[] {
+  return readdirSync("/proc").map(Number).filter(Number.isInteger);
+}
+
+/** Memory that the machine has available, bytes: what 100 sandboxes really take from it, kernel included. */
+export function availableMemory(): number {
+  return Number(/^MemAvailable:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) * 1024;
+}
+
+function statusField(pid: number, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+}

@@ -1,0 +1,312 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { editor, finish, terminal } from "./support/script.ts";
+
+let server: TestPlatform;
+let models: ModelServer;
+let script: Script;
+
+/** Lets the next model calls be answered by a list, and stores the scripted model in the settings. */
+async function useModel(replies: Reply[] | Script, model = "openai/scripted"): Promise<void> {
+  const first = models.requests.length;
+  script = Array.isArray(replies) ? ({ index }) => replies[index - first] ?? reply.text("The script has ended.") : replies;
+  const settings = { llm_model: model, llm_api_key: "sk-planted-secret", llm_base_url: models.url };
+  expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
+}
+
+async function events(id: string): Promise<Json[]> {
+  return (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
+}
+
+async function conversation(id: string): Promise<Json> {
+  return (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
+}
+
+const ended = (id: string, status = "finished") =>
+  until(async () => {
+    const found = await conversation(id);
+    return found.execution_status === status ? found : undefined;
+  });
+
+beforeAll(async () => {
+  models = await startModelServer((request) => script(request));
+  server = await startTestPlatform();
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+});
+
+describe.each(["openai/scripted", "anthropic/scripted"])("with %s", (model) => {
+  test("the agent works in a real sandbox and every reader sees the same events", async () => {
+    await useModel(
+      [
+        reply.toolCalls([terminal("echo one > a.txt; cat a.txt; exit_code_probe; (exit 3)")], { text: "I look around." }),
+        reply.toolCalls([
+          editor({ command: "str_replace", path: "/workspace/project/a.txt", old_str: "one", new_str: "two" }),
+          terminal("cat a.txt"),
+        ]),
+        finish("The file says two."),
+      ],
+      model,
+    );
+    const { id } = await startConversation(server.call, "Make a.txt say two");
+    const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
+    const summary = await ended(id);
+    await socket.status("finished").catch(() => {});
+
+    const stored = await events(id);
+    expect(stored.map(({ kind }) => kind)).toEqual([
+      "SystemPromptEvent",
+      "MessageEvent",
+      "ActionEvent",
+      "ObservationEvent",
+      "ActionEvent",
+      "ActionEvent",
+      "ObservationEvent",
+      "ObservationEvent",
+      "ActionEvent",
+      "ObservationEvent",
+    ]);
+    const observations = stored.filter(({ kind }) => kind === "ObservationEvent");
+    expect(observations[0]?.observation).toMatchObject({
+      exit_code: 3,
+      is_error: false,
+      command: expect.stringContaining("echo one"),
+    });
+    expect(observations[0]?.observation.content[0].text).toMatch(/^one\n/);
+    expect(observations[1]?.observation).toMatchObject({ old_content: "one\n", new_content: "two\n", is_error: false });
+    expect(observations[2]?.observation.content[0].text).toBe("two");
+    expect(summary.metrics.accumulated_token_usage.prompt_tokens).toBeGreaterThan(0);
+
+    // The model read the results, and the socket gave the same events once each, in the same order.
+    expect(models.requests.at(-1)?.messages.at(-1)?.text).toContain("two");
+    await until(() => socket.frames.some((frame) => frame.id === stored.at(-1)?.id) || undefined);
+    const seen = socket.frames.filter((frame) => stored.some(({ id }) => id === frame.id)).map((frame) => frame.id);
+    expect(seen).toEqual(stored.map(({ id }) => id));
+    expect(socket.frames[0]).toMatchObject({ kind: "ConversationStateUpdateEvent", key: "full_state" });
+    socket.close();
+  });
+});
+
+test("a text answer ends the turn, and a message over the socket starts the next one", async () => {
+  await useModel([reply.text("Hello, what shall I do?"), reply.text("Four.")]);
+  const { id } = await startConversation(server.call, "Hello");
+  const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
+  await ended(id);
+  socket.socket.send(JSON.stringify({ role: "user", content: [{ type: "text", text: "What is 2 + 2?" }] }));
+  await socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.content[0]?.text === "Four.");
+  await socket.status("running");
+  const last = await until(() => {
+    const states = socket.frames.filter((frame) => frame.key === "full_state");
+    return states.at(-1)?.value.execution_status === "finished" ? states.at(-1) : undefined;
+  });
+  expect(last.value.stats.usage_to_metrics.agent.accumulated_token_usage.completion_tokens).toBeGreaterThan(0);
+  const deltas = socket.frames.filter(({ kind }) => kind === "StreamingDeltaEvent");
+  expect(deltas.map((delta) => delta.content).join("")).toContain("Four.");
+  socket.close();
+});
+
+test("unusable tool calls become results that the model reads, and the loop goes on", async () => {
+  await useModel([
+    reply.toolCalls([
+      { name: "teleport", arguments: { to: "mars" } },
+      { name: "terminal", arguments: '{"command": "ls' },
+      { name: "file_editor", arguments: { path: "/tmp/x" } },
+    ]),
+    reply.answer({ text: "" }),
+    finish("I give up."),
+  ]);
+  const { id } = await startConversation(server.call, "Confuse yourself");
+  await ended(id);
+  const stored = await events(id);
+  const errors = stored.filter(({ kind }) => kind === "AgentErrorEvent");
+  expect(errors[0]?.error).toMatch(/teleport.*terminal/s);
+  expect(errors.length + stored.filter(({ kind }) => kind === "ObservationEvent").length).toBe(4);
+  for (const event of stored) if (event.kind === "ActionEvent") expect(event.action).not.toBeNull();
+  expect(stored.find((event) => event.source === "environment" && event.kind === "MessageEvent")).toBeDefined();
+});
+
+test("a failing model ends the run with the provider's words and without the key", async () => {
+  await useModel(() => reply.error(401, { error: { message: "Incorrect API key provided: sk-planted-secret" } }));
+  const { id } = await startConversation(server.call, "Hello");
+  await ended(id, "error");
+  const error = (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent");
+  expect(error).toMatchObject({ code: "ModelFailed", source: "environment" });
+  expect(error?.detail).toContain("Incorrect API key");
+  expect(JSON.stringify(error)).not.toContain("sk-planted-secret");
+
+  // The conversation is not lost: with a working model the next message goes on.
+  await useModel([reply.text("Better now.")]);
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "Again" }],
+    run: true,
+  });
+  await ended(id);
+});
+
+test("a model that is not configured is named by the start task, and by the run", async () => {
+  await server.call("POST", "/api/settings", { llm_model: "", llm_api_key: "", llm_base_url: "" });
+  await expect(startConversation(server.call, "Hello")).rejects.toThrow(/llm_model/);
+
+  const { body } = await server.call("POST", "/api/v1/app-conversations", {});
+  const task = await until(async () => {
+    const answer = await server.call("GET", `/api/v1/app-conversations/start-tasks?ids=${body.id}`);
+    return answer.body[0].status === "READY" ? answer.body[0] : undefined;
+  });
+  const id = task.app_conversation_id;
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "Hi" }],
+    run: true,
+  });
+  await ended(id, "error");
+  const error = (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent");
+  expect(error).toMatchObject({ code: "ModelNotConfigured", detail: expect.stringContaining("llm_model") });
+});
+
+test("an interrupt stops a running command at once, and a new message goes on in the same shell", async () => {
+  await useModel([
+    reply.toolCalls([terminal("cd /tmp && export MARK=kept && echo started && sleep 100")]),
+    reply.toolCalls([terminal("echo $MARK $PWD")]),
+    finish("Done."),
+  ]);
+  const { id } = await startConversation(server.call, "Sleep");
+  await until(async () => ((await events(id)).some(({ kind }) => kind === "ActionEvent") ? true : undefined));
+  const start = performance.now();
+  expect((await server.call("POST", `/api/conversations/${id}/interrupt`, {})).status).toBe(200);
+  expect(performance.now() - start).toBeLessThan(5_000);
+  expect((await conversation(id)).execution_status).toBe("paused");
+  expect((await events(id)).at(-1)?.kind).toBe("InterruptEvent");
+
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "Go on" }],
+    run: true,
+  });
+  await ended(id);
+  const output = (await events(id)).filter(({ kind }) => kind === "ObservationEvent").at(-2);
+  expect(output?.observation.content[0].text).toBe("kept /tmp");
+});
+
+test("a pause takes effect after the step, and run goes on", async () => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const first = models.requests.length;
+  await useModel(async ({ index }) => {
+    if (index > first) return finish("Done.");
+    await held;
+    return reply.toolCalls([terminal("echo stepped")]);
+  });
+  const { id } = await startConversation(server.call, "Work");
+  await until(() => models.requests.length > first || undefined);
+  await server.call("POST", `/api/conversations/${id}/pause`, {});
+  release();
+  await until(async () => (await events(id)).some(({ kind }) => kind === "ObservationEvent") || undefined);
+  expect((await conversation(id)).execution_status).toBe("paused");
+  expect(models.requests.length).toBe(first + 1);
+  expect((await server.call("POST", `/api/conversations/${id}/run`, {})).status).toBe(200);
+  await ended(id);
+});
+
+test("a message that comes while the agent works is read before the turn ends", async () => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const first = models.requests.length;
+  await useModel(async ({ index, messages }) => {
+    if (index === first) {
+      await held;
+      return reply.text("Finished with the first.");
+    }
+    return reply.text(`And the second: ${messages.at(-1)?.text}`);
+  });
+  const { id } = await startConversation(server.call, "First");
+  await until(() => models.requests.length > first || undefined);
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "SECOND" }],
+    run: true,
+  });
+  release();
+  await until(async () => JSON.stringify(await events(id)).includes("And the second: SECOND") || undefined);
+  await ended(id);
+});
+
+test("with confirmation_mode the agent asks, acts when it is approved, and stops when it is refused", async () => {
+  await server.call("POST", "/api/settings", { confirmation_mode: true, security_analyzer: "" });
+  try {
+    await useModel([
+      reply.toolCalls([terminal("touch /tmp/approved")]),
+      reply.toolCalls([terminal("touch /tmp/refused")]),
+      finish("Done."),
+    ]);
+    const { id } = await startConversation(server.call, "Work");
+    await ended(id, "waiting_for_confirmation");
+    expect((await events(id)).some(({ kind }) => kind === "ObservationEvent")).toBe(false);
+    const path = `/api/conversations/${id}/events/respond_to_confirmation`;
+    await server.call("POST", path, { accept: true });
+    await until(async () => ((await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 ? true : undefined));
+    await ended(id, "waiting_for_confirmation");
+    await server.call("POST", path, { accept: false, reason: "Not that." });
+    await ended(id, "idle");
+    expect((await events(id)).at(-1)).toMatchObject({ kind: "UserRejectObservation", rejection_reason: "Not that." });
+  } finally {
+    await server.call("POST", "/api/settings", { confirmation_mode: false });
+  }
+});
+
+test("the iteration limit ends a run that never finishes", async () => {
+  await server.call("POST", "/api/settings", { max_iterations: 3 });
+  try {
+    let counter = 0;
+    await useModel(() => reply.toolCalls([terminal(`echo ${counter++}`)]));
+    const { id } = await startConversation(server.call, "Loop");
+    await ended(id, "error");
+    expect((await events(id)).at(-1)).toMatchObject({ code: "MaxIterationsReached", detail: expect.stringContaining("3") });
+  } finally {
+    await server.call("POST", "/api/settings", { max_iterations: null });
+  }
+});
+
+test("a loop of the same call is stopped as stuck", async () => {
+  await useModel(() => reply.toolCalls([terminal("true")]));
+  const { id } = await startConversation(server.call, "Loop");
+  await ended(id, "stuck");
+});
+
+test("the sandbox's session key opens its own conversation and no platform route", async () => {
+  await useModel([reply.text("Hi."), reply.text("Hi again.")]);
+  const { id } = await startConversation(server.call, "Hello");
+  const own = await ended(id);
+  const other = await startConversation(server.call, "Hello");
+  const key = own.session_api_key;
+  const get = (path: string) =>
+    fetch(`${server.url}${path}`, { headers: { "X-Session-API-Key": key } }).then(({ status }) => status);
+  expect(await get(`/api/conversations/${id}/events/search`)).toBe(200);
+  expect(await get(`/api/conversations/${other.id}/events/search`)).toBe(404);
+  expect(await get("/api/settings")).toBe(401);
+  expect(await get("/api/v1/app-conversations/search")).toBe(401);
+});
+
+test("deleting a conversation ends its run and removes its sandbox", async () => {
+  await useModel([reply.toolCalls([terminal("sleep 100")])]);
+  const { id, sandboxId } = await startConversation(server.call, "Sleep");
+  await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(200);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body).toEqual([null]);
+  expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body).toEqual([null]);
+  expect((await server.call("GET", `/api/v1/conversation/${id}/events/search`)).status).toBe(404);
+});
+
+test("no stored event, log file or database holds the model's key", async () => {
+  const { execFileSync } = await import("node:child_process");
+  const found = execFileSync("sh", ["-c", 'grep -rla "sk-planted-secret" "$1" || :', "sh", server.dataDir]).toString();
+  expect(found).toBe("");
+});

@@ -1,0 +1,128 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type Json, removeSandboxes, SocketClient, startConversation, until } from "./support/platform.ts";
+import { finish, terminal } from "./support/script.ts";
+import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
+
+let dataDir: string;
+let models: ModelServer;
+let script: Script;
+let server: ServerProcess;
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
+  models = await startModelServer((request) => script(request));
+  server = await startServerProcess(dataDir);
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
+  expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
+});
+
+afterEach(async () => {
+  await removeSandboxes(server.call).catch(() => {});
+  await server.end("SIGKILL");
+  await models.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const events = async (id: string): Promise<Json[]> =>
+  (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
+
+const ended = (id: string, status = "finished") =>
+  until(async () => {
+    const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
+    return found.execution_status === status ? found : undefined;
+  });
+
+async function restart(): Promise<void> {
+  await server.end("SIGKILL");
+  server = await startServerProcess(dataDir);
+}
+
+test("kill -9 in the middle of a tool call: nothing announced is lost and the run goes on", async () => {
+  script = ({ index }) => {
+    if (index === 0) return reply.toolCalls([terminal("echo before > /tmp/mark; sleep 600")]);
+    if (index === 1) return reply.toolCalls([terminal("cat /tmp/mark")]);
+    return finish("Done.");
+  };
+  const { id, sandboxId } = await startConversation(server.call, "Work");
+  const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
+  await socket.frame(({ kind }) => kind === "ActionEvent");
+  const announced = socket.frames.filter(({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind));
+  await restart();
+
+  await ended(id);
+  const stored = await events(id);
+  const ids = stored.map((event) => event.id);
+  for (const event of announced) expect(ids).toContain(event.id);
+  expect(new Set(ids).size).toBe(ids.length);
+  const interrupted = stored.find(({ kind }) => kind === "AgentErrorEvent");
+  expect(interrupted).toMatchObject({ tool_name: "terminal", error: expect.stringMatching(/interrupted.*unknown/) });
+  // The model read that, and the sandbox of before is the one of after.
+  expect(models.requests[1]?.messages.at(-1)?.text).toMatch(/interrupted/);
+  const [, after] = stored.filter(({ kind }) => kind === "ActionEvent");
+  const result = stored.find((event) => event.action_id === after?.id);
+  expect(result?.observation.content[0].text).toBe("before");
+  expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status).toBe("RUNNING");
+  const times = stored.map((event) => event.timestamp);
+  expect([...times].sort()).toEqual(times);
+});
+
+test("kill -9 while the model answers: the call is made again", async () => {
+  script = ({ index }) => (index === 0 ? reply.text("lost half", { paceMs: 100, deltaSize: 1 }) : reply.text("Whole."));
+  const { id } = await startConversation(server.call, "Hello");
+  const socket = SocketClient.forConversation(server, id);
+  await socket.frame(({ kind }) => kind === "StreamingDeltaEvent");
+  await restart();
+  await ended(id);
+  const texts = (await events(id)).filter(({ kind, source }) => kind === "MessageEvent" && source === "agent");
+  expect(texts.map((event) => event.llm_message.content[0].text)).toEqual(["Whole."]);
+});
+
+test("kill -9 right after the request: the start task has an end and no sandbox is left half-made", async () => {
+  script = () => finish("Done.");
+  const { body } = await server.call("POST", "/api/v1/app-conversations", {
+    initial_message: { content: [{ type: "text", text: "Work" }] },
+  });
+  await restart();
+  const task = await until(async () => {
+    const [found] = (await server.call("GET", `/api/v1/app-conversations/start-tasks?ids=${body.id}`)).body;
+    return ["READY", "ERROR"].includes(found.status) ? found : undefined;
+  });
+  if (task.status === "READY") await ended(task.app_conversation_id);
+  else expect(task.detail).toMatch(/again/);
+  for (const sandbox of (await server.call("GET", "/api/v1/sandboxes/search")).body.items) {
+    await until(async () => {
+      const [{ status }] = (await server.call("GET", `/api/v1/sandboxes?id=${sandbox.id}`)).body;
+      return status !== "STARTING" || undefined;
+    });
+  }
+});
+
+test("a paused sandbox is still paused after a restart, and resumes", async () => {
+  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("echo kept > note; cat note")]) : finish("Done."));
+  const { id, sandboxId } = await startConversation(server.call, "Work");
+  await ended(id);
+  const action = (verb: string) => server.call("POST", `/api/v1/sandboxes/${sandboxId}/${verb}`, {});
+  const status = async () => (await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status;
+  expect((await action("pause")).status).toBe(200);
+  await restart();
+  expect(await status()).toBe("PAUSED");
+  expect((await action("resume")).status).toBe(200);
+  expect(await status()).toBe("RUNNING");
+});
+
+test("SIGTERM ends the server with status 0 while a tool runs, and the next start goes on", async () => {
+  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
+  const { id } = await startConversation(server.call, "Work");
+  await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
+  expect(await server.end("SIGTERM")).toBe(0);
+  server = await startServerProcess(dataDir);
+  await ended(id);
+});
+
+test("a second server on the same data folder is refused with one sentence", async () => {
+  await expect(startServerProcess(dataDir)).rejects.toThrow(/ended with 2.*in use/s);
+});

@@ -1,0 +1,130 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import WebSocket from "ws";
+import type { Config } from "../../src/config/config.ts";
+import { readConfig } from "../../src/config/read-config.ts";
+import { type Platform, startPlatform } from "../../src/platform.ts";
+
+export type Json = Record<string, any>;
+
+/** A whole platform in this process: real store, real sandboxes, real listener, on a data folder of its own. */
+export interface TestPlatform {
+  platform: Platform;
+  url: string;
+  key: string;
+  dataDir: string;
+  /** A JSON request with the key; gives status and parsed body. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<{ status: number; body: any }>;
+  /** Stops the platform and removes its sandboxes and its data. */
+  stop(): Promise<void>;
+}
+
+export const testKey = "sp_test-key-0123456789abcdefghijklmnopqrstuvwxyz";
+
+export async function startTestPlatform(overrides: Partial<Config> = {}): Promise<TestPlatform> {
+  const dataDir = overrides.dataDir ?? (await mkdtemp(join(tmpdir(), "sandpiper-test-")));
+  const config = { ...readConfig({ SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: testKey }), port: 0, logLevel: "error" as const };
+  const platform = await startPlatform({ ...config, ...overrides, dataDir });
+  const call = caller(platform.url, testKey);
+  return {
+    platform,
+    url: platform.url,
+    key: testKey,
+    dataDir,
+    call,
+    async stop() {
+      await removeSandboxes(call);
+      await platform.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function removeSandboxes(call: TestPlatform["call"]): Promise<void> {
+  const { body } = await call("GET", "/api/v1/sandboxes/search");
+  for (const { id } of body.items) await call("DELETE", `/api/v1/sandboxes/${id}?sandbox_id=${id}`);
+}
+
+export function caller(url: string, key: string): TestPlatform["call"] {
+  return async (method, path, body, headers = {}) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: { "X-Session-API-Key": key, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
+  };
+}
+
+/** Starts a conversation with a first message and waits for its start task to end. Throws when that is ERROR. */
+export async function startConversation(
+  call: TestPlatform["call"],
+  text: string,
+  extra: Json = {},
+): Promise<{ id: string; sandboxId: string }> {
+  const request = { initial_message: { content: [{ type: "text", text }] }, ...extra };
+  const started = await call("POST", "/api/v1/app-conversations", request);
+  if (started.status !== 200) throw new Error(JSON.stringify(started));
+  const task = await until(async () => {
+    const { body } = await call("GET", `/api/v1/app-conversations/start-tasks?ids=${started.body.id}`);
+    return ["READY", "ERROR"].includes(body[0].status) ? body[0] : undefined;
+  });
+  if (task.status === "ERROR") throw new Error(task.detail);
+  return { id: task.app_conversation_id, sandboxId: task.sandbox_id };
+}
+
+/** Asks again every few milliseconds until there is an answer; the test's own time-out ends it. */
+export async function until<T>(ask: () => Promise<T | undefined> | T | undefined, everyMs = 15): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined && answer !== false) return answer;
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+  }
+}
+
+/** Follows a conversation's socket and keeps every frame. */
+export class SocketClient {
+  readonly frames: Json[] = [];
+  readonly socket: WebSocket;
+  readonly closed: Promise<{ code: number; reason: string }>;
+  #waiting: (() => void)[] = [];
+
+  constructor(url: string) {
+    this.socket = new WebSocket(url);
+    this.closed = new Promise((resolve) => {
+      this.socket.once("close", (code, reason) => resolve({ code, reason: String(reason) }));
+      this.socket.once("error", () => {});
+    });
+    this.socket.on("message", (data) => {
+      this.frames.push(JSON.parse(String(data)));
+      const waiting = this.#waiting;
+      this.#waiting = [];
+      for (const wake of waiting) wake();
+    });
+  }
+
+  static forConversation(server: { url: string; key: string }, id: string, query = ""): SocketClient {
+    const address = server.url.replace(/^http/, "ws");
+    return new SocketClient(`${address}/sockets/events/${id}?session_api_key=${server.key}${query}`);
+  }
+
+  /** The first frame that matches, past or to come. */
+  async frame(matches: (frame: Json) => boolean): Promise<Json> {
+    for (;;) {
+      const found = this.frames.find(matches);
+      if (found) return found;
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+  }
+
+  /** Waits for a live status. */
+  status(value: string): Promise<Json> {
+    return this.frame((frame) => frame.key === "execution_status" && frame.value === value);
+  }
+
+  close(): void {
+    this.socket.close();
+  }
+}
