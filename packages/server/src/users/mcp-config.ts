@@ -22,35 +22,50 @@ export function maskMcpConfig(config: McpConfig): McpConfig {
  * masked value becomes what is stored for the server of the same url or name, or nothing where there is none.
  */
 export function mergeMcpConfig(posted: Partial<McpConfig>, stored: McpConfig | null): McpConfig {
-  const remotes = [...(stored?.sse_servers ?? []), ...(stored?.shttp_servers ?? [])];
+  const { sse_servers: sse, stdio_servers: stdio, shttp_servers: shttp } = stored ?? noServers;
+  const url = (server: Remote) => server.url;
   return {
-    sse_servers: (posted.sse_servers ?? []).map((server) => restoreRemote(server, stored?.sse_servers ?? [], remotes)),
-    stdio_servers: (posted.stdio_servers ?? []).map((server) => restoreStdio(server, stored?.stdio_servers ?? [])),
-    shttp_servers: (posted.shttp_servers ?? []).map((server) => restoreRemote(server, stored?.shttp_servers ?? [], remotes)),
+    sse_servers: pairs(posted.sse_servers, [sse, shttp], url).map(restoreRemote),
+    stdio_servers: pairs(posted.stdio_servers, [stdio], (server) => server.name).map(restoreStdio),
+    shttp_servers: pairs(posted.shttp_servers, [shttp, sse], url).map(restoreRemote),
   };
+}
+
+const noServers: McpConfig = { sse_servers: [], stdio_servers: [], shttp_servers: [] };
+
+/**
+ * Each posted server with the stored one of the same identity, from the first list that has one. Among several stored servers
+ * of one identity the first posted belongs to the first stored, the second to the second.
+ */
+function pairs<Server>(
+  posted: readonly Server[] = [],
+  lists: readonly (readonly Server[])[],
+  identity: (server: Server) => string,
+): [Server, Server | undefined][] {
+  const seen = new Map<string, number>();
+  return posted.map((server) => {
+    const own = identity(server);
+    const ordinal = seen.get(own) ?? 0;
+    seen.set(own, ordinal + 1);
+    const alike = lists.map((list) => list.filter((other) => identity(other) === own)).find((found) => found.length > 0);
+    return [server, alike?.[ordinal] ?? alike?.[0]];
+  });
 }
 
 function maskRemote(server: Remote): Remote {
   return server.api_key ? { ...server, api_key: masked } : server;
 }
 
-/** Looks first among servers of the same transport: a url may be configured for both. */
-function restoreRemote(posted: Remote, sameTransport: readonly Remote[], all: readonly Remote[]): Remote {
-  const server: Remote = { url: posted.url };
-  if (posted.api_key !== masked) {
-    if (posted.api_key) server.api_key = posted.api_key;
-    return server;
-  }
-  const key = [...sameTransport, ...all].find((other) => other.url === posted.url)?.api_key;
-  if (key) server.api_key = key;
-  return server;
+function restoreRemote([posted, stored]: [Remote, Remote | undefined]): Remote {
+  const key = posted.api_key === masked ? stored?.api_key : posted.api_key;
+  return { url: posted.url, ...(key && { api_key: key }) };
 }
 
-function restoreStdio(posted: Stdio, stored: readonly Stdio[]): Stdio {
+function restoreStdio([posted, stored]: [Stdio, Stdio | undefined]): Stdio {
   const server: Stdio = { name: posted.name, command: posted.command };
   if (posted.args) server.args = [...posted.args];
   if (posted.env) {
-    const known = new Map(Object.entries(stored.find((other) => other.name === posted.name)?.env ?? {}));
+    const known = new Map(Object.entries(stored?.env ?? {}));
     const entries = Object.entries(posted.env).flatMap(([name, value]): [string, string][] => {
       if (value !== masked) return [[name, value]];
       const secret = known.get(name);

@@ -33,6 +33,10 @@ export function claimFolder(dir: string): StoreFolder {
   const lock = new DatabaseSync(lockFile, { timeout: 0 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
+    touchPrivate(database);
+    syncFolder(folder);
+    syncFolder(dir);
+    return { database, release: () => lock.close() };
   } catch (error) {
     lock.close();
     if (primaryCode((error as { errcode?: number }).errcode ?? 0) !== sqliteBusy) throw error;
@@ -41,10 +45,6 @@ export function claimFolder(dir: string): StoreFolder {
       `The data folder ${dir} is in use by another Sandpiper process: stop that one, or set SANDPIPER_DATA to another folder.`,
     );
   }
-  touchPrivate(database);
-  syncFolder(folder);
-  syncFolder(dir);
-  return { database, release: () => lock.close() };
 }
 
 function databasePath(dir: string): string {

@@ -1,0 +1,105 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { ConversationFilter, ConversationRow, Store } from "../store.ts";
+import { conversationRow, createTestStore } from "../testing.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+const now = 1_800_000_000_000;
+
+beforeEach(async () => {
+  ({ store, close } = await createTestStore(() => now));
+});
+afterEach(() => close());
+
+async function create(change: Partial<ConversationRow>): Promise<string> {
+  const row = conversationRow(change);
+  await store.conversations.create(row);
+  return row.id;
+}
+
+test("a conversation is read as it was created", async () => {
+  const row = conversationRow({ title: null, parentId: randomUUID() });
+  row.config.tags = { a: "b", __proto__: "c" };
+  await store.conversations.create(row);
+  expect(store.conversations.get(row.id)).toEqual({
+    ...row,
+    updatedAt: row.createdAt,
+    summary: { executionStatus: "idle", metrics: null },
+  });
+  expect(store.conversations.get(randomUUID())).toBeUndefined();
+});
+
+test("an id can be used once", async () => {
+  const id = await create({ title: "first" });
+  await expect(create({ id, title: "second" })).rejects.toMatchObject({ code: "ConversationExists", status: 409 });
+  expect(store.conversations.get(id)!.title).toBe("first");
+});
+
+test("a search gives the newest first, page by page, equal times in a stable order", async () => {
+  const ids: string[] = [];
+  for (const createdAt of [1, 2, 2, 2, 3]) ids.push(await create({ createdAt }));
+  const found: string[] = [];
+  let pageId: string | undefined;
+  do {
+    const page = store.conversations.search({ userId: "default" }, { limit: 2, pageId });
+    found.push(...page.items.map((row) => row.id));
+    pageId = page.nextPageId ?? undefined;
+  } while (pageId);
+  expect(found).toEqual(ids.toReversed());
+});
+
+test("filters hold for the search and, but for sub-conversations, for the count", async () => {
+  const parentId = await create({ title: "Fix 100% of it", createdAt: 10, sandboxId: "one" });
+  await create({ title: "fix_the bug", createdAt: 20, parentId });
+  await create({ title: null, createdAt: 30 });
+  await create({ title: "Fix", createdAt: 40, userId: "other" });
+  const found = (filter: Partial<ConversationFilter>) =>
+    store.conversations.search({ userId: "default", ...filter }, { limit: 10 }).items.map((row) => row.createdAt);
+  const count = (filter: Partial<ConversationFilter>) => store.conversations.count({ userId: "default", ...filter });
+  expect(found({})).toEqual([30, 20, 10]);
+  expect(found({ includeSubConversations: false })).toEqual([30, 10]);
+  expect(count({ includeSubConversations: false })).toBe(3);
+  const cases: [Partial<ConversationFilter>, number[]][] = [
+    [{ titleContains: "fix" }, [20, 10]],
+    [{ titleContains: "100%it" }, [10]],
+    [{ titleContains: "x_th" }, [20]],
+    [{ titleContains: "'; DROP TABLE conversations; --" }, []],
+    [{ createdAtGte: 20, createdAtLt: 30 }, [20]],
+    [{ updatedAtGte: 20, updatedAtLt: 30 }, [20]],
+    [{ sandboxId: "one" }, [10]],
+    [{ userId: "nobody" }, []],
+  ];
+  for (const [filter, expected] of cases) {
+    expect(found(filter)).toEqual(expected);
+    expect(count(filter)).toBe(expected.length);
+  }
+  expect(() => found({ titleContains: "%a".repeat(30_000) })).toThrow("title__contains");
+});
+
+test("an update changes what it names, and the time of the update", async () => {
+  const id = await create({ title: "old" });
+  const before = store.conversations.get(id)!;
+  await store.conversations.update(id, { title: "new" });
+  expect(store.conversations.get(id)).toEqual({ ...before, title: "new", updatedAt: now });
+  await store.conversations.update(id, { config: { ...before.config, llmModel: "other" } });
+  expect(store.conversations.get(id)).toMatchObject({ title: "new", config: { llmModel: "other" } });
+  await store.conversations.update(id, { title: null });
+  expect(store.conversations.get(id)!.title).toBeNull();
+  await expect(store.conversations.update(randomUUID(), { title: "x" })).rejects.toMatchObject({ code: "ConversationNotFound" });
+  await expect(store.conversations.remove(randomUUID())).rejects.toMatchObject({ code: "ConversationNotFound" });
+});
+
+test("children and neighbours in a sandbox are found", async () => {
+  const parent = await create({ sandboxId: "one" });
+  const lonely = await create({});
+  const first = await create({ parentId: parent, createdAt: 1, sandboxId: "one" });
+  const second = await create({ parentId: parent, createdAt: 2 });
+  expect(store.conversations.childrenOf([parent, lonely])).toEqual(
+    new Map([
+      [parent, [first, second]],
+      [lonely, []],
+    ]),
+  );
+  expect(store.conversations.bySandbox("one").map((row) => row.id)).toEqual([parent, first]);
+});

@@ -1,0 +1,48 @@
+import { execFileSync } from "node:child_process";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../testing.ts";
+
+test("a full disk refuses appends with StorageFull, stores none of them by half, and goes on once there is room", async () => {
+  const { dir, remove } = temporaryFolder();
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=700", "sandpiper-test", dir]);
+  try {
+    writeFileSync(join(dir, "ballast"), Buffer.alloc(2 << 20));
+    const store = await openStore(dir);
+    const row = conversationRow();
+    await store.conversations.create(row);
+    const large = message("x".repeat(100_000));
+
+    const told: number[] = [];
+    store.events.follow(row.id, (records) => told.push(...records.map((record) => record.seq)));
+    let acknowledged = 0;
+    let refusal: unknown;
+    while (refusal === undefined) {
+      const results = await Promise.allSettled([large, large, large].map((record) => store.events.append(row.id, [record])));
+      for (const result of results) {
+        if (result.status === "fulfilled") acknowledged += 1;
+        else refusal = result.reason;
+      }
+    }
+    expect(refusal).toMatchObject({ code: "StorageFull", status: 507 });
+    const status = [stateUpdate("execution_status", "running"), large, large];
+    await expect(store.events.append(row.id, status)).rejects.toMatchObject({ code: "StorageFull" });
+    expect(store.events.lastSeq(row.id)).toBe(acknowledged);
+    expect(store.conversations.get(row.id)!.summary.executionStatus).toBe("idle");
+    expect(told).toHaveLength(acknowledged);
+
+    rmSync(join(dir, "ballast"));
+    const [after] = await store.events.append(row.id, [large]);
+    expect(after!.seq).toBe(acknowledged + 1);
+    await store.close();
+
+    const reopened = await openStore(dir);
+    const stored = reopened.events.read(row.id, 0, 1000).map((record) => record.seq);
+    expect(stored).toEqual(Array.from({ length: acknowledged + 1 }, (_, index) => index + 1));
+    await reopened.close();
+  } finally {
+    execFileSync("umount", ["--lazy", dir]);
+    remove();
+  }
+});

@@ -1,0 +1,274 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { LogRecord } from "../event-log.ts";
+import type { Store } from "../store.ts";
+import { conversationRow, createTestStore, message, openStore, stateUpdate, temporaryFolder } from "../testing.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+let id: string;
+
+beforeEach(async () => {
+  ({ store, close } = await createTestStore());
+  const row = conversationRow();
+  id = row.id;
+  await store.conversations.create(row);
+});
+
+afterEach(() => close());
+
+const metrics = (model: string, cost: number, tokens: number) => ({
+  model_name: model,
+  accumulated_cost: cost,
+  max_budget_per_task: null,
+  accumulated_token_usage: {
+    model,
+    prompt_tokens: tokens,
+    completion_tokens: 1,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 0,
+    context_window: tokens * 10,
+    per_turn_token: tokens + 1,
+    response_id: "r",
+  },
+});
+
+test("an appended record has the next sequence number, an id, a timestamp and the text that readers get", async () => {
+  const own = randomUUID();
+  const first = await store.events.append(id, [message("a"), message("b", own)]);
+  const [third] = await store.events.append(id, [message("c")]);
+  expect([...first, third!].map((record) => record.seq)).toEqual([1, 2, 3]);
+  expect(first[1]!.event.id).toBe(own);
+  expect(first[0]!.event.id).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+  expect(first[0]!.event.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
+  expect(JSON.parse(first[0]!.json)).toEqual(first[0]!.event);
+  expect(store.events.read(id, 0, 10)).toEqual([...first, third]);
+  expect(store.events.read(id, 1, 1)).toEqual([first[1]]);
+  expect(store.events.lastSeq(id)).toBe(3);
+});
+
+test("what readers get has no null and no undefined, except inside the free value of a state update", async () => {
+  const hostile = JSON.parse(
+    '{"kind":"ActionEvent","action":{"timeout":null,"__proto__":null,"list":[{"a":null}]},"summary":null}',
+  );
+  const [action] = await store.events.append(id, [{ listed: true, event: { ...hostile, reasoning_content: undefined } }]);
+  const value = { usage_to_metrics: {}, budget: null };
+  const [state] = await store.events.append(id, [stateUpdate("other", value)]);
+  expect(action!.json).not.toContain("null");
+  expect(action!.event).toMatchObject({ action: { list: [{}] } });
+  expect(JSON.parse(state!.json).value).toEqual(value);
+  expect(store.events.read(id, 0, 10)).toEqual([action, state]);
+});
+
+test("the caller may change its event after it gave it to the log", async () => {
+  const record = message("before");
+  const appended = store.events.append(id, [record]);
+  (record.event as { llm_message: { content: unknown[] } }).llm_message.content.push("after");
+  expect(JSON.stringify((await appended)[0]!.event)).not.toContain("after");
+});
+
+test("control records are read and followed, but not listed, counted or found by id", async () => {
+  const records = await store.events.append(id, [message("a"), stateUpdate("execution_status", "running"), message("b")]);
+  expect(store.events.read(id, 0, 10).map((record) => record.listed)).toEqual([true, false, true]);
+  expect(store.events.search(id, { limit: 10 }).items).toEqual([records[0]!.json, records[2]!.json]);
+  expect(store.events.count(id)).toBe(2);
+  expect(
+    store.events.batch(
+      id,
+      records.map((record) => record.event.id),
+    ),
+  ).toEqual([records[0]!.json, null, records[2]!.json]);
+});
+
+test("pages follow one another in both directions, whatever lies between the listed events", async () => {
+  for (let index = 0; index < 25; index++) {
+    await store.events.append(id, [message(`${index}`), stateUpdate("x", index)]);
+  }
+  const texts = (descending: boolean) => {
+    const all: string[] = [];
+    let pageId: string | null = null;
+    do {
+      const page = store.events.search(id, { limit: 10, descending, ...(pageId !== null && { pageId }) });
+      all.push(...page.items);
+      pageId = page.nextPageId;
+    } while (pageId !== null);
+    return all.map((json) => Number(JSON.parse(json).llm_message.content[0].text));
+  };
+  const order = Array.from({ length: 25 }, (_, index) => index);
+  expect(texts(false)).toEqual(order);
+  expect(texts(true)).toEqual(order.toReversed());
+  expect(store.events.search(id, { limit: 25 }).nextPageId).toBeNull();
+  expect(store.events.search(id, { limit: 10, pageId: "400" })).toEqual({ items: [], nextPageId: null });
+  const start = store.events.search(id, { limit: 10 });
+  for (const pageId of ["", "-1", "1e3", "abc", "0x10", "99999999999999999999"]) {
+    expect(store.events.search(id, { limit: 10, pageId })).toEqual(start);
+  }
+});
+
+test("filters by kind and time hold for pages and counts", async () => {
+  const pause = { listed: true, event: { kind: "PauseEvent", source: "user" } } as const;
+  const records = await store.events.append(id, [message("0"), pause, message("2"), pause, message("4")]);
+  const times = records.map((record) => record.event.timestamp);
+  const found = (filter: object) => {
+    const { items } = store.events.search(id, { limit: 10, ...filter });
+    expect(store.events.count(id, filter)).toBe(items.length);
+    return items.map((json) => records.findIndex((record) => record.json === json));
+  };
+  expect(found({ kind: "PauseEvent" })).toEqual([1, 3]);
+  expect(found({ timestampGte: times[1], timestampLt: times[4] })).toEqual([1, 2, 3]);
+  expect(found({ timestampGte: times[3], timestampLt: times[1] })).toEqual([]);
+  expect(found({ timestampGte: "2999-01-01T00:00:00.000000" })).toEqual([]);
+  expect(found({ timestampLt: "1999-01-01T00:00:00.000000" })).toEqual([]);
+  expect(found({ kind: "MessageEvent", timestampGte: times[1] })).toEqual([2, 4]);
+  const second = store.events.search(id, { limit: 1, kind: "MessageEvent", descending: true, pageId: "1" });
+  expect(second).toEqual({ items: [records[2]!.json], nextPageId: "2" });
+});
+
+test("an append to an unknown conversation is refused and stores nothing, also beside others in the same moment", async () => {
+  const unknown = randomUUID();
+  const results = await Promise.allSettled([
+    store.events.append(id, [message("a")]),
+    store.events.append(unknown, [message("b")]),
+    store.events.append(id, [message("c")]),
+  ]);
+  expect(results.map((result) => result.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(results[1]).toMatchObject({ reason: { code: "ConversationNotFound" } });
+  expect(store.events.lastSeq(id)).toBe(2);
+  expect(store.events.read(unknown, 0, 10)).toEqual([]);
+  expect(store.events.count(unknown)).toBe(0);
+  await expect(store.events.append(unknown, [])).rejects.toMatchObject({ code: "ConversationNotFound" });
+});
+
+test("an event id that is there already stores nothing of its batch and harms no other", async () => {
+  const [first] = await store.events.append(id, [message("a")]);
+  const results = await Promise.allSettled([
+    store.events.append(id, [message("b"), message("c", first!.event.id)]),
+    store.events.append(id, [message("d")]),
+  ]);
+  expect(results.map((result) => result.status)).toEqual(["rejected", "fulfilled"]);
+  expect(store.events.read(id, 0, 10).map((record) => record.seq)).toEqual([1, 2]);
+  expect(store.events.search(id, { limit: 10 }).items).toHaveLength(2);
+});
+
+test("timestamps never go backwards, though the clock does and the process restarts", async () => {
+  const { dir, remove } = temporaryFolder();
+  let now = Date.UTC(2026, 0, 1);
+  const times: string[] = [];
+  const row = conversationRow();
+  for (const step of [0, -3_600_000, 1]) {
+    const own = await openStore(dir, () => now);
+    if (times.length === 0) await own.conversations.create(row);
+    for (let index = 0; index < 5; index++) {
+      now += step;
+      const records = await own.events.append(row.id, [message("a"), message("b")]);
+      times.push(...records.map((record) => record.event.timestamp));
+    }
+    await own.close();
+  }
+  remove();
+  expect(times).toHaveLength(30);
+  expect(new Set(times).size).toBe(30);
+  expect(times.toSorted()).toEqual(times);
+});
+
+test("followers get every record once, in order, under 50 concurrent appenders, as the appenders' own objects", async () => {
+  const seen: LogRecord[] = [];
+  const ended: LogRecord[] = [];
+  let toldTooEarly = false;
+  let broken = 0;
+  store.events.follow(id, () => {
+    broken += 1;
+    if (broken === 1) throw new Error("a broken follower");
+  });
+  const end = store.events.follow(id, (records) => {
+    ended.push(...records);
+    end();
+  });
+  store.events.follow(id, (records) => {
+    if (store.events.lastSeq(id) < records.at(-1)!.seq) toldTooEarly = true;
+    seen.push(...records);
+  });
+  const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+  const appended = await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      const own: LogRecord[] = [];
+      for (let index = 0; index < 20; index++) own.push(...(await store.events.append(id, [message("x"), message("y")])));
+      return own;
+    }),
+  );
+  expect(seen.map((record) => record.seq)).toEqual(Array.from({ length: 2000 }, (_, index) => index + 1));
+  expect(new Set(seen)).toEqual(new Set(appended.flat()));
+  for (const own of appended) expect(own.map((record) => record.seq).toSorted((a, b) => a - b)).toEqual(own.map((r) => r.seq));
+  expect(toldTooEarly).toBe(false);
+  expect(ended).toHaveLength(2);
+  expect(broken).toBe(1000);
+  expect((await warned).message).toContain("a broken follower");
+});
+
+test("followers of one conversation hear nothing of another", async () => {
+  const other = conversationRow();
+  await store.conversations.create(other);
+  const heard: number[] = [];
+  store.events.follow(other.id, (records) => heard.push(...records.map((record) => record.seq)));
+  await store.events.append(id, [message("a")]);
+  await store.events.append(other.id, [message("b")]);
+  expect(heard).toEqual([1]);
+});
+
+test("the summary follows the state records of the log", async () => {
+  expect(store.conversations.get(id)!.summary).toEqual({ executionStatus: "idle", metrics: null });
+  const [running] = await store.events.append(id, [stateUpdate("execution_status", "running")]);
+  expect(store.conversations.get(id)!.summary.executionStatus).toBe("running");
+  expect(store.conversations.listRunning().map((row) => row.id)).toEqual([id]);
+  const usages = { agent: metrics("demo/plan", 0.25, 100), condenser: metrics("demo/small", 0.5, 10) };
+  await store.events.append(id, [
+    stateUpdate("stats", { usage_to_metrics: usages }),
+    stateUpdate("execution_status", "no such status"),
+    stateUpdate("stats", null),
+    stateUpdate("execution_status", "finished"),
+  ]);
+  const row = store.conversations.get(id)!;
+  expect(row.summary.executionStatus).toBe("finished");
+  expect(row.summary.metrics).toMatchObject({
+    model_name: "demo/plan",
+    accumulated_cost: 0.75,
+    accumulated_token_usage: {
+      model: "demo/plan",
+      prompt_tokens: 110,
+      completion_tokens: 2,
+      context_window: 1000,
+      per_turn_token: 101,
+    },
+  });
+  expect(row.updatedAt).toBeGreaterThanOrEqual(Date.parse(`${running!.event.timestamp}Z`));
+  expect(store.conversations.listRunning()).toEqual([]);
+});
+
+test("a removed conversation takes its events along", async () => {
+  const other = conversationRow();
+  await store.conversations.create(other);
+  await store.events.append(id, [message("a")]);
+  await store.events.append(other.id, [message("b")]);
+  await store.conversations.remove(id);
+  expect(store.events.read(id, 0, 10)).toEqual([]);
+  await expect(store.events.append(id, [message("c")])).rejects.toMatchObject({ code: "ConversationNotFound" });
+  await store.conversations.create(conversationRow({ id }));
+  expect(store.events.count(id)).toBe(0);
+  expect(store.events.count(other.id)).toBe(1);
+});
+
+test("close stores what was given before it and refuses what comes after", async () => {
+  const { dir, remove } = temporaryFolder();
+  const own = await openStore(dir);
+  const row = conversationRow();
+  const created = own.conversations.create(row);
+  const appended = own.events.append(row.id, [message("last")]);
+  const closed = own.close();
+  await expect(own.events.append(row.id, [message("late")])).rejects.toThrow("closed");
+  await Promise.all([created, appended, closed]);
+  const again = await openStore(dir);
+  expect(again.events.count(row.id)).toBe(1);
+  await again.close();
+  remove();
+});

@@ -1,0 +1,116 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createVault } from "../../users/vault.ts";
+import { conversationRow, message, openStore, temporaryFolder } from "../testing.ts";
+import { sqliteStoreExists } from "./folder.ts";
+import { openSqliteStore } from "./open.ts";
+
+let dir: string;
+let remove: () => void;
+beforeEach(() => {
+  ({ dir, remove } = temporaryFolder());
+});
+afterEach(() => remove());
+
+const database = () => join(dir, "store", "sandpiper.db");
+
+test("the store's folder and files are closed to other users, whatever the umask", async () => {
+  const umask = process.umask(0);
+  try {
+    const store = await openStore(dir);
+    await store.conversations.create(conversationRow());
+    expect(statSync(join(dir, "store")).mode & 0o777).toBe(0o700);
+    const files = readdirSync(join(dir, "store"));
+    expect(files).toEqual(expect.arrayContaining(["sandpiper.db", "sandpiper.db-wal", "sandpiper.db-shm", "lock.db"]));
+    for (const file of files) expect([file, statSync(join(dir, "store", file)).mode & 0o777]).toEqual([file, 0o600]);
+    await store.close();
+  } finally {
+    process.umask(umask);
+  }
+});
+
+test("a database of a newer program is refused and left as it is", async () => {
+  await (await openStore(dir)).close();
+  const newer = new DatabaseSync(database());
+  newer.exec("PRAGMA user_version = 999");
+  newer.close();
+  await expect(openStore(dir)).rejects.toMatchObject({ code: "ConfigInvalid" });
+  await expect(openStore(dir)).rejects.toThrow(/newer version of Sandpiper \(schema 999/);
+  const after = new DatabaseSync(database());
+  expect(after.prepare("PRAGMA user_version").get()).toEqual({ user_version: 999 });
+  after.exec("PRAGMA user_version = 1");
+  after.close();
+  await (await openStore(dir)).close();
+});
+
+test("a damaged database is refused with a sentence that names the file", async () => {
+  await (await openStore(dir)).close();
+  writeFileSync(database(), randomBytes(8192));
+  await expect(openStore(dir)).rejects.toThrow(`The database ${database()} is damaged`);
+  await expect(openStore(dir)).rejects.toMatchObject({ code: "ConfigInvalid" });
+});
+
+test("a store does not open with another key than its own", async () => {
+  await (await openStore(dir)).close();
+  const other = openSqliteStore({ dir, vault: createVault(randomBytes(32)) });
+  await expect(other).rejects.toMatchObject({ code: "ConfigInvalid" });
+  await expect(other).rejects.toThrow("the key file belongs to other data");
+  await (await openStore(dir)).close();
+});
+
+test("without the key file an existing store is refused and no new key is made", async () => {
+  await (await openStore(dir)).close();
+  const { rm } = await import("node:fs/promises");
+  await rm(join(dir, "vault.key"));
+  await expect(openStore(dir)).rejects.toThrow(/key file .* is missing/);
+  expect(existsSync(join(dir, "vault.key"))).toBe(false);
+});
+
+test("a data folder that does not exist yet is made", async () => {
+  const nested = join(dir, "a", "b");
+  expect(sqliteStoreExists(nested)).toBe(false);
+  const store = await openStore(nested);
+  expect(sqliteStoreExists(nested)).toBe(true);
+  await store.close();
+});
+
+test("a folder that cannot be used is an error, not a hang, and the lock is let go", async () => {
+  mkdirSync(join(dir, "store", "sandpiper.db"), { recursive: true });
+  const { rm } = await import("node:fs/promises");
+  const vault = createVault(randomBytes(32));
+  await expect(openSqliteStore({ dir, vault })).rejects.toThrow();
+  await rm(join(dir, "store", "sandpiper.db"), { recursive: true });
+  await (await openSqliteStore({ dir, vault })).close();
+});
+
+test("no file of the data folder holds a secret in clear, neither while it is open nor after", async () => {
+  const secret = `planted-${randomBytes(16).toString("hex")}`;
+  const store = await openStore(dir);
+  await store.settings.put("default", { llm_api_key: secret, mcp_config: { sse_servers: [{ url: "u", api_key: secret }] } });
+  await store.apiKeys.create("default", "first", secret);
+  const row = {
+    userId: "default",
+    specId: "host",
+    status: "RUNNING",
+    statusDetail: null,
+    incarnation: "1",
+    createdAt: 1,
+  } as const;
+  await store.sandboxes.create({ ...row, id: "s1", sessionKey: secret });
+  const conversation = conversationRow({ title: "control group" });
+  await store.conversations.create(conversation);
+  await store.events.append(conversation.id, [message("visible-text")]);
+  const holders = (text: string) =>
+    readdirSync(dir, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .filter((entry) => readFileSync(join(entry.parentPath, entry.name)).includes(text))
+      .map((entry) => entry.name);
+  expect(holders("visible-text")).toEqual(["sandpiper.db-wal"]);
+  expect(holders(secret)).toEqual([]);
+  await store.close();
+  expect(holders("visible-text")).toEqual(["sandpiper.db"]);
+  expect(holders(secret)).toEqual([]);
+});

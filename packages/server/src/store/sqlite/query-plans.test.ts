@@ -1,0 +1,65 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestStore } from "../testing.ts";
+import { conversationQueries, type SqliteConversations } from "./conversations.ts";
+import { eventQueries } from "./event-log.ts";
+import type { Statement } from "./protocol.ts";
+import { sandboxQueries } from "./sandboxes.ts";
+import { type SqliteStartTasks, startTaskQueries } from "./start-tasks.ts";
+
+let close: () => Promise<void>;
+let database: DatabaseSync;
+let conversations: SqliteConversations;
+let startTasks: SqliteStartTasks;
+
+beforeAll(async () => {
+  const test = await createTestStore();
+  conversations = test.store.conversations as SqliteConversations;
+  startTasks = test.store.startTasks as SqliteStartTasks;
+  close = test.close;
+  database = new DatabaseSync(join(test.dir, "store", "sandpiper.db"), { readOnly: true });
+});
+
+afterAll(async () => {
+  database.close();
+  await close();
+});
+
+/** Steps of a plan that read more than they give: a scan of a table or of a whole index, or a sort. */
+function costly({ sql, parameters }: Statement): string[] {
+  const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...parameters) as { detail: string }[];
+  expect(plan.length).toBeGreaterThan(0);
+  const cheap = /^(SEARCH|SCAN json_each|LIST SUBQUERY|SCALAR SUBQUERY|CORRELATED|SCAN \w+ USING INDEX \w+_(running|open)$)/;
+  return plan.map((step) => step.detail).filter((detail) => !cheap.test(detail));
+}
+
+const fixed = { ...prefixed("events", eventQueries), ...prefixed("conversations", conversationQueries) };
+const others = { ...prefixed("start tasks", startTaskQueries), ...prefixed("sandboxes", sandboxQueries) };
+
+function prefixed(table: string, queries: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(queries).map(([name, sql]) => [`${table} ${name}`, sql]));
+}
+
+test.each(Object.entries({ ...fixed, ...others }))("%s reads an index in its order", (_name, sql) => {
+  const parameters = Array.from({ length: sql.split("?").length - 1 }, () => 1);
+  expect(costly({ sql, parameters })).toEqual([]);
+});
+
+const userId = "default";
+test.each([
+  { userId },
+  { userId, includeSubConversations: false },
+  { userId, titleContains: "bug", updatedAtGte: 1, updatedAtLt: 9 },
+  { userId, createdAtGte: 1, createdAtLt: 9 },
+  { userId, sandboxId: "s" },
+])("a search for conversations by %o reads an index in its order", (filter) => {
+  expect(costly(conversations.searchStatement(filter, { limit: 100, pageId: "100" }))).toEqual([]);
+});
+
+test.each(["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"] as const)(
+  "a search for start tasks by %s reads an index in its order",
+  (sort) => {
+    expect(costly(startTasks.searchStatement({ userId }, { limit: 100, sort }))).toEqual([]);
+  },
+);

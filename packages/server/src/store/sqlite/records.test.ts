@@ -1,0 +1,142 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { SandboxRow, StartTaskRow, Store } from "../store.ts";
+import { createTestStore, openStore, temporaryFolder } from "../testing.ts";
+
+/** Start tasks, sandboxes, settings documents and API keys as rows. */
+
+let store: Store;
+let close: () => Promise<void>;
+let now = 1000;
+
+beforeEach(async () => {
+  now = 1000;
+  ({ store, close } = await createTestStore(() => now));
+});
+afterEach(() => close());
+
+function task(change: Partial<StartTaskRow> = {}): StartTaskRow {
+  const ids = { id: randomUUID(), conversationId: randomUUID(), sandboxId: null };
+  const rest = { userId: "default", status: "WORKING", detail: null, request: { title: "x", llm_model: null } } as const;
+  return { ...ids, ...rest, createdAt: 1, updatedAt: 1, ...change };
+}
+
+function sandbox(change: Partial<SandboxRow> = {}): SandboxRow {
+  const id = randomUUID();
+  const rest = { userId: "default", specId: "host", status: "STARTING", statusDetail: null, incarnation: "1" } as const;
+  return { id, ...rest, sessionKey: `key of ${id}`, createdAt: 1, ...change };
+}
+
+test("a start task is stored with every step", async () => {
+  const row = task();
+  await store.startTasks.create(row);
+  expect(store.startTasks.get(row.id)).toEqual(row);
+  const moved = await store.startTasks.update(row.id, { status: "WAITING_FOR_SANDBOX", sandboxId: "s" });
+  expect(moved).toEqual({ ...row, status: "WAITING_FOR_SANDBOX", sandboxId: "s", updatedAt: now });
+  await store.startTasks.update(row.id, { status: "ERROR", detail: "no room" });
+  expect(store.startTasks.get(row.id)).toMatchObject({ status: "ERROR", detail: "no room", sandboxId: "s" });
+  await expect(store.startTasks.update(randomUUID(), { status: "READY" })).rejects.toMatchObject({ code: "StartTaskNotFound" });
+});
+
+test("start tasks are searched by conversation and time, in four orders", async () => {
+  const rows = [task({ createdAt: 1, updatedAt: 9 }), task({ createdAt: 2, updatedAt: 5 }), task({ createdAt: 3, updatedAt: 7 })];
+  for (const row of [...rows, task({ userId: "other" })]) await store.startTasks.create(row);
+  const search = (sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC", filter = {}) =>
+    store.startTasks
+      .search({ userId: "default", ...filter }, { limit: 10, sort })
+      .items.map((row) => rows.findIndex((r) => r.id === row.id));
+  expect(search("CREATED_AT")).toEqual([0, 1, 2]);
+  expect(search("CREATED_AT_DESC")).toEqual([2, 1, 0]);
+  expect(search("UPDATED_AT")).toEqual([1, 2, 0]);
+  expect(search("UPDATED_AT_DESC")).toEqual([0, 2, 1]);
+  expect(search("UPDATED_AT", { createdAtGte: 2 })).toEqual([1, 2]);
+  expect(search("CREATED_AT", { conversationId: rows[1]!.conversationId })).toEqual([1]);
+  expect(store.startTasks.count({ userId: "default", createdAtGte: 2 })).toBe(2);
+  const page = store.startTasks.search({ userId: "default" }, { limit: 2, sort: "CREATED_AT" });
+  expect(page.nextPageId).toBe("2");
+  expect(store.startTasks.search({ userId: "default" }, { limit: 2, pageId: "2", sort: "CREATED_AT" })).toEqual({
+    items: [rows[2]],
+    nextPageId: null,
+  });
+});
+
+test("open start tasks are those that are neither READY nor ERROR", async () => {
+  const open = [task(), task({ status: "STARTING_CONVERSATION" })];
+  for (const row of [...open, task({ status: "READY" }), task({ status: "ERROR" })]) await store.startTasks.create(row);
+  expect(store.startTasks.listOpen()).toEqual(open);
+});
+
+test("a sandbox is found by id and by its session key, also after a restart", async () => {
+  const { dir, remove } = temporaryFolder();
+  const row = sandbox();
+  const first = await openStore(dir);
+  await first.sandboxes.create(row);
+  expect(first.sandboxes.bySessionKey(row.sessionKey)).toEqual(row);
+  await first.close();
+  const second = await openStore(dir);
+  expect(second.sandboxes.get(row.id)).toEqual(row);
+  expect(second.sandboxes.bySessionKey(row.sessionKey)).toEqual(row);
+  expect(second.sandboxes.bySessionKey(`${row.sessionKey}x`)).toBeUndefined();
+  expect(second.sandboxes.bySessionKey("")).toBeUndefined();
+  await second.close();
+  remove();
+});
+
+test("sandboxes are updated, listed by user, newest first, and removed", async () => {
+  const rows = [sandbox({ createdAt: 1 }), sandbox({ createdAt: 2 }), sandbox({ userId: "other" })];
+  for (const row of rows) await store.sandboxes.create(row);
+  await store.sandboxes.update(rows[0]!.id, { status: "ERROR", statusDetail: "gone", incarnation: "2" });
+  await store.sandboxes.update(rows[1]!.id, {});
+  const changed = { ...rows[0]!, status: "ERROR", statusDetail: "gone", incarnation: "2" };
+  expect(store.sandboxes.search({ userId: "default" }, { limit: 10 })).toEqual({ items: [rows[1], changed], nextPageId: null });
+  expect(store.sandboxes.search({ userId: "default" }, { limit: 1 })).toEqual({ items: [rows[1]], nextPageId: "1" });
+  expect(store.sandboxes.all()).toEqual([changed, rows[1], rows[2]]);
+  await expect(store.sandboxes.update("none", { status: "PAUSED" })).rejects.toMatchObject({ code: "SandboxNotFound" });
+  await store.sandboxes.remove(rows[0]!.id);
+  expect(store.sandboxes.get(rows[0]!.id)).toBeUndefined();
+  expect(store.sandboxes.bySessionKey(rows[0]!.sessionKey)).toBeUndefined();
+});
+
+test("a settings document is the same object until it is replaced, and cannot be changed in place", async () => {
+  expect(store.settings.get("default")).toBeUndefined();
+  const document = { a: { b: [1] } };
+  await store.settings.put("default", document);
+  const stored = store.settings.get("default")!;
+  expect(stored).toEqual(document);
+  expect(store.settings.get("default")).toBe(stored);
+  document.a.b.push(2);
+  expect(store.settings.get("default")).toEqual({ a: { b: [1] } });
+  expect(() => (stored.a as { b: number[] }).b.push(2)).toThrow();
+  await store.settings.put("default", { c: 1 });
+  expect(store.settings.get("default")).toEqual({ c: 1 });
+  expect(store.settings.get("other")).toBeUndefined();
+});
+
+test("settings documents survive a restart", async () => {
+  const { dir, remove } = temporaryFolder();
+  const first = await openStore(dir);
+  await Promise.all([first.settings.put("default", { n: 1 }), first.settings.put("default", { n: 2 })]);
+  expect(first.settings.get("default")).toEqual({ n: 2 });
+  await first.close();
+  const second = await openStore(dir);
+  expect(second.settings.get("default")).toEqual({ n: 2 });
+  await second.close();
+  remove();
+});
+
+test("API keys are found by their text; one of the same name and user is replaced", async () => {
+  const first = await store.apiKeys.create("default", "cli", "key one");
+  now += 1;
+  const second = await store.apiKeys.create("default", "cli", "key two");
+  now += 1;
+  const other = await store.apiKeys.create("somebody", "cli", "key three");
+  expect(first.createdAt).toBe(1000);
+  expect(store.apiKeys.find("key one")).toBeUndefined();
+  expect(store.apiKeys.find("key two")).toEqual(second);
+  expect(store.apiKeys.list()).toEqual([second, other]);
+  const moved = await store.apiKeys.create("somebody", "moved", "key two");
+  expect(store.apiKeys.find("key two")).toEqual(moved);
+  await store.apiKeys.remove(moved.id);
+  expect(store.apiKeys.find("key two")).toBeUndefined();
+  expect(store.apiKeys.list()).toEqual([other]);
+});

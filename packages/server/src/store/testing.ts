@@ -1,0 +1,81 @@
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { NewEvent } from "@sandpiper/wire";
+import { openVault } from "../users/vault.ts";
+import type { NewRecord } from "./event-log.ts";
+import { sqliteStoreExists } from "./sqlite/folder.ts";
+import { openSqliteStore } from "./sqlite/open.ts";
+import type { ConversationRow, Store } from "./store.ts";
+
+/** For tests: a new temporary data folder. */
+export function temporaryFolder(): { dir: string; remove(): void } {
+  const dir = mkdtempSync(join(tmpdir(), "sandpiper-store-"));
+  return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+/** For tests: opens the store of a data folder the way the server does, with the key file beside it. */
+export async function openStore(dir: string, clock?: () => number): Promise<Store> {
+  const vault = await openVault(join(dir, "vault.key"), { create: !sqliteStoreExists(dir) });
+  return openSqliteStore({ dir, vault, ...(clock && { clock }) });
+}
+
+/** For tests: a real store in a temporary folder, which `close` removes. */
+export async function createTestStore(clock?: () => number): Promise<{ store: Store; dir: string; close(): Promise<void> }> {
+  const { dir, remove } = temporaryFolder();
+  const store = await openStore(dir, clock);
+  return {
+    store,
+    dir,
+    async close() {
+      await store.close();
+      remove();
+    },
+  };
+}
+
+/** For tests: what `conversations.create` takes. */
+export function conversationRow(change: Partial<ConversationRow> = {}): Omit<ConversationRow, "updatedAt" | "summary"> {
+  return {
+    id: randomUUID(),
+    userId: "default",
+    sandboxId: randomUUID(),
+    config: {
+      llmModel: "demo/plan",
+      selectedRepository: null,
+      selectedBranch: null,
+      gitProvider: null,
+      trigger: null,
+      prNumber: [],
+      public: null,
+      tags: {},
+      agentType: "default",
+      systemMessageSuffix: null,
+      workingDir: "/workspace",
+      maxIterations: 500,
+    },
+    title: "A conversation",
+    parentId: null,
+    createdAt: 1_700_000_000_000,
+    ...change,
+  };
+}
+
+/** For tests: a listed user message. */
+export function message(text: string, id?: string): NewRecord {
+  const event: NewEvent = {
+    kind: "MessageEvent",
+    source: "user",
+    llm_message: { role: "user", content: [{ type: "text", text }] },
+    activated_skills: [],
+    extended_content: [],
+    ...(id !== undefined && { id }),
+  };
+  return { listed: true, event };
+}
+
+/** For tests: a control record. */
+export function stateUpdate(key: string, value: unknown): NewRecord {
+  return { listed: false, event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value } };
+}
