@@ -23,6 +23,12 @@ export const EventPage = Page(Event);
 /** Body of `PATCH /api/v1/app-conversations/{id}` (app-server.md section 2.6). */
 export const AppConversationUpdateRequest = Type.Object({ title: Type.String({ minLength: 1, maxLength: 200 }) });
 
+/** Body of `POST …/events/respond_to_confirmation` (agent-server.md section 4). */
+export const ConfirmationResponse = Type.Object({
+  accept: Type.Boolean(),
+  reason: Type.Optional(Type.String({ maxLength: 10_000 })),
+});
+
 /**
  * A conversation as the agent server shows it (agent-server.md section 3.2). Every field of the `full_state` frame stands in it too.
  * The id is dashed.

@@ -1,5 +1,5 @@
 import cors from "@fastify/cors";
-import Fastify, { type FastifyInstance } from "fastify";
+import Fastify, { type FastifyInstance, LogController } from "fastify";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
@@ -20,15 +20,18 @@ import { validatorCompiler } from "./validation.ts";
 
 const localOrigin = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
+/** How long `close` waits for clients that do not take their answers, ms. */
+const closeMs = 5_000;
+
 /**
  * The whole HTTP and WebSocket server over its services, not yet listening. `close()` of the result ends sockets with 1001
- * and waits for running requests; the services stay open.
+ * and waits some seconds for running requests; the services stay open.
  */
 export function buildApp(services: HttpServices): FastifyInstance {
   const { config } = services;
   const app: App = Fastify({
     loggerInstance: services.logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.bodyLimit,
     exposeHeadRoutes: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
@@ -68,7 +71,10 @@ export function buildApp(services: HttpServices): FastifyInstance {
   });
 
   const sockets = attachSockets(app.server, services, authenticator);
-  app.addHook("preClose", () => sockets.close());
+  app.addHook("preClose", async () => {
+    setTimeout(() => app.server.closeAllConnections(), closeMs).unref();
+    await sockets.close();
+  });
   return app as unknown as FastifyInstance;
 }
 

@@ -1,8 +1,9 @@
-import { ConversationInfo, isoTime, SendMessageRequest, Success } from "@sandpiper/wire";
+import { ConfirmationResponse, ConversationInfo, isoTime, SendMessageRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { readContent } from "../../conversations/messages.ts";
+import { PlatformError } from "../../errors.ts";
 import type { ConversationRow } from "../../store/store.ts";
 import { requireConversation } from "../conversation-access.ts";
-import { messageContent } from "../messages.ts";
 import type { App, HttpServices } from "../services.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -39,7 +40,27 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { content, run = false, sender } = request.body;
-      await conversations.send(id, messageContent(content), { run, sender: sender ?? undefined });
+      await conversations.send(id, readContent(content), { run, sender: sender ?? undefined });
+      return { success: true };
+    },
+  );
+  app.post(
+    `${base}/events/respond_to_confirmation`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Approve or refuse the actions that wait for confirmation",
+        params: ConversationPath,
+        body: ConfirmationResponse,
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { accept, reason = "User rejected the action." } = request.body;
+      if (accept) await conversations.run(id).catch(ignoreRunning);
+      else await conversations.reject(id, reason);
       return { success: true };
     },
   );
@@ -58,6 +79,11 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
       },
     );
   }
+}
+
+/** An approval that comes twice finds the run under way. */
+function ignoreRunning(error: unknown): void {
+  if (!(error instanceof PlatformError && error.code === "ConversationRunning")) throw error;
 }
 
 /** The state with what the record adds to it (agent-server.md section 3.2). */

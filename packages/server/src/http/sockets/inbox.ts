@@ -2,10 +2,10 @@ import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
 import type { Conversations } from "../../conversations/api.ts";
+import { readContent } from "../../conversations/messages.ts";
 import { PlatformError } from "../../errors.ts";
 import { InvalidInput } from "../invalid-input.ts";
 import { parseJson } from "../json.ts";
-import { messageContent } from "../messages.ts";
 import { issuesOf } from "../validation.ts";
 
 const messages = Compile(SendMessageRequest);
@@ -37,7 +37,7 @@ export class Inbox {
     log: FastifyBaseLogger,
   ) {
     this.#send = ({ content, sender }) =>
-      conversations.send(conversationId, messageContent(content), { run: true, sender: sender ?? undefined });
+      conversations.send(conversationId, readContent(content), { run: true, sender: sender ?? undefined });
     this.#fail = fail;
     this.#log = log;
   }

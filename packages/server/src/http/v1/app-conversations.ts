@@ -11,8 +11,7 @@ import {
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { ConversationFilter } from "../../store/store.ts";
-import { messageContent } from "../messages.ts";
-import { pageKeys, pageOf, pageRequest, readIds, readOptionalId, readTime, Time } from "../params.ts";
+import { pageKeys, pageOf, pageRequest, readIds, readTime, Time } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 import { sandboxId } from "./sandboxes.ts";
 
@@ -54,7 +53,7 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
         response: { 200: AppConversationStartTask },
       },
     },
-    (request) => conversations.start(request.principal.userId, startRequest(request.body)),
+    (request) => conversations.start(request.principal.userId, request.body),
   );
   app.get(
     "/api/v1/app-conversations/search",
@@ -137,17 +136,5 @@ function filterOf(userId: string, query: Static<typeof FilterQuery>): Conversati
     updatedAtGte: readTime(query.updated_at__gte, "updated_at__gte"),
     updatedAtLt: readTime(query.updated_at__lt, "updated_at__lt"),
     sandboxId: query.sandbox_id__eq === undefined ? undefined : sandboxId(query.sandbox_id__eq),
-  };
-}
-
-/** The request with its ids in the dashed form and its message in the stored form. Throws InvalidInput. */
-function startRequest(body: AppConversationStartRequest): AppConversationStartRequest {
-  const message = body.initial_message;
-  return {
-    ...body,
-    conversation_id: readOptionalId(body.conversation_id, "body", "conversation_id"),
-    parent_conversation_id: readOptionalId(body.parent_conversation_id, "body", "parent_conversation_id"),
-    sandbox_id: body.sandbox_id ? sandboxId(body.sandbox_id) : undefined,
-    initial_message: message ? { ...message, content: messageContent(message.content) } : undefined,
   };
 }
