@@ -56,7 +56,6 @@ export interface ModelRequestSeen {
   headers: IncomingHttpHeaders;
   /** The key as it arrived, from whichever header the wire uses. */
   apiKey: string | undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: the parsed body is the wire's own; tests reach into it.
   body: any;
   /** The system prompt, blocks joined by blank lines. */
   system: string;

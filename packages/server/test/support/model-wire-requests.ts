@@ -23,7 +23,6 @@ export function wireOf(path: string): Wire | undefined {
   return undefined;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies of foreign wires, read by field name.
 type Json = any;
 
 export function readRequest(wire: Wire, body: Json): { system: string; messages: SeenMessage[]; tools: string[] } {
