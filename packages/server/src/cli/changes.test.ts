@@ -26,7 +26,7 @@ async function write(root: string, files: Record<string, string | Buffer>): Prom
   }
 }
 
-const shell = (cwd: string, script: string) => execFileSync("sh", ["-ec", script], { cwd, encoding: "utf8" });
+const shell = (cwd: string, script: string) => execFileSync("sh", ["-ec", script], { cwd, encoding: "utf8", stdio: "pipe" });
 const repository =
   "git init -q && git -c user.name=t -c user.email=t@example.com add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
 
@@ -163,7 +163,9 @@ test("filters and hooks of the machine's git configuration do not run on the age
   });
   const before = process.env.HOME;
   process.env.HOME = home;
-  cleanups.push(async () => void (process.env.HOME = before));
+  cleanups.push(async () => {
+    process.env.HOME = before;
+  });
   const root = await folder({ "a.txt": "1\n" });
   const { patch } = await workOn(root, (copy) => write(copy, { ".gitattributes": "* filter=evil diff=evil\n", "a.txt": "2\n" }));
   expect(await patch!.display(true)).toContain("a.txt");

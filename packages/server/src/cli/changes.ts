@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { chmod, chown, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
@@ -58,6 +58,7 @@ export class Changes {
     await diff("-p", "--binary", "--full-index", `--output=${file}`);
     return {
       file,
+      text: () => readFile(file),
       display: async (colour) => (await diff("-p", "--stat", `--color=${colour ? "always" : "never"}`)).toString(),
     };
   }
@@ -143,6 +144,7 @@ export class Changes {
 export interface Patch {
   /** The patch in the form that `git apply` takes, binary files included. */
   file: string;
+  text(): Promise<Buffer>;
   /** The same for a person's eyes: a summary, then the diff. */
   display(colour: boolean): Promise<string>;
 }

@@ -58,7 +58,7 @@ export class Client {
   /** Unpacks a tar stream below a folder of the sandbox. */
   async upload(sandboxId: string, path: string, tar: Readable, signal?: AbortSignal): Promise<void> {
     await this.#request("PUT", archivePath(sandboxId, path), {
-      body: Readable.toWeb(tar) as unknown as BodyInit,
+      body: Readable.toWeb(tar),
       type: "application/x-tar",
       signal,
     });
@@ -141,7 +141,7 @@ export class Client {
 }
 
 interface RequestOptions {
-  body?: BodyInit | undefined;
+  body?: string | ReadableStream | undefined;
   type?: string | undefined;
   signal?: AbortSignal | undefined;
 }

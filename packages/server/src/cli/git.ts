@@ -1,5 +1,5 @@
-import { spawn } from "node:child_process";
-import { Readable } from "node:stream";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { CliError } from "./errors.ts";
 import type { Invoker } from "./user.ts";
@@ -39,12 +39,12 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
     Object.entries(process.env).filter(([name]) => !/^GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)$/.test(name)),
   );
   const child = spawn("git", args, {
-    cwd,
+    ...(cwd && { cwd }),
     env: { ...inherited, ...(user && { HOME: user.home }), ...env },
     stdio: ["pipe", "pipe", stderr ?? "pipe"],
     ...(user && { uid: user.uid, gid: user.gid }),
     ...(signal && { signal }),
-  });
+  }) as ChildProcessByStdio<Writable, Readable, Readable | null>;
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   child.stdout.on("data", (chunk: Buffer) => out.push(chunk));

@@ -1,0 +1,148 @@
+import { cp, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { ExecutionStatus } from "@sandpiper/wire";
+import type { Config } from "../config/config.ts";
+import type { Platform } from "../platform.ts";
+import { runToEnd } from "../sandboxes/run.ts";
+import { defaultUser } from "../users/api.ts";
+import { Changes, type Patch } from "./changes.ts";
+import type { Client } from "./client.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { git, isolatedGit } from "./git.ts";
+import { commandConfig, localClient, openPlatform, portFree } from "./local-platform.ts";
+import { Progress, usageText } from "./progress.ts";
+import { stopped } from "./serve.ts";
+import { onStop } from "./signals.ts";
+import { duration, type Paint, paintFor } from "./style.ts";
+import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
+
+const project = fileURLToPath(new URL("../../demo/project/", import.meta.url));
+const taskText =
+  "The test of this project fails: `sh test.sh`. Find out why, repair the code and make sure that the test passes.";
+const testCommand = ["sh", "test.sh"];
+
+/** `sandpiper demo`: the main job on a small repository with a failing test, live. Gives the exit code. */
+export async function demo(options: { exit?: boolean }): Promise<number> {
+  const config = await demoConfig(options.exit === true);
+  const folder = await demoRepository();
+  let platform: Platform | undefined;
+  try {
+    platform = await openPlatform(config);
+    const { client, key, release } = await localClient(platform);
+    const { run, passed } = await job(platform, client, { folder, text: taskText, model: "demo/repair" });
+    if (!options.exit) {
+      process.stdout.write(goodbye(platform.url, key, run.conversationId!));
+      await stopped(() => {});
+    }
+    await client.deleteSandbox(run.sandbox.id);
+    await release();
+    return passed ? exitCodes.ok : exitCodes.failed;
+  } finally {
+    await platform?.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The environment's configuration with a data folder of the demo's own; the port only has to be free. */
+async function demoConfig(exit: boolean): Promise<Config> {
+  const config = commandConfig();
+  config.dataDir = join(config.dataDir, "demo");
+  if (!process.env.SANDPIPER_LOG_LEVEL) config.logLevel = "error";
+  if (exit || (!process.env.SANDPIPER_PORT && (await portFree(config.host, config.port)) !== true)) config.port = 0;
+  return config;
+}
+
+/** A git repository with the demo's project in a temporary folder. */
+async function demoRepository(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "sandpiper-demo-"));
+  await cp(project, folder, { recursive: true });
+  const author = ["-c", "user.name=Sandpiper demo", "-c", "user.email=demo@example.com", "-c", "commit.gpgSign=false"];
+  for (const args of [
+    ["init", "-q", "-b", "main"],
+    ["add", "-A"],
+    [...author, "commit", "-q", "-m", "A project with a failing test"],
+  ])
+    await git(args, { cwd: folder, env: isolatedGit });
+  return folder;
+}
+
+/** Runs the task and shows all of it. `passed` tells whether the test passes in the sandbox now, whatever the agent says. */
+async function job(platform: Platform, client: Client, task: Task): Promise<{ run: TaskRun; passed: boolean }> {
+  const out = process.stdout;
+  const paint = paintFor(out);
+  out.write(`${paint("bold", "Sandpiper demo")}: ${task.text}\n`);
+  out.write("The model is demo/repair, a small program and not an LLM; the server, the sandbox and the tools are real.\n\n");
+  const progress = new Progress(out, paint, "starts a sandbox");
+  const abort = new AbortController();
+  const restore = onStop(() => abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })));
+  let run: TaskRun | undefined;
+  let changes: Changes | undefined;
+  try {
+    changes = await Changes.since(task.folder);
+    run = await prepareTask(client, task, abort.signal);
+    progress.print(paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in its ${run.workingDir}`));
+    const asked = progress.elapsed;
+    const status = await followTask(client, task, run, (event) => progress.event(event), abort.signal);
+    progress.stop();
+    const patch = await collectChanges(client, run, changes);
+    const passed = await testPasses(platform, run);
+    out.write(await summary(paint, patch, { run, status, progress, asked, passed }));
+    return { run, passed };
+  } catch (error) {
+    if (run) await client.deleteSandbox(run.sandbox.id).catch(() => {});
+    throw error;
+  } finally {
+    progress.stop();
+    restore();
+    await changes?.close();
+  }
+}
+
+/** Runs the test in the sandbox once more, past the agent. */
+async function testPasses(platform: Platform, { sandbox, workingDir }: TaskRun): Promise<boolean> {
+  if (!platform.sandboxes.get(defaultUser, sandbox.id)) return false;
+  const handle = await platform.sandboxes.running(sandbox.id);
+  const { code } = await runToEnd(handle, { argv: testCommand, cwd: workingDir }, { timeoutMs: 60_000 });
+  return code === 0;
+}
+
+interface Outcome {
+  run: TaskRun;
+  status: ExecutionStatus;
+  progress: Progress;
+  /** When the conversation was asked for, ms since the beginning. */
+  asked: number;
+  passed: boolean;
+}
+
+async function summary(
+  paint: Paint,
+  patch: Patch | undefined,
+  { run, status, progress, asked, passed }: Outcome,
+): Promise<string> {
+  const row = (name: string, value: string) => `  ${name.padEnd(16)}${value}`;
+  const verdict = passed ? paint("green", "passes") : paint("red", "FAILS");
+  return [
+    "",
+    patch ? await patch.display(process.stdout.isTTY) : "Nothing changed.\n",
+    row("run", `${status}, ${usageText(progress.usage)}`),
+    row("test", `${testCommand.join(" ")} ${verdict} in the sandbox now`),
+    row("sandbox start", duration(run.timings.sandboxStart)),
+    row("first event", duration((progress.firstEvent ?? asked) - asked)),
+    row("whole run", duration(run.timings.run)),
+    "",
+  ].join("\n");
+}
+
+function goodbye(url: string, key: string, conversationId: string): string {
+  return `
+  server          ${url}   (its documentation: ${url}/docs)
+  API key         ${key}   (works until the demo ends)
+
+  curl -H 'X-Session-API-Key: ${key}' '${url}/api/v1/conversation/${conversationId}/events/search?limit=100'
+
+The server goes on; Ctrl-C ends it.
+`;
+}

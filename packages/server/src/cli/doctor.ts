@@ -1,0 +1,147 @@
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { access, statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+import type { Config } from "../config/config.ts";
+import { exitCodes } from "./errors.ts";
+import { commandConfig, portFree } from "./local-platform.ts";
+import { paintFor } from "./style.ts";
+
+/** One thing that the platform needs or can use. */
+export interface Finding {
+  name: string;
+  ok: boolean;
+  /** Without it the platform cannot do its work. */
+  essential: boolean;
+  /** What was found. */
+  found: string;
+  /** What to do about it; only where it is missing. */
+  advice?: string;
+}
+
+const lowDiskBytes = 1024 ** 3;
+const run = promisify(execFile);
+
+/** `sandpiper doctor`. Gives 1 when something essential is missing. */
+export async function doctor(options: { json?: boolean }): Promise<number> {
+  const findings = await examine(commandConfig());
+  const able = findings.every(({ ok, essential }) => ok || !essential);
+  if (options.json) process.stdout.write(`${JSON.stringify({ ok: able, findings }, null, 2)}\n`);
+  else process.stdout.write(report(findings, able));
+  return able ? exitCodes.ok : exitCodes.failed;
+}
+
+function report(findings: readonly Finding[], able: boolean): string {
+  const paint = paintFor(process.stdout);
+  const lines = findings.flatMap(({ name, ok, essential, found, advice }) => {
+    const mark = ok ? paint("green", "OK     ") : essential ? paint("red", "MISSING") : paint("yellow", "missing");
+    return [`${mark}  ${name.padEnd(18)} ${found}`, ...(advice ? [`${" ".repeat(28)}→ ${advice}`] : [])];
+  });
+  const verdict = able ? "This machine can run Sandpiper." : "This machine cannot run Sandpiper until what is MISSING is there.";
+  return `${lines.join("\n")}\n\n${verdict}\n`;
+}
+
+/** Looks at this machine as a server with this configuration would use it. */
+export async function examine(config: Config): Promise<Finding[]> {
+  return [
+    node(),
+    await root(),
+    ...(await sandboxFindings(config)),
+    await dataFolder(config),
+    await disk(config),
+    await port(config),
+    await gitFinding(),
+  ];
+}
+
+function node(): Finding {
+  const ok = Number(process.versions.node.split(".")[0]) >= 24;
+  return finding(
+    "node",
+    true,
+    ok,
+    process.version,
+    "Install Node.js 24 or newer, or run `sh scripts/setup.sh`, which brings one.",
+  );
+}
+
+async function root(): Promise<Finding> {
+  if (process.getuid?.() === 0) return finding("root", true, true, "this is root");
+  const sudo = await run("sudo", ["-V"]).then(
+    () => true,
+    () => false,
+  );
+  return finding(
+    "root",
+    true,
+    sudo,
+    sudo ? "by sudo" : "not root, and no sudo",
+    "Run as root, or install sudo: starting sandboxes needs root.",
+  );
+}
+
+/** The data folder, or the nearest folder above it that exists. */
+async function nearestFolder(path: string): Promise<string> {
+  try {
+    await access(path);
+    return path;
+  } catch {
+    return dirname(path) === path ? path : nearestFolder(dirname(path));
+  }
+}
+
+async function dataFolder({ dataDir }: Config): Promise<Finding> {
+  const nearest = await nearestFolder(dataDir);
+  const ok = await access(nearest, constants.W_OK | constants.X_OK).then(
+    () => true,
+    () => process.getuid?.() !== 0 && nearest === dataDir,
+  );
+  const found = nearest === dataDir ? dataDir : `${dataDir} (will be made)`;
+  return finding(
+    "data folder",
+    true,
+    ok,
+    ok ? found : `${nearest} cannot be written`,
+    "Set SANDPIPER_DATA to a folder that can be written.",
+  );
+}
+
+async function disk({ dataDir }: Config): Promise<Finding> {
+  const folder = await nearestFolder(dataDir);
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const found = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
+  return finding(
+    "disk space",
+    false,
+    free >= lowDiskBytes,
+    found,
+    `Free some space on the disk of ${folder}: sandboxes keep their files there.`,
+  );
+}
+
+async function port({ host, port }: Config): Promise<Finding> {
+  const free = await portFree(host, port);
+  const found = free === true ? `${host}:${port} is free` : `${host}:${port} cannot be used (${free.code})`;
+  return finding(
+    "port",
+    false,
+    free === true,
+    found,
+    "Stop the program that uses it (a Sandpiper server, maybe), or set SANDPIPER_PORT.",
+  );
+}
+
+async function gitFinding(): Promise<Finding> {
+  try {
+    const { stdout } = await run("git", ["--version"]);
+    return finding("git", true, true, stdout.trim().replace("git version ", ""));
+  } catch {
+    return finding("git", true, false, "not found", "Install git (Debian and Ubuntu: apt-get install git).");
+  }
+}
+
+function finding(name: string, essential: boolean, ok: boolean, found: string, advice?: string): Finding {
+  return { name, essential, ok, found, ...(!ok && advice && { advice }) };
+}

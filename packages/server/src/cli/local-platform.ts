@@ -1,0 +1,75 @@
+import { createServer } from "node:net";
+import type { Config } from "../config/config.ts";
+import { readConfig, unknownVariables } from "../config/read-config.ts";
+import type { Environment } from "../config/variables.ts";
+import { PlatformError } from "../errors.ts";
+import type { Platform } from "../platform.ts";
+import { defaultUser } from "../users/api.ts";
+import { Client } from "./client.ts";
+import { CliError, exitCodes } from "./errors.ts";
+
+/** The configuration of the environment; a wrong value ends the command. Variables that nothing reads are told on standard error. */
+export function commandConfig(env: Environment = process.env): Config {
+  for (const warning of unknownVariables(env)) process.stderr.write(`sandpiper: ${warning}\n`);
+  try {
+    return readConfig(env);
+  } catch (error) {
+    throw new CliError((error as Error).message, { cause: error, exitCode: exitCodes.usage });
+  }
+}
+
+/** Starts the platform in this process. Throws CliError with one sentence where the reason is the machine or the configuration. */
+export async function openPlatform(config: Config): Promise<Platform> {
+  // Loaded only here: commands that need no server start faster.
+  const { startPlatform } = await import("../platform.ts");
+  try {
+    return await startPlatform(config);
+  } catch (error) {
+    const sentence = folderFailure(error as NodeJS.ErrnoException, config);
+    if (sentence) throw new CliError(sentence, { cause: error });
+    if (error instanceof PlatformError) {
+      throw new CliError(error.message, {
+        cause: error,
+        exitCode: error.code === "ConfigInvalid" ? exitCodes.usage : exitCodes.failed,
+      });
+    }
+    throw error;
+  }
+}
+
+/** A client of a platform in this process, with a key of its own; `release` takes the key back. */
+export async function localClient(platform: Platform): Promise<{ client: Client; key: string; release(): Promise<void> }> {
+  const name = `command line, process ${process.pid}`;
+  const key = await platform.apiKeys.create(defaultUser, name);
+  const release = async () => {
+    for (const { id } of platform.apiKeys.list().filter((row) => row.name === name)) await platform.apiKeys.remove(id);
+  };
+  return { client: new Client(platform.url, key), key, release };
+}
+
+/** Whether a server can listen there now. */
+export async function portFree(host: string, port: number): Promise<true | NodeJS.ErrnoException> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (error) => resolve(error));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}
+
+/** The sentence for a data folder that cannot be used. */
+function folderFailure({ code }: NodeJS.ErrnoException, { dataDir }: Config): string | undefined {
+  switch (code) {
+    case "EACCES":
+    case "EPERM":
+      return `The data folder ${dataDir} may not be written by this user: run as its owner or as root, or set SANDPIPER_DATA to another folder.`;
+    case "EROFS":
+    case "ENOTDIR":
+    case "EEXIST":
+    case "ENAMETOOLONG":
+      return `${dataDir} cannot be the data folder (${code}): set SANDPIPER_DATA to a folder that can be written.`;
+    case "ENOSPC":
+      return `The disk of the data folder ${dataDir} is full.`;
+    default:
+      return undefined;
+  }
+}

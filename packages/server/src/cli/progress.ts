@@ -1,0 +1,98 @@
+import type { Event, Stats } from "@sandpiper/wire";
+import { executionStatus } from "./follow.ts";
+import { printEvent } from "./print-event.ts";
+import { duration, type Paint } from "./style.ts";
+
+const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/** Tokens (prompt and completion) and USD of a conversation so far. */
+export interface Usage {
+  tokens: number;
+  cost: number;
+}
+
+/** What a `stats` state update or a `full_state` frame tells of the usage. */
+export function usageOf(event: Event): Usage | undefined {
+  if (event.kind !== "ConversationStateUpdateEvent") return undefined;
+  const stats =
+    event.key === "stats" ? event.value : event.key === "full_state" ? (event.value as { stats?: unknown }).stats : undefined;
+  const metrics = Object.values((stats as Stats | undefined)?.usage_to_metrics ?? {});
+  if (metrics.length === 0) return undefined;
+  const tokens = (usage: Stats["usage_to_metrics"][string]["accumulated_token_usage"]) =>
+    (usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0);
+  return {
+    tokens: metrics.reduce((sum, { accumulated_token_usage: usage }) => sum + tokens(usage), 0),
+    cost: metrics.reduce((sum, { accumulated_cost: cost }) => sum + cost, 0),
+  };
+}
+
+/** `3,210 tokens, $0.0123`. */
+export function usageText({ tokens, cost }: Usage): string {
+  return `${tokens.toLocaleString("en-US")} tokens, $${cost.toFixed(4)}`;
+}
+
+/**
+ * Shows a run on a stream: a line or more for every event and, on a terminal only, a last line that keeps moving with
+ * the time, tokens, cost and what is being done.
+ */
+export class Progress {
+  usage: Usage = { tokens: 0, cost: 0 };
+  /** When the first event of the agent's side arrived, ms since the start. */
+  firstEvent: number | undefined;
+  readonly #stream: NodeJS.WriteStream;
+  readonly #paint: Paint;
+  readonly #started = performance.now();
+  #doing: string;
+  #frame = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(stream: NodeJS.WriteStream, paint: Paint, doing: string) {
+    this.#stream = stream;
+    this.#paint = paint;
+    this.#doing = doing;
+    if (stream.isTTY) this.#timer = setInterval(() => this.#draw(), 100);
+  }
+
+  /** Milliseconds since the start. */
+  get elapsed(): number {
+    return performance.now() - this.#started;
+  }
+
+  event(event: Event): void {
+    const { kind } = event;
+    if (kind !== "ConversationStateUpdateEvent") this.firstEvent ??= this.elapsed;
+    this.usage = usageOf(event) ?? this.usage;
+    if (kind === "ActionEvent") this.#doing = event.summary ?? `uses ${event.tool_name}`;
+    else if (kind === "ObservationEvent" || executionStatus(event) === "running") this.#doing = "asks the model";
+    const columns = this.#stream.columns || 100;
+    this.print(...printEvent(event, { elapsed: this.elapsed, columns, paint: this.#paint }));
+  }
+
+  /** What the moving line says from now on. */
+  doing(text: string): void {
+    this.#doing = text;
+  }
+
+  print(...lines: string[]): void {
+    if (lines.length === 0) return;
+    this.#clear();
+    this.#stream.write(`${lines.join("\n")}\n`);
+  }
+
+  /** Takes the moving line away. */
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#clear();
+  }
+
+  #draw(): void {
+    const spinner = frames[this.#frame++ % frames.length];
+    const line = `${spinner} ${duration(this.elapsed)}, ${usageText(this.usage)}, ${this.#doing}`;
+    this.#stream.write(`\r\x1b[K${this.#paint("dim", line.slice(0, Math.max((this.#stream.columns || 100) - 1, 10)))}`);
+  }
+
+  #clear(): void {
+    if (this.#stream.isTTY) this.#stream.write("\r\x1b[K");
+  }
+}

@@ -1,0 +1,151 @@
+import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { Changes, checkFolder, type Patch } from "./changes.ts";
+import { Client } from "./client.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { git } from "./git.ts";
+import { commandConfig, localClient, openPlatform } from "./local-platform.ts";
+import { Progress, usageText } from "./progress.ts";
+import { onStop } from "./signals.ts";
+import { duration, paintFor } from "./style.ts";
+import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
+import { invoker } from "./user.ts";
+
+export interface RunOptions {
+  dir?: string;
+  repo?: string;
+  model?: string;
+  apply?: boolean;
+  yes?: boolean;
+  keep?: boolean;
+}
+
+/** `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff to standard output. Gives the exit code. */
+export async function run(text: string, options: RunOptions): Promise<number> {
+  if (!text.trim()) throw new CliError("The task is empty: say what the agent has to do.", { exitCode: exitCodes.usage });
+  if (options.dir && options.repo) throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
+  if (options.repo && options.apply)
+    throw new CliError("--apply needs a local folder: clone the repository and use --dir.", { exitCode: exitCodes.usage });
+  const clone = options.repo ? await mkdtemp(join(tmpdir(), "sandpiper-clone-")) : undefined;
+  try {
+    const folder = clone ? await cloneInto(clone, options.repo!) : resolve(options.dir ?? ".");
+    await checkFolder(folder);
+    const connection = await connect();
+    try {
+      return await work(connection.client, { folder, text, model: options.model }, options);
+    } finally {
+      await connection.close();
+    }
+  } finally {
+    if (clone) await rm(clone, { recursive: true, force: true });
+  }
+}
+
+/** The server that SANDPIPER_URL names, else the platform in this process. */
+async function connect(): Promise<{ client: Client; close(): Promise<void> }> {
+  const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;
+  if (url) {
+    if (!URL.canParse(url) || !/^https?:/.test(url))
+      throw new CliError(`SANDPIPER_URL must be an http or https address, not ${JSON.stringify(url)}.`, {
+        exitCode: exitCodes.usage,
+      });
+    if (!key)
+      throw new CliError("SANDPIPER_API_KEY is not set: it is the key of the server at SANDPIPER_URL.", {
+        exitCode: exitCodes.usage,
+      });
+    return { client: new Client(url, key), close: async () => {} };
+  }
+  const level = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
+  const config = { ...commandConfig(), host: "127.0.0.1", port: 0, publicUrl: undefined, ...level };
+  const platform = await openPlatform(config).catch((error: unknown) => {
+    if (!/is in use by another/.test((error as Error).message)) throw error;
+    throw new CliError(
+      `A server is using the data folder ${config.dataDir}: set SANDPIPER_URL and SANDPIPER_API_KEY to work with that server, or SANDPIPER_DATA to another folder.`,
+      { cause: error },
+    );
+  });
+  if (platform.newApiKey) process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
+  const { client, release } = await localClient(platform);
+  return {
+    client,
+    close: async () => {
+      await release();
+      await platform.close();
+    },
+  };
+}
+
+async function work(client: Client, task: Task, options: RunOptions): Promise<number> {
+  const paint = paintFor(process.stderr);
+  const user = invoker();
+  const progress = new Progress(process.stderr, paint, "starts a sandbox");
+  const abort = new AbortController();
+  let started: TaskRun | undefined;
+  let interrupted = false;
+  const restore = onStop(() => {
+    interrupted = true;
+    progress.print(paint("yellow", "Interrupting the agent; Ctrl-C once more quits at once."));
+    // Before there is a conversation, nothing is worth waiting for.
+    if (started?.conversationId) client.interrupt(started.conversationId).catch((error) => abort.abort(error));
+    else abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
+  });
+  let changes: Changes | undefined;
+  try {
+    changes = await Changes.since(task.folder, user);
+    started = await prepareTask(client, task, abort.signal);
+    const { sandboxStart, upload } = started.timings;
+    progress.print(paint("dim", `sandbox started in ${duration(sandboxStart)}, folder copied in ${duration(upload)}`));
+    progress.doing("asks the model");
+    const status = await followTask(client, task, started, (event) => progress.event(event), abort.signal);
+    progress.doing("fetches the changes");
+    const patch = await collectChanges(client, started, changes);
+    progress.stop();
+    process.stderr.write(
+      `${paint("bold", `The run is ${status}`)} after ${duration(progress.elapsed)}: ${usageText(progress.usage)}\n`,
+    );
+    await show(patch);
+    const applied = patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;
+    if (patch && !applied && process.stdout.isTTY && !options.repo)
+      process.stderr.write(`The folder ${task.folder} is unchanged; --apply brings the changes back.\n`);
+    return interrupted ? exitCodes.interrupted : status === "finished" ? exitCodes.ok : exitCodes.failed;
+  } finally {
+    progress.stop();
+    restore();
+    await changes?.close();
+    if (started && options.keep) process.stderr.write(`The sandbox ${started.sandbox.id} goes on running.\n`);
+    else if (started) await client.deleteSandbox(started.sandbox.id).catch(() => {});
+  }
+}
+
+async function show(patch: Patch | undefined): Promise<void> {
+  if (!patch) {
+    process.stderr.write("Nothing changed.\n");
+    return;
+  }
+  process.stdout.write(process.stdout.isTTY ? await patch.display(true) : await patch.text());
+}
+
+/** Gives whether the patch is in the folder now. */
+async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: boolean): Promise<boolean> {
+  if (!yes && process.stdin.isTTY) {
+    const terminal = createInterface({ input: process.stdin, output: process.stderr });
+    const answer = await terminal.question(`Apply these changes to ${folder}? [y/N] `);
+    terminal.close();
+    if (!/^y(es)?$/i.test(answer.trim())) return false;
+  }
+  await changes.apply(patch);
+  process.stderr.write(`Applied to ${folder}.\n`);
+  return true;
+}
+
+/** Clones with the user's own git and credentials, as the user. */
+async function cloneInto(parent: string, repo: string): Promise<string> {
+  const user = invoker();
+  const folder = join(parent, "repository");
+  await mkdir(folder);
+  if (user) await Promise.all([parent, folder].map((path) => chown(path, user.uid, user.gid)));
+  await git(["clone", "--quiet", "--", repo, folder], { user, stderr: "inherit" });
+  return folder;
+}

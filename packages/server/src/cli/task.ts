@@ -1,0 +1,74 @@
+import type { Event, ExecutionStatus, SandboxInfo } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import type { Changes, Patch } from "./changes.ts";
+import type { Client } from "./client.ts";
+import { extractTar } from "./extract.ts";
+import { followRun } from "./follow.ts";
+import { packFolder } from "./tree.ts";
+
+export interface Task {
+  folder: string;
+  text: string;
+  model: string | undefined;
+}
+
+/** Milliseconds. */
+export interface Timings {
+  sandboxStart: number;
+  upload: number;
+  /** From the request for the conversation to its end. */
+  run: number;
+}
+
+/** A sandbox with a copy of a folder in it, and the conversation that works there. */
+export interface TaskRun {
+  sandbox: SandboxInfo;
+  workingDir: string;
+  timings: Timings;
+  conversationId: string | undefined;
+}
+
+/** Starts a sandbox and puts a copy of the folder into it. A sandbox that cannot be filled is removed. */
+export async function prepareTask(client: Client, task: Task, signal?: AbortSignal): Promise<TaskRun> {
+  const begin = performance.now();
+  const sandbox = await client.startSandbox(signal);
+  const started = performance.now();
+  try {
+    const workingDir = await client.workingDir(sandbox.sandbox_spec_id);
+    await client.upload(sandbox.id, workingDir, packFolder(task.folder), signal);
+    const timings = { sandboxStart: started - begin, upload: performance.now() - started, run: 0 };
+    return { sandbox, workingDir, timings, conversationId: undefined };
+  } catch (error) {
+    await client.deleteSandbox(sandbox.id).catch(() => {});
+    throw error;
+  }
+}
+
+/** Gives the task to an agent and follows it to the end of the run. */
+export async function followTask(
+  client: Client,
+  task: Task,
+  run: TaskRun,
+  onEvent: (event: Event) => void,
+  signal?: AbortSignal,
+): Promise<ExecutionStatus> {
+  const begin = performance.now();
+  run.conversationId = await client.startConversation(
+    {
+      sandbox_id: run.sandbox.id,
+      initial_message: { role: "user", content: [textContent(task.text)], run: true },
+      ...(task.model && { llm_model: task.model }),
+    },
+    signal,
+  );
+  const status = await followRun(client, run.conversationId, onEvent, signal);
+  run.timings.run = performance.now() - begin;
+  return status;
+}
+
+/** What the agent changed in the sandbox's copy, compared with the folder as `changes` remembers it. */
+export async function collectChanges(client: Client, run: TaskRun, changes: Changes): Promise<Patch | undefined> {
+  const target = await changes.target();
+  await extractTar(await client.download(run.sandbox.id, run.workingDir), target);
+  return changes.compare(target);
+}

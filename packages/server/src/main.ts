@@ -1,0 +1,112 @@
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { CliError, exitCodes } from "./cli/errors.ts";
+import { variablesHelp } from "./config/documentation.ts";
+
+/** The command line. Every command loads its own code when it is called, so that help and errors come at once. */
+function commands(): Command {
+  const program = new Command("sandpiper")
+    .description("Runs software agents in isolated sandboxes behind one HTTP and WebSocket API.")
+    .version(version(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "show help")
+    .helpCommand("help [command]", "show the help of a command")
+    .showHelpAfterError("(see sandpiper --help)")
+    .addHelpText(
+      "after",
+      "\nExit codes: 0 done, 1 failed, 2 wrong use or configuration, 130 interrupted.\nSANDPIPER_DEBUG=1 shows the stack of an error.",
+    );
+
+  program
+    .command("serve")
+    .description("start the platform and serve until a signal ends it")
+    .addHelpText("after", () => `\n${variablesHelp()}`)
+    .action(async () => {
+      const { serve } = await import("./cli/serve.ts");
+      await serve();
+    });
+
+  program
+    .command("run")
+    .argument("<task>", "what the agent has to do, in your words")
+    .description("let an agent work on a copy of a folder and show what it changed")
+    .option("-d, --dir <path>", "folder to work on (default: the current one)")
+    .option("-r, --repo <url>", "git repository to clone, with your own git, and work on")
+    .option("-m, --model <name>", "model, for example anthropic/claude-sonnet-4-5 (default: the one of the settings)")
+    .option("-a, --apply", "bring the changes back into the folder; asks first on a terminal")
+    .option("-y, --yes", "do not ask")
+    .option("-k, --keep", "leave the sandbox as it is")
+    .addHelpText(
+      "after",
+      `
+Progress goes to standard error and the diff to standard output. Ctrl-C stops the agent and shows what it did; twice quits.
+With SANDPIPER_URL and SANDPIPER_API_KEY set the work is done by that server, else by one that is started for this run.
+Model keys come from the settings or from OPENAI_API_KEY, ANTHROPIC_API_KEY and so on.`,
+    )
+    .action(async (task: string, options) => {
+      const { run } = await import("./cli/run.ts");
+      process.exitCode = await run(task, options);
+    });
+
+  program
+    .command("demo")
+    .description("repair a small project with the built-in demo model, live, then go on serving")
+    .option("--exit", "end instead of serving; the exit code is 0 only if the test passes in the sandbox")
+    .action(async (options) => {
+      const { demo } = await import("./cli/demo.ts");
+      process.exitCode = await demo(options);
+    });
+
+  const keys = program.command("keys").description("list, create and revoke API keys of the data folder");
+  keys
+    .command("list", { isDefault: true })
+    .description("list the keys: id, time of creation, name")
+    .action(async () => (await import("./cli/keys.ts")).listKeys());
+  keys
+    .command("create")
+    .description("make a key and print it; it is stored only as a hash")
+    .requiredOption("-n, --name <name>", "name by which you know it again")
+    .action(async ({ name }: { name: string }) => (await import("./cli/keys.ts")).createKey(name));
+  keys
+    .command("revoke")
+    .argument("<key>", "id or name")
+    .description("make a key worthless")
+    .action(async (key: string) => (await import("./cli/keys.ts")).revokeKey(key));
+
+  program
+    .command("doctor")
+    .description("say what this machine can do, and what to do about what is missing")
+    .option("--json", "print JSON")
+    .action(async (options) => {
+      const { doctor } = await import("./cli/doctor.ts");
+      process.exitCode = await doctor(options);
+    });
+
+  for (const command of [program, ...program.commands, ...keys.commands]) {
+    command.exitOverride((error) => {
+      process.exit(error.exitCode === 0 ? exitCodes.ok : exitCodes.usage);
+    });
+  }
+  return program;
+}
+
+function version(): string {
+  return (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
+}
+
+/** One sentence for a person; the stack only where somebody asked for it. Gives the exit code. */
+function report(error: unknown): number {
+  const { message = String(error), stack } = (error ?? {}) as Partial<Error>;
+  process.stderr.write(`sandpiper: ${process.env.SANDPIPER_DEBUG === "1" && stack ? stack : message}\n`);
+  return error instanceof CliError ? error.exitCode : exitCodes.failed;
+}
+
+// A reader that goes away (`sandpiper run … | head`) is no error worth a stack.
+process.stdout.on("error", (error: NodeJS.ErrnoException) =>
+  process.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failed),
+);
+
+try {
+  await commands().parseAsync();
+} catch (error) {
+  process.exitCode = report(error);
+}
