@@ -15,7 +15,7 @@ export async function requestsPerSecond(url: URL, headers: Record<string, string
       socket.setNoDelay(true);
       socket.on("error", reject);
       socket.on("close", () => resolve());
-      let buffered = Buffer.alloc(0);
+      let buffered: Buffer = Buffer.alloc(0);
       socket.on("data", (chunk: Buffer) => {
         buffered = buffered.length > 0 ? Buffer.concat([buffered, chunk]) : chunk;
         const end = buffered.indexOf("\r\n\r\n");

@@ -78,7 +78,7 @@ describe.each(["openai/scripted", "anthropic/scripted"])("with %s", (model) => {
     });
     expect(observations[0]?.observation.content[0].text).toMatch(/^one\n/);
     expect(observations[1]?.observation).toMatchObject({ old_content: "one\n", new_content: "two\n", is_error: false });
-    expect(observations[2]?.observation.content[0].text).toBe("two");
+    expect(observations[2]?.observation.content[0].text).toBe("two\n");
     expect(summary.metrics.accumulated_token_usage.prompt_tokens).toBeGreaterThan(0);
 
     // The model read the results, and the socket gave the same events once each, in the same order.
@@ -96,6 +96,7 @@ test("a text answer ends the turn, and a message over the socket starts the next
   const { id } = await startConversation(server.call, "Hello");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
   await ended(id);
+  await socket.frame(({ key }) => key === "full_state");
   socket.socket.send(JSON.stringify({ role: "user", content: [{ type: "text", text: "What is 2 + 2?" }] }));
   await socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.content[0]?.text === "Four.");
   await socket.status("running");
@@ -170,12 +171,13 @@ test("a model that is not configured is named by the start task, and by the run"
 
 test("an interrupt stops a running command at once, and a new message goes on in the same shell", async () => {
   await useModel([
-    reply.toolCalls([terminal("cd /tmp && export MARK=kept && echo started && sleep 100")]),
+    reply.toolCalls([terminal("cd /tmp && export MARK=kept")]),
+    reply.toolCalls([terminal("sleep 100")]),
     reply.toolCalls([terminal("echo $MARK $PWD")]),
     finish("Done."),
   ]);
   const { id } = await startConversation(server.call, "Sleep");
-  await until(async () => ((await events(id)).some(({ kind }) => kind === "ActionEvent") ? true : undefined));
+  await until(async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 || undefined);
   const start = performance.now();
   expect((await server.call("POST", `/api/conversations/${id}/interrupt`, {})).status).toBe(200);
   expect(performance.now() - start).toBeLessThan(5_000);
@@ -189,7 +191,7 @@ test("an interrupt stops a running command at once, and a new message goes on in
   });
   await ended(id);
   const output = (await events(id)).filter(({ kind }) => kind === "ObservationEvent").at(-2);
-  expect(output?.observation.content[0].text).toBe("kept /tmp");
+  expect(output?.observation.content[0].text).toBe("kept /tmp\n");
 });
 
 test("a pause takes effect after the step, and run goes on", async () => {

@@ -64,7 +64,7 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
   expect(models.requests[1]?.messages.at(-1)?.text).toMatch(/interrupted/);
   const [, after] = stored.filter(({ kind }) => kind === "ActionEvent");
   const result = stored.find((event) => event.action_id === after?.id);
-  expect(result?.observation.content[0].text).toBe("before");
+  expect(result?.observation.content[0].text).toBe("before\n");
   expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status).toBe("RUNNING");
   const times = stored.map((event) => event.timestamp);
   expect([...times].sort()).toEqual(times);

@@ -33,7 +33,7 @@ export interface StepContext {
 export async function step(context: StepContext): Promise<void> {
   const response = await context.model.complete({
     system: context.view.system,
-    messages: context.view.messages.slice(),
+    messages: context.view.startCall(),
     tools: modelTools(context.tools),
     signal: context.toolContext.signal,
     onDelta: context.onDelta,

@@ -40,3 +40,19 @@ test("a second result of the same call is not shown to the model", () => {
   expect(roles(view)).toEqual(["assistant", "tool"]);
   expect(view.messages[1]).toMatchObject({ isError: true });
 });
+
+test("a message that comes while the model is called is read after the answer", () => {
+  const view = new View([]);
+  view.add(userEvent("first"));
+  expect(view.startCall().map(({ role }) => role)).toEqual(["user"]);
+  view.add(userEvent("second"));
+  view.add(agentEvent("answer to the first"));
+  expect(roles(view)).toEqual(["user", "assistant", "user"]);
+});
+
+test("a prompt never ends in the agent's own words", () => {
+  const view = new View([]);
+  view.add(userEvent("first"));
+  view.add(agentEvent("answer"));
+  expect(view.startCall().at(-1)?.role).toBe("user");
+});

@@ -3,9 +3,12 @@ import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "../models/model.ts";
 import type { Tool } from "./tool.ts";
 
+const goOn: ModelMessage = { role: "user", content: [textContent("Go on with the latest message of the user.")] };
+
 /**
  * What the model reads of a conversation, kept up to date event by event.
- * A batch of tool calls and its results stay together: a message that arrives while results are missing is read after them.
+ * A batch of tool calls and its results stay together, and an answer follows what it answers: a message that arrives while the
+ * model is being called or while results are missing is read after them.
  */
 export class View {
   readonly messages: ModelMessage[] = [];
@@ -14,10 +17,20 @@ export class View {
   readonly #tools: ReadonlyMap<string, Tool>;
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
+  #calling = false;
   #batch: { responseId: string; message: Extract<ModelMessage, { role: "assistant" }> } | undefined;
 
   constructor(tools: readonly Tool[]) {
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
+  }
+
+  /** The messages for a call that starts now; it ends with the events of its answer. */
+  startCall(): ModelMessage[] {
+    this.#release();
+    this.#calling = true;
+    const last = this.messages.at(-1);
+    // After a crash the log may end in an answer that came after an unread message; no provider takes that as a prompt.
+    return last?.role === "assistant" ? [...this.messages, goOn] : this.messages.slice();
   }
 
   add(event: Event): void {
@@ -26,7 +39,7 @@ export class View {
         this.system = [event.system_prompt.text, ...(event.dynamic_context ? [event.dynamic_context.text] : [])];
         return;
       case "MessageEvent":
-        return this.#push(readMessage(event));
+        return this.#addMessage(readMessage(event));
       case "ActionEvent":
         return this.#addCall(event);
       case "ObservationEvent": {
@@ -53,6 +66,7 @@ export class View {
       this.messages.push(message);
       this.#batch = { responseId: event.llm_response_id, message };
     }
+    this.#calling = false;
     this.#batch.message.toolCalls.push(event.tool_call);
     this.#openCalls.add(event.tool_call_id);
   }
@@ -61,13 +75,24 @@ export class View {
     // A second result of a call (a late one after an interrupt) would make the prompt invalid.
     if (!this.#openCalls.delete(event.tool_call_id)) return;
     this.messages.push({ role: "tool", toolCallId: event.tool_call_id, toolName: event.tool_name, content, isError });
-    if (this.#openCalls.size > 0) return;
-    this.messages.push(...this.#waiting);
-    this.#waiting = [];
+    if (this.#openCalls.size === 0) this.#release();
   }
 
-  #push(message: ModelMessage): void {
-    (this.#openCalls.size > 0 ? this.#waiting : this.messages).push(message);
+  #addMessage(message: ModelMessage): void {
+    if (message.role === "assistant") {
+      this.messages.push(message);
+      this.#release();
+    } else if (this.#calling || this.#openCalls.size > 0) {
+      this.#waiting.push(message);
+    } else {
+      this.messages.push(message);
+    }
+  }
+
+  #release(): void {
+    this.#calling = false;
+    this.messages.push(...this.#waiting);
+    this.#waiting = [];
   }
 }
 
