@@ -206,6 +206,15 @@ test("followers get every record once, in order, under 50 concurrent appenders, 
   expect((await warned).message).toContain("a broken follower");
 });
 
+test("a follower that another one ends while both are told hears no more", async () => {
+  const heard: number[] = [];
+  let endSecond = () => {};
+  store.events.follow(id, () => endSecond());
+  endSecond = store.events.follow(id, (records) => heard.push(...records.map((record) => record.seq)));
+  await store.events.append(id, [message("a")]);
+  expect(heard).toEqual([]);
+});
+
 test("followers of one conversation hear nothing of another", async () => {
   const other = conversationRow();
   await store.conversations.create(other);

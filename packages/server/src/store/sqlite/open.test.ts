@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -27,6 +27,9 @@ test("the store's folder and files are closed to other users, whatever the umask
     expect(files).toEqual(expect.arrayContaining(["sandpiper.db", "sandpiper.db-wal", "sandpiper.db-shm", "lock.db"]));
     for (const file of files) expect([file, statSync(join(dir, "store", file)).mode & 0o777]).toEqual([file, 0o600]);
     await store.close();
+    chmodSync(database(), 0o644);
+    await (await openStore(dir)).close();
+    expect(statSync(database()).mode & 0o777).toBe(0o600);
   } finally {
     process.umask(umask);
   }

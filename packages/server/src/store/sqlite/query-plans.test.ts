@@ -46,6 +46,22 @@ test.each(Object.entries({ ...fixed, ...others }))("%s reads an index in its ord
   expect(costly({ sql, parameters })).toEqual([]);
 });
 
+test.each([
+  ["read", "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+  ["byId", "INDEX events_by_id (conversation=? AND id=?)"],
+  ["firstSince", "COVERING INDEX events_by_time (conversation=? AND timestamp>?)"],
+  ["ascending", "INDEX events_listed (conversation=? AND listed_index>? AND listed_index<?)"],
+  ["descending", "INDEX events_listed (conversation=? AND listed_index>? AND listed_index<?)"],
+  ["kindAscending", "INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
+  ["kindDescending", "INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
+  ["kindCount", "COVERING INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
+] as const)("events %s uses every condition to find its rows", (name, use) => {
+  const plan = database
+    .prepare(`EXPLAIN QUERY PLAN ${eventQueries[name]}`)
+    .all(...Array(eventQueries[name].split("?").length - 1).fill(1));
+  expect(plan).toMatchObject([{ detail: `SEARCH events USING ${use}` }]);
+});
+
 const userId = "default";
 test.each([
   { userId },
