@@ -30,7 +30,7 @@ const maxUnread = 1_000_000;
 const startScript =
   'cd -- "$1" 2>/dev/null || cd -- "$2" 2>/dev/null; command -v bash >/dev/null 2>&1 && exec bash --noediting $3 -i; exec /bin/sh -i';
 const initCommand =
-  'unset PS0 PS1 PROMPT_COMMAND; set -o ignoreeof; if [ -n "${BASH_VERSION:-}" ]; then set +o history +H; unset HISTFILE; printf bash; fi';
+  'unset PS0 PS1 PROMPT_COMMAND; set -o ignoreeof; if [ "$BASH_VERSION" ]; then set +o history +H; unset HISTFILE; printf bash; fi';
 
 /** One shell process on a terminal of a sandbox: it runs one command at a time and tells when it is done. */
 export class Shell {

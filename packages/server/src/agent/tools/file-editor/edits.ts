@@ -1,0 +1,89 @@
+import { invalidParameter, UseError } from "./use-error.ts";
+
+/** Most characters of a result (agent-behaviour.md section 14). */
+export const maxResult = 16_000;
+const context = 4;
+
+/** A new text, and the part of it that changed: first and last line, counted from 1. */
+export interface Edit {
+  text: string;
+  from: number;
+  to: number;
+}
+
+/** Replaces the one place where `oldText` stands, or where it stands without the whitespace around it. Throws UseError. */
+export function replaceOnce(path: string, text: string, oldText: string, newText: string): Edit {
+  let wanted = oldText;
+  let places = occurrences(text, wanted);
+  if (places.length === 0 && oldText.trim() !== "") {
+    wanted = oldText.trim();
+    places = occurrences(text, wanted);
+  }
+  const quoted = `\`${oldText.length > 2_000 ? `${oldText.slice(0, 2_000)}...` : oldText}\``;
+  if (places.length === 0) {
+    throw new UseError(
+      `Nothing was replaced: old_str ${quoted} does not stand verbatim in ${path}. View the file and copy the text exactly.`,
+    );
+  }
+  if (places.length > 1) {
+    const lines = [...new Set(places.map((place) => lineAt(text, place)))];
+    const shown = lines.length > 50 ? `${lines.slice(0, 50).join(", ")}, ...` : lines.join(", ");
+    throw new UseError(
+      `Nothing was replaced: old_str ${quoted} stands ${places.length} times in ${path}, in lines ${shown}. Add lines around it so that it is unique.`,
+    );
+  }
+  const place = places[0]!;
+  const from = lineAt(text, place);
+  return { text: text.slice(0, place) + newText + text.slice(place + wanted.length), from, to: from + lineBreaks(newText) };
+}
+
+/** Puts lines after line `after` (0: in front of the first). Throws UseError when there is no such line. */
+export function insertLines(text: string, after: number, newText: string): Edit {
+  const lines = textLines(text);
+  if (after < 0 || after > lines.length) {
+    throw invalidParameter("insert_line", after, `It must be between 0 and ${lines.length}, the number of lines of the file.`);
+  }
+  const inserted = newText.endsWith("\n") ? newText : `${newText}\n`;
+  const before = lines.slice(0, after).map((line) => `${line}\n`);
+  const rest = lines.slice(after).join("\n") + (after < lines.length && text.endsWith("\n") ? "\n" : "");
+  return { text: before.join("") + inserted + rest, from: after + 1, to: after + lineBreaks(inserted) };
+}
+
+/** The lines of an edit with some around them, numbered. */
+export function snippet({ text, from, to }: Edit): string {
+  const lines = textLines(text);
+  const start = Math.max(1, from - context);
+  return numbered(lines.slice(start - 1, to + context), start);
+}
+
+/** Lines as `%6d<TAB>text`. */
+export function numbered(lines: readonly string[], first = 1): string {
+  return lines.map((line, index) => `${String(first + index).padStart(6)}\t${line}\n`).join("");
+}
+
+/** The lines of a text; a line break at its end begins no further one. */
+export function textLines(text: string): string[] {
+  if (text === "") return [];
+  return (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n");
+}
+
+/** A result in at most `maxResult` characters. */
+export function clip(text: string, hint: string): string {
+  if (text.length <= maxResult) return text;
+  const notice = `\n[The rest of ${text.length} characters is left out. ${hint}]`;
+  return text.slice(0, maxResult - notice.length).replace(/[\ud800-\udbff]$/, "") + notice;
+}
+
+function occurrences(text: string, wanted: string): number[] {
+  const places: number[] = [];
+  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) places.push(at);
+  return places;
+}
+
+function lineAt(text: string, index: number): number {
+  return lineBreaks(text.slice(0, index)) + 1;
+}
+
+function lineBreaks(text: string): number {
+  return text.split("\n").length - 1;
+}
