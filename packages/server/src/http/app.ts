@@ -13,6 +13,7 @@ import { loggableUrl } from "./urls.ts";
 import { settingsRoutes } from "./v0/settings.ts";
 import { appConversationRoutes } from "./v1/app-conversations.ts";
 import { eventRoutes } from "./v1/events.ts";
+import { sandboxArchiveRoutes } from "./v1/sandbox-archive.ts";
 import { sandboxSpecRoutes } from "./v1/sandbox-specs.ts";
 import { sandboxRoutes } from "./v1/sandboxes.ts";
 import { startTaskRoutes } from "./v1/start-tasks.ts";
@@ -63,6 +64,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     settingsRoutes(app, services);
     sandboxSpecRoutes(app, services);
     sandboxRoutes(app, services);
+    sandboxArchiveRoutes(app, services);
     appConversationRoutes(app, services);
     startTaskRoutes(app, services);
     eventRoutes(app, services);

@@ -171,6 +171,9 @@ export async function startServer(change: Partial<Config> = {}) {
     url,
     port,
     logs,
+    config,
+    logger,
+    apiKeys,
     store,
     events: store.events,
     conversations,
@@ -214,7 +217,7 @@ export async function startServer(change: Partial<Config> = {}) {
 }
 
 /** The status and the JSON body of an answer. */
-// biome-ignore lint/suspicious/noExplicitAny: tests assert what is in it
+// Tests assert what is in it.
 export async function read(answer: Promise<Response>): Promise<{ status: number; body: any }> {
   const response = await answer;
   return { status: response.status, body: await response.json() };
@@ -230,7 +233,7 @@ export function message(text: string): NewEvent {
   };
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: tests assert what is in it
+// Tests assert what is in it.
 type JsonFrame = Record<string, any>;
 
 /** A socket client that keeps its frames and lets tests wait for what they expect. */

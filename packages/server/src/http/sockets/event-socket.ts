@@ -55,7 +55,7 @@ export function serveEventSocket(
     take = () => {};
     const id = visibleConversation(conversations, caller, handshake.conversation)?.id;
     if (id === undefined) return socket.close(4004, "Conversation not found");
-    const outbox = new Outbox(socket, limits);
+    const outbox = new Outbox(socket, limits, (seq) => logger.warn({ conversationId: id, seq }, "a slow socket was cut off"));
     const fail = (code: string, detail: string) => outbox.now(serverErrorFrame(code, detail));
     const inbox = new Inbox(conversations, id, ({ code, detail }) => fail(code, detail), logger);
     take = (data, isBinary) => {

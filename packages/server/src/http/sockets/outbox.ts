@@ -17,6 +17,7 @@ export const outboxLimits: OutboxLimits = { cutOff: 8 * 1024 * 1024, high: 256 *
 export class Outbox {
   readonly #socket: WebSocket;
   readonly #limits: OutboxLimits;
+  readonly #onCutOff: (lastSeq: number) => void;
   /** Live frames that wait for the end of the resend. */
   #held: Frame[] | undefined = [];
   #heldBytes = 0;
@@ -24,8 +25,10 @@ export class Outbox {
   #resentTo = 0;
   #lastSeq = 0;
 
-  constructor(socket: WebSocket, limits: OutboxLimits = outboxLimits) {
+  /** `onCutOff` is told the last sequence number that a too slow client was sent. */
+  constructor(socket: WebSocket, limits: OutboxLimits, onCutOff: (lastSeq: number) => void) {
     this.#socket = socket;
+    this.#onCutOff = onCutOff;
     this.#limits = limits;
   }
 
@@ -83,6 +86,7 @@ export class Outbox {
   }
 
   #cutOff(): void {
+    this.#onCutOff(this.#lastSeq);
     this.#held = [];
     this.#heldBytes = 0;
     this.#socket.close(1013, `Too slow: reconnect with after_seq=${this.#lastSeq}`);

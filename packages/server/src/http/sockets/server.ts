@@ -16,6 +16,9 @@ export interface SocketOptions extends EventSocketLimits {
   closeMs: number;
 }
 
+/** Messages of the GUI carry pasted images; this is what the reference server takes. */
+const maxInboundBytes = 16 * 1024 * 1024;
+
 /**
  * Serves WebSockets on an HTTP server's upgrades. A wrong key or query is refused in the handshake (403, 422), another path with 404.
  * `close` ends every socket with 1001 and refuses new ones.
@@ -26,9 +29,9 @@ export function attachSockets(
   authenticator: Authenticator,
   options: Partial<SocketOptions> = {},
 ): { close(): Promise<void> } {
-  const inboundBytes = services.config.bodyLimit;
+  const inboundBytes = Math.min(services.config.bodyLimit, maxInboundBytes);
   const limits: SocketOptions = { ...outboxLimits, authMs: 10_000, inboundBytes, pingMs: 25_000, closeMs: 1_000, ...options };
-  // A frame over the limit gets an error frame; only one of twice the size ends the socket (1009).
+  // A frame over the limit gets an error frame; only one of more than twice the size ends the socket (1009).
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 2 * limits.inboundBytes });
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
   let closing = false;

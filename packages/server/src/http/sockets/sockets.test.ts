@@ -1,0 +1,345 @@
+import { once } from "node:events";
+import { hexId, newId } from "@sandpiper/wire";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { createAuthenticator } from "../auth.ts";
+import {
+  isFullState,
+  isUserMessage,
+  key,
+  message,
+  startServer,
+  strangerKey,
+  type TestServer,
+  TestSocket,
+} from "../test-server.ts";
+import { attachSockets, type SocketOptions } from "./server.ts";
+
+let server: TestServer;
+const sockets: TestSocket[] = [];
+beforeAll(async () => {
+  server = await startServer();
+  server.sandboxes.add();
+  server.sandboxes.add();
+});
+afterEach(() => {
+  for (const { socket } of sockets.splice(0)) socket.terminate();
+});
+afterAll(() => server.close());
+
+function connect(id: string, query = "", headers: Record<string, string> = { "x-session-api-key": key }): TestSocket {
+  const socket = new TestSocket(server, `/sockets/events/${id}${query}`, headers);
+  sockets.push(socket);
+  return socket;
+}
+
+const auth = (text: string) => ({ type: "auth", session_api_key: text });
+
+test("a key in the query or a header opens the socket, and the first frame is the full state", async () => {
+  const id = await server.addConversation();
+  for (const socket of [
+    connect(id),
+    connect(hexId(id), `?session_api_key=${key}`, {}),
+    connect(id, "?session_api_key=session-key-1", {}),
+    connect(id, "", { authorization: `Bearer ${key}` }),
+  ]) {
+    await socket.until(() => true);
+    expect(socket.frames[0]).toMatchObject({ kind: "ConversationStateUpdateEvent", source: "environment", key: "full_state" });
+    expect(socket.frames[0]!.value).toMatchObject({ id, execution_status: "idle" });
+    expect(socket.frames[0]!.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
+  }
+});
+
+test("a wrong key, a wrong query and another path refuse the handshake", async () => {
+  const id = await server.addConversation();
+  expect(await connect(id, "?session_api_key=wrong", {}).refused).toBe(403);
+  expect(await connect(id, "", { "x-session-api-key": "wrong" }).refused).toBe(403);
+  expect(await connect(id, "?resend_mode=some").refused).toBe(422);
+  expect(await connect(id, "?resend_mode=since").refused).toBe(422);
+  expect(await connect(id, "?resend_mode=since&after_timestamp=yesterday").refused).toBe(422);
+  expect(await connect(id, "?after_seq=x").refused).toBe(422);
+  expect(await connect("a/b").refused).toBe(404);
+});
+
+test("without a key the first frame has to bring one, and later auth frames are ignored", async () => {
+  const id = await server.addConversation();
+  const socket = connect(id, "", {});
+  await once(socket.socket, "open");
+  expect(socket.frames).toEqual([]);
+  socket.send(auth("session-key-1"));
+  await socket.until(isFullState);
+  socket.send(auth("whatever"));
+  await server.addMessages(id, "live");
+  await socket.until(isUserMessage);
+  expect(socket.frames.some((frame) => frame.kind === "ServerErrorEvent")).toBe(false);
+
+  for (const first of [auth("wrong"), { type: "other" }, "not json", { role: "user", content: [] }]) {
+    const refused = connect(id, "", {});
+    await once(refused.socket, "open");
+    refused.send(first);
+    expect(await refused.closed).toEqual({ code: 4001, reason: "Authentication failed" });
+  }
+});
+
+test("an unknown conversation, another user's and another sandbox's close with 4004 after the handshake", async () => {
+  const id = await server.addConversation();
+  for (const socket of [
+    connect(newId()),
+    connect("not-a-uuid"),
+    connect(id, "", { "x-session-api-key": strangerKey }),
+    connect(id, "", { "x-session-api-key": "session-key-2" }),
+  ]) {
+    expect(await socket.closed).toEqual({ code: 4004, reason: "Conversation not found" });
+  }
+});
+
+test("without a resend only what happens from now on is sent", async () => {
+  const id = await server.addConversation();
+  await server.addMessages(id, "before");
+  const socket = connect(id);
+  await socket.until(isFullState);
+  await server.addMessages(id, "after");
+  await socket.until(isUserMessage);
+  expect(socket.texts()).toEqual(["after"]);
+});
+
+test("a resend sends the stored events in order, all or since a time, and no state updates", async () => {
+  const id = await server.addConversation();
+  const status = { kind: "ConversationStateUpdateEvent", source: "environment", key: "execution_status", value: "idle" } as const;
+  for (let index = 0; index < 250; index++) await server.addMessages(id, `m${index}`);
+  await server.events.append(id, [{ listed: false, event: status }]);
+  const texts = Array.from({ length: 250 }, (_, index) => `m${index}`);
+  const at = server.events.read(id, 120, 1)[0]!.event.timestamp;
+
+  const last = (frame: Record<string, any>) => isUserMessage(frame) && frame.llm_message.content[0].text === "m249";
+  for (const [query, expected] of [
+    ["?resend_all=true", texts],
+    ["?resend_mode=all", texts],
+    [`?resend_mode=since&after_timestamp=${at}`, texts.slice(120)],
+    [`?resend_mode=since&after_timestamp=${at}Z`, texts.slice(120)],
+    [`?resend_mode=since&after_timestamp=2000-01-01T00:00:00`, texts],
+    ["?after_seq=248", texts.slice(248)],
+  ] as const) {
+    const socket = connect(id, query);
+    await socket.until(last);
+    expect([query, socket.texts()]).toEqual([query, expected]);
+    expect(isFullState(socket.frames[0]!)).toBe(true);
+    expect(socket.frames.filter((frame) => frame.kind === "ConversationStateUpdateEvent")).toHaveLength(1);
+  }
+  const late = connect(id, "?resend_mode=since&after_timestamp=2100-01-01T00:00:00%2B02:00");
+  await late.until(isFullState);
+  await server.addMessages(id, "m250");
+  await late.until(isUserMessage);
+  expect(late.texts()).toEqual(["m250"]);
+});
+
+test("between resend and live frames nothing is lost and nothing comes twice", async () => {
+  const id = await server.addConversation();
+  for (let index = 0; index < 150; index++) await server.addMessages(id, `${index}`);
+  const total = 450;
+  const writing = (async () => {
+    for (let index = 150; index < total; index++) await server.addMessages(id, `${index}`);
+  })();
+  const clients: TestSocket[] = [];
+  for (let index = 0; index < 20; index++) {
+    clients.push(connect(id, "?resend_mode=all"));
+    await clients.at(-1)!.until(isFullState);
+  }
+  await writing;
+  const expected = Array.from({ length: total }, (_, index) => `${index}`);
+  for (const client of clients) {
+    await client.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text === `${total - 1}`);
+    expect(client.texts()).toEqual(expected);
+  }
+});
+
+test("a message from the client is stored, answered by the agent, and echoed to every socket", async () => {
+  const id = await server.addConversation();
+  const [sender, other] = [connect(id), connect(id)];
+  await Promise.all([sender.until(isFullState), other.until(isFullState)]);
+  sender.send({
+    role: "user",
+    content: [
+      { type: "text", text: "hello" },
+      { type: "image_url", image_url: { url: "data:image/png;base64,AA" } },
+    ],
+  });
+  for (const socket of [sender, other]) {
+    const echo = await socket.until(isUserMessage);
+    expect(echo.llm_message.content).toMatchObject([
+      { type: "text", text: "hello" },
+      { type: "image", image_urls: ["data:image/png;base64,AA"] },
+    ]);
+    await socket.until((frame) => frame.kind === "MessageEvent" && frame.source === "agent");
+    await socket.until((frame) => isFullState(frame) && frame.value.execution_status === "finished");
+  }
+});
+
+test("frames that are no messages get an error frame and the socket stays open", async () => {
+  const id = await server.addConversation();
+  const socket = connect(id);
+  await socket.until(isFullState);
+  const errors = () => socket.frames.filter((frame) => frame.kind === "ServerErrorEvent");
+  const bad = [
+    "not json",
+    "[]",
+    "7",
+    "null",
+    {},
+    { role: "assistant", content: [{ type: "text", text: "x" }] },
+    { role: "user", content: [] },
+  ];
+  for (const [index, frame] of bad.entries()) {
+    socket.send(frame);
+    await socket.until(() => errors().length > index);
+    expect(errors()[index]).toMatchObject({
+      kind: "ServerErrorEvent",
+      source: "environment",
+      code: "InvalidFrame",
+      detail: expect.any(String),
+    });
+  }
+  socket.socket.send(Buffer.from([1, 2, 3]), { binary: true });
+  await socket.until(() => errors().length > bad.length);
+  expect(errors().at(-1)!.detail).toContain("Binary");
+  socket.send({ role: "user", content: [{ type: "text", text: "x".repeat(1_100_000) }] });
+  await socket.until((frame) => frame.code === "FrameTooLarge");
+  socket.send({ role: "user", content: [{ type: "text", text: "still here" }] });
+  await socket.until(isUserMessage);
+  expect(socket.texts()).toEqual(["still here"]);
+});
+
+test("messages are taken in the order in which they were sent", async () => {
+  const id = await server.addConversation();
+  const socket = connect(id);
+  await socket.until(isFullState);
+  const texts = Array.from({ length: 50 }, (_, index) => `m${index}`);
+  for (const text of texts) socket.send({ role: "user", content: [{ type: "text", text }] });
+  await socket.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text === "m49");
+  expect(socket.texts()).toEqual(texts);
+});
+
+test("an event that is too large for clients is shortened for the socket and whole over REST", async () => {
+  const id = await server.addConversation();
+  await server.addMessages(id, `begin${"é".repeat(1_000_000)}end`);
+  const socket = new TestSocket(server, `/sockets/events/${id}?resend_mode=all`, { "x-session-api-key": key });
+  sockets.push(socket);
+  const frame = await socket.until(isUserMessage);
+  expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThan(1024 * 1024);
+  expect(frame.llm_message.content[0].text).toMatch(/^begin[\s\S]*characters are left out of this frame[\s\S]*end$/);
+  const { items } = (await (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).json()) as {
+    items: Record<string, any>[];
+  };
+  expect(items[0]!.llm_message.content[0].text).toHaveLength(1_000_008);
+  expect(items[0]!.id).toBe(frame.id);
+});
+
+/** A second set of sockets with other limits, on a server of its own. */
+async function startWith(options: Partial<SocketOptions>) {
+  const own = await startServer();
+  own.sandboxes.add();
+  own.app.server.removeAllListeners("upgrade");
+  const { config, logger } = own;
+  const authenticator = createAuthenticator(own);
+  const attached = attachSockets(
+    own.app.server,
+    { config, logger, conversations: own.conversations, events: own.events },
+    authenticator,
+    options,
+  );
+  return { ...own, attached };
+}
+
+test("a socket that never authenticates is closed with 4001 after the time for it", async () => {
+  const own = await startWith({ authMs: 50 });
+  const socket = new TestSocket(own, `/sockets/events/${newId()}`);
+  expect(await socket.closed).toEqual({ code: 4001, reason: "Authentication failed" });
+  await own.attached.close();
+  await own.close();
+});
+
+test("a client that does not read is cut off with the number to resume from, and other clients are not slowed", async () => {
+  const own = await startWith({ cutOff: 512 * 1024, high: 64 * 1024 });
+  const id = await own.addConversation();
+  const path = `/sockets/events/${id}`;
+  const headers = { "x-session-api-key": key };
+  const slow = new TestSocket(own, path, headers);
+  const quick = new TestSocket(own, path, headers);
+  await Promise.all([slow.until(isFullState), quick.until(isFullState)]);
+  slow.socket.pause();
+  let sent = 0;
+  while (own.conversations.followers(id) === 2 && sent < 2000) {
+    await own.addMessages(id, `${sent++} ${"x".repeat(100_000)}`);
+    // The server learns that the client left when its kernel buffers are full; the cut-off itself takes the socket's close.
+    if (own.logs.some((line) => line.includes("cut off"))) break;
+  }
+  expect(sent).toBeLessThan(2000);
+  await quick.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text.startsWith(`${sent - 1} `));
+  slow.socket.resume();
+  const { code, reason } = await slow.closed;
+  expect(code).toBe(1013);
+  const seq = Number(/after_seq=(\d+)/.exec(reason)![1]);
+  expect(slow.texts()).toHaveLength(seq);
+
+  const again = new TestSocket(own, `${path}?after_seq=${seq}`, headers);
+  await again.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text.startsWith(`${sent - 1} `));
+  expect(again.texts().map((text) => Number(text.split(" ")[0]))).toEqual(
+    Array.from({ length: sent - seq }, (_, index) => seq + index),
+  );
+  for (const { socket } of [slow, quick, again]) socket.terminate();
+  await own.attached.close();
+  await own.close();
+}, 60_000);
+
+test("a client that does not answer pings is ended", async () => {
+  const own = await startWith({ pingMs: 50 });
+  const id = await own.addConversation();
+  const headers = { "x-session-api-key": key };
+  const alive = new TestSocket(own, `/sockets/events/${id}`, headers);
+  const dead = new TestSocket(own, `/sockets/events/${id}`, headers);
+  await Promise.all([alive.until(isFullState), dead.until(isFullState)]);
+  dead.socket.pong = () => {};
+  Object.assign(dead.socket, { _autoPong: false });
+  expect((await dead.closed).code).toBe(1006);
+  await own.addMessages(id, "hello");
+  await alive.until(isUserMessage);
+  alive.socket.terminate();
+  await own.attached.close();
+  await own.close();
+});
+
+test("a server that shuts down closes its sockets with 1001, also those that do not answer", async () => {
+  const own = await startServer();
+  const id = await own.addConversation();
+  const headers = { "x-session-api-key": key };
+  const socket = new TestSocket(own, `/sockets/events/${id}`, headers);
+  const stuck = new TestSocket(own, `/sockets/events/${id}`, headers);
+  await Promise.all([socket.until(isFullState), stuck.until(isFullState)]);
+  stuck.socket.pause();
+  await own.close();
+  expect(await socket.closed).toEqual({ code: 1001, reason: "The server is shutting down" });
+  stuck.socket.terminate();
+});
+
+test("a socket that closes stops following", async () => {
+  const id = await server.addConversation();
+  const socket = connect(id);
+  await socket.until(isFullState);
+  expect(server.conversations.followers(id)).toBe(1);
+  socket.socket.close();
+  await socket.closed;
+  await expect.poll(() => server.conversations.followers(id)).toBe(0);
+});
+
+test("deltas and states that are not stored arrive live", async () => {
+  const id = await server.addConversation();
+  const socket = connect(id);
+  await socket.until(isFullState);
+  await server.events.append(id, [
+    {
+      listed: false,
+      event: { kind: "ConversationStateUpdateEvent", source: "environment", key: "execution_status", value: "paused" },
+    },
+    { listed: true, event: message("x") },
+  ]);
+  expect(await socket.until((frame) => frame.key === "execution_status")).toMatchObject({ value: "paused" });
+});

@@ -1,0 +1,69 @@
+import { once } from "node:events";
+import type { Readable } from "node:stream";
+import { Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "../../errors.ts";
+import { archiveIn, archiveOut } from "../../sandboxes/archives.ts";
+import type { Principal } from "../auth.ts";
+import type { App, HttpServices } from "../services.ts";
+import { sandboxId } from "./sandboxes.ts";
+
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+const folder = Type.String({ minLength: 1, default: ".", description: "folder; relative ones start at the working directory" });
+const url = "/api/v1/sandboxes/:sandbox_id/archive";
+const tar = "application/x-tar";
+
+/**
+ * Folders of a sandbox as tar streams, both ways; an addition to the contract, for the command line. Nothing is buffered, so
+ * the size of an archive is not subject to the body limit.
+ */
+export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["sandboxes"];
+  const running = async (principal: Principal, text: string) => {
+    const row = sandboxes.get(principal.userId, sandboxId(text));
+    if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+    return sandboxes.running(row.id);
+  };
+
+  // A scope of its own: only here a body is a stream.
+  app.register(async (scope: App) => {
+    scope.addContentTypeParser(tar, (_request, payload, done) => done(null, payload));
+    scope.put(
+      url,
+      {
+        bodyLimit: Number.MAX_SAFE_INTEGER,
+        schema: {
+          tags,
+          summary: `Unpack a tar (${tar}) into a folder of the sandbox`,
+          params: SandboxPath,
+          querystring: Type.Object({ path: folder }),
+          response: { 200: Success },
+        },
+      },
+      async (request) => {
+        if (!request.body) throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar}`);
+        const sandbox = await running(request.principal, request.params.sandbox_id);
+        await archiveIn(sandbox, request.query.path, request.body as Readable);
+        return { success: true };
+      },
+    );
+  });
+  app.get(
+    url,
+    {
+      schema: {
+        tags,
+        summary: "Pack a folder of the sandbox as a tar",
+        params: SandboxPath,
+        querystring: Type.Object({ path: folder, exclude: Type.Optional(Type.Array(Type.String())) }),
+      },
+    },
+    async (request, reply) => {
+      const sandbox = await running(request.principal, request.params.sandbox_id);
+      const stream = await archiveOut(sandbox, request.query.path, { excludes: request.query.exclude });
+      // What fails before the first byte, such as a folder that is not there, is still an answer in words.
+      await once(stream, "readable");
+      return reply.type(tar).send(stream);
+    },
+  );
+}
