@@ -36,6 +36,7 @@ type Fault = (call: { tool: string; args: Record<string, unknown>; index: number
 /** A small real toolbox over the folder, with the result texts that the platform's tools give. */
 class Toolbox {
   readonly #history = new Map<string, string[]>();
+  #cwd = folder;
 
   run(tool: string, args: Record<string, unknown>): Result {
     if (tool === "terminal") return this.#terminal(args);
@@ -45,10 +46,11 @@ class Toolbox {
 
   #terminal(args: Record<string, unknown>): Result {
     if (args.is_input) return { text: "^C\n[The command completed with exit code 130.]" };
-    const env: NodeJS.ProcessEnv = { PATH: process.env.PATH, HOME: folder, PYTHONDONTWRITEBYTECODE: "1" };
-    const { stdout, stderr, status } = spawnSync("sh", ["-c", `exec 2>&1; ${args.command}`], {
-      cwd: folder,
-      env,
+    const note = join(folder, ".cwd");
+    const script = `exec 2>&1; ${args.command}\ncode=$?; pwd > '${note}'; exit $code`;
+    const { stdout, stderr, status } = spawnSync("sh", ["-c", script], {
+      cwd: this.#cwd,
+      env: { PATH: process.env.PATH, HOME: folder },
       encoding: "utf8",
       timeout: 3_000,
       killSignal: "SIGKILL",
@@ -191,6 +193,13 @@ test("a JavaScript project that is off by one is repaired", async () => {
   expect(end).toContain("`node --test` passes now");
   expect(read("src/pages.js")).toContain("items.length - 1");
   expect(calls.length).toBeLessThan(20);
+});
+
+test("a project in a folder below is found, and its tests run there", async () => {
+  write(Object.fromEntries(Object.entries(shellProject).map(([name, text]) => [`code/area/${name}`, text])));
+  const { end } = await converse("Make the test pass.");
+  expect(end).toContain("`(cd code/area && sh test.sh)` passes now");
+  expect(read("code/area/area.sh")).toContain("$1 * $2");
 });
 
 test("two bugs are repaired one after the other, keeping what helped", async () => {

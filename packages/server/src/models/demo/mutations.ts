@@ -108,7 +108,10 @@ function mutateNumber(
   const { text } = token;
   // Positional parameters ($1), patterns of expansions (${x#[0-9]}), file descriptors (2>) and exit codes of a shell are not quantities.
   const before = line.slice(0, token.at);
-  if (language === "shell" && (/[$?#{-]$|\b(exit|return|shift)\s+$/.test(before) || /^\d*>/.test(line.slice(token.at))))
+  if (
+    language === "shell" &&
+    (/[$?#{-]$|\$\{[^}]*$|\b(exit|return|shift)\s+$/.test(before) || /^\d*>/.test(line.slice(token.at)))
+  )
     return [];
   const number = Number(text);
   if (!Number.isInteger(number)) return [];

@@ -5,7 +5,9 @@ export type TestCommand = { run: string } | { read: string; pick: (text: string)
 
 /** Ways to run the tests, the most explicit first. `task` may name a command between backticks. Paths are relative to the working folder. */
 export function testCommands(task: string, files: readonly string[]): TestCommand[] {
-  const shallow = [...files].sort((a, b) => a.split("/").length - b.split("/").length || a.localeCompare(b));
+  const shallow = files
+    .filter((file) => !/(^|\/)(node_modules|vendor)\//.test(file))
+    .sort((a, b) => a.split("/").length - b.split("/").length || a.localeCompare(b));
   const named = (pattern: RegExp) => shallow.filter((file) => pattern.test(file));
   const commands: TestCommand[] = [];
   const told = /`([^`\n]*\btests?\b[^`\n]*)`/.exec(task)?.[1];
@@ -32,7 +34,20 @@ export function testCommands(task: string, files: readonly string[]): TestComman
   if (named(/(^|\/)Cargo\.toml$/)[0]) commands.push({ run: "cargo test" });
   for (const file of named(/(^|\/)tests?\/[^/]+\.sh$|[-_.]tests?\.sh$|(^|\/)test[-_][^/]*\.sh$/))
     commands.push({ run: `sh ${quote(file)}` });
-  return commands;
+  return files.some((file) => file.endsWith(".py")) ? commands.map(withoutBytecode) : commands;
+}
+
+/** Python takes stored bytecode for current when source and size look the same, which two quick changes of one character do. */
+function withoutBytecode(way: TestCommand): TestCommand {
+  const prefix = "export PYTHONDONTWRITEBYTECODE=1; ";
+  if ("run" in way) return { run: prefix + way.run };
+  return {
+    read: way.read,
+    pick: (text) => {
+      const command = way.pick(text);
+      return command && prefix + command;
+    },
+  };
 }
 
 /** True when the output says that there was nothing to run, or nothing to run it with. */
@@ -53,7 +68,8 @@ function packageScript(file: string, text: string): string | undefined {
 function inFolder(file: string, command: (name: string) => string): string {
   const slash = file.lastIndexOf("/");
   if (slash < 0) return command(quote(file));
-  return `cd ${quote(file.slice(0, slash))} && ${command(quote(file.slice(slash + 1)))}`;
+  // In a subshell: the terminal keeps its folder between calls.
+  return `(cd ${quote(file.slice(0, slash))} && ${command(quote(file.slice(slash + 1)))})`;
 }
 
 function quote(text: string): string {

@@ -8,9 +8,9 @@ export interface TestRun {
   passes: number;
 }
 
-/** Reads the result of a terminal call. The exit code is the last one that the text mentions: the tool puts it below the output. */
+/** Reads the result of a terminal call. The exit code stands in brackets below the output; it is missing while the command runs. */
 export function readTestRun(text: string): TestRun {
-  const code = [...text.matchAll(/exit (?:code|status)\D{0,3}(-?\d+)/gi)].at(-1)?.[1];
+  const code = [...text.matchAll(/^\[[^\n]*?exit code[:\s]+(-?\d+)/gim)].at(-1)?.[1];
   const exitCode = code === undefined || Number(code) < 0 ? undefined : Number(code);
   const output = stripAnsi(text);
   return { exitCode, output, ...countResults(output) };
