@@ -22,12 +22,12 @@ export function figures(samples: readonly number[]): Figures {
 }
 
 /** Runs `once` some times for warmth, then `count` times; gives the durations in ms, or what `once` measured itself. */
-export async function sample(count: number, once: (index: number) => Promise<number | void>, warmUp = 3): Promise<number[]> {
+export async function sample(count: number, once: (index: number) => Promise<unknown>, warmUp = 3): Promise<number[]> {
   const durations: number[] = [];
   for (let index = -warmUp; index < count; index++) {
     const start = performance.now();
     const own = await once(index);
-    if (index >= 0) durations.push(own ?? performance.now() - start);
+    if (index >= 0) durations.push(typeof own === "number" ? own : performance.now() - start);
   }
   return durations;
 }

@@ -1,0 +1,29 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { arch, cpus, release, totalmem } from "node:os";
+import { fileURLToPath } from "node:url";
+import { type Row, table } from "./measure.ts";
+import { benchPlatform } from "./platform.ts";
+import { benchSandboxes } from "./sandboxes.ts";
+import { benchServer } from "./server.ts";
+
+const groups = { sandboxes: benchSandboxes, platform: benchPlatform, server: benchServer };
+
+/** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !(name in groups));
+if (unknown.length > 0) {
+  console.error(`Unknown group ${unknown.join(", ")}; there are: ${Object.keys(groups).join(", ")}.`);
+  process.exit(2);
+}
+const rows: Row[] = [];
+for (const [name, run] of Object.entries(groups)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue;
+  console.error(`measuring ${name} …`);
+  rows.push(...(await run()));
+}
+const machine = { node: process.version, kernel: release(), arch: arch(), cpus: cpus().length, memoryBytes: totalmem() };
+console.log(`Node ${machine.node}, Linux ${machine.kernel} ${machine.arch}, ${machine.cpus} CPUs\n`);
+console.log(table(rows));
+const folder = fileURLToPath(new URL("./results/", import.meta.url));
+mkdirSync(folder, { recursive: true });
+writeFileSync(`${folder}latest.json`, `${JSON.stringify({ at: new Date().toISOString(), machine, rows }, null, 2)}\n`);

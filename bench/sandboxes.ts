@@ -1,0 +1,162 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { SandboxDriver, SandboxProcess } from "../packages/server/src/sandboxes/driver.ts";
+import { OciDriver } from "../packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
+import { hostSpec } from "../packages/server/src/sandboxes/specs.ts";
+import { openTerminal } from "../packages/server/src/sandboxes/terminal.ts";
+import { figures, type Row, sample } from "./measure.ts";
+import { availableMemory } from "./process.ts";
+
+const spec = hostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2 });
+const starts = 40;
+
+/** Start, exec, terminal and memory of sandboxes by the `oci` driver, beside the bare runtime on the same bundles. */
+export async function benchSandboxes(): Promise<Row[]> {
+  const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
+  const driver = new OciDriver({ dir, runtime: process.env.SANDPIPER_RUNTIME });
+  await driver.open();
+  try {
+    return [
+      await startToOutput(driver, dir),
+      ...(await pauseAndResume(driver, dir)),
+      await terminalCall(driver),
+      await idleMemory(driver),
+    ];
+  } finally {
+    for (const { id } of await driver.list()) await driver.remove(id);
+    await driver.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function startToOutput(driver: OciDriver, dir: string): Promise<Row> {
+  const limit = driver.runtime.kind === "crun" ? 20 : 40;
+  const ours: number[] = [];
+  const floor: number[] = [];
+  // In turn, so that a busy moment of the machine meets both.
+  for (let index = -3; index < starts; index++) {
+    const id = `bench-${index + 3}`;
+    const start = performance.now();
+    await driver.start({ id, spec });
+    const child = await driver.exec(id, { argv: ["echo", "ready"] });
+    await firstOutput(child);
+    const took = performance.now() - start;
+    await child.exit;
+    const bare = bareStart(driver, dir, id);
+    if (index >= 0) {
+      ours.push(took);
+      floor.push(bare);
+    }
+    await driver.remove(id);
+  }
+  const [own, bare] = [figures(ours), figures(floor)];
+  return {
+    name: `sandbox start to first output (${driver.runtime.kind})`,
+    unit: "ms",
+    figures: own,
+    floor: { name: `${driver.runtime.kind} run + exec`, figures: bare },
+    target: `<= 2.5 x floor, < ${limit} ms`,
+    met: own.p50 <= 2.5 * bare.p50 && own.p50 < limit,
+  };
+}
+
+async function firstOutput(child: SandboxProcess): Promise<void> {
+  await once(child.stdout, "data");
+}
+
+/** The same container by the runtime's own command line: delete it, run it again on its bundle, exec in it. Gives ms. */
+function bareStart(driver: OciDriver, dir: string, id: string): number {
+  const { path } = driver.runtime;
+  const bundle = join(dir, "bundles", id);
+  const root = ["--root", join(dir, "state")];
+  spawnSync(path, [...root, "delete", "--force", id]);
+  const config = JSON.parse(readFileSync(join(bundle, "config.json"), "utf8"));
+  const processFile = join(bundle, "bench-exec.json");
+  writeFileSync(processFile, JSON.stringify({ ...config.process, terminal: false, args: ["echo", "ready"] }));
+  const log = openSync(join(bundle, "bench.log"), "w");
+  const start = performance.now();
+  const run = spawnSync(path, [...root, "run", "--detach", "--bundle", bundle, id], { stdio: ["ignore", log, log] });
+  const exec = spawnSync(path, [...root, "exec", "--process", processFile, id], { encoding: "utf8" });
+  const took = performance.now() - start;
+  if (run.status !== 0 || exec.stdout !== "ready\n") {
+    throw new Error(`the bare runtime failed: ${readFileSync(join(bundle, "bench.log"), "utf8")} ${exec.stderr}`);
+  }
+  return took;
+}
+
+async function pauseAndResume(driver: OciDriver, dir: string): Promise<Row[]> {
+  await driver.start({ id: "pausing", spec });
+  const { path } = driver.runtime;
+  const bare = (verb: string) => async () => void spawnSync(path, ["--root", join(dir, "state"), verb, "pausing"]);
+  const ours: number[] = [];
+  const floor: number[] = [];
+  for (let index = 0; index < 20; index++) {
+    ours.push(...(await sample(1, async () => pauseResume(driver), 0)));
+    floor.push(...(await sample(1, async () => bare("pause")().then(bare("resume")), 0)));
+  }
+  await driver.remove("pausing");
+  const [own, bareFigures] = [figures(ours), figures(floor)];
+  return [
+    {
+      name: "pause + resume",
+      unit: "ms",
+      figures: own,
+      floor: { name: `${driver.runtime.kind} pause + resume`, figures: bareFigures },
+      target: "<= 1.5 x floor",
+      met: own.p50 <= 1.5 * bareFigures.p50,
+    },
+  ];
+}
+
+async function pauseResume(driver: SandboxDriver): Promise<void> {
+  await driver.pause("pausing");
+  await driver.resume("pausing");
+}
+
+async function terminalCall(driver: SandboxDriver): Promise<Row> {
+  await driver.start({ id: "terminal", spec });
+  const terminal = openTerminal({ id: "terminal", incarnation: "1", spec, exec: (command) => driver.exec("terminal", command) });
+  const action = { kind: "TerminalAction", command: "true", is_input: false, reset: false } as const;
+  const ours = await sample(200, async () => {
+    const { exit_code } = await terminal.run(action, AbortSignal.timeout(10_000));
+    if (exit_code !== 0) throw new Error(`true ended with ${exit_code}`);
+  });
+  terminal.close();
+  await driver.remove("terminal");
+  const own = figures(ours);
+  return {
+    name: "terminal tool call: true",
+    unit: "ms",
+    figures: own,
+    floor: { name: "true in a bare shell over pipes", figures: figures(await bareShell()) },
+    target: "< 10 ms",
+    met: own.p50 < 10,
+  };
+}
+
+async function bareShell(): Promise<number[]> {
+  const shell = spawn("bash", ["--norc", "--noprofile"], { stdio: ["pipe", "pipe", "ignore"] });
+  const durations = await sample(200, async () => {
+    shell.stdin.write("true; echo $?\n");
+    await once(shell.stdout, "data");
+  });
+  shell.stdin.end();
+  return durations;
+}
+
+async function idleMemory(driver: SandboxDriver): Promise<Row> {
+  const before = availableMemory();
+  for (let index = 0; index < 100; index++) await driver.start({ id: `idle-${index}`, spec });
+  const used = (before - availableMemory()) / 2 ** 20;
+  for (let index = 0; index < 100; index++) await driver.remove(`idle-${index}`);
+  return {
+    name: "memory of 100 idle sandboxes (machine, kernel included)",
+    unit: "MB",
+    figures: { p50: used, p95: used, samples: 1 },
+    target: "< 300 MB",
+    met: used < 300,
+  };
+}

@@ -1,0 +1,115 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import WebSocket from "ws";
+import { requestsPerSecond } from "./load.ts";
+import { figures, type Row } from "./measure.ts";
+import { residentMemory, startProgram, stopProgram } from "./process.ts";
+
+const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
+const main = fileURLToPath(new URL("../packages/server/src/main.ts", import.meta.url));
+const floorHttp = fileURLToPath(new URL("./floor-http.ts", import.meta.url));
+const rounds = 7;
+const load = { connections: 16, ms: 1_500 };
+
+/** A server in a process of its own: throughput of the settings read, memory of idle conversations. */
+export async function benchServer(): Promise<Row[]> {
+  const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
+  const env = { SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
+  const { child, match } = await startProgram([main, "serve"], env, /http:\/\/[\w.:]+\d/);
+  const url = match[0];
+  try {
+    return [await settingsRead(url), await idleConversations(url, child.pid!)];
+  } finally {
+    await removeSandboxes(url);
+    await stopProgram(child);
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function settingsRead(url: string): Promise<Row> {
+  const headers = { "X-Session-API-Key": key };
+  const body = await (await fetch(`${url}/api/settings`, { headers })).text();
+  const floor = await startProgram([floorHttp], { BODY: body }, /\d+/);
+  const floorUrl = new URL(`http://127.0.0.1:${floor.match[0]}/api/settings`);
+  const ours: number[] = [];
+  const bare: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    ours.push(await requestsPerSecond(new URL(`${url}/api/settings`), headers, load));
+    bare.push(await requestsPerSecond(floorUrl, headers, load));
+  }
+  await stopProgram(floor.child);
+  const [own, floorFigures] = [figures(ours), figures(bare)];
+  return {
+    name: "GET /api/settings",
+    unit: "requests/s",
+    figures: own,
+    floor: { name: "plain node:http, same bytes", figures: floorFigures },
+    target: ">= 0.5 x floor",
+    met: own.p50 >= 0.5 * floorFigures.p50,
+  };
+}
+
+/** Conversations that exist in the server and have an open socket each, without a message. */
+async function idleConversations(url: string, pid: number): Promise<Row> {
+  const headers = { "X-Session-API-Key": key, "content-type": "application/json" };
+  const post = async (body: object) => {
+    const response = await fetch(`${url}/api/v1/app-conversations`, { method: "POST", headers, body: JSON.stringify(body) });
+    return (await response.json()) as { id: string };
+  };
+  const ready = async (taskId: string) => {
+    for (;;) {
+      const response = await fetch(`${url}/api/v1/app-conversations/start-tasks?ids=${taskId}`, { headers });
+      const [task] = (await response.json()) as { status: string; app_conversation_id: string; sandbox_id: string }[];
+      if (task!.status === "READY") return task!;
+      if (task!.status === "ERROR") throw new Error(JSON.stringify(task));
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+  const open = (id: string) =>
+    new Promise<WebSocket>((resolve, reject) => {
+      const socket = new WebSocket(`${url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${key}`);
+      socket.once("message", () => resolve(socket));
+      socket.once("error", reject);
+    });
+  // The first few load code and fill caches; they belong to the server, not to a conversation.
+  const first = await ready((await post({})).id);
+  for (let index = 0; index < 20; index++) {
+    const socket = await open((await ready((await post({ sandbox_id: first.sandbox_id })).id)).app_conversation_id);
+    socket.terminate();
+  }
+  const before = await quietMemory(pid);
+  const sockets: WebSocket[] = [];
+  for (let index = 0; index < 100; index++) {
+    const task = await ready((await post({ sandbox_id: first.sandbox_id })).id);
+    sockets.push(await open(task.app_conversation_id));
+  }
+  const used = ((await quietMemory(pid)) - before) / 2 ** 20;
+  for (const socket of sockets) socket.terminate();
+  return {
+    name: "server memory of 100 conversations, open and idle",
+    unit: "MB",
+    figures: { p50: used, p95: used, samples: 1 },
+    target: "< 20 MB",
+    met: used < 20,
+  };
+}
+
+/** Resident memory once it no longer changes from one second to the next, bytes. */
+async function quietMemory(pid: number): Promise<number> {
+  let last = residentMemory(pid);
+  for (let round = 0; round < 10; round++) {
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const now = residentMemory(pid);
+    if (Math.abs(now - last) < 2 ** 18) return now;
+    last = now;
+  }
+  return last;
+}
+
+async function removeSandboxes(url: string): Promise<void> {
+  const headers = { "X-Session-API-Key": key };
+  const page = (await (await fetch(`${url}/api/v1/sandboxes/search`, { headers })).json()) as { items: { id: string }[] };
+  for (const { id } of page.items) await fetch(`${url}/api/v1/sandboxes/${id}?sandbox_id=${id}`, { method: "DELETE", headers });
+}
