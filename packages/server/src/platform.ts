@@ -11,6 +11,7 @@ import type { Sandboxes } from "./sandboxes/api.ts";
 import { OciDriver } from "./sandboxes/drivers/oci/oci-driver.ts";
 import { SandboxService } from "./sandboxes/service.ts";
 import { hostSpec } from "./sandboxes/specs.ts";
+import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
 import { createLogger } from "./telemetry/log.ts";
@@ -51,7 +52,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     if (config.apiKey) mask.registerSecret(config.apiKey);
     const logger = createLogger(config.logLevel, mask);
     await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
-    const vault = await openVault(join(config.dataDir, "vault.key"), { create: true });
+    const vault = await openVault(join(config.dataDir, "vault.key"), { create: !sqliteStoreExists(config.dataDir) });
     const store = await openSqliteStore({ dir: config.dataDir, vault });
     opened.push(() => store.close());
 
