@@ -4,21 +4,11 @@ import { access, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import type { Config } from "../config/config.ts";
+import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
+import { type Finding, finding } from "./finding.ts";
 import { commandConfig, portFree } from "./local-platform.ts";
 import { paintFor } from "./style.ts";
-
-/** One thing that the platform needs or can use. */
-export interface Finding {
-  name: string;
-  ok: boolean;
-  /** Without it the platform cannot do its work. */
-  essential: boolean;
-  /** What was found. */
-  found: string;
-  /** What to do about it; only where it is missing. */
-  advice?: string;
-}
 
 const lowDiskBytes = 1024 ** 3;
 const run = promisify(execFile);
@@ -47,7 +37,7 @@ export async function examine(config: Config): Promise<Finding[]> {
   return [
     node(),
     await root(),
-    ...(await sandboxFindings(config)),
+    ...(await examineSandboxes(config)),
     await dataFolder(config),
     await disk(config),
     await port(config),
@@ -140,8 +130,4 @@ async function gitFinding(): Promise<Finding> {
   } catch {
     return finding("git", true, false, "not found", "Install git (Debian and Ubuntu: apt-get install git).");
   }
-}
-
-function finding(name: string, essential: boolean, ok: boolean, found: string, advice?: string): Finding {
-  return { name, essential, ok, found, ...(!ok && advice && { advice }) };
 }

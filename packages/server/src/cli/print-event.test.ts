@@ -1,0 +1,108 @@
+import type { Event } from "@sandpiper/wire";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { printEvent } from "./print-event.ts";
+
+const base = { id: "1", timestamp: "2026-01-01T00:00:00.000000" };
+const print = (event: object, options = {}) => printEvent({ ...base, ...event } as Event, { elapsed: 1234, ...options });
+
+function action(tool: string, value: object, more: object = {}) {
+  const call = { id: "c", name: tool, arguments: "{}", origin: "completion" };
+  return {
+    kind: "ActionEvent",
+    source: "agent",
+    thought: [],
+    thinking_blocks: [],
+    action: value,
+    tool_name: tool,
+    tool_call_id: "c",
+    tool_call: call,
+    llm_response_id: "r",
+    security_risk: "UNKNOWN",
+    ...more,
+  };
+}
+
+function terminal(text: string, exit: number) {
+  const observation = {
+    kind: "TerminalObservation",
+    content: [{ type: "text", text }],
+    is_error: false,
+    exit_code: exit,
+    timeout: false,
+    metadata: { exit_code: exit, pid: 1, prefix: "", suffix: "" },
+  };
+  return {
+    kind: "ObservationEvent",
+    source: "environment",
+    tool_name: "terminal",
+    tool_call_id: "c",
+    action_id: "1",
+    observation,
+  };
+}
+
+test("an action shows the time, what the agent thinks and says, the tool and the command", () => {
+  const lines = print(
+    action(
+      "terminal",
+      { kind: "TerminalAction", command: "npm test", is_input: false, reset: false },
+      { thought: [{ type: "text", text: "I run the tests." }], reasoning_content: "Tests first." },
+    ),
+  );
+  expect(lines).toEqual([
+    "    1.2 s  thinks    Tests first.",
+    "    1.2 s  says      I run the tests.",
+    "    1.2 s  terminal  $ npm test",
+  ]);
+});
+
+test("an edit shows what goes and what comes", () => {
+  const lines = print(
+    action("file_editor", {
+      kind: "FileEditorAction",
+      command: "str_replace",
+      path: "/w/a.js",
+      old_str: "a - b\n",
+      new_str: "a + b\n",
+    }),
+  );
+  expect(lines).toEqual(["    1.2 s  file_editor str_replace /w/a.js", `${" ".repeat(21)}- a - b`, `${" ".repeat(21)}+ a + b`]);
+});
+
+test("long output is shortened in lines and columns, and says so", () => {
+  const text = Array.from({ length: 100 }, (_, index) => `line ${index} ${"x".repeat(500)}`).join("\n");
+  const lines = print(terminal(text, 1), { columns: 80, outputLines: 6 });
+  expect(lines).toHaveLength(6);
+  expect(lines[0]).toContain("exit 1");
+  expect(lines.join("\n")).toContain("95 more lines");
+  expect(lines.at(-1)).toContain("line 99");
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+});
+
+test("output cannot take over the terminal", () => {
+  const lines = print(terminal("\x1b]0;title\x07\x1b[2Jred\rover\x9b31m\u202e", 0));
+  expect(lines.join("\n")).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);
+  expect(lines.join("\n")).toContain("red");
+});
+
+test("errors, messages and interruptions are shown, state updates and deltas are not", () => {
+  expect(print({ kind: "ConversationErrorEvent", source: "environment", code: "ModelFailed", detail: "no credit" })[0]).toContain(
+    "ModelFailed: no credit",
+  );
+  expect(
+    print({ kind: "AgentErrorEvent", source: "agent", tool_name: "t", tool_call_id: "c", error: "bad arguments" })[0],
+  ).toContain("bad arguments");
+  expect(print({ kind: "InterruptEvent", source: "user" })[0]).toContain("stopped");
+  expect(print({ kind: "ConversationStateUpdateEvent", source: "environment", key: "stats", value: {} })).toEqual([]);
+  expect(print({ kind: "StreamingDeltaEvent", source: "agent", content: "x" })).toEqual([]);
+});
+
+test("no text of a tool makes the printer fail or write a control character", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), fc.integer({ min: 1, max: 200 }), (text, columns) => {
+      for (const event of [terminal(text, 0), action("think", { kind: "ThinkAction", thought: text })])
+        expect(print(event, { columns }).join("\n")).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
+    }),
+  );
+});

@@ -1,0 +1,138 @@
+import { readFile } from "node:fs/promises";
+import { isAbsolute } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { PlatformError } from "../errors.ts";
+import { variablesHelp, variablesMarkdown } from "./documentation.ts";
+import { readConfig, unknownVariables } from "./read-config.ts";
+import { variables } from "./variables.ts";
+
+test("an empty environment gives the documented defaults", () => {
+  expect(readConfig({ HOME: "/home/ann" })).toEqual({
+    host: "127.0.0.1",
+    port: 3000,
+    dataDir: "/home/ann/.local/share/sandpiper",
+    apiKey: undefined,
+    publicUrl: undefined,
+    runtime: undefined,
+    bodyLimit: 33_554_432,
+    logLevel: "info",
+    limits: { memoryBytes: 2_147_483_648, pids: 1024, cpus: 2 },
+    corsOrigins: [],
+  });
+  expect(readConfig({ HOME: "/home/ann", XDG_DATA_HOME: "/data" }).dataDir).toBe("/data/sandpiper");
+  expect(readConfig({ HOME: "/home/ann", SANDPIPER_PORT: "", SANDPIPER_CORS_ORIGINS: " " })).toEqual(
+    readConfig({ HOME: "/home/ann" }),
+  );
+});
+
+test("every variable is read", () => {
+  const env = {
+    SANDPIPER_HOST: "::1",
+    SANDPIPER_PORT: "0",
+    SANDPIPER_DATA: "data",
+    SANDPIPER_API_KEY: "0123456789abcdef",
+    SANDPIPER_PUBLIC_URL: "https://example.com/sandpiper/",
+    SANDPIPER_RUNTIME: "/usr/bin/crun",
+    SANDPIPER_BODY_LIMIT: "1M",
+    SANDPIPER_LOG_LEVEL: "debug",
+    SANDPIPER_MEMORY: "512MiB",
+    SANDPIPER_PIDS: "100",
+    SANDPIPER_CPUS: "0.5",
+    SANDPIPER_CORS_ORIGINS: "https://a.example, http://b.example:8080/",
+  };
+  expect(Object.keys(env).sort()).toEqual(
+    Object.values(variables)
+      .map(({ name }) => name)
+      .sort(),
+  );
+  expect(readConfig(env)).toEqual({
+    host: "::1",
+    port: 0,
+    dataDir: `${process.cwd()}/data`,
+    apiKey: "0123456789abcdef",
+    publicUrl: "https://example.com/sandpiper",
+    runtime: "/usr/bin/crun",
+    bodyLimit: 1_048_576,
+    logLevel: "debug",
+    limits: { memoryBytes: 536_870_912, pids: 100, cpus: 0.5 },
+    corsOrigins: ["https://a.example", "http://b.example:8080"],
+  });
+  expect(unknownVariables(env)).toEqual([]);
+});
+
+const wrong: [string, string[]][] = [
+  ["SANDPIPER_HOST", ["a b", "localhost:3000", "http://localhost", "-x", "[::1]"]],
+  ["SANDPIPER_PORT", ["-1", "65536", "3000.5", "0x10", "http", "1e3", "9".repeat(40)]],
+  ["SANDPIPER_DATA", ["/", "//", "a\0b"]],
+  ["SANDPIPER_API_KEY", ["short", "fifteen-letters", "with a space inside it", "ümläutümläutümläut", "x".repeat(257)]],
+  [
+    "SANDPIPER_PUBLIC_URL",
+    ["example.com", "ftp://example.com", "https://user:pw@example.com", "https://example.com/?a=1", "https://example.com/#x"],
+  ],
+  ["SANDPIPER_RUNTIME", ["crun --debug", "bin/crun", "a;b"]],
+  ["SANDPIPER_BODY_LIMIT", ["0", "1023", "2G", "1.5M", "ten"]],
+  ["SANDPIPER_LOG_LEVEL", ["verbose", "INFO"]],
+  ["SANDPIPER_MEMORY", ["1M", "-2G", "2 G", "99999T"]],
+  ["SANDPIPER_PIDS", ["0", "15", "many", "4194305"]],
+  ["SANDPIPER_CPUS", ["0", "-1", "1e2", "0.001", "1025", "Infinity"]],
+  ["SANDPIPER_CORS_ORIGINS", ["*", "https://a.example/path", "a.example", "https://a.example,,https://b.example"]],
+];
+
+test.each(wrong)("wrong values of %s end with one sentence that names it", (name, values) => {
+  for (const value of values) {
+    const error = failure({ [name]: value });
+    expect(error, value).toBeInstanceOf(PlatformError);
+    expect(error).toMatchObject({ code: "ConfigInvalid" });
+    expect(error!.message).toMatch(new RegExp(`^${name} must be [^\n]+\\.$`));
+    if (name === "SANDPIPER_API_KEY") expect(error!.message).not.toContain(value);
+  }
+});
+
+test("any text is either read into a usable value or refused with a sentence", () => {
+  const name = fc.constantFrom(...Object.values(variables).map((variable) => variable.name));
+  const value = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.double().map(String), fc.webUrl(), fc.ipV6());
+  fc.assert(
+    fc.property(name, value, (key, text) => {
+      const error = failure({ HOME: "/root", [key]: text });
+      if (error) {
+        expect(error).toMatchObject({ code: "ConfigInvalid" });
+        expect(error.message.length).toBeLessThan(700);
+        return;
+      }
+      const config = readConfig({ HOME: "/root", [key]: text });
+      expect(isAbsolute(config.dataDir)).toBe(true);
+      expect(Number.isInteger(config.port) && config.port >= 0 && config.port <= 65_535).toBe(true);
+      expect(config.limits.cpus).toBeGreaterThan(0);
+      expect(Number.isSafeInteger(config.bodyLimit) && Number.isSafeInteger(config.limits.memoryBytes)).toBe(true);
+      expect(config.publicUrl?.endsWith("/") ?? false).toBe(false);
+      for (const origin of config.corsOrigins) expect(new URL(origin).origin).toBe(origin);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test("an unknown variable is told, with the one that was probably meant", () => {
+  expect(unknownVariables({ SANDPIPER_PROT: "1", SANDPIPER_COLOUR_OF_THE_SKY: "1", OTHER: "1" })).toEqual([
+    "The variable SANDPIPER_COLOUR_OF_THE_SKY is unknown and has no effect.",
+    "The variable SANDPIPER_PROT is unknown and has no effect; did you mean SANDPIPER_PORT?",
+  ]);
+});
+
+test("the documentation and the help show every variable as the table has it", async () => {
+  const page = await readFile(new URL("../../../../docs/configuration.md", import.meta.url), "utf8");
+  expect(page).toContain(variablesMarkdown());
+  for (const { name, defaultText } of Object.values(variables)) {
+    expect(variablesHelp()).toContain(name);
+    expect(variablesHelp()).toContain(`(default: ${defaultText})`);
+  }
+});
+
+function failure(env: Record<string, string>): Error | undefined {
+  try {
+    readConfig(env);
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  }
+}

@@ -1,0 +1,78 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { maskText, SecretMask } from "./mask.ts";
+
+function maskOf(...secrets: string[]): SecretMask {
+  const mask = new SecretMask();
+  for (const secret of secrets) mask.registerSecret(secret);
+  return mask;
+}
+
+test("every occurrence of a secret is replaced, and other text stays", () => {
+  expect(maskOf("hunter2-key").mask("a hunter2-key b hunter2-keyhunter2-key c")).toBe(`a ${maskText} b ${maskText} c`);
+  expect(maskOf().mask("nothing to hide")).toBe("nothing to hide");
+});
+
+test("secrets that overlap or contain each other leave nothing of either", () => {
+  expect(maskOf("abcdefgh", "efghijkl").mask("-abcdefghijkl-")).toBe(`-${maskText}-`);
+  expect(maskOf("abcdefgh", "xabcdefghx").mask("-xabcdefghx-abcdefgh")).toBe(`-${maskText}-${maskText}`);
+  expect(maskOf("aaaaaa").mask("aaaaaaaaa")).toBe(maskText);
+});
+
+test("a secret is found as JSON and as URLs write it", () => {
+  const mask = maskOf('quote"back\\slash', "sp ace/and+more");
+  expect(mask.mask(JSON.stringify({ key: 'quote"back\\slash' }))).toBe(`{"key":"${maskText}"}`);
+  expect(mask.mask(`https://x/?k=${encodeURIComponent("sp ace/and+more")}`)).toBe(`https://x/?k=${maskText}`);
+});
+
+test("very short values would mask ordinary text and are left alone", () => {
+  expect(maskOf("a", "", "12345").mask("a 12345")).toBe("a 12345");
+});
+
+test("a secret that arrives in pieces is masked, whatever the cuts are", () => {
+  const text = "start secret-one middle secret-one-longer secret-two end secret-";
+  fc.assert(
+    fc.property(fc.array(fc.nat(text.length), { maxLength: 12 }), (cuts) => {
+      const mask = maskOf("secret-one", "secret-one-longer", "secret-two");
+      const stream = mask.stream();
+      const places = [...cuts.sort((a, b) => a - b), text.length];
+      let shown = "";
+      let from = 0;
+      for (const to of places) {
+        shown += stream.write(text.slice(from, to));
+        from = to;
+      }
+      expect(shown + stream.end()).toBe(mask.mask(text));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("a stream holds back only what may be the beginning of a secret", () => {
+  const stream = maskOf("secret-one").stream();
+  expect(stream.write("hello ")).toBe("hello ");
+  expect(stream.write("secr")).toBe("");
+  expect(stream.write("ets")).toBe("secret");
+  expect(stream.end()).toBe("s");
+});
+
+test("random secrets in random text never come through, in one piece or in many", () => {
+  const letters = fc.constantFrom("a", "b", "c");
+  const secret = fc.string({ unit: letters, minLength: 6, maxLength: 9 });
+  fc.assert(
+    fc.property(
+      fc.array(secret, { minLength: 1, maxLength: 3 }),
+      fc.string({ unit: letters, maxLength: 60 }),
+      fc.nat(7),
+      (secrets, text, size) => {
+        const mask = maskOf(...secrets);
+        const stream = mask.stream();
+        let shown = "";
+        for (let at = 0; at < text.length; at += size + 1) shown += stream.write(text.slice(at, at + size + 1));
+        shown += stream.end();
+        for (const value of secrets) for (const result of [shown, mask.mask(text)]) expect(result).not.toContain(value);
+      },
+    ),
+    { numRuns: 1000 },
+  );
+});
