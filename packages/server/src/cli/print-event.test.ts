@@ -70,6 +70,12 @@ test("an edit shows what goes and what comes", () => {
   expect(lines).toEqual(["    1.2 s  file_editor str_replace /w/a.js", `${" ".repeat(21)}- a - b`, `${" ".repeat(21)}+ a + b`]);
 });
 
+test("what the agent says is wrapped at spaces and not cut off", () => {
+  const lines = print(action("finish", { kind: "FinishAction", message: `${"word ".repeat(20)}end` }), { columns: 60 });
+  expect(lines.map((line) => line.slice(21).trimEnd()).join(" ")).toBe(`${"word ".repeat(20)}end`);
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(60);
+});
+
 test("long output is shortened in lines and columns, and says so", () => {
   const text = Array.from({ length: 100 }, (_, index) => `line ${index} ${"x".repeat(500)}`).join("\n");
   const lines = print(terminal(text, 1), { columns: 80, outputLines: 6 });

@@ -1,4 +1,4 @@
-import { type Action, contentText, type Event, type Observation } from "@sandpiper/wire";
+import { type Action, type ActionEvent, contentText, type Event, type Observation } from "@sandpiper/wire";
 import { duration, type Paint, plain, printable } from "./style.ts";
 
 export interface PrintOptions {
@@ -16,37 +16,42 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
   const time = paint("dim", duration(elapsed).padStart(9));
   const width = Math.max(columns - 22, 30);
-  const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan") => {
-    const [first = "", ...rest] = lines(text, outputLines, width);
+  const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan", shape = cut) => {
+    const [first = "", ...rest] = lines(text, outputLines, width, shape);
     return [`${time}  ${paint(style, label.padEnd(9))} ${first}`, ...rest.map((line) => `${" ".repeat(21)}${line}`)];
   };
-  const said = (label: string, text: string) => (text.trim() ? entry(label, text, "magenta") : []);
+  const said = (label: string, text: string) => (text.trim() ? entry(label, text, "magenta", wrap) : []);
 
   switch (event.kind) {
     case "SystemPromptEvent":
       return entry("ready", `the agent has the tools ${event.tools.map(({ title }) => title).join(", ")}`, "dim");
     case "MessageEvent":
-      return entry(event.source, contentText(event.llm_message.content), event.source === "user" ? "blue" : "magenta");
+      return entry(event.source, contentText(event.llm_message.content), event.source === "user" ? "blue" : "magenta", wrap);
     case "ActionEvent":
       return [
         ...said("thinks", event.reasoning_content ?? ""),
         ...said("says", contentText(event.thought)),
-        ...entry(event.tool_name, event.action ? describeAction(event.action) : event.tool_call.arguments),
+        ...entry(
+          event.tool_name,
+          event.action ? describeAction(event.action) : event.tool_call.arguments,
+          "cyan",
+          isProse(event) ? wrap : cut,
+        ),
       ];
     case "ObservationEvent":
       return result(event.observation);
     case "AgentErrorEvent":
-      return entry("error", event.error, "red");
+      return entry("error", event.error, "red", wrap);
     case "UserRejectObservation":
-      return entry("rejected", event.rejection_reason, "red");
+      return entry("rejected", event.rejection_reason, "red", wrap);
     case "PauseEvent":
       return entry("paused", "by the user", "yellow");
     case "InterruptEvent":
       return entry("stopped", "by the user", "yellow");
     case "ConversationErrorEvent":
-      return entry("error", `${event.code}: ${event.detail}`, "red");
+      return entry("error", `${event.code}: ${event.detail}`, "red", wrap);
     case "ServerErrorEvent":
-      return entry("error", `${event.code}: ${event.detail}`, "red");
+      return entry("error", `${event.code}: ${event.detail}`, "red", wrap);
     default:
       return [];
   }
@@ -95,19 +100,45 @@ function changes(text: string | null | undefined, sign: string): string[] {
     : [];
 }
 
+function isProse({ action }: ActionEvent): boolean {
+  return action?.kind === "ThinkAction" || action?.kind === "FinishAction";
+}
+
 /** A text as at most `limit` lines of at most `width` characters; what is left out is counted. */
-function lines(text: string, limit: number, width: number): string[] {
-  const all = printable(text).trimEnd().split("\n");
-  const shown =
-    all.length <= limit
-      ? all
-      : [
-          ...all.slice(0, Math.ceil((limit - 1) / 2)),
-          `… ${all.length - limit + 1} more lines …`,
-          ...all.slice(all.length - Math.floor((limit - 1) / 2)),
-        ];
-  return shown.map((line) => {
-    const characters = Array.from(line.replaceAll("\t", "    "));
-    return characters.length > width ? `${characters.slice(0, width - 1).join("")}…` : characters.join("");
-  });
+function lines(text: string, limit: number, width: number, shape: (line: string, width: number) => string[]): string[] {
+  const all = printable(text)
+    .trimEnd()
+    .split("\n")
+    .flatMap((line) => shape(line.replaceAll("\t", "    "), width));
+  if (all.length <= limit) return all;
+  const before = Math.ceil((limit - 1) / 2);
+  const after = Math.floor((limit - 1) / 2);
+  return [...all.slice(0, before), `… ${all.length - before - after} more lines …`, ...all.slice(all.length - after)];
+}
+
+/** For output and code: the line, cut off at the width. */
+function cut(line: string, width: number): string[] {
+  const characters = Array.from(line);
+  return [characters.length > width ? `${characters.slice(0, width - 1).join("")}…` : line];
+}
+
+/** For prose: lines broken at spaces; a longer word is cut in pieces. */
+function wrap(line: string, width: number): string[] {
+  const done: string[] = [];
+  let current = "";
+  for (const word of line.split(" ").flatMap((part) => pieces(part, width))) {
+    if (current !== "" && current.length + 1 + word.length > width) {
+      done.push(current);
+      current = word;
+    } else current = current === "" ? word : `${current} ${word}`;
+  }
+  return [...done, current];
+}
+
+function pieces(word: string, width: number): string[] {
+  const characters = Array.from(word);
+  if (characters.length <= width) return [word];
+  return Array.from({ length: Math.ceil(characters.length / width) }, (_, at) =>
+    characters.slice(at * width, (at + 1) * width).join(""),
+  );
 }
