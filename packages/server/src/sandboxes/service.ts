@@ -70,7 +70,7 @@ export class SandboxService implements Sandboxes {
     };
     await this.#store.create(row);
     this.#tell(row);
-    this.#startInBackground(row.id);
+    this.#startInBackground(row.id, "stopped");
     return row;
   }
 
@@ -147,26 +147,26 @@ export class SandboxService implements Sandboxes {
   /** Brings one record into line with what the engine says after a restart. */
   async #adopt(row: SandboxRow, state: DriverSandbox["state"]): Promise<void> {
     if (state !== "stopped") this.#alive.set(row.id, row.incarnation);
-    if (row.status === "STARTING") this.#startInBackground(row.id);
+    if (row.status === "STARTING") this.#startInBackground(row.id, state);
     else if (row.status === "RUNNING" && state === "paused") await this.#change(row.id, { status: "PAUSED" });
     else if (row.status === "PAUSED" && state === "running") await this.#change(row.id, { status: "RUNNING" });
   }
 
-  #startInBackground(id: string): void {
+  #startInBackground(id: string, state: DriverSandbox["state"]): void {
     this.#queues
       .add(id, async () => {
         const row = this.#store.get(id);
-        if (row) await this.#bringUp(row);
+        if (row) await this.#bringUp(row, state);
       })
       .catch((error) => this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be started"));
   }
 
-  /** Makes a sandbox run, from whatever state it is in. New processes are a new incarnation. A failure becomes the record's ERROR. */
-  async #bringUp(row: SandboxRow): Promise<void> {
+  /** Makes a sandbox run, from whatever state it is in (`known`, else the engine is asked). New processes are a new incarnation. A failure becomes the record's ERROR. */
+  async #bringUp(row: SandboxRow, known?: DriverSandbox["state"]): Promise<void> {
     const { id } = row;
     try {
       const spec = this.#spec(row.specId);
-      const state = (await this.#driver.list()).find((one) => one.id === id)?.state ?? "stopped";
+      const state = known ?? (await this.#driver.list()).find((one) => one.id === id)?.state ?? "stopped";
       if (state === "paused") await this.#driver.resume(id);
       const fresh = state === "stopped";
       if (fresh) {
@@ -177,10 +177,10 @@ export class SandboxService implements Sandboxes {
       await this.#change(id, { status: "RUNNING", statusDetail: null, incarnation });
       this.#alive.set(id, incarnation);
     } catch (error) {
-      const known = error instanceof PlatformError;
-      const reason = known ? error.message : `The sandbox could not be started: ${errorText(error)}.`;
+      const explained = error instanceof PlatformError;
+      const reason = explained ? error.message : `The sandbox could not be started: ${errorText(error)}.`;
       await this.#change(id, { status: "ERROR", statusDetail: reason });
-      throw known ? error : new PlatformError("SandboxFailed", reason, { cause: error });
+      throw explained ? error : new PlatformError("SandboxFailed", reason, { cause: error });
     }
   }
 

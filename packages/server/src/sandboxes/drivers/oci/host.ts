@@ -11,7 +11,7 @@ export interface Host {
   binds: { source: string; destination: string; recursive?: boolean }[];
   /** Where the driver's folder is mounted for a starting runtime, or null when it is reachable where it is. */
   visibleDir: string | null;
-  /** Words before a runtime's `run`. */
+  /** Words before the runtime's command where it needs `visibleDir`. */
   prefix: string[];
 }
 

@@ -11,6 +11,7 @@ import { type Host, inspectHost } from "./host.ts";
 import { execPiped } from "./process.ts";
 import { findRuntime, type Runtime, type RuntimeResult, runCommand } from "./runtime.ts";
 import { type SeccompFilter, seccompFilter, type Trial } from "./seccomp-filter.ts";
+import { endStrayStarts } from "./stray-starts.ts";
 import { execTty } from "./tty-process.ts";
 
 export interface OciDriverOptions {
@@ -54,6 +55,7 @@ export class OciDriver implements SandboxDriver {
     chmodSync(this.#dir, 0o711);
     mkdirSync(join(this.#dir, "state"), { recursive: true, mode: 0o700 });
     const runtime = await findRuntime(this.#wanted);
+    await endStrayStarts(join(this.#dir, "state"));
     const host = inspectHost(this.#dir);
     this.#bundles.open();
     const group = `/sandpiper-${createHash("sha256").update(realpathSync(this.#dir)).digest("hex").slice(0, 12)}`;
@@ -103,6 +105,8 @@ export class OciDriver implements SandboxDriver {
     const folder = join(bundle.folder, "exec");
     const process = processConfig(bundle.spec, command, engine.host.openFiles);
     const argv = (files: ExecFiles) => [
+      // runc goes through the root folder's path for every command, crun only at the start.
+      ...(engine.runtime.kind === "runc" ? engine.host.prefix : []),
       ...this.#command(engine, "exec"),
       ...(command.tty ? ["--tty"] : []),
       ...["--pid-file", files.pidFile, "--process", files.processFile, id],

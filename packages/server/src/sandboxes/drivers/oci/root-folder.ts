@@ -1,11 +1,12 @@
 import {
   chmodSync,
-  copyFileSync,
   existsSync,
   lchownSync,
   lstatSync,
   mkdirSync,
+  readFileSync,
   readlinkSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -14,21 +15,12 @@ import type { SandboxSpec } from "../../driver.ts";
 
 /** Merged-usr links that a host may have; each is made as the host has it. */
 const links = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+const folders = "usr proc sys dev etc etc/ssl var var/lib var/cache var/log run mnt opt srv home".split(" ");
 /** Host files that tools read and that tell nothing about the host's users. */
-const copies = ["ld.so.cache", "mime.types", "protocols", "services", "inputrc", "debian_version", "magic", "magic.mime"];
+const copies = ["ld.so.cache", "localtime", "protocols", "services", "inputrc", "debian_version"];
 
 /** Folders of the host's /etc that are bound read-only into every sandbox, where they exist. */
-export const sharedEtcFolders = [
-  "alternatives",
-  "ssl/certs",
-  "perl",
-  "python3",
-  "python3.11",
-  "python3.12",
-  "python3.13",
-  "fonts",
-  "maven",
-];
+export const sharedEtcFolders = ["alternatives", "ssl/certs", "maven"];
 
 /**
  * Makes the root folder of a `host` sandbox: the minimal tree that /usr is mounted into. It is the sandbox's writable layer.
@@ -38,42 +30,32 @@ export function makeHostRoot(root: string, id: string, spec: SandboxSpec, idBase
   const owner = { uid: idBase, gid: idBase };
   const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
 
+  mkdirSync(root, { mode: 0o755 });
+  lchownSync(root, owner.uid, owner.gid);
+  /** The server's file mode mask takes something away from what is asked for below. */
+  const masked = (statSync(root).mode & 0o777) !== 0o755;
+  if (masked) chmodSync(root, 0o755);
+  const made = new Set<string>();
+
   const folder = (path: string, who = owner, mode = 0o755) => {
     const full = join(root, path);
-    mkdirSync(full, { recursive: true });
-    chmodSync(full, mode);
+    if (made.has(full)) return;
+    made.add(full);
+    mkdirSync(full, { mode });
+    if (masked || mode > 0o777) chmodSync(full, mode);
     lchownSync(full, who.uid, who.gid);
   };
-  const file = (path: string, text: string, who = owner) => {
-    writeFileSync(join(root, path), text, { mode: 0o644 });
-    chmodSync(join(root, path), 0o644);
-    lchownSync(join(root, path), who.uid, who.gid);
+  const file = (path: string, content: string | Buffer) => {
+    writeFileSync(join(root, path), content, { mode: 0o644 });
+    if (masked) chmodSync(join(root, path), 0o644);
+    lchownSync(join(root, path), owner.uid, owner.gid);
   };
   const link = (path: string, target: string) => {
     symlinkSync(target, join(root, path));
     lchownSync(join(root, path), owner.uid, owner.gid);
   };
 
-  folder(".");
-  for (const path of [
-    "usr",
-    "proc",
-    "sys",
-    "dev",
-    "etc",
-    "etc/ssl",
-    "var",
-    "var/lib",
-    "var/cache",
-    "var/log",
-    "run",
-    "mnt",
-    "opt",
-    "srv",
-    "home",
-  ]) {
-    folder(path);
-  }
+  for (const path of folders) folder(path);
   folder("root", owner, 0o700);
   for (const path of ["tmp", "var/tmp", "run/lock"]) folder(path, owner, 0o1777);
   for (const name of links) if (isLink(`/${name}`)) link(name, readlinkSync(`/${name}`));
@@ -97,10 +79,8 @@ export function makeHostRoot(root: string, id: string, spec: SandboxSpec, idBase
   folder("etc/profile.d");
   link("etc/os-release", "../usr/lib/os-release");
   link("etc/mtab", "/proc/mounts");
-  for (const path of [...copies, "ssl/openssl.cnf", "localtime"]) {
-    if (!existsSync(`/etc/${path}`)) continue;
-    copyFileSync(`/etc/${path}`, join(root, "etc", path));
-    lchownSync(join(root, "etc", path), owner.uid, owner.gid);
+  for (const path of copies) {
+    if (existsSync(`/etc/${path}`)) file(`etc/${path}`, readFileSync(`/etc/${path}`));
   }
 }
 

@@ -1,0 +1,62 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { ExecRequest, SandboxDriver, SandboxSpec } from "../../driver.ts";
+import { type RunOptions, runToEnd } from "../../run.ts";
+import { hostSpec } from "../../specs.ts";
+import { OciDriver } from "./oci-driver.ts";
+import { findRuntime } from "./runtime.ts";
+
+/** The runtimes that work on this machine: tests run over each of them. */
+export async function workingRuntimes(): Promise<string[]> {
+  const found = await Promise.all(
+    ["crun", "runc"].map((name) =>
+      findRuntime(name).then(
+        (runtime) => (runtime.kind === name ? [name] : []),
+        () => [],
+      ),
+    ),
+  );
+  return found.flat();
+}
+
+export const testSpec: SandboxSpec = hostSpec({ memoryBytes: 256 * 2 ** 20, pids: 64, cpus: 2 });
+
+/** A driver over a folder of its own, and the function that removes everything it made. */
+export async function openTestDriver(runtime?: string): Promise<{ driver: OciDriver; dir: string; end: () => Promise<void> }> {
+  const top = mkdtempSync("/tmp/sandpiper-test-");
+  const dir = join(top, "sandboxes");
+  const driver = new OciDriver({ dir, runtime });
+  await driver.open();
+  const end = async () => {
+    await driver.open();
+    for (const { id } of await driver.list()) await driver.remove(id);
+    await driver.close();
+    rmSync(top, { recursive: true, force: true });
+  };
+  return { driver, dir, end };
+}
+
+/** Runs a command to its end; output as text. */
+export async function run(driver: SandboxDriver, id: string, command: string | ExecRequest, options: RunOptions = {}) {
+  const request = typeof command === "string" ? { argv: ["sh", "-c", command] } : command;
+  const { code, stdout, stderr } = await runToEnd({ exec: (one) => driver.exec(id, one) }, request, {
+    timeoutMs: 20_000,
+    ...options,
+  });
+  return { code, out: stdout.toString(), err: stderr.toString() };
+}
+
+/** Control groups of all installations on this machine, by name below each controller. */
+export function groups(): string[] {
+  const names: string[] = [];
+  const look = (folder: string, depth: number) => {
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      if (!entry.isDirectory()) continue;
+      const path = join(folder, entry.name);
+      if (path.includes("/sandpiper-")) names.push(path);
+      if (depth > 0) look(path, depth - 1);
+    }
+  };
+  look("/sys/fs/cgroup", 2);
+  return names;
+}
