@@ -97,12 +97,17 @@ function assistantParts(message: AssistantMessage, { wire, replayReasoning }: Pr
  * refuse it, so it goes back as text inside one.
  */
 function toolInput(call: MessageToolCall, wire: Wire): unknown {
+  const text = call.arguments.toWellFormed() || "{}";
   try {
-    const value: unknown = JSON.parse(call.arguments || "{}");
-    if (typeof value === "object" && value !== null && !Array.isArray(value))
-      return wire === "openai" ? call.arguments || "{}" : value;
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return wire === "openai" ? text : wellFormed(value);
   } catch {}
-  return { malformed_arguments: call.arguments.toWellFormed() };
+  return { malformed_arguments: text };
+}
+
+/** JSON writes half a surrogate pair as an escape; it becomes U+FFFD, in keys as well as in values. */
+function wellFormed(value: object): unknown {
+  return JSON.parse(JSON.stringify(value).replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, "$1\\ufffd"));
 }
 
 function toolMessages(results: ToolMessage[], wire: Wire): LanguageModelV4Message[] {
@@ -148,7 +153,7 @@ function markCacheable(prompt: LanguageModelV4Prompt): void {
 
 /** Ids that another provider made (a conversation may change its model) in the alphabet that Anthropic accepts. */
 function safeId(id: string, wire: Wire): string {
-  return wire === "anthropic" ? id.replace(/[^a-zA-Z0-9_-]/g, "_") || "_" : id;
+  return wire === "anthropic" ? id.replace(/[^a-zA-Z0-9_-]/g, "_") || "_" : id.toWellFormed();
 }
 
 /** Tool names that a model made up may hold anything; every endpoint refuses more than this. */

@@ -249,6 +249,13 @@ describe.each(Object.entries(names))("over the %s wire", (wire, name) => {
     expect(server.requests).toHaveLength(1);
   });
 
+  test("a stream that ends properly but too early is no answer", async () => {
+    const model = await open(name, () => reply.text("This sentence has an end.", { endAfter: 3 }));
+    const error = await failure(model.complete(ask({ onDelta: () => {} })));
+    expect(error.code).toBe("ModelFailed");
+    expect(server.requests).toHaveLength(1);
+  });
+
   test("a stream that breaks off before anything was shown is tried again", async () => {
     const model = await open(name, ({ index }) =>
       index === 0
@@ -314,6 +321,12 @@ describe.each(Object.entries(names))("over the %s wire", (wire, name) => {
     const error = await failure(model.complete(ask()));
     expect(error.message).toContain("the engine caught fire");
     expect(server.requests).toHaveLength(5);
+  });
+
+  test("an error inside the stream closes the connection, whatever the endpoint does", async () => {
+    const model = await open(name, () => reply.text("Hm.", { streamError: { message: "broken" }, stallAfter: 99 }));
+    await failure(model.complete(ask({ onDelta: () => {} })));
+    expect(await server.requests[0]!.finished).toBe(false);
   });
 
   test("an empty answer is tried again", async () => {

@@ -96,6 +96,8 @@ export interface Delivery {
   writeBytes?: number;
   /** Cut the connection after this many events. */
   cutAfter?: number;
+  /** End the response properly, but after this many events. */
+  endAfter?: number;
   /** Say nothing more after this many events, with the connection open. */
   stallAfter?: number;
   /** Replace the event at this position by one that is not JSON. */
@@ -201,6 +203,7 @@ async function sendAnswer(response: ServerResponse, request: ModelRequestSeen, a
     if (answer.paceMs) await sleep(answer.paceMs);
     if (response.destroyed || position === answer.stallAfter) return;
     if (position === answer.cutAfter) return void response.destroy();
+    if (position === answer.endAfter) break;
     await write(response, position === answer.malformedAt ? "data: {not json\n\n" : event, answer.writeBytes);
   }
   if (answer.stallAfter !== undefined && answer.stallAfter >= events.length) return;

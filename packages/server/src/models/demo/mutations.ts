@@ -110,7 +110,7 @@ function mutateNumber(
   const before = line.slice(0, token.at);
   if (
     language === "shell" &&
-    (/[$?#{-]$|\$\{[^}]*$|\b(exit|return|shift)\s+$/.test(before) || /^\d*>/.test(line.slice(token.at)))
+    (/[$?#{&-]$|\$\{[^}]*$|\b(exit|return|shift)\s+$/.test(before) || /^\d*>/.test(line.slice(token.at)))
   )
     return [];
   const number = Number(text);
