@@ -34,6 +34,8 @@ export class Runner {
   readonly #runs = new Map<string, Run>();
   readonly #workspaces = new Map<string, Workspace>();
   readonly #repeats = new Set<NodeJS.Timeout>();
+  /** Conversations whose open actions the user approved while their last run was still ending. */
+  readonly #approved = new Set<string>();
   #closing = false;
 
   constructor(deps: RunnerDependencies) {
@@ -64,6 +66,7 @@ export class Runner {
 
   /** Starts a run unless one goes on, which then sees by itself what is new in the log. */
   wake(conversationId: string, options: { approved: boolean } = { approved: false }): void {
+    if (options.approved) this.#approved.add(conversationId);
     if (this.#closing || this.#runs.has(conversationId)) return;
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
@@ -78,7 +81,7 @@ export class Runner {
       toolContext: this.workspace(row).toolContext(),
       policy: policyFromSettings(view.confirmation_mode, view.security_analyzer),
       budget: settings.agent(row.userId).maxBudgetPerTask,
-      approved: options.approved,
+      approved: this.#approved.delete(conversationId),
     });
     this.#runs.set(conversationId, run);
     this.announce(conversationId);

@@ -131,7 +131,7 @@ export class ConversationService implements Conversations {
   }
 
   async reject(id: string, reason: string): Promise<void> {
-    this.#known(id);
+    if (this.#known(id).summary.executionStatus !== "waiting_for_confirmation") return;
     const pending = this.#runner.openActions(id);
     const records = pending.map(({ tool_name, tool_call_id, id: action_id }) =>
       listed({
