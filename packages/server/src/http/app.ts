@@ -34,7 +34,6 @@ export function buildApp(services: HttpServices): FastifyInstance {
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.bodyLimit,
-    exposeHeadRoutes: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     // Only WebSockets leave HTTP: a client that offers HTTP/2 by an Upgrade header gets its answer in HTTP/1.1.
     http: { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },

@@ -43,7 +43,7 @@ test("malformed JSON is a 422 that does not quote the body", async () => {
 });
 
 test("JSON that is too deep, or holds NUL characters or prototype keys, is a 422", async () => {
-  const deep = `{"tags":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`;
+  const deep = `{"unknown":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`;
   for (const body of [
     deep,
     '{"title":"a\\u0000b"}',

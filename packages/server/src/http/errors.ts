@@ -37,7 +37,7 @@ export function installErrors(app: App): void {
 
 /** Answers a failure; what nobody expected is logged under an id, and the caller sees the id only. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const failure = expected(error) ?? (request.raw.aborted ? { status: 400, text: "The request broke off" } : undefined);
+  const failure = expected(error) ?? (reply.raw.destroyed ? { status: 400, text: "The request broke off" } : undefined);
   if (failure) return send(request, reply, failure);
   const errorId = newId();
   request.log.error({ err: error, errorId, method: request.method, url: loggableUrl(request.url) }, "request failed");

@@ -51,6 +51,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
   app.get(
     url,
     {
+      exposeHeadRoute: false,
       schema: {
         tags,
         summary: "Pack a folder of the sandbox as a tar",

@@ -145,7 +145,11 @@ test("conversations are listed newest first in pages, with and without /search",
   expect(second.next_page_id).toBe(null);
   expect(await list("/api/v1/app-conversations/count")).toBe(3);
   expect(await list("/api/v1/app-conversations/count?created_at__gte=2100-01-01")).toBe(0);
-  expect(await list("/api/v1/app-conversations/count?created_at__gte=2020-01-01T00:00:00%2B02:00&title__contains=Conv")).toBe(3);
+  expect(
+    await list(
+      "/api/v1/app-conversations/count?created_at__gte=2020-01-01T00:00:00+02:00&created_at__lt=2100-01-01T00:00:00%2B02:00&title__contains=Conv",
+    ),
+  ).toBe(3);
   expect((await list("/api/v1/app-conversations?page_id=nonsense")).items).toHaveLength(3);
   await fresh.close();
 });
