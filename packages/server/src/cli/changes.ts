@@ -1,9 +1,9 @@
 import { createReadStream } from "node:fs";
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
 import { git, isolatedGit } from "./git.ts";
+import { type TemporaryFolder, temporaryFolder } from "./temporary-folder.ts";
 import { listFiles } from "./tree.ts";
 import type { Invoker } from "./user.ts";
 
@@ -13,25 +13,23 @@ import type { Invoker } from "./user.ts";
  * repository tracks them. Nothing of the user's git configuration has a part in it, and line endings are never converted.
  */
 export class Changes {
-  /** Temporary folder, for the use of the caller too; removed by `close`. */
-  readonly scratch: string;
+  readonly #scratch: TemporaryFolder;
   readonly #folder: string;
   readonly #user: Invoker | undefined;
   #tracked: Set<string> = new Set();
   #before = "";
 
-  private constructor(scratch: string, folder: string, user: Invoker | undefined) {
-    this.scratch = scratch;
+  private constructor(scratch: TemporaryFolder, folder: string, user: Invoker | undefined) {
+    this.#scratch = scratch;
     this.#folder = folder;
     this.#user = user;
   }
 
   /** Remembers the folder as it is now. */
   static async since(folder: string, user?: Invoker): Promise<Changes> {
-    const scratch = await mkdtemp(join(tmpdir(), "sandpiper-"));
+    const scratch = await temporaryFolder("changes", user);
     const changes = new Changes(scratch, folder, user);
     try {
-      if (user) await chown(scratch, user.uid, user.gid);
       await changes.#prepare();
       return changes;
     } catch (error) {
@@ -42,7 +40,7 @@ export class Changes {
 
   /** Where the changed tree has to be unpacked; empty. */
   async target(): Promise<string> {
-    const target = join(this.scratch, "after");
+    const target = join(this.#scratch.path, "after");
     await mkdir(target, { mode: 0o755 });
     return target;
   }
@@ -54,7 +52,7 @@ export class Changes {
     const trees = [this.#before, after];
     const diff = (...options: string[]) =>
       this.#git(["diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", ...options, ...trees]);
-    const file = join(this.scratch, "changes.patch");
+    const file = join(this.#scratch.path, "changes.patch");
     await diff("-p", "--binary", "--full-index", `--output=${file}`);
     return {
       file,
@@ -88,7 +86,7 @@ export class Changes {
   }
 
   async close(): Promise<void> {
-    await rm(this.scratch, { recursive: true, force: true });
+    await this.#scratch.remove();
   }
 
   async #prepare(): Promise<void> {
@@ -115,13 +113,13 @@ export class Changes {
   }
 
   get #gitDir(): string {
-    return join(this.scratch, "git");
+    return join(this.#scratch.path, "git");
   }
 
   /** Stores the files of a folder and gives the id of their tree. */
   async #snapshot(folder: string, name: string): Promise<string> {
     const files = await listFiles(folder);
-    const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(this.scratch, `${name}.index`) };
+    const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(this.#scratch.path, `${name}.index`) };
     const ignored = await this.#git(["check-ignore", "-z", "--stdin", "--no-index"], {
       cwd: folder,
       env,
@@ -136,7 +134,12 @@ export class Changes {
 
   #git(args: string[], options: Parameters<typeof git>[1] = {}): Promise<Buffer> {
     const env = { ...isolatedGit, GIT_DIR: this.#gitDir, ...options.env };
-    return git(args, { cwd: this.scratch, ...options, env, user: this.#user && { ...this.#user, home: this.scratch } });
+    return git(args, {
+      cwd: this.#scratch.path,
+      ...options,
+      env,
+      user: this.#user && { ...this.#user, home: this.#scratch.path },
+    });
   }
 }
 

@@ -1,5 +1,4 @@
-import { cp, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ExecutionStatus } from "@sandpiper/wire";
@@ -17,21 +16,29 @@ import { stopped } from "./serve.ts";
 import { onStop } from "./signals.ts";
 import { duration, type Paint, paintFor } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
+import { type TemporaryFolder, temporaryFolder } from "./temporary-folder.ts";
 
-const project = fileURLToPath(new URL("../../demo/project/", import.meta.url));
+const demoProject = fileURLToPath(new URL("../../demo/project/", import.meta.url));
 const taskText =
   "The test of this project fails: `sh test.sh`. Find out why, repair the code and make sure that the test passes.";
 const testCommand = ["sh", "test.sh"];
 
+export interface DemoOptions {
+  /** End instead of serving. */
+  exit?: boolean;
+  /** Folder with the project to repair; default: the demo's own. */
+  project?: string;
+}
+
 /** `sandpiper demo`: the main job on a small repository with a failing test, live. Gives the exit code. */
-export async function demo(options: { exit?: boolean }): Promise<number> {
+export async function demo(options: DemoOptions): Promise<number> {
   const config = await demoConfig(options.exit === true);
-  const folder = await demoRepository();
+  const folder = await demoRepository(options.project ?? demoProject);
   let platform: Platform | undefined;
   try {
     platform = await openPlatform(config);
     const { client, key, release } = await localClient(platform);
-    const { run, passed } = await job(platform, client, { folder, text: taskText, model: "demo/repair" });
+    const { run, passed } = await job(platform, client, { folder: folder.path, text: taskText, model: "demo/repair" });
     if (!options.exit) {
       process.stdout.write(goodbye(platform.url, key, run.conversationId!));
       await stopped(() => {});
@@ -41,7 +48,7 @@ export async function demo(options: { exit?: boolean }): Promise<number> {
     return passed ? exitCodes.ok : exitCodes.failed;
   } finally {
     await platform?.close();
-    await rm(folder, { recursive: true, force: true });
+    await folder.remove();
   }
 }
 
@@ -55,16 +62,16 @@ async function demoConfig(exit: boolean): Promise<Config> {
 }
 
 /** A git repository with the demo's project in a temporary folder. */
-async function demoRepository(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "sandpiper-demo-"));
-  await cp(project, folder, { recursive: true });
+async function demoRepository(project: string): Promise<TemporaryFolder> {
+  const folder = await temporaryFolder("demo");
+  await cp(project, folder.path, { recursive: true });
   const author = ["-c", "user.name=Sandpiper demo", "-c", "user.email=demo@example.com", "-c", "commit.gpgSign=false"];
   for (const args of [
     ["init", "-q", "-b", "main"],
     ["add", "-A"],
     [...author, "commit", "-q", "-m", "A project with a failing test"],
   ])
-    await git(args, { cwd: folder, env: isolatedGit });
+    await git(args, { cwd: folder.path, env: isolatedGit });
   return folder;
 }
 

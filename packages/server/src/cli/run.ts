@@ -1,5 +1,3 @@
-import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Changes, checkFolder, type Patch } from "./changes.ts";
@@ -11,6 +9,7 @@ import { Progress, usageText } from "./progress.ts";
 import { onStop } from "./signals.ts";
 import { duration, paintFor } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 import { invoker } from "./user.ts";
 
 export interface RunOptions {
@@ -28,9 +27,9 @@ export async function run(text: string, options: RunOptions): Promise<number> {
   if (options.dir && options.repo) throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
   if (options.repo && options.apply)
     throw new CliError("--apply needs a local folder: clone the repository and use --dir.", { exitCode: exitCodes.usage });
-  const clone = options.repo ? await mkdtemp(join(tmpdir(), "sandpiper-clone-")) : undefined;
+  const clone = options.repo ? await temporaryFolder("clone", invoker()) : undefined;
   try {
-    const folder = clone ? await cloneInto(clone, options.repo!) : resolve(options.dir ?? ".");
+    const folder = clone ? await cloneInto(clone.path, options.repo!) : resolve(options.dir ?? ".");
     await checkFolder(folder);
     const connection = await connect();
     try {
@@ -39,7 +38,7 @@ export async function run(text: string, options: RunOptions): Promise<number> {
       await connection.close();
     }
   } finally {
-    if (clone) await rm(clone, { recursive: true, force: true });
+    await clone?.remove();
   }
 }
 
@@ -63,7 +62,7 @@ async function connect(): Promise<{ client: Client; close(): Promise<void> }> {
     if (!/is in use by another/.test((error as Error).message)) throw error;
     throw new CliError(
       `A server is using the data folder ${config.dataDir}: set SANDPIPER_URL and SANDPIPER_API_KEY to work with that server, or SANDPIPER_DATA to another folder.`,
-      { cause: error },
+      { cause: error, exitCode: exitCodes.usage },
     );
   });
   if (platform.newApiKey) process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
@@ -110,6 +109,10 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     if (patch && !applied && process.stdout.isTTY && !options.repo)
       process.stderr.write(`The folder ${task.folder} is unchanged; --apply brings the changes back.\n`);
     return interrupted ? exitCodes.interrupted : status === "finished" ? exitCodes.ok : exitCodes.failed;
+  } catch (error) {
+    if (!task.model && /^No model is configured/.test((error as Error).message))
+      throw new CliError(`${(error as Error).message} For one run, use --model.`, { cause: error });
+    throw error;
   } finally {
     progress.stop();
     restore();
@@ -142,10 +145,7 @@ async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: b
 
 /** Clones with the user's own git and credentials, as the user. */
 async function cloneInto(parent: string, repo: string): Promise<string> {
-  const user = invoker();
   const folder = join(parent, "repository");
-  await mkdir(folder);
-  if (user) await Promise.all([parent, folder].map((path) => chown(path, user.uid, user.gid)));
-  await git(["clone", "--quiet", "--", repo, folder], { user, stderr: "inherit" });
+  await git(["clone", "--quiet", "--", repo, folder], { user: invoker(), stderr: "inherit" });
   return folder;
 }

@@ -1,0 +1,26 @@
+import { rmSync } from "node:fs";
+import { chown, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Invoker } from "./user.ts";
+
+/** A folder that goes away with `remove`, or with the process where that ends before. */
+export interface TemporaryFolder {
+  path: string;
+  remove(): Promise<void>;
+}
+
+/** Makes a folder that only this user, or `user`, can read. */
+export async function temporaryFolder(name: string, user?: Invoker): Promise<TemporaryFolder> {
+  const path = await mkdtemp(join(tmpdir(), `sandpiper-${name}-`));
+  const atExit = () => rmSync(path, { recursive: true, force: true });
+  process.once("exit", atExit);
+  if (user) await chown(path, user.uid, user.gid);
+  return {
+    path,
+    remove: async () => {
+      await rm(path, { recursive: true, force: true });
+      process.off("exit", atExit);
+    },
+  };
+}

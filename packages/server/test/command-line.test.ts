@@ -1,0 +1,207 @@
+import { execFileSync } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Command } from "./support/command.ts";
+
+const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
+const task = "Repair the failing test: sh test.sh";
+const model = ["--model", "demo/repair"];
+let base = "";
+let dir = "";
+let env: NodeJS.ProcessEnv = {};
+const servers: Command[] = [];
+
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), "sandpiper-test-"));
+  dir = join(base, "project");
+  env = { SANDPIPER_DATA: join(base, "data"), SANDPIPER_PORT: "0" };
+  await cp(project, dir, { recursive: true });
+});
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.signal("SIGTERM");
+    await server.exit;
+  }
+  await rm(base, { recursive: true, force: true });
+});
+
+/** A server of the test's own, with its address and the key that it made. */
+async function serve(): Promise<{ server: Command; url: string; key: string }> {
+  const server = new Command(["serve"], env);
+  servers.push(server);
+  const url = (await server.says(/serves (\S+)\n/))[1]!;
+  return { server, url, key: (await server.says(/once\): (\S+)\n/))[1]! };
+}
+
+const get = (url: string, key: string) => fetch(`${url}/api/settings`, { headers: { "X-Session-API-Key": key } });
+const testPasses = (folder: string) => {
+  try {
+    execFileSync("sh", ["test.sh"], { cwd: folder, stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+};
+const bundles = () => readdir(join(base, "data/sandboxes/bundles"));
+
+test("run works on a copy and prints a patch that git takes; the sandbox is gone afterwards", async () => {
+  const run = new Command(["run", task, "--dir", dir, ...model], env);
+  expect(await run.exit, run.stderr).toBe(0);
+  expect(testPasses(dir)).toBe(false);
+  expect(run.stderr).toMatch(/The run is finished after .*: [\d,]+ tokens, \$0\.0000/);
+  execFileSync("git", ["apply"], { cwd: dir, input: run.stdout });
+  expect(testPasses(dir)).toBe(true);
+  expect(await bundles()).toEqual([]);
+});
+
+test("run --apply brings the changes back into a git repository and touches nothing else", async () => {
+  const commit = "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
+  execFileSync("sh", ["-c", commit], { cwd: dir });
+  const run = new Command(["run", task, "--apply", ...model], env, { cwd: dir });
+  expect(await run.exit, run.stderr).toBe(0);
+  expect(testPasses(dir)).toBe(true);
+  expect(execFileSync("git", ["status", "--porcelain"], { cwd: dir, encoding: "utf8" })).toBe(" M lib/duration.sh\n");
+});
+
+test("run --repo clones with the user's git", async () => {
+  execFileSync("sh", ["-c", "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start"], {
+    cwd: dir,
+  });
+  const run = new Command(["run", task, "--repo", `file://${dir}`, ...model], env);
+  expect(await run.exit, run.stderr).toBe(0);
+  expect(run.stdout).toMatch(/^diff --git a\/lib\/duration\.sh/m);
+  expect(testPasses(dir)).toBe(false);
+});
+
+test("Ctrl-C stops the agent, shows what it did so far and ends with 130", async () => {
+  await writeFile(join(dir, "test.sh"), "echo half > partial.txt; sleep 600\n");
+  const run = new Command(["run", task, "--dir", dir, ...model], env);
+  await run.says(/\$ sh test\.sh/);
+  run.signal("SIGINT");
+  expect(await run.exit, run.stderr).toBe(130);
+  expect(run.stderr).toMatch(/Interrupting the agent/);
+  expect(run.stderr).toMatch(/The run is paused/);
+  expect(await bundles()).toEqual([]);
+});
+
+test("Ctrl-C twice ends at once; the sandbox that stays is found by the next server", async () => {
+  await writeFile(join(dir, "test.sh"), "sleep 600\n");
+  const run = new Command(["run", task, "--dir", dir, ...model], env);
+  await run.says(/\$ sh test\.sh/);
+  run.signal("SIGINT");
+  run.signal("SIGTERM");
+  expect(await run.exit).toBe(130);
+  expect(await bundles()).toHaveLength(1);
+  const server = new Command(["serve"], { ...env, SANDPIPER_API_KEY: "a-key-for-this-test" });
+  servers.push(server);
+  const url = (await server.says(/serves (\S+)\n/))[1]!;
+  const call = async (method: string, path: string) =>
+    fetch(`${url}/api/v1/sandboxes${path}`, { method, headers: { "X-Session-API-Key": "a-key-for-this-test" } });
+  const [{ id }] = ((await (await call("GET", "/search")).json()) as any).items;
+  expect((await call("DELETE", `/${id}?sandbox_id=${id}`)).status).toBe(200);
+});
+
+test("run says what is wrong in one sentence: no model, no folder, no task, two sources", async () => {
+  const cases: [string[], RegExp, number][] = [
+    [["run", task, "--dir", dir], /^sandpiper: No model is configured: .*--model/m, 1],
+    [["run", task, "--dir", join(base, "nowhere")], /^sandpiper: .*nowhere is not a folder\.$/m, 2],
+    [["run", " ", "--dir", dir], /^sandpiper: The task is empty/m, 2],
+    [["run", task, "--dir", dir, "--repo", "x"], /^sandpiper: Give --dir or --repo, not both\.$/m, 2],
+    [["run", task, "--repo", join(base, "no-repository"), ...model], /git clone failed/, 1],
+  ];
+  for (const [args, sentence, code] of cases) {
+    const run = new Command(args, env);
+    expect(await run.exit, run.stderr).toBe(code);
+    expect(run.stderr).toMatch(sentence);
+    expect(run.stderr).not.toMatch(/\n {4}at /);
+  }
+});
+
+test("serve prints its key only at the first start, run works with that server, and the folder is said to be in use", async () => {
+  const { server, url, key } = await serve();
+  expect((await get(url, key)).status).toBe(200);
+
+  const locked = new Command(["run", task, "--dir", dir, ...model], env);
+  expect(await locked.exit).toBe(2);
+  expect(locked.stderr).toMatch(/A server is using the data folder .*: set SANDPIPER_URL and SANDPIPER_API_KEY/);
+
+  const remote = new Command(["run", task, "--dir", dir, ...model], { SANDPIPER_URL: `${url}/`, SANDPIPER_API_KEY: key });
+  expect(await remote.exit, remote.stderr).toBe(0);
+  expect(remote.stdout).toMatch(/^diff --git/m);
+
+  const wrongKey = new Command(["run", task, "--dir", dir], { SANDPIPER_URL: url, SANDPIPER_API_KEY: "wrong" });
+  expect(await wrongKey.exit).toBe(1);
+  expect(wrongKey.stderr).toMatch(/does not accept the API key/);
+
+  server.signal("SIGTERM");
+  expect(await server.exit).toBe(0);
+  const unreachable = new Command(["run", task, "--dir", dir], { SANDPIPER_URL: url, SANDPIPER_API_KEY: key });
+  expect(await unreachable.exit).toBe(1);
+  expect(unreachable.stderr).toMatch(/could not be reached: nothing listens there/);
+
+  const again = new Command(["serve"], env);
+  servers.push(again);
+  const address = (await again.says(/serves (\S+)\n/))[1]!;
+  await again.says(/Data folder/);
+  expect(again.stdout).not.toMatch(/API key/);
+  expect((await get(address, key)).status).toBe(200);
+});
+
+test("a port in use and a data folder that is a file end the start with one sentence", async () => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const { port } = other.address() as { port: number };
+  const busy = new Command(["serve"], { ...env, SANDPIPER_PORT: String(port) });
+  expect(await busy.exit).toBe(2);
+  expect(busy.stderr).toMatch(new RegExp(`^sandpiper: .*${port}.* in use.*SANDPIPER_PORT\\.$`, "m"));
+  other.close();
+
+  await writeFile(join(base, "file"), "");
+  const file = new Command(["serve"], { ...env, SANDPIPER_DATA: join(base, "file") });
+  expect(await file.exit).not.toBe(0);
+  expect(file.stderr).toMatch(/^sandpiper: .*file.*\n$/);
+});
+
+test("keys are made, listed and revoked while the server is down, and new ones work while it runs", async () => {
+  const keys = async (...args: string[]) => {
+    const command = new Command(["keys", ...args], env);
+    return { code: await command.exit, stdout: command.stdout, stderr: command.stderr };
+  };
+  const early = await keys("create", "--name", "early bird");
+  expect(early.code, early.stderr).toBe(0);
+  expect(early.stdout).toMatch(/^sp_\S+\n$/);
+  expect((await keys("create", "--name", "early bird")).stderr).toMatch(/There is a key with the name "early bird"/);
+
+  const server = new Command(["serve"], env);
+  servers.push(server);
+  const url = (await server.says(/serves (\S+)\n/))[1]!;
+  expect((await get(url, early.stdout.trim())).status).toBe(200);
+
+  const late = await keys("create", "-n", "late");
+  expect((await get(url, late.stdout.trim())).status).toBe(200);
+  expect((await keys()).stdout).toMatch(/early bird\n.* late\n$/);
+  expect((await keys("revoke", "late")).stdout).toMatch(/^Revoked "late"\./);
+  expect((await keys("revoke", "late")).code).toBe(1);
+  expect((await keys("list")).stdout).not.toMatch(/late/);
+
+  const stored = await readFile(join(base, "data/store/sandpiper.db"), "latin1");
+  expect(stored).not.toContain(early.stdout.trim());
+});
+
+test("doctor says what is there, and fails with advice when something essential is missing", async () => {
+  await mkdir(join(base, "data"));
+  const well = new Command(["doctor", "--json"], env);
+  expect(await well.exit, well.stdout).toBe(0);
+  const report = JSON.parse(well.stdout);
+  expect(report.ok).toBe(true);
+  expect(report.findings.find(({ name }: any) => name === "sandbox").found).toMatch(/started and ran a command/);
+
+  const ill = new Command(["doctor"], { ...env, SANDPIPER_RUNTIME: "no-such-runtime" });
+  expect(await ill.exit).toBe(1);
+  expect(ill.stdout).toMatch(/^MISSING +OCI runtime .*\n +→ .*apt-get install crun/m);
+  expect(ill.stdout).toMatch(/cannot run Sandpiper/);
+});

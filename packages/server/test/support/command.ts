@@ -1,0 +1,53 @@
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../../../", import.meta.url));
+
+/** The command line in a process of its own, as a user starts it. */
+export class Command {
+  stdout = "";
+  stderr = "";
+  /** Exit code; 128 + n when signal n ended it is not told apart. */
+  readonly exit: Promise<number>;
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(args: string[], env: NodeJS.ProcessEnv, options: { cwd?: string; program?: string[] } = {}) {
+    const [program, ...first] = options.program ?? [`${root}bin/sandpiper`];
+    const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SANDPIPER_")));
+    this.#child = spawn(program!, [...first, ...args], { cwd: options.cwd ?? "/", env: { ...inherited, ...env } });
+    this.#child.stdin.end();
+    this.#child.stdout.on("data", (chunk) => this.#heard("stdout", chunk));
+    this.#child.stderr.on("data", (chunk) => this.#heard("stderr", chunk));
+    this.exit = new Promise((resolve) => this.#child.on("close", (code) => resolve(code ?? 255)));
+    void this.exit.then(() => this.#wake());
+  }
+
+  /** Waits until the output (both streams) has the text. Throws when the command ends without it. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    let ended = false;
+    void this.exit.then(() => {
+      ended = true;
+    });
+    for (;;) {
+      const match = pattern.exec(this.stdout) ?? pattern.exec(this.stderr);
+      if (match) return match;
+      if (ended) throw new Error(`The command ended without ${pattern}:\n${this.stdout}\n${this.stderr}`);
+      await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    }
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name);
+  }
+
+  #heard(stream: "stdout" | "stderr", chunk: Buffer): void {
+    this[stream] += chunk.toString();
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+}
