@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { hexId, newId } from "@sandpiper/wire";
+import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { createAuthenticator } from "../auth.ts";
 import {
@@ -208,6 +209,46 @@ test("frames that are no messages get an error frame and the socket stays open",
   socket.send({ role: "user", content: [{ type: "text", text: "still here" }] });
   await socket.until(isUserMessage);
   expect(socket.texts()).toEqual(["still here"]);
+});
+
+test("no frame and no handshake query brings the socket or the server down", async () => {
+  const id = await server.addConversation();
+  const socket = connect(id);
+  await socket.until(isFullState);
+  const answers = () => socket.frames.filter((frame) => frame.kind === "ServerErrorEvent" || isUserMessage(frame)).length;
+  const part = fc.record(
+    { type: fc.constantFrom("text", "image", "image_url", "auth"), text: fc.anything() },
+    { requiredKeys: ["type"] },
+  );
+  const frames = fc.oneof(
+    fc.json(),
+    fc.string(),
+    fc
+      .record({ role: fc.constantFrom("user", "tool"), content: fc.array(part), sender: fc.anything() })
+      .map((frame) => JSON.stringify(frame)),
+    fc.constantFrom("[".repeat(100_000), '{"__proto__":1}', '{"role":"user","content":[{"type":"text","text":"\\u0000"}]}'),
+  );
+  await fc.assert(
+    fc.asyncProperty(frames, async (frame) => {
+      const before = answers();
+      socket.send(frame);
+      await socket.until(() => answers() > before);
+    }),
+    { numRuns: 150 },
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.webQueryParameters(),
+      fc.constantFrom("resend_mode", "after_timestamp", "resend_all", "after_seq", "x"),
+      async (query, name) => {
+        const other = connect(id, `?${name}=${query}`);
+        await Promise.race([other.refused.then((status) => expect(status).toBeLessThan(500)), other.until(isFullState)]);
+        other.socket.terminate();
+      },
+    ),
+    { numRuns: 60 },
+  );
+  expect(socket.socket.readyState).toBe(socket.socket.OPEN);
 });
 
 test("messages are taken in the order in which they were sent", async () => {
