@@ -26,8 +26,8 @@ export async function archiveIn(
   try {
     await pipeline(tar, process.stdin, options);
   } catch (error) {
-    // tar ending early closes the pipe; its own words say why.
-    if ((error as NodeJS.ErrnoException).code !== "EPIPE") {
+    // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
+    if (!["EPIPE", "ERR_STREAM_PREMATURE_CLOSE"].includes((error as NodeJS.ErrnoException).code ?? "")) {
       failed = error;
       process.kill();
     }
