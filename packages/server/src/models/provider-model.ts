@@ -64,7 +64,7 @@ export class ProviderModel implements Model {
     }
   }
 
-  /** Reads one answer into the collector. Whatever ends it, the connection is closed afterwards. */
+  /** Reads one answer into the collector. Leaving the loop early cancels the stream, which closes the connection. */
   async #attempt(options: LanguageModelV4CallOptions, signal: AbortSignal, collector: ResponseCollector): Promise<void> {
     const stop = new AbortController();
     const expire = (milliseconds: number, what: string) =>
@@ -86,7 +86,6 @@ export class ProviderModel implements Model {
       clearTimeout(total);
       clearTimeout(idle);
       signal.removeEventListener("abort", follow);
-      stop.abort();
     }
   }
 

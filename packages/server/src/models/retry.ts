@@ -15,11 +15,7 @@ export function nextDelay(failure: Failure, attempt: number, delaysMs: readonly 
   return failure.retryAfterMs <= longestRetryAfterMs ? failure.retryAfterMs : undefined;
 }
 
-/** Waits, or throws the signal's reason as soon as it is aborted. */
+/** Waits, but not beyond an abort. */
 export async function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
-  try {
-    await sleep(milliseconds, undefined, { signal });
-  } catch {
-    signal.throwIfAborted();
-  }
+  await sleep(milliseconds, undefined, { signal }).catch(() => {});
 }
