@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -67,6 +67,15 @@ test("run --apply brings the changes back into a git repository and touches noth
   expect(execFileSync("git", ["status", "--porcelain"], { cwd: dir, encoding: "utf8" })).toBe(" M lib/duration.sh\n");
 });
 
+test("under sudo, files that come back belong to the person who called it", async () => {
+  execFileSync("chown", ["-R", "65534:65534", dir]);
+  await chmod(base, 0o755);
+  const run = new Command(["run", task, "--dir", dir, "--apply", ...model], { ...env, SUDO_UID: "65534", SUDO_GID: "65534" });
+  expect(await run.exit, run.stderr).toBe(0);
+  expect(testPasses(dir)).toBe(true);
+  expect((await stat(join(dir, "lib/duration.sh"))).uid).toBe(65_534);
+});
+
 test("run --repo clones with the user's git", async () => {
   execFileSync("sh", ["-c", "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start"], {
     cwd: dir,
@@ -78,11 +87,16 @@ test("run --repo clones with the user's git", async () => {
 });
 
 test("Ctrl-C stops the agent, shows what it did so far and ends with 130", async () => {
-  await writeFile(join(dir, "test.sh"), "echo half > partial.txt; sleep 600\n");
+  await writeFile(
+    join(dir, "test.sh"),
+    '[ -e partial.txt ] && sleep 600\necho half > partial.txt\n. lib/duration.sh\n[ "$(to_seconds 2m)" = 120 ]\n',
+  );
   const run = new Command(["run", task, "--dir", dir, ...model], env);
-  await run.says(/\$ sh test\.sh/);
-  run.signal("SIGINT");
+  await run.says(/\$ sh test\.sh.*exit 1.*\$ sh test\.sh/s);
+  run.ctrlC();
   expect(await run.exit, run.stderr).toBe(130);
+  expect(run.stdout).toMatch(/^\+half$/m);
+  expect(run.stderr).toMatch(/stopped +by the user/);
   expect(run.stderr).toMatch(/Interrupting the agent/);
   expect(run.stderr).toMatch(/The run is paused/);
   expect(await bundles()).toEqual([]);

@@ -15,7 +15,11 @@ export class Command {
   constructor(args: string[], env: NodeJS.ProcessEnv, options: { cwd?: string; program?: string[] } = {}) {
     const [program, ...first] = options.program ?? [`${root}bin/sandpiper`];
     const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SANDPIPER_")));
-    this.#child = spawn(program!, [...first, ...args], { cwd: options.cwd ?? "/", env: { ...inherited, ...env } });
+    this.#child = spawn(program!, [...first, ...args], {
+      cwd: options.cwd ?? "/",
+      env: { ...inherited, ...env },
+      detached: true,
+    });
     this.#child.stdin.end();
     this.#child.stdout.on("data", (chunk) => this.#heard("stdout", chunk));
     this.#child.stderr.on("data", (chunk) => this.#heard("stderr", chunk));
@@ -37,8 +41,14 @@ export class Command {
     }
   }
 
+  /** Sends a signal to the one process. */
   signal(name: NodeJS.Signals): void {
     this.#child.kill(name);
+  }
+
+  /** What Ctrl-C on a terminal does: SIGINT to every process of the command's group. */
+  ctrlC(): void {
+    process.kill(-this.#child.pid!, "SIGINT");
   }
 
   #heard(stream: "stdout" | "stderr", chunk: Buffer): void {
