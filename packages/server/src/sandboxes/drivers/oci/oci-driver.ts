@@ -1,10 +1,10 @@
-import { createHash, randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorText, PlatformError } from "../../../errors.ts";
 import type { DriverSandbox, ExecRequest, SandboxDriver, SandboxProcess, SandboxSpec, StartRequest } from "../../driver.ts";
 import { type Bundle, Bundles } from "./bundle.ts";
-import { groupMembers, groupState, removeGroup } from "./cgroups.ts";
+import { groupMembers, groupState, installationGroup, killGroup, removeGroup } from "./cgroups.ts";
 import { processConfig, runtimeConfig } from "./config.ts";
 import type { ExecFiles } from "./exec-files.ts";
 import { type Host, inspectHost } from "./host.ts";
@@ -58,8 +58,7 @@ export class OciDriver implements SandboxDriver {
     await endStrayStarts(join(this.#dir, "state"));
     const host = inspectHost(this.#dir);
     this.#bundles.open();
-    const group = `/sandpiper-${createHash("sha256").update(realpathSync(this.#dir)).digest("hex").slice(0, 12)}`;
-    const engine: Engine = { runtime, host, group, seccomp: { section: {} } };
+    const engine: Engine = { runtime, host, group: installationGroup(this.#dir), seccomp: { section: {} } };
     this.#engine = engine;
     engine.seccomp = await seccompFilter({ runtime, folder: this.#dir, start: (seccomp) => this.#trial({ ...engine, seccomp }) });
   }
@@ -109,9 +108,12 @@ export class OciDriver implements SandboxDriver {
       ...(engine.runtime.kind === "runc" ? engine.host.prefix : []),
       ...this.#command(engine, "exec"),
       ...(command.tty ? ["--tty"] : []),
+      ...(!command.tty && engine.runtime.kind === "runc" ? ["--preserve-fds", "3"] : []),
       ...["--pid-file", files.pidFile, "--process", files.processFile, id],
     ];
-    return command.tty ? execTty(folder, process, command.tty, argv) : execPiped(folder, process, argv);
+    if (!command.tty) return execPiped(folder, process, engine.runtime.kind, argv);
+    const beside = async (words: string[]) => (await this.exec(id, { argv: words, cwd: "/" })).exit;
+    return execTty(folder, process, command.tty, argv, engine.runtime.kind === "crun" ? beside : undefined);
   }
 
   async pause(id: string): Promise<void> {
@@ -210,7 +212,7 @@ export class OciDriver implements SandboxDriver {
     const path = `${engine.group}/${id}`;
     if (existsSync(join(this.#dir, "state", id)) || groupState(path) !== "gone") {
       const result = await runCommand(this.#command(engine, "delete", "--force", id), { timeoutMs: commandTimeoutMs });
-      if (groupState(path) !== "gone") throw failure("remove", engine.runtime, result);
+      if (!(await killGroup(path))) throw failure("remove", engine.runtime, result);
     }
     removeGroup(path);
   }

@@ -1,38 +1,54 @@
-import { spawn } from "node:child_process";
-import type { Readable } from "node:stream";
+import { type StdioOptions, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
+import type { processConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { exitStatus } from "./exit-status.ts";
 import { OutputStream } from "./output-stream.ts";
+import { type Runtime, reasonOf } from "./runtime.ts";
 import { Signals } from "./signals.ts";
 
 /** How long output must be quiet after the process ended before a pipe that others still hold open is given up, ms. */
 const quietMs = 50;
 
+/** Takes over the pipes that were handed through beside stdio. */
+const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "sh"];
+
 /**
  * Runs a command in a sandbox over pipes. `command` gives the runtime's argv for the two files.
+ * crun hands its own stdio to the process. runc would copy between two sets of pipes and not end before every process that inherited them
+ * has, so it hands ours through beside its stdio (`--preserve-fds 3`).
  * The runtime has a session of its own, so a Ctrl-C at the server's terminal does not reach it.
  */
-export function execPiped(folder: string, process: object, command: (files: ExecFiles) => string[]): SandboxProcess {
-  const files = new ExecFiles(folder, process);
+export function execPiped(
+  folder: string,
+  process: ReturnType<typeof processConfig>,
+  kind: Runtime["kind"],
+  command: (files: ExecFiles) => string[],
+): SandboxProcess {
+  const through = kind === "runc";
+  const files = new ExecFiles(folder, through ? { ...process, args: [...adoptPipes, ...process.args] } : process);
   const argv = command(files);
-  const child = spawn(argv[0]!, argv.slice(1), { stdio: ["pipe", "pipe", "pipe"], detached: true });
+  const stdio: StdioOptions = through ? ["ignore", "ignore", "pipe", "pipe", "pipe", "pipe"] : ["pipe", "pipe", "pipe"];
+  const child = spawn(argv[0]!, argv.slice(1), { stdio, detached: true });
+  const [stdin, out, err] = child.stdio.slice(through ? 3 : 0) as unknown as [Writable, Readable, Readable];
   // The reader of a pipe may end before everything is written; that is the command's own affair.
-  child.stdin.on("error", () => {});
-  const stdout = capture(child.stdout);
-  const stderr = capture(child.stderr);
-  const signals = new Signals(files.started, () => child.kill("SIGKILL"));
+  stdin.on("error", () => {});
+  const stdout = capture(out);
+  const stderr = capture(err);
+  const signals = new Signals(files.started, child.pid, () => child.kill("SIGKILL"));
 
   const exit = new Promise<ExitStatus>((resolve) => {
     let message = "";
-    child.stderr.on("data", (chunk: Buffer) => {
+    child.stderr?.on("data", (chunk: Buffer) => {
       if (message.length < 2_048) message += chunk.toString("latin1", 0, 2_048);
     });
     const ended = async (code: number | null) => {
       const ran = files.finish();
       signals.end();
-      await Promise.all([readOut(child.stdout, stdout), readOut(child.stderr, stderr)]);
-      child.stdin.destroy();
+      if (through && !ran) stderr.write(Buffer.from(`${reasonOf(message)}\n`));
+      await Promise.all([readOut(out, stdout), readOut(err, stderr)]);
+      stdin.destroy();
       resolve(exitStatus(code, ran, signals.sent, message));
     };
     child.on("error", (error) => {
@@ -42,7 +58,7 @@ export function execPiped(folder: string, process: object, command: (files: Exec
     child.on("exit", (code) => void ended(code));
   });
 
-  return { stdin: child.stdin, stdout, stderr, exit, kill: (signal) => signals.send(signal), resize: () => {} };
+  return { stdin, stdout, stderr, exit, kill: (signal) => signals.send(signal), resize: () => {} };
 }
 
 function capture(source: Readable): OutputStream {

@@ -1,10 +1,11 @@
+import { readFileSync } from "node:fs";
 import { kill } from "node:process";
 
 /** How long after SIGKILL a runtime that does not end is ended itself, ms. A frozen process cannot die, its runtime can. */
 const patienceMs = 1_000;
 
 /**
- * Sends signals to the process of one exec by its host process id; SIGKILL also to its process group (a runtime makes the process lead one),
+ * Sends signals to the process of one exec by its host process id; SIGKILL to its whole process group,
  * so that a script takes along what it waits for. The id stays valid while the runtime lives: it is the one that reaps it.
  */
 export class Signals {
@@ -12,10 +13,13 @@ export class Signals {
   readonly sent = new Set<NodeJS.Signals>();
   readonly #started: Promise<number | undefined>;
   readonly #endRuntime: () => void;
+  readonly #runtimePid: number | undefined;
   #ended = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(started: Promise<number | undefined>, endRuntime: () => void) {
+  /** `runtimePid` is the runtime's own process, which leads a group too. */
+  constructor(started: Promise<number | undefined>, runtimePid: number | undefined, endRuntime: () => void) {
+    this.#runtimePid = runtimePid;
     this.#started = started;
     this.#endRuntime = endRuntime;
   }
@@ -25,7 +29,7 @@ export class Signals {
     void this.#started.then((pid) => {
       if (pid === undefined || this.#ended) return;
       try {
-        kill(signal === "SIGKILL" ? -pid : pid, signal);
+        kill(signal === "SIGKILL" ? groupTarget(pid, this.#runtimePid) : pid, signal);
         this.sent.add(signal);
       } catch {
         // It has just ended.
@@ -38,4 +42,11 @@ export class Signals {
     this.#ended = true;
     clearTimeout(this.#timer);
   }
+}
+
+/** The process group of a sandbox's process as a target for `kill`; the process alone when it is still in the runtime's group. */
+function groupTarget(pid: number, runtimePid: number | undefined): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const group = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2]);
+  return group > 1 && runtimePid !== undefined && group !== runtimePid ? -group : pid;
 }

@@ -1,8 +1,9 @@
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ExecRequest, SandboxDriver, SandboxSpec } from "../../driver.ts";
 import { type RunOptions, runToEnd } from "../../run.ts";
 import { hostSpec } from "../../specs.ts";
+import { installationGroup } from "./cgroups.ts";
 import { OciDriver } from "./oci-driver.ts";
 import { findRuntime } from "./runtime.ts";
 
@@ -46,17 +47,14 @@ export async function run(driver: SandboxDriver, id: string, command: string | E
   return { code, out: stdout.toString(), err: stderr.toString() };
 }
 
-/** Control groups of all installations on this machine, by name below each controller. */
-export function groups(): string[] {
-  const names: string[] = [];
-  const look = (folder: string, depth: number) => {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      if (!entry.isDirectory()) continue;
-      const path = join(folder, entry.name);
-      if (path.includes("/sandpiper-")) names.push(path);
-      if (depth > 0) look(path, depth - 1);
-    }
-  };
-  look("/sys/fs/cgroup", 2);
-  return names;
+/** Control groups of the installation with that folder, as paths below the mount, without those of the installation itself. */
+export function groups(dir: string): string[] {
+  const mount = "/sys/fs/cgroup";
+  const group = installationGroup(dir);
+  return [mount, ...readdirSync(mount).map((name) => join(mount, name))]
+    .map((folder) => folder + group)
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder, { withFileTypes: true }))
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name));
 }

@@ -5,21 +5,25 @@ import { ExecFiles } from "./exec-files.ts";
 import { exitStatus } from "./exit-status.ts";
 import { OutputStream } from "./output-stream.ts";
 import { Signals } from "./signals.ts";
+import { type TtySize, TtySizer } from "./tty-size.ts";
 
 /**
  * Runs a command in a sandbox on a pseudo-terminal: the runtime makes the sandbox's own and carries bytes and sizes between it and ours.
+ * Where it does not carry sizes, `runBeside` runs a command of ours in the sandbox that sets them.
  */
 export function execTty(
   folder: string,
   process: object,
-  size: { cols: number; rows: number },
+  size: TtySize,
   command: (files: ExecFiles) => string[],
+  runBeside: ((argv: string[]) => Promise<unknown>) | undefined,
 ): SandboxProcess {
   const files = new ExecFiles(folder, process);
   const argv = command(files);
   const pty = spawn(argv[0]!, argv.slice(1), { ...size, name: "xterm-256color", cwd: "/", encoding: null });
   const stdout = new OutputStream(pty);
-  const signals = new Signals(files.started, () => pty.kill("SIGKILL"));
+  const signals = new Signals(files.started, pty.pid, () => pty.kill("SIGKILL"));
+  const sizer = runBeside && new TtySizer(files.started, runBeside);
   let message = "";
   let ended = false;
 
@@ -62,7 +66,9 @@ export function execTty(
     exit,
     kill: (signal) => signals.send(signal),
     resize: (cols, rows) => {
-      if (!ended) pty.resize(cols, rows);
+      if (ended) return;
+      pty.resize(cols, rows);
+      sizer?.set({ cols, rows });
     },
   };
 }
