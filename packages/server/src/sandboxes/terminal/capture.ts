@@ -1,6 +1,8 @@
 /** Most characters of an output that the model gets (agent-behaviour.md section 13). */
 export const maxOutput = 30_000;
 const half = maxOutput / 2;
+/** Half of the room for the notice of a cut. */
+const spared = 250;
 
 /** Takes the whole of an output that is too long to show. */
 export interface Overflow {
@@ -48,13 +50,12 @@ export class Capture {
   async end(): Promise<Captured> {
     if (!this.#overflow) return { text: this.#head + this.#tail };
     const saved = await this.#overflow.end();
-    const line = this.#head.split("\n").length;
+    const [head, tail] = [whole(this.#head.slice(0, half - spared)), whole(this.#tail.slice(-(half - spared)))];
     const where = saved
-      ? `The ${saved.complete ? "whole" : "beginning of the"} output is in ${saved.path}; the part left out begins at line ${line}.`
+      ? `The ${saved.complete ? "whole" : "beginning of the"} output is in ${saved.path}; the part left out begins at line ${head.split("\n").length}.`
       : "It could not be saved in the sandbox.";
-    const notice = `\n[${this.#length - maxOutput} of ${this.#length} characters are left out here. ${where}]\n`;
-    const spared = Math.ceil(notice.length / 2);
-    const text = whole(this.#head.slice(0, half - spared)) + notice + whole(this.#tail.slice(-(half - spared)));
+    const left = this.#length - head.length - tail.length;
+    const text = `${head}\n[${left} of ${this.#length} characters are left out here. ${where}]\n${tail}`;
     return { text, ...(saved ? { savedIn: saved.path.slice(0, saved.path.lastIndexOf("/")) } : {}) };
   }
 }

@@ -34,7 +34,7 @@ export class TerminalCleaner {
         this.#escape = open[0];
         text = text.slice(0, open.index);
       }
-      text = text.replaceAll("\x1b", "");
+      text = text.replace(/\x1b[\]PX^_]?/g, "");
     }
     text = this.#line + text;
     const end = text.lastIndexOf("\n") + 1;

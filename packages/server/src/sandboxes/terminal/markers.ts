@@ -1,11 +1,9 @@
-import { typedQuote } from "./quote.ts";
-
 /** What the shell tells about itself between the output of commands. */
 export type Marker =
   /** Command number `number` begins: what comes next is its output. */
   | { kind: "start"; number: number }
-  /** The shell is done with a command. `number` is undefined when a prompt tells it, after a command that was broken off. */
-  | { kind: "end"; number: number | undefined; status: ShellStatus };
+  /** The shell is done with command number `number`. */
+  | { kind: "end"; number: number; status: ShellStatus };
 
 export interface ShellStatus {
   shellPid: number;
@@ -21,24 +19,24 @@ export interface ShellStatus {
 const longest = 16_384;
 
 /**
- * The line that makes a shell run a command between a start and an end marker. The markers go to the terminal itself, so they come
- * wherever the command redirected the shell's output to. The prompts carry an end marker too: a shell that breaks a command off (C-c, a failed
- * expansion) skips the rest of the line. They are set each time, because commands set them as well.
+ * The line that makes a shell run a command, given as one word of shell text, between a start and an end marker. The markers go to the
+ * terminal itself, wherever the command sends the shell's output. The prompts hold an end marker too: a shell that breaks a command off
+ * (C-c, a failed expansion) skips the rest of the line. They are set for each command, so no prompt that was recorded before it can end it.
  * The typed text never holds a marker as it will be printed, so neither its echo nor `set -x` can pass for one.
  */
-export function commandLine(nonce: string, number: number, command: string, bash: boolean, lastExitCode: number): string {
+export function commandLine(nonce: string, number: number, word: string, bash: boolean, lastExitCode: number): string {
   const builtin = bash ? "\\builtin " : "\\";
   const fields = `"$$" "$?" "\${!:-}" "$PWD" ${nonce}`;
   return [
+    `PS1='${nonce}:P${number}:$$:$?:\${!:-}:$PWD:${nonce}.' PS2=; \\\n`,
+    `PROMPT_COMMAND='\\builtin printf "%s:P%d:%s:%s:%s:%s:%s." ${nonce} ${number} ${fields} >/dev/tty'; \\\n`,
     `${builtin}printf '%s:S%d:' ${nonce} ${number} >/dev/tty; `,
     // The command sees the exit code of the one before in $?.
     lastExitCode === 0 ? "" : `(exit ${lastExitCode}) || `,
-    `${builtin}eval ${typedQuote(command, bash)}; `,
+    `${builtin}eval ${word}; `,
     `${builtin}printf '%s:E%d:%s:%s:%s:%s:%s;' ${nonce} ${number} ${fields} >/dev/tty; \\\n`,
     `{ ${builtin}command -v python || ${builtin}command -v python3 || :; } >/dev/tty; `,
-    `PS1='${nonce}:P:$$:$?:\${!:-}:$PWD:${nonce}.' PS2=; \\\n`,
-    bash ? `PROMPT_COMMAND='\\builtin printf "%s:P:%s:%s:%s:%s:%s." ${nonce} ${fields} >/dev/tty'; ` : "",
-    `${builtin}printf '%s.' ${nonce} >/dev/tty\n`,
+    `${builtin}printf '%s=' ${nonce} >/dev/tty\n`,
   ].join("");
 }
 
@@ -97,9 +95,8 @@ function partialLength(data: Buffer, nonce: string): number {
 function parseMarker(text: string, nonce: string): { marker: Marker; length: number } | "incomplete" | undefined {
   const start = new RegExp(`^${nonce}:S(\\d+):`).exec(text);
   if (start) return { marker: { kind: "start", number: Number(start[1]) }, length: start[0].length };
-  const end = new RegExp(
-    `^${nonce}:(E(\\d+)|P):(\\d+):(\\d+):(\\d*):([\\s\\S]*?):${nonce}(?:(?<=P:[\\s\\S]*)\\.|;([\\s\\S]*?)${nonce}\\.)`,
-  ).exec(text);
+  const head = `^${nonce}:([EP])(\\d+):(\\d+):(\\d+):(\\d*):`;
+  const end = new RegExp(`${head}([\\s\\S]*?):${nonce}(?:\\.|;([\\s\\S]*?)${nonce}=)`).exec(text);
   if (end) {
     const [whole, , number, shellPid, exitCode, jobPid, cwd, python] = end;
     const status: ShellStatus = {
@@ -107,21 +104,13 @@ function parseMarker(text: string, nonce: string): { marker: Marker; length: num
       exitCode: Number(exitCode),
       jobPid: jobPid ? Number(jobPid) : -1,
       workingDir: utf8(cwd ?? "").replaceAll("\r\n", "\n"),
-      python:
-        python === undefined
-          ? undefined
-          : (utf8(python)
-              .match(/^\/.*$/m)?.[0]
-              .trim() ?? ""),
+      python: python === undefined ? undefined : (/^\/.*$/m.exec(utf8(python))?.[0].trim() ?? ""),
     };
-    return { marker: { kind: "end", number: number ? Number(number) : undefined, status }, length: whole.length };
+    return { marker: { kind: "end", number: Number(number), status }, length: whole.length };
   }
   if (text.length >= longest) return undefined;
-  return new RegExp(
-    `^${nonce}(:|$)(S\\d*$|(E|E\\d+|P)?$|(E\\d+|P):\\d*$|(E\\d+|P):\\d+:\\d*$|(E\\d+|P):\\d+:\\d+:\\d*(:|$))`,
-  ).test(text)
-    ? "incomplete"
-    : undefined;
+  const rest = text.slice(nonce.length);
+  return /^(:?|:S\d*|:[EP]\d*|:[EP]\d+(:\d*){1,3})$/.test(rest) || new RegExp(head).test(text) ? "incomplete" : undefined;
 }
 
 function utf8(latin1: string): string {

@@ -68,6 +68,8 @@ export const notes = {
     "This is a Python or JSON value, not a shell command; nothing was run. " +
     "To run Python, write a script file and run it, or give it to python3 in a heredoc.",
   nul: "The command holds a NUL character, which a shell cannot take; nothing was run.",
+  longInput: (bytes: number) =>
+    `The input is longer than the ${bytes} bytes that a terminal takes in a line; nothing was sent. Put it into a file.`,
   reset: "The terminal was reset: this is a new shell; its environment, working directory and state were cleared.",
   ended: (code: number | null, signal: string | null, workingDir: string) =>
     `The shell itself ended ${signal ? `by ${signal}` : `with exit code ${code}`}. The next command gets a new shell in ${workingDir}; ` +

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import { writeFile } from "../files.ts";
 import type { Sandbox } from "../sandbox.ts";
 import { inputCharacters, keyCharacters } from "./keys.ts";
 import { notes, type Outcome, terminalObservation } from "./observation.ts";
@@ -13,6 +15,8 @@ export interface SessionOptions {
   outputDir: string;
 }
 
+/** Most bytes that are typed into a terminal at once: what its line holds. */
+const maxTyped = 4_000;
 /** How long each key of an interrupt may take to work, ms. */
 const interruptPatience = 700;
 /** A shell that does not begin a command for this long is lost, s. */
@@ -78,7 +82,8 @@ export class TerminalSession {
     const renewed = this.#shell?.ended !== undefined;
     if (!this.#shell || renewed) this.#shell = await this.#open(signal);
     const shell = this.#shell;
-    const background = shell.start(action.command);
+    const file = Buffer.byteLength(action.command) > maxTyped ? await this.#commandFile(action.command, signal) : undefined;
+    const background = shell.start(action.command, file);
     const prefix = (renewed ? notes.renewed : "") + (background ? notes.background : "");
     return this.#outcome(shell, action, signal, prefix);
   }
@@ -92,6 +97,7 @@ export class TerminalSession {
       if (!command.trim()) return this.#outcome(shell, action, signal, prefix);
       return { output: await shell.take(), exitCode: -1, prefix, note: notes.busy(running), isError: true };
     }
+    if (Buffer.byteLength(command) > maxTyped) return { ...refused(notes.longInput(maxTyped)), prefix };
     if (command !== "") shell.send(inputCharacters(command));
     return this.#outcome(shell, action, signal, prefix, command);
   }
@@ -139,6 +145,13 @@ export class TerminalSession {
     }
     shell.kill();
     this.#shell = undefined;
+  }
+
+  /** Puts a command that is too long to be typed into a file. */
+  async #commandFile(command: string, signal: AbortSignal): Promise<string> {
+    const path = `${this.#options.outputDir}/command_${randomBytes(4).toString("hex")}.sh`;
+    await writeFile(this.#sandbox, path, command, { signal });
+    return path;
   }
 
   #open(signal: AbortSignal): Promise<Shell> {

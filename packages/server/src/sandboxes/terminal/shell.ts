@@ -6,6 +6,7 @@ import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
 import { commandLine, type Marker, MarkerScanner, type ShellStatus } from "./markers.ts";
 import { overflowFile } from "./overflow-file.ts";
+import { shellQuote, typedQuote } from "./quote.ts";
 
 export interface ShellOptions {
   /** Where the shell begins, and where it does when that folder is gone. */
@@ -104,9 +105,12 @@ export class Shell {
     throw new PlatformError("SandboxFailed", "No shell could be started in the sandbox; it needs a working /bin/sh.");
   }
 
-  /** Types a command. Only when none is running. Returns whether output of background work precedes the command's own. */
-  start(command: string): boolean {
-    this.#idle += this.#cleaner.flush();
+  /**
+   * Types a command, or has it read from a file of the sandbox, which is removed then. Only when none is running.
+   * Returns whether output of background work precedes the command's own.
+   */
+  start(command: string, file?: string): boolean {
+    this.#idle += this.#untraced(this.#cleaner.flush());
     this.#capture = this.#newCapture();
     const early = this.#idle.trim() !== "";
     if (early) this.#capture.add(this.#idle.endsWith("\n") ? this.#idle : `${this.#idle}\n`);
@@ -115,7 +119,9 @@ export class Shell {
     this.started = false;
     this.#number += 1;
     // C-u drops what was typed into the line without Enter.
-    const line = commandLine(this.#nonce, this.#number, command, this.#bash, this.status.exitCode);
+    const word =
+      file === undefined ? typedQuote(command, this.#bash) : `"$(/bin/cat ${shellQuote(file)}; /bin/rm -f ${shellQuote(file)})"`;
+    const line = commandLine(this.#nonce, this.#number, word, this.#bash, this.status.exitCode);
     this.#process.stdin.write(this.#openLine ? `\x15${line}` : line);
     this.#openLine = false;
     return early;
@@ -173,7 +179,7 @@ export class Shell {
   }
 
   #text(text: string): void {
-    if (this.running === undefined) this.#idle = (this.#idle + text).slice(-maxIdle);
+    if (this.running === undefined) this.#idle = (this.#idle + this.#untraced(text)).slice(-maxIdle);
     else this.#keep(text);
     if (this.#waiting) return;
     this.#unread += text.length;
@@ -182,18 +188,20 @@ export class Shell {
 
   /** Adds output of the running command. What comes before its start marker is the echo of what was typed. */
   #keep(text: string): void {
-    if (this.started) this.#capture.add(text.includes(this.#nonce) ? text.replace(this.#trace, "") : text);
+    if (this.started) this.#capture.add(this.#untraced(text));
+  }
+
+  /** Without what `set -x` tells about the shell's own part of a line. */
+  #untraced(text: string): string {
+    return text.includes(this.#nonce) ? text.replace(this.#trace, "") : text;
   }
 
   #mark(marker: Marker): void {
-    if (this.running === undefined) return;
+    if (this.running === undefined || marker.number !== this.#number) return;
     if (marker.kind === "start") {
-      if (marker.number !== this.#number) return;
       this.started = true;
       this.#cleaner = new TerminalCleaner();
-    } else if (marker.number === undefined) {
-      if (this.started && marker.status.shellPid === this.status.shellPid) this.#done(marker.status);
-    } else if (marker.number === this.#number) this.#done(marker.status);
+    } else if (this.started && [0, marker.status.shellPid].includes(this.status.shellPid)) this.#done(marker.status);
   }
 
   #done(status: ShellStatus): void {
