@@ -116,8 +116,8 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     shell.stdout.on("data", (chunk: Buffer) => {
       text += chunk.toString();
     });
-    shell.stdin.write("stty size; test -t 0 && tty\n");
-    await expect.poll(() => text).toMatch(/17 91\r\n\/dev\/pts\/\d+\r\n/);
+    shell.stdin.write("stty size; test -t 0 && tty; echo written >/dev/stderr\n");
+    await expect.poll(() => text).toMatch(/17 91\r\n\/dev\/pts\/\d+\r\nwritten\r\n/);
     // The line that was written early is echoed once, by the sandbox's terminal.
     expect(text.match(/stty size/g)).toHaveLength(1);
     shell.resize(60, 20);

@@ -112,8 +112,11 @@ export class OciDriver implements SandboxDriver {
       ...["--pid-file", files.pidFile, "--process", files.processFile, id],
     ];
     if (!command.tty) return execPiped(folder, process, engine.runtime.kind, argv);
-    const beside = async (words: string[]) => (await this.exec(id, { argv: words, cwd: "/" })).exit;
-    return execTty(folder, process, command.tty, argv, engine.runtime.kind === "crun" ? beside : undefined);
+    const repair = {
+      owner: bundle.idBase + bundle.spec.user.uid,
+      run: async (words: string[]) => (await this.exec(id, { argv: words, cwd: "/" })).exit,
+    };
+    return execTty(folder, process, command.tty, argv, engine.runtime.kind === "crun" ? repair : undefined);
   }
 
   async pause(id: string): Promise<void> {

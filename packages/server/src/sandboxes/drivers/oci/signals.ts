@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
 import { kill } from "node:process";
+import { statFields } from "./process-stat.ts";
 
 /** How long after SIGKILL a runtime that does not end is ended itself, ms. A frozen process cannot die, its runtime can. */
 const patienceMs = 1_000;
@@ -46,7 +46,6 @@ export class Signals {
 
 /** The process group of a sandbox's process as a target for `kill`; the process alone when it is still in the runtime's group. */
 function groupTarget(pid: number, runtimePid: number | undefined): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-  const group = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2]);
+  const group = Number(statFields(pid)[2]);
   return group > 1 && runtimePid !== undefined && group !== runtimePid ? -group : pid;
 }

@@ -5,25 +5,30 @@ import { ExecFiles } from "./exec-files.ts";
 import { exitStatus } from "./exit-status.ts";
 import { OutputStream } from "./output-stream.ts";
 import { Signals } from "./signals.ts";
-import { type TtySize, TtySizer } from "./tty-size.ts";
+import { ownTerminal, type TtySize, TtySizer } from "./terminal-device.ts";
 
 /**
  * Runs a command in a sandbox on a pseudo-terminal: the runtime makes the sandbox's own and carries bytes and sizes between it and ours.
- * Where it does not carry sizes, `runBeside` runs a command of ours in the sandbox that sets them.
+ * `repair` makes good for what crun leaves undone: `owner` (an id of the host) gets the terminal, and `run` executes a command in the sandbox
+ * that sets a changed size.
  */
 export function execTty(
   folder: string,
   process: object,
   size: TtySize,
   command: (files: ExecFiles) => string[],
-  runBeside: ((argv: string[]) => Promise<unknown>) | undefined,
+  repair: { owner: number; run: (argv: string[]) => Promise<unknown> } | undefined,
 ): SandboxProcess {
   const files = new ExecFiles(folder, process);
   const argv = command(files);
   const pty = spawn(argv[0]!, argv.slice(1), { ...size, name: "xterm-256color", cwd: "/", encoding: null });
   const stdout = new OutputStream(pty);
   const signals = new Signals(files.started, pty.pid, () => pty.kill("SIGKILL"));
-  const sizer = runBeside && new TtySizer(files.started, runBeside);
+  const started = files.started.then((pid) => {
+    if (repair && pid !== undefined) ownTerminal(pid, repair.owner);
+    return pid;
+  });
+  const sizer = repair && new TtySizer(started, repair.run);
   let message = "";
   let ended = false;
 
@@ -47,7 +52,7 @@ export function execTty(
   const stdin = new Writable({
     // Until the process runs our side still echoes and edits lines; what is written meanwhile waits.
     construct(done) {
-      void files.started.then(() => done());
+      void started.then(() => done());
     },
     write(chunk: Buffer, _encoding, done) {
       if (!ended) pty.write(chunk as unknown as string);

@@ -1,4 +1,5 @@
-import { readlinkSync } from "node:fs";
+import { lchownSync } from "node:fs";
+import { statFields } from "./process-stat.ts";
 
 /** Size of a terminal in characters. */
 export interface TtySize {
@@ -40,15 +41,26 @@ export class TtySizer {
   }
 }
 
-/** Path inside the sandbox of a process's terminal. The process may have moved it, so only the form of a terminal's path counts. */
-function terminalOf(pid: number): string | undefined {
-  for (const descriptor of [0, 1, 2]) {
-    try {
-      const target = readlinkSync(`/proc/${pid}/fd/${descriptor}`);
-      if (/^\/dev\/pts\/\d+$/.test(target)) return target;
-    } catch {
-      return undefined;
-    }
+/**
+ * Gives a process's terminal to a user of the host (a mapped one). crun leaves it to the sandbox's root, and then opening `/dev/stderr` fails.
+ * Nothing on the way can be a planted link: only the sandbox's root may write in its /dev.
+ */
+export function ownTerminal(pid: number, uid: number): void {
+  try {
+    lchownSync(`/proc/${pid}/root${terminalOf(pid)}`, uid, -1);
+  } catch {
+    // The process has ended.
   }
-  return undefined;
+}
+
+/** Path inside the sandbox of a process's controlling terminal; undefined when it has none (any more). */
+function terminalOf(pid: number): string | undefined {
+  try {
+    const device = Number(statFields(pid)[4]);
+    // Kernel form of a device number: minor 0-7, major 8-19, rest of the minor 20-31. A pseudo-terminal is named after its minor.
+    const major = (device >> 8) & 0xfff;
+    return major >= 136 && major <= 143 ? `/dev/pts/${(device & 0xff) | ((device >>> 12) & 0xfff00)}` : undefined;
+  } catch {
+    return undefined;
+  }
 }
