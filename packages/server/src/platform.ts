@@ -6,6 +6,7 @@ import { ConversationService } from "./conversations/service.ts";
 import { PlatformError } from "./errors.ts";
 import { buildApp } from "./http/app.ts";
 import { publicUrl } from "./http/urls.ts";
+import type { OpenModel } from "./models/model.ts";
 import { makeOpenModel } from "./models/open.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
 import { OciDriver } from "./sandboxes/drivers/oci/oci-driver.ts";
@@ -50,6 +51,8 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
   try {
     const mask = new SecretMask();
     if (config.apiKey) mask.registerSecret(config.apiKey);
+    for (const [name, value] of Object.entries(env))
+      if (value && /_(API_KEY|TOKEN|SECRET)$/.test(name)) mask.registerSecret(value);
     const logger = createLogger(config.logLevel, mask);
     await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
     const vault = await openVault(join(config.dataDir, "vault.key"), { create: !sqliteStoreExists(config.dataDir) });
@@ -58,6 +61,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
 
     const apiKeys = new StoredApiKeys(store.apiKeys);
     const newApiKey = await firstKey(apiKeys, config);
+    if (newApiKey) mask.registerSecret(newApiKey);
     const settings = new StoredSettings(store.settings);
 
     const driver = new OciDriver({ dir: join(config.dataDir, "sandboxes"), runtime: config.runtime });
@@ -65,12 +69,17 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     await sandboxes.open();
     opened.push(() => sandboxes.close());
 
+    const open = makeOpenModel({ env, onRetry: (notice) => logger.warn(notice, "a model call is tried again") });
+    const openModel: OpenModel = (wanted) => {
+      if (wanted.apiKey) mask.registerSecret(wanted.apiKey);
+      return open(wanted);
+    };
     const conversations: ConversationService = new ConversationService({
       store,
       sandboxes,
       settings,
       tools: coreTools,
-      openModel: makeOpenModel({ env, onRetry: (notice) => logger.warn(notice, "a model call is tried again") }),
+      openModel,
       publicUrl: () => publicUrl(config, app.server),
       logger,
     });

@@ -64,3 +64,13 @@ test("an adopted key works exactly as given, and adopting it again changes nothi
   expect(keys.authenticate("a new choice")).toEqual({ userId: "default" });
   expect(JSON.stringify(keys.list())).not.toContain("choice");
 });
+
+test("a key that another process revoked stops working within a second", async () => {
+  let now = 0;
+  const key = await keys.create("default", "cli");
+  const remembering = new StoredApiKeys(store.apiKeys, () => now);
+  expect(remembering.authenticate(key)).toBeDefined();
+  await keys.remove(keys.list().find((row) => row.name === "cli")!.id);
+  now = 1_000;
+  expect(remembering.authenticate(key)).toBeUndefined();
+});

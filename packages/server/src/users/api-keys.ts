@@ -6,27 +6,35 @@ import type { ApiKeys } from "./api.ts";
 /** Longer texts are no keys and are not worth hashing. */
 const maxKeyLength = 1024;
 
+/** How long a known key is taken as known without asking the store, ms: `sandpiper keys revoke` works beside a running server. */
+const rememberMs = 1_000;
+
 /**
- * API keys over a store of hashes. Known keys are remembered by their hash until any key changes, so an authenticated request
- * costs one SHA-256 and a map look-up; unknown keys are not remembered, so strangers cannot fill memory.
+ * API keys over a store of hashes. Known keys are remembered by their hash for a second, and no longer than until any key changes here,
+ * so an authenticated request costs one SHA-256 and a map look-up; unknown keys are not remembered, so strangers cannot fill memory.
  */
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
-  readonly #known = new Map<string, { userId: string }>();
+  readonly #clock: () => number;
+  readonly #known = new Map<string, { user: { userId: string }; until: number }>();
 
-  constructor(store: ApiKeyStore) {
+  /** `clock` gives milliseconds that never go back. */
+  constructor(store: ApiKeyStore, clock: () => number = () => performance.now()) {
     this.#store = store;
+    this.#clock = clock;
   }
 
   authenticate(key: string): { userId: string } | undefined {
     if (key.length === 0 || key.length > maxKeyLength) return undefined;
     const hash = keyHash(key).toString("latin1");
+    const now = this.#clock();
     const known = this.#known.get(hash);
-    if (known) return known;
+    if (known && now < known.until) return known.user;
+    this.#known.delete(hash);
     const row = this.#store.find(key);
     if (!row) return undefined;
     const user = Object.freeze({ userId: row.userId });
-    this.#known.set(hash, user);
+    this.#known.set(hash, { user, until: now + rememberMs });
     return user;
   }
 
