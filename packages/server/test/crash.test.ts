@@ -43,13 +43,12 @@ async function restart(): Promise<void> {
 
 test("kill -9 in the middle of a tool call: nothing announced is lost and the run goes on", async () => {
   script = ({ index }) => {
-    if (index === 0) return reply.toolCalls([terminal("echo before > /tmp/mark; sleep 600")]);
-    if (index === 1) return reply.toolCalls([terminal("cat /tmp/mark")]);
-    return finish("Done.");
+    const commands = ["echo before > /tmp/mark", "sleep 600", "cat /tmp/mark"];
+    return commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done.");
   };
   const { id, sandboxId } = await startConversation(server.call, "Work");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-  await socket.frame(({ kind }) => kind === "ActionEvent");
+  await socket.frame((frame) => frame.action?.command === "sleep 600");
   const announced = socket.frames.filter(({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind));
   await restart();
 
@@ -61,8 +60,8 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
   const interrupted = stored.find(({ kind }) => kind === "AgentErrorEvent");
   expect(interrupted).toMatchObject({ tool_name: "terminal", error: expect.stringMatching(/interrupted.*unknown/) });
   // The model read that, and the sandbox of before is the one of after.
-  expect(models.requests[1]?.messages.at(-1)?.text).toMatch(/interrupted/);
-  const [, after] = stored.filter(({ kind }) => kind === "ActionEvent");
+  expect(models.requests[2]?.messages.at(-1)?.text).toMatch(/interrupted/);
+  const [, , after] = stored.filter(({ kind }) => kind === "ActionEvent");
   const result = stored.find((event) => event.action_id === after?.id);
   expect(result?.observation.content[0].text).toBe("before\n");
   expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status).toBe("RUNNING");
