@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { probeOci } from "./probe.ts";
+
+test("tells what this machine can do, and what to do about what is missing", async () => {
+  const facts = await probeOci();
+  expect(facts.filter(({ ok }) => !ok)).toEqual([]);
+  expect(facts.find(({ name }) => name === "OCI runtime")?.detail).toMatch(/^(crun|runc) \d/);
+});
+
+test("names the runtime that was asked for and is not there", async () => {
+  const fact = (await probeOci("no-such-runtime")).find(({ name }) => name === "OCI runtime");
+  expect(fact).toMatchObject({
+    ok: false,
+    detail: expect.stringContaining("no-such-runtime"),
+    fix: expect.stringContaining("apt-get install"),
+  });
+});
