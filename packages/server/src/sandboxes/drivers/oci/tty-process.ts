@@ -1,3 +1,4 @@
+import { write } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
@@ -6,6 +7,9 @@ import { exitStatus } from "./exit-status.ts";
 import { OutputStream } from "./output-stream.ts";
 import { Signals } from "./signals.ts";
 import { ownTerminal, type TtySize, TtySizer } from "./terminal-device.ts";
+
+/** Pause before a full terminal is tried again, ms. */
+const fullTerminalMs = 5;
 
 /**
  * Runs a command in a sandbox on a pseudo-terminal: the runtime makes the sandbox's own and carries bytes and sizes between it and ours.
@@ -49,18 +53,28 @@ export function execTty(
     });
   });
 
+  // node-pty's own write spins on the event loop while the terminal is full, so the bytes go to its descriptor from here.
+  const { fd } = pty as unknown as { fd: number };
+  const writeToPty = (bytes: Buffer, done: () => void): void => {
+    if (ended) return done();
+    write(fd, bytes, (error, written) => {
+      if (error && error.code !== "EAGAIN") return done();
+      const rest = bytes.subarray(written);
+      if (rest.length === 0) return done();
+      setTimeout(() => writeToPty(rest, done), written > 0 ? 0 : fullTerminalMs);
+    });
+  };
+
   const stdin = new Writable({
     // Until the process runs our side still echoes and edits lines; what is written meanwhile waits.
     construct(done) {
       void started.then(() => done());
     },
     write(chunk: Buffer, _encoding, done) {
-      if (!ended) pty.write(chunk as unknown as string);
-      done();
+      writeToPty(chunk, () => done());
     },
     final(done) {
-      if (!ended) pty.write("\u0004");
-      done();
+      writeToPty(Buffer.from("\u0004"), () => done());
     },
   });
 

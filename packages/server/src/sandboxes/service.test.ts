@@ -1,0 +1,261 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openSqliteStore } from "../store/sqlite/open.ts";
+import type { SandboxRow, Store } from "../store/store.ts";
+import { openVault } from "../users/vault.ts";
+import type { SandboxDriver } from "./driver.ts";
+import { installationGroup } from "./drivers/oci/cgroups.ts";
+import { OciDriver } from "./drivers/oci/oci-driver.ts";
+import { testSpec } from "./drivers/oci/testing.ts";
+import { runToEnd } from "./run.ts";
+import type { Sandbox } from "./sandbox.ts";
+import { SandboxService } from "./service.ts";
+
+const logger = { info() {}, warn() {}, error() {} };
+
+let top: string;
+let store: Store;
+let service: SandboxService;
+let driver: OciDriver;
+
+/** A service as a new process would have it: over the folder, with nothing in memory. */
+async function serve(
+  wrap: (driver: OciDriver) => SandboxDriver = (one) => one,
+  startTimeoutMs?: number,
+): Promise<SandboxService> {
+  driver = new OciDriver({ dir: join(top, "sandboxes") });
+  service = new SandboxService({ driver: wrap(driver), store: store.sandboxes, specs: [testSpec], logger, startTimeoutMs });
+  await service.open();
+  return service;
+}
+
+/** The driver with some methods replaced. */
+function altered(one: OciDriver, change: Partial<SandboxDriver>): SandboxDriver {
+  return new Proxy(one, {
+    get(target, name) {
+      const value = (change as Record<PropertyKey, unknown>)[name] ?? Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+async function sh(sandbox: Sandbox, command: string): Promise<string> {
+  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 20_000 })).stdout.toString();
+}
+
+/** Kills everything in a sandbox from outside, as the machine's memory killer or a reboot would. */
+async function killProcesses(id: string): Promise<void> {
+  const group = installationGroup(join(top, "sandboxes"));
+  const folder = readdirSync("/sys/fs/cgroup").includes("cgroup.controllers") ? "/sys/fs/cgroup" : "/sys/fs/cgroup/freezer";
+  for (const pid of readFileSync(`${folder}${group}/${id}/cgroup.procs`, "utf8").trim().split("\n"))
+    process.kill(Number(pid), "SIGKILL");
+  await expect.poll(() => driver.list()).toContainEqual({ id, state: "stopped" });
+}
+
+beforeEach(async () => {
+  top = mkdtempSync("/tmp/sandpiper-test-");
+  store = await openSqliteStore({ dir: top, vault: await openVault(join(top, "vault.key"), { create: true }) });
+  await serve();
+});
+
+afterEach(async () => {
+  await service.close();
+  const last = new OciDriver({ dir: join(top, "sandboxes") });
+  await last.open();
+  for (const { id } of await last.list()) await last.remove(id);
+  await last.close();
+  await store.close();
+  rmSync(top, { recursive: true, force: true });
+});
+
+test("creates a sandbox at once, starts it in the background and tells of every change", async () => {
+  const changes: string[] = [];
+  const stop = service.onChange((change) => changes.push("removed" in change ? "removed" : change.status));
+  const row = await service.create("me");
+  expect(row).toMatchObject({ status: "STARTING", userId: "me", specId: "host", statusDetail: null });
+  expect(row.id).toMatch(/^[a-z0-9-]{20,63}$/);
+  expect(Buffer.from(row.sessionKey, "base64url")).toHaveLength(32);
+
+  const sandbox = await service.running(row.id);
+  expect(sandbox.spec).toEqual(testSpec);
+  expect(await sh(sandbox, "id -un; pwd")).toBe("agent\n/workspace/project\n");
+  expect(service.get("me", row.id)).toMatchObject({ status: "RUNNING", incarnation: sandbox.incarnation });
+  expect(service.bySessionKey(row.sessionKey)?.id).toBe(row.id);
+
+  await service.pause("me", row.id);
+  await service.remove("me", row.id);
+  expect(changes).toEqual(["STARTING", "RUNNING", "PAUSED", "removed"]);
+  stop();
+});
+
+test("knows its specs and refuses others", async () => {
+  expect(service.specs()).toEqual([testSpec]);
+  await expect(service.create("me", "no-such-spec")).rejects.toMatchObject({ code: "SandboxSpecNotFound" });
+  expect(store.sandboxes.all()).toEqual([]);
+});
+
+test("shows and gives a sandbox to its owner only", async () => {
+  const { id } = await service.create("me");
+  expect(service.get("other", id)).toBeUndefined();
+  expect(service.search("other", { limit: 10 }).items).toEqual([]);
+  expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
+  for (const operation of [service.pause, service.resume, service.remove]) {
+    await expect(operation.call(service, "other", id)).rejects.toMatchObject({ code: "SandboxNotFound" });
+    await expect(operation.call(service, "me", "sbx-unknown")).rejects.toMatchObject({ code: "SandboxNotFound" });
+  }
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+});
+
+test("pauses and resumes with the processes and the incarnation kept, however often it is asked", async () => {
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  await sh(sandbox, "sleep 300 >/dev/null 2>&1 & echo $! >/tmp/pid");
+  await Promise.all([service.pause("me", id), service.pause("me", id)]);
+  expect(service.get("me", id)?.status).toBe("PAUSED");
+  await expect(sandbox.exec({ argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
+  await Promise.all([service.resume("me", id), service.resume("me", id)]);
+  expect(service.get("me", id)).toMatchObject({ status: "RUNNING", incarnation: sandbox.incarnation });
+  expect(await sh(sandbox, "kill -0 $(cat /tmp/pid) && echo there")).toBe("there\n");
+
+  await service.pause("me", id);
+  expect((await service.running(id)).incarnation).toBe(sandbox.incarnation);
+  expect(service.get("me", id)?.status).toBe("RUNNING");
+});
+
+test("lets operations wait for a start that is under way, and for each other", async () => {
+  const { id } = await service.create("me");
+  await Promise.all([service.pause("me", id), service.resume("me", id), service.pause("me", id)]);
+  expect(service.get("me", id)?.status).toBe("PAUSED");
+  const removals = await Promise.allSettled([service.remove("me", id), service.remove("me", id)]);
+  expect(removals.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);
+  await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxNotFound" });
+  expect(await driver.list()).toEqual([]);
+});
+
+test("ends a handle with its sandbox", async () => {
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  await service.remove("me", id);
+  await expect(sandbox.exec({ argv: ["true"] })).rejects.toMatchObject({ code: "SandboxFailed", message: /deleted/ });
+});
+
+test("starts a sandbox whose processes died again on its files, as a new incarnation", async () => {
+  const { id } = await service.create("me");
+  const old = await service.running(id);
+  await sh(old, "echo kept >file");
+  await killProcesses(id);
+  await expect(old.exec({ argv: ["true"] })).rejects.toMatchObject({ code: "SandboxFailed" });
+  const fresh = await service.running(id);
+  expect(fresh.incarnation).not.toBe(old.incarnation);
+  expect(await sh(fresh, "cat file")).toBe("kept\n");
+  await expect(old.exec({ argv: ["true"] })).rejects.toMatchObject({ code: "SandboxFailed", message: /anew/ });
+
+  await killProcesses(id);
+  await service.pause("me", id);
+  await service.resume("me", id);
+  expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
+});
+
+test("finds running and paused sandboxes again after a restart", async () => {
+  const [one, two] = [await service.create("me"), await service.create("me")];
+  const before = await service.running(one.id);
+  await sh(before, "sleep 300 >/dev/null 2>&1 & echo $! >/tmp/pid");
+  await service.running(two.id);
+  await service.pause("me", two.id);
+  await service.close();
+
+  await serve();
+  const after = await service.running(one.id);
+  expect(after.incarnation).toBe(before.incarnation);
+  expect(await sh(after, "kill -0 $(cat /tmp/pid) && echo there")).toBe("there\n");
+  expect(service.get("me", two.id)?.status).toBe("PAUSED");
+  await service.resume("me", two.id);
+  expect(await sh(await service.running(two.id), "echo alive")).toBe("alive\n");
+});
+
+test("after a restart starts what was starting, restarts what died, and removes what has no record", async () => {
+  const died = await service.create("me");
+  await sh(await service.running(died.id), "echo kept >file");
+  await killProcesses(died.id);
+  const frozen = await service.create("me");
+  await service.running(frozen.id);
+  await driver.pause(frozen.id);
+  await driver.start({ id: "orphan", spec: testSpec });
+  await service.close();
+  const starting: SandboxRow = { ...died, id: "sbx-starting", sessionKey: "another", status: "STARTING" };
+  await store.sandboxes.create(starting);
+
+  await serve();
+  expect((await driver.list()).map(({ id }) => id)).not.toContain("orphan");
+  expect(await sh(await service.running(starting.id), "echo alive")).toBe("alive\n");
+  expect(await sh(await service.running(died.id), "cat file")).toBe("kept\n");
+  expect(service.get("me", died.id)?.incarnation).not.toBe(died.incarnation);
+  expect(service.get("me", frozen.id)?.status).toBe("PAUSED");
+});
+
+test("tells in one sentence why a start failed, and tries again when asked", async () => {
+  await service.close();
+  let broken = true;
+  await serve((one) =>
+    altered(one, {
+      start: (request) => one.start(broken ? { ...request, spec: { ...request.spec, command: ["/no/such/program"] } } : request),
+    }),
+  );
+  const { id } = await service.create("me");
+  await expect(service.running(id)).rejects.toMatchObject({
+    code: "SandboxFailed",
+    message: /could not start the sandbox: .+\.$/,
+  });
+  const row = service.get("me", id);
+  expect(row).toMatchObject({ status: "ERROR", statusDetail: expect.stringMatching(/\.$/) });
+  await expect(service.pause("me", id)).rejects.toMatchObject({ code: "SandboxFailed", message: row?.statusDetail });
+  broken = false;
+  await service.resume("me", id);
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+  expect(service.get("me", id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+});
+
+test("gives up a start that takes too long, and finds it when it came up later", async () => {
+  await service.close();
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let late: Promise<void> | undefined;
+  await serve((one) => altered(one, { start: (request) => (late = held.then(() => one.start(request))) }), 100);
+  const { id } = await service.create("me");
+  await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxFailed", message: /within 0.1 s/ });
+  expect(service.get("me", id)?.status).toBe("ERROR");
+  release();
+  await late;
+  await service.resume("me", id);
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+});
+
+test("removes the record of a sandbox whose engine part will not go, and tries that again at the next start", async () => {
+  await service.close();
+  await serve((one) =>
+    altered(one, {
+      remove: async () => {
+        throw new Error("busy");
+      },
+    }),
+  );
+  const { id } = await service.create("me");
+  await service.running(id);
+  await service.remove("me", id);
+  expect(service.get("me", id)).toBeUndefined();
+  await service.close();
+  await serve();
+  expect(await driver.list()).toEqual([]);
+});
+
+test("starts many sandboxes at the same time", async () => {
+  const rows = await Promise.all(Array.from({ length: 12 }, () => service.create("me")));
+  const outputs = await Promise.all(
+    rows.map(async ({ id }) => sh(await service.running(id), "hostname; cat /proc/self/uid_map")),
+  );
+  expect(outputs.map((text) => text.split("\n")[0])).toEqual(rows.map(({ id }) => id));
+  expect(new Set(outputs.map((text) => text.split("\n")[1])).size).toBe(12);
+});
