@@ -113,6 +113,25 @@ test("a paused sandbox is still paused after a restart, and resumes", async () =
   expect(await status()).toBe("RUNNING");
 });
 
+test("the agent's task list is there after a restart", async () => {
+  const tasks = [
+    { title: "Look", status: "done" },
+    { title: "Act", status: "in_progress" },
+  ];
+  script = ({ index }) => {
+    if (index === 0) return reply.toolCalls([{ name: "task_tracker", arguments: { command: "plan", task_list: tasks } }]);
+    if (index === 2) return reply.toolCalls([{ name: "task_tracker", arguments: { command: "view" } }]);
+    return finish("Done.");
+  };
+  const { id } = await startConversation(server.call, "Plan");
+  await ended(id);
+  await restart();
+  const message = { role: "user", content: [{ type: "text", text: "Show the list" }], run: true };
+  await server.call("POST", `/api/conversations/${id}/events`, message);
+  const shown = await until(async () => (await events(id)).find((event) => event.observation?.command === "view"));
+  expect(shown.observation.task_list.map(({ title }: Json) => title)).toEqual(["Look", "Act"]);
+});
+
 test("SIGTERM ends the server with status 0 while a tool runs, and the next start goes on", async () => {
   script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
   const { id } = await startConversation(server.call, "Work");

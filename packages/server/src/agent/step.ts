@@ -15,6 +15,8 @@ export interface StepContext {
   tools: readonly Tool[];
   view: View;
   policy: ConfirmationPolicy;
+  /** A security analyzer is set that takes the model's own estimate of the risk; without one the events say UNKNOWN (events.md section 3). */
+  trustsRisk: boolean;
   /** Metrics before this step. */
   stats: Stats;
   /** USD, shown in the metrics. */
@@ -41,7 +43,7 @@ export async function step(context: StepContext): Promise<void> {
   const stats = stateRecord("stats", addUsage(context.stats, "agent", context.model.name, response, context.budget));
   if (response.toolCalls.length === 0) return answer(context, response, stats);
 
-  const calls = planCalls(response, context.tools);
+  const calls = planCalls(response, context);
   const wait = needsConfirmation(
     context.policy,
     calls.map((call) => call.event),
@@ -59,7 +61,7 @@ export async function step(context: StepContext): Promise<void> {
 type PlannedCall = { event: ActionEvent; error?: string };
 
 /** Turns the model's tool calls into action events. What follows a finish is dropped. */
-function planCalls(response: ModelResponse, tools: readonly Tool[]): PlannedCall[] {
+function planCalls(response: ModelResponse, { tools, trustsRisk }: StepContext): PlannedCall[] {
   const calls: PlannedCall[] = [];
   const ids = new Set<string>();
   for (const call of response.toolCalls) {
@@ -81,8 +83,7 @@ function planCalls(response: ModelResponse, tools: readonly Tool[]): PlannedCall
       tool_call_id: toolCall.id,
       tool_call: toolCall,
       llm_response_id: response.id,
-      // Without a security analyzer the model's own estimate is not used (events.md section 3).
-      security_risk: usable ? resolved.securityRisk : "UNKNOWN",
+      security_risk: usable && trustsRisk ? resolved.securityRisk : "UNKNOWN",
       ...(usable && resolved.summary ? { summary: resolved.summary } : {}),
     } as ActionEvent;
     calls.push(usable ? { event } : { event, error: resolved.error });

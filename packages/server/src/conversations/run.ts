@@ -23,6 +23,7 @@ export interface RunEnvironment {
   openModel(): Model;
   toolContext: Omit<ToolContext, "signal">;
   policy: ConfirmationPolicy;
+  trustsRisk: boolean;
   budget: number | null;
   /** Open actions were approved by the user: run them instead of reporting them as interrupted. */
   approved: boolean;
@@ -54,6 +55,8 @@ export class Run {
     this.#id = env.row.id;
     this.#deltas = new Deltas(env.hub, env.row.id);
     this.follower = new LogFollower(env.store.events, env.row.id, new View(env.tools));
+    const { memory } = env.toolContext;
+    if (!memory.has("task_tracker")) memory.set("task_tracker", this.follower.state.taskList);
     this.done = this.#drive().finally(() => this.follower.close());
   }
 
@@ -130,13 +133,14 @@ export class Run {
   }
 
   #stepContext(model: Model | undefined): StepContext {
-    const { tools, policy, budget, toolContext } = this.#env;
+    const { tools, policy, trustsRisk, budget, toolContext } = this.#env;
     const { state, view } = this.follower;
     return {
       model: model as Model,
       tools,
       view,
       policy,
+      trustsRisk,
       budget,
       stats: state.stats,
       toolContext: { ...toolContext, signal: this.#abort.signal },

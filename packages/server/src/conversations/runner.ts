@@ -80,6 +80,7 @@ export class Runner {
       openModel: () => this.#openModel(row),
       toolContext: this.workspace(row).toolContext(),
       policy: policyFromSettings(view.confirmation_mode, view.security_analyzer),
+      trustsRisk: view.security_analyzer === "llm",
       budget: settings.agent(row.userId).maxBudgetPerTask,
       approved: this.#approved.delete(conversationId),
     });

@@ -1,4 +1,4 @@
-import type { ActionEvent, ExecutionStatus, Stats } from "@sandpiper/wire";
+import type { ActionEvent, ExecutionStatus, Stats, TaskItem } from "@sandpiper/wire";
 import type { LogRecord } from "../store/event-log.ts";
 
 /** The state of a conversation: a fold over its log, and nothing else. */
@@ -13,6 +13,8 @@ export interface ConversationState {
   leafEventId: string | undefined;
   /** Actions without a result, in order, by tool call id. */
   open: Map<string, ActionEvent>;
+  /** The agent's task list as its last plan left it. */
+  taskList: TaskItem[];
 }
 
 export function emptyState(): ConversationState {
@@ -25,6 +27,7 @@ export function emptyState(): ConversationState {
     lastUserMessageSeq: 0,
     leafEventId: undefined,
     open: new Map(),
+    taskList: [],
   };
 }
 
@@ -45,6 +48,9 @@ export function fold(state: ConversationState, { seq, listed, event }: LogRecord
       state.open.set(event.tool_call_id, event);
       return;
     case "ObservationEvent":
+      if (event.observation.kind === "TaskTrackerObservation") state.taskList = event.observation.task_list;
+      state.open.delete(event.tool_call_id);
+      return;
     case "AgentErrorEvent":
     case "UserRejectObservation":
       state.open.delete(event.tool_call_id);

@@ -2,7 +2,7 @@ import { contentText, type TerminalObservation } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
 import type { ToolContext } from "../tool.ts";
 import { finishTool } from "./finish.ts";
-import { lastTaskList, taskTrackerTool } from "./task-tracker.ts";
+import { taskTrackerTool } from "./task-tracker.ts";
 import { terminalTool } from "./terminal.ts";
 import { thinkTool } from "./think.ts";
 
@@ -53,8 +53,6 @@ test("task_tracker keeps the list of the conversation", async () => {
   const viewed = await taskTrackerTool.run({ kind: "TaskTrackerAction", command: "view", task_list: [] }, context);
   expect(contentText(viewed.content)).toBe("3 tasks:\n1. [x] Reproduce\n2. [>] Fix\n   operator\n3. [ ] Check");
   expect(viewed.task_list).toEqual(tasks);
-  expect(lastTaskList([planned, viewed])).toEqual(tasks);
-  expect(lastTaskList([viewed])).toBeUndefined();
 });
 
 test("finish repeats its message and think is recorded", async () => {

@@ -1,4 +1,4 @@
-import type { Observation, TaskItem, TaskTrackerAction, TaskTrackerObservation } from "@sandpiper/wire";
+import type { TaskItem, TaskTrackerAction, TaskTrackerObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Tool } from "../tool.ts";
@@ -12,7 +12,7 @@ Keep one task in_progress at a time and mark it done as soon as it is. Do withou
 
 const icons: Record<TaskItem["status"], string> = { todo: "[ ]", in_progress: "[>]", done: "[x]" };
 
-/** The agent's list of tasks (agent-behaviour.md section 14). It is kept in the conversation's memory under the tool's name. */
+/** The agent's list of tasks (agent-behaviour.md section 14). It is kept in memory under the tool's name; a run puts it there from the log. */
 export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = {
   name: "task_tracker",
   description,
@@ -54,12 +54,6 @@ export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = 
     };
   },
 };
-
-/** The list as the last of these observations left it, to put it back into memory from the log; undefined when there is none. */
-export function lastTaskList(observations: readonly Observation[]): TaskItem[] | undefined {
-  const plans = observations.flatMap((item) => (item.kind === "TaskTrackerObservation" && item.command === "plan" ? [item] : []));
-  return plans.at(-1)?.task_list;
-}
 
 function listing(tasks: TaskItem[]): string {
   if (tasks.length === 0) return "There is no task list yet; make one with plan.";

@@ -126,6 +126,20 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect(await shell.exit).toEqual({ code: 5, signal: null });
   });
 
+  test("keeps the event loop free while a terminal's program reads nothing", async () => {
+    const child = await driver.exec("one", {
+      argv: ["sh", "-c", "stty raw -echo; echo ready; exec sleep 60"],
+      tty: { cols: 80, rows: 24 },
+    });
+    await once(child.stdout, "data");
+    child.stdin.write(Buffer.alloc(1_000_000, "x"));
+    const start = performance.now();
+    for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
+    expect(performance.now() - start).toBeLessThan(1_000);
+    child.kill();
+    await child.exit;
+  });
+
   test("kills a terminal's process", async () => {
     const shell = await driver.exec("one", {
       argv: ["sh", "-c", "trap '' TERM HUP; echo ready; cat"],

@@ -1,4 +1,4 @@
-import { write } from "node:fs";
+import { writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
@@ -53,16 +53,19 @@ export function execTty(
     });
   });
 
-  // node-pty's own write spins on the event loop while the terminal is full, so the bytes go to its descriptor from here.
-  const { fd } = pty as unknown as { fd: number };
+  // node-pty's own write spins on the event loop while the terminal is full, so the bytes go to its descriptor from here. That does not
+  // block (O_NONBLOCK), and asking the socket that owns the descriptor makes sure that its number does not mean another file by now.
+  const { fd, _socket: owner } = pty as unknown as { fd: number; _socket: { destroyed: boolean } };
   const writeToPty = (bytes: Buffer, done: () => void): void => {
-    if (ended) return done();
-    write(fd, bytes, (error, written) => {
-      if (error && error.code !== "EAGAIN") return done();
-      const rest = bytes.subarray(written);
-      if (rest.length === 0) return done();
-      setTimeout(() => writeToPty(rest, done), written > 0 ? 0 : fullTerminalMs);
-    });
+    if (ended || owner.destroyed) return done();
+    let written = 0;
+    try {
+      written = writeSync(fd, bytes);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return done();
+    }
+    if (written === bytes.length) return done();
+    setTimeout(() => writeToPty(bytes.subarray(written), done), fullTerminalMs);
   };
 
   const stdin = new Writable({
