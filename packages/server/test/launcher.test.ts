@@ -168,6 +168,11 @@ test("the set-up says what is wrong when npm is missing, npm fails, or no new en
   expect(tooOld.stderr).toMatch(/no Node\.js 24 or newer.*the system's Node is 20\.1\.0/);
   expect(tooOld.code).toBe(1);
 
+  const unlinked = await fake("node", 'echo "node: libatomic.so.1: cannot open shared object file" >&2; exit 127');
+  const noLibrary = await setup(`${npm}:${unlinked}:${process.env.PATH}`);
+  expect(noLibrary.stderr).toMatch(/install libatomic1/);
+  expect(noLibrary.code).toBe(1);
+
   const recent = await fake("node", "echo 26.1.0");
   expect(await setup(`${npm}:${recent}:${process.env.PATH}`)).toMatchObject({
     code: 0,
@@ -222,5 +227,21 @@ test("the set-up installs what the machine lacks with apt-get, after refreshing 
   expect(calls[1]).toMatch(/update$/);
   expect(calls[2]).toBe(calls[0]);
   expect(stderr).toMatch(/installed: crun catatonit golang-github-containers-common/);
+  expect(code).toBe(0);
+});
+
+test("the set-up installs the library that the bundled Node is linked with, where it is missing", async () => {
+  const folder = await bareClone("library");
+  const library = join(base, "library-is-there");
+  const few = join(base, "few");
+  const npm = await fake("npm", "/usr/bin/mkdir -p node_modules");
+  const node = await fake(
+    "node",
+    `[ -e "${library}" ] && echo 26.1.0 || { echo "node: libatomic.so.1: not found" >&2; exit 127; }`,
+  );
+  const apt = await fake("apt-get", `case "$*" in *" libatomic1"*) : > "${library}" ;; *) exit 1 ;; esac`);
+  const path = [npm, node, apt, few, process.env.PATH].join(":");
+  const { code, stderr } = await call("sh", [join(folder, "scripts/setup.sh")], { env: { PATH: path } });
+  expect(stderr).toMatch(/installed: libatomic1.*Node\.js 26\.1\.0 is ready/s);
   expect(code).toBe(0);
 });
