@@ -1,0 +1,120 @@
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { finish, terminal } from "./support/script.ts";
+
+let folder: string;
+let server: TestPlatform;
+let models: ModelServer;
+let script: Script;
+let first = 0;
+
+/** A crun whose `run` fails while the file `broken` exists. */
+const runtime = (folder: string) => `#!/bin/sh
+for word; do
+  if [ "$word" = run ] && [ -e "${folder}/broken" ]; then echo "mount proc to proc: Operation not permitted" >&2; exit 1; fi
+done
+exec crun "$@"
+`;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sandpiper-runtime-"));
+  await writeFile(join(folder, "crun"), runtime(folder));
+  await chmod(join(folder, "crun"), 0o755);
+  models = await startModelServer((request) => script(request));
+  server = await startTestPlatform({ runtime: join(folder, "crun") });
+  await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url });
+});
+
+beforeEach(() => {
+  first = models.requests.length;
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const events = async (id: string): Promise<Json[]> =>
+  (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
+
+const finished = (id: string) =>
+  until(async () => {
+    const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
+    return found.execution_status === "finished" || undefined;
+  });
+
+const say = (id: string, text: string) =>
+  server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+
+test("a sandbox that cannot start ends the start task with the reason, and nothing is left of it", async () => {
+  script = () => reply.toolCalls([terminal("true")]);
+  await writeFile(join(folder, "broken"), "");
+  try {
+    await expect(startConversation(server.call, "Work")).rejects.toThrow(/could not start the sandbox.*Operation not permitted/);
+    const { body } = await server.call("GET", "/api/v1/app-conversations/search");
+    const [conversation] = body.items;
+    expect(conversation.sandbox_status).toBe("ERROR");
+    const last = (await events(conversation.id)).at(-1);
+    expect(last).toMatchObject({ kind: "ConversationErrorEvent", code: "SandboxFailed" });
+    const sandbox = (await server.call("GET", `/api/v1/sandboxes?id=${conversation.sandbox_id}`)).body[0];
+    expect(sandbox).toMatchObject({ status: "ERROR", status_detail: expect.stringContaining("Operation not permitted") });
+    // The run was cut off: the model is not asked again and again what to do without a sandbox.
+    expect(models.requests.length - first).toBeLessThanOrEqual(2);
+  } finally {
+    await rm(join(folder, "broken"));
+  }
+});
+
+test("a sandbox whose processes are killed becomes a tool error, and the next call works on the same files", async () => {
+  const commands = ["echo kept > note", "cat note", "cat note"];
+  let kill = async () => {};
+  script = async ({ index }) => {
+    if (index - first === 1) await kill();
+    const command = commands[index - first];
+    return command ? reply.toolCalls([terminal(command)]) : finish("Done.");
+  };
+  let sandboxId = "";
+  kill = async () => {
+    const [sandbox] = (await server.call("GET", "/api/v1/sandboxes/search?limit=1")).body.items;
+    sandboxId = sandbox.id;
+    const status = JSON.parse(await readFile(join(server.dataDir, "sandboxes/state", sandbox.id, "status"), "utf8"));
+    process.kill(status.pid, "SIGKILL");
+  };
+  const { id } = await startConversation(server.call, "Work");
+  await finished(id);
+  const outputs = (await events(id))
+    .filter(({ tool_name }) => tool_name === "terminal")
+    .filter(({ kind }) => kind !== "ActionEvent");
+  expect(outputs).toHaveLength(3);
+  expect(outputs.at(-1)?.observation.content[0].text).toBe("kept\n");
+  expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status).toBe("RUNNING");
+});
+
+test("pausing the sandbox pauses its conversation, and a message wakes both", async () => {
+  script = ({ index }) => (index - first === 0 ? reply.toolCalls([terminal("sleep 3; echo woken")]) : finish("Done."));
+  const { id, sandboxId } = await startConversation(server.call, "Work");
+  await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
+  expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`, {})).status).toBe(200);
+  const [paused] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
+  expect(paused).toMatchObject({ sandbox_status: "PAUSED", execution_status: null, session_api_key: null });
+  expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/resume`, {})).status).toBe(200);
+  await say(id, "Go on");
+  await finished(id);
+  expect(JSON.stringify(await events(id))).toContain("woken");
+});
+
+test("a deleted sandbox leaves a conversation that can be read and says what is wrong when it is used", async () => {
+  script = ({ index }) => (index - first < 2 ? reply.toolCalls([terminal("true")]) : finish("Done."));
+  const { id, sandboxId } = await startConversation(server.call, "Work");
+  await until(async () => (await events(id)).some(({ kind }) => kind === "ObservationEvent") || undefined);
+  expect((await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`)).status).toBe(200);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].sandbox_status).toBe("MISSING");
+  await say(id, "Go on");
+  const error = await until(async () => (await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent"));
+  expect(error.error).toMatch(/sandbox/);
+});
