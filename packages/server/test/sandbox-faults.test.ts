@@ -109,12 +109,14 @@ test("pausing the sandbox pauses its conversation, and a message wakes both", as
 });
 
 test("a deleted sandbox leaves a conversation that can be read and says what is wrong when it is used", async () => {
-  script = ({ index }) => (index - first < 2 ? reply.toolCalls([terminal("true")]) : finish("Done."));
+  let round = 0;
+  script = ({ messages }) =>
+    /no sandbox/.test(messages.at(-1)?.text ?? "") ? finish("It is gone.") : reply.toolCalls([terminal(`echo ${round++}`)]);
   const { id, sandboxId } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ObservationEvent") || undefined);
   expect((await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`)).status).toBe(200);
   expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].sandbox_status).toBe("MISSING");
-  await say(id, "Go on");
   const error = await until(async () => (await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent"));
-  expect(error.error).toMatch(/sandbox/);
+  expect(error.error).toMatch(/There is no sandbox/);
+  await until(async () => (await events(id)).at(-1)?.tool_name === "finish" || undefined);
 });
