@@ -70,28 +70,26 @@ test("a sandbox that cannot start ends the start task with the reason, and nothi
   }
 });
 
-test("a sandbox whose processes are killed becomes a tool error, and the next call works on the same files", async () => {
-  const commands = ["echo kept > note", "cat note", "cat note"];
-  let kill = async () => {};
-  script = async ({ index }) => {
-    if (index - first === 1) await kill();
-    const command = commands[index - first];
-    return command ? reply.toolCalls([terminal(command)]) : finish("Done.");
-  };
+test("a sandbox whose processes are killed becomes a tool error, and a later call works on the same files", async () => {
   let sandboxId = "";
-  kill = async () => {
+  const kill = async () => {
     const [sandbox] = (await server.call("GET", "/api/v1/sandboxes/search?limit=1")).body.items;
     sandboxId = sandbox.id;
     const status = JSON.parse(await readFile(join(server.dataDir, "sandboxes/state", sandbox.id, "status"), "utf8"));
     process.kill(status.pid, "SIGKILL");
   };
+  script = async ({ index, messages }) => {
+    if (index === first) return reply.toolCalls([terminal("echo kept > note")]);
+    if (index === first + 1) await kill();
+    return /^kept/.test(messages.at(-1)?.text ?? "") ? finish("Done.") : reply.toolCalls([terminal("cat note")]);
+  };
   const { id } = await startConversation(server.call, "Work");
   await finished(id);
-  const outputs = (await events(id))
-    .filter(({ tool_name }) => tool_name === "terminal")
-    .filter(({ kind }) => kind !== "ActionEvent");
-  expect(outputs).toHaveLength(3);
-  expect(outputs.at(-1)?.observation.content[0].text).toBe("kept\n");
+  const results = (await events(id)).filter(({ kind, tool_name }) => tool_name === "terminal" && kind !== "ActionEvent");
+  // One or two failures, as the shell's end is seen before or after that of the sandbox.
+  expect(results.length).toBeGreaterThan(2);
+  expect(results.length).toBeLessThan(5);
+  expect(results.at(-1)?.observation.content[0].text).toBe("kept\n");
   expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status).toBe("RUNNING");
 });
 
