@@ -5,6 +5,7 @@ import { PlatformError } from "../../../errors.ts";
 import type { SandboxSpec } from "../../driver.ts";
 import { idRangeSize } from "./config.ts";
 import { makeHostRoot } from "./root-folder.ts";
+import { makeRootTemplate, type TemplateEntry } from "./root-template.ts";
 
 /**
  * The folder of one sandbox: `rootfs/` (its writable layer), `config.json` (for the runtime), `exec/` (short-lived process files)
@@ -25,14 +26,20 @@ const rangeCount = (0x7ffe_0000 - firstBase) / idRangeSize;
 
 /** All bundles of an installation. Reads the folder once; afterwards it knows which id ranges are in use. */
 export class Bundles {
+  readonly #dir: string;
   readonly #folder: string;
   readonly #known = new Map<string, Bundle>();
 
-  constructor(folder: string) {
-    this.#folder = folder;
+  #template: TemplateEntry[] = [];
+
+  /** `dir` is the driver's folder. */
+  constructor(dir: string) {
+    this.#dir = dir;
+    this.#folder = join(dir, "bundles");
   }
 
   open(): void {
+    this.#template = makeRootTemplate(this.#dir);
     mkdirSync(this.#folder, { recursive: true });
     // The sandbox's root has to get through to its root folder, and may not list what lies beside it.
     chmodSync(this.#folder, 0o711);
@@ -71,7 +78,7 @@ export class Bundles {
     mkdirSync(folder);
     chmodSync(folder, 0o711);
     mkdirSync(join(folder, "exec"), { mode: 0o700 });
-    makeHostRoot(bundle.rootfs, id, spec, bundle.idBase);
+    makeHostRoot(bundle.rootfs, id, spec, bundle.idBase, this.#template);
     const target = join(folder, "sandbox.json");
     writeFileSync(`${target}.new`, JSON.stringify({ spec, idBase: bundle.idBase }), { mode: 0o600 });
     renameSync(`${target}.new`, target);

@@ -7,6 +7,7 @@ import { type Bundle, Bundles } from "./bundle.ts";
 import { groupMembers, groupState, installationGroup, killGroup, removeGroup } from "./cgroups.ts";
 import { processConfig, runtimeConfig } from "./config.ts";
 import type { ExecFiles } from "./exec-files.ts";
+import { firstProcessRuns } from "./first-process.ts";
 import { type Host, inspectHost } from "./host.ts";
 import { execPiped } from "./process.ts";
 import { findRuntime, type Runtime, type RuntimeResult, runCommand } from "./runtime.ts";
@@ -47,7 +48,7 @@ export class OciDriver implements SandboxDriver {
   constructor(options: OciDriverOptions) {
     this.#dir = options.dir;
     this.#wanted = options.runtime;
-    this.#bundles = new Bundles(join(options.dir, "bundles"));
+    this.#bundles = new Bundles(options.dir);
   }
 
   async open(): Promise<void> {
@@ -198,6 +199,9 @@ export class OciDriver implements SandboxDriver {
       stderrFile: join(bundle.folder, "runtime.log"),
     });
     if (result.code !== 0) throw failure("start", runtime, result);
+    if (!(await firstProcessRuns(`${engine.group}/${bundle.id}`, runtime.path))) {
+      throw failure("start", runtime, { ...result, reason: "its first process did not come up" });
+    }
   }
 
   async #freeze(id: string, word: "pause" | "resume", wanted: "paused" | "running"): Promise<void> {
