@@ -1,11 +1,12 @@
 #!/bin/sh
 # Makes a fresh clone ready: npm dependencies, a Node of the project's own version, the OCI runtime. Does nothing, quickly, when all is there.
-# SANDPIPER_SKIP_SYSTEM_PACKAGES=1 leaves the machine's packages alone.
+# With the argument `tests` also the programs that only the tests call. SANDPIPER_SKIP_SYSTEM_PACKAGES=1 leaves the machine's packages alone.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
 cd "$here"
 stamp=node_modules/.sandpiper-lock
 minimum_node=24
+purpose=${1:-}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -49,6 +50,11 @@ missing_packages() {
   if ! has crun && ! has runc; then echo "${1:-crun}"; fi
   has catatonit || echo catatonit
   [ -e /usr/share/containers/seccomp.json ] || echo golang-github-containers-common
+  if [ "$purpose" = tests ]; then
+    has python3 || echo python3
+    has pgrep || echo procps
+    has curl || echo curl
+  fi
 }
 
 # Root's tools are not always on the PATH of users.

@@ -228,6 +228,9 @@ test("the set-up installs what the machine lacks with apt-get, after refreshing 
   expect(calls[2]).toBe(calls[0]);
   expect(stderr).toMatch(/installed: crun catatonit golang-github-containers-common/);
   expect(code).toBe(0);
+
+  await call("sh", [join(folder, "scripts/setup.sh"), "tests"], { env: { PATH: `${apt}:${few}` } });
+  expect((await readFile(log, "utf8")).trim()).toMatch(/ golang-github-containers-common python3 procps curl$/);
 });
 
 test("the set-up installs the library that the bundled Node is linked with, where it is missing", async () => {
