@@ -60,8 +60,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     opened.push(() => store.close());
 
     const apiKeys = new StoredApiKeys(store.apiKeys);
-    const newApiKey = await firstKey(apiKeys, config);
-    if (newApiKey) mask.registerSecret(newApiKey);
+    if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings);
 
     const driver = new OciDriver({ dir: join(config.dataDir, "sandboxes"), runtime: config.runtime });
@@ -89,6 +88,9 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     opened.push(() => app.close());
     await listen(app, config);
     await conversations.open();
+    // Last of all: a key that is made by a start that then fails would never be shown.
+    const newApiKey = apiKeys.list().length === 0 ? await apiKeys.create(defaultUser, "first") : undefined;
+    if (newApiKey) mask.registerSecret(newApiKey);
     return {
       url: publicUrl({ ...config, publicUrl: undefined }, app.server),
       newApiKey,
@@ -102,14 +104,6 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     await close();
     throw error;
   }
-}
-
-async function firstKey(apiKeys: ApiKeys, config: Config): Promise<string | undefined> {
-  if (config.apiKey) {
-    await apiKeys.adopt(defaultUser, "environment", config.apiKey);
-    return undefined;
-  }
-  return apiKeys.list().length === 0 ? apiKeys.create(defaultUser, "first") : undefined;
 }
 
 async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config): Promise<void> {

@@ -173,6 +173,10 @@ test("a port in use and a data folder that is a file end the start with one sent
   expect(await busy.exit).toBe(2);
   expect(busy.stderr).toMatch(new RegExp(`^sandpiper: .*${port}.* in use.*SANDPIPER_PORT\\.$`, "m"));
   other.close();
+  // The key of the first start that succeeds is shown.
+  const free = new Command(["serve"], env);
+  servers.push(free);
+  await free.says(/API key \(shown only this once\): sp_/);
 
   await writeFile(join(base, "file"), "");
   const file = new Command(["serve"], { ...env, SANDPIPER_DATA: join(base, "file") });
