@@ -9,19 +9,30 @@ import { groupMembers } from "./cgroups.ts";
  */
 export async function firstProcessRuns(group: string, runtimePath: string, patienceMs = 5_000): Promise<boolean> {
   const end = Date.now() + patienceMs;
-  while (groupMembers(group).some((pid) => isRuntime(pid, basename(runtimePath)))) {
+  while (!isReady(groupMembers(group), basename(runtimePath))) {
     if (Date.now() > end) return false;
     await delay(1);
   }
   return true;
 }
 
-/** The runtime itself, or the sealed copy in memory that it runs from. */
-function isRuntime(pid: number, name: string): boolean {
+function isReady(pids: number[], runtime: string): boolean {
+  if (pids.length === 0) return true;
+  // A runtime's helper that has just ended has no program any more; it tells nothing.
+  const programs = pids.map(programOf).filter((program) => program !== undefined);
+  return programs.length > 0 && !programs.some((program) => isRuntime(program, runtime));
+}
+
+/** A runtime protects itself by running from a sealed copy: one in memory (`/memfd:…`), or a mount of a single file that has no path (`/`). */
+function isRuntime(program: string, runtime: string): boolean {
+  return program === "/" || program.startsWith("/memfd:") || basename(program) === runtime;
+}
+
+/** Path of a process's program. */
+function programOf(pid: number): string | undefined {
   try {
-    const program = readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, "");
-    return program.startsWith("/memfd:") || basename(program) === name;
+    return readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, "");
   } catch {
-    return false;
+    return undefined;
   }
 }

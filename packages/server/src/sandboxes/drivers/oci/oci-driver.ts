@@ -169,7 +169,7 @@ export class OciDriver implements SandboxDriver {
       const kept = join(this.#dir, "state", id, "seccomp.bpf");
       return {
         compiled: existsSync(kept) ? readFileSync(kept).toString("base64") : undefined,
-        filtered: groupMembers(`${engine.group}/${id}`).every(isFiltered),
+        filtered: groupMembers(`${engine.group}/${id}`).some(isFiltered),
       };
     } finally {
       await this.remove(id);
@@ -247,7 +247,11 @@ const trialSpec: SandboxSpec = {
 };
 
 function isFiltered(pid: number): boolean {
-  return /^Seccomp:\s+2$/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  try {
+    return /^Seccomp:\s+2$/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
 }
 
 function failure(what: string, runtime: Runtime, result: RuntimeResult): PlatformError {
