@@ -44,7 +44,7 @@ export function groupMembers(path: string): number[] {
 }
 
 /**
- * Kills every process of a control group and waits until they are gone; for processes that the runtime knows nothing of.
+ * Kills every process of a control group, also of a frozen one, and waits until they are gone.
  * Gives false when some are still there after `patienceMs`.
  */
 export async function killGroup(path: string, patienceMs = 5_000): Promise<boolean> {
@@ -53,7 +53,7 @@ export async function killGroup(path: string, patienceMs = 5_000): Promise<boole
     if (Date.now() > end) return false;
     for (const pid of groupMembers(path)) signal(pid);
     thaw(path);
-    await delay(5);
+    await delay(1);
   }
   return true;
 }

@@ -217,7 +217,9 @@ export class OciDriver implements SandboxDriver {
   /** Kills the processes and forgets the container, if there is one. The files stay. */
   async #deleteContainer(engine: Engine, id: string): Promise<void> {
     const path = `${engine.group}/${id}`;
-    if (existsSync(join(this.#dir, "state", id)) || groupState(path) !== "gone") {
+    // Killed here first: runc waits in steps of 100 ms for what it kills itself.
+    const dead = await killGroup(path);
+    if (existsSync(join(this.#dir, "state", id)) || !dead) {
       const result = await runCommand(this.#command(engine, "delete", "--force", id), { timeoutMs: commandTimeoutMs });
       if (!(await killGroup(path))) throw failure("remove", engine.runtime, result);
     }
