@@ -1,62 +1,19 @@
-import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import { errorText } from "../errors.ts";
-import { cgroupLayout } from "../sandboxes/drivers/oci/cgroups.ts";
-import { initPath } from "../sandboxes/drivers/oci/host.ts";
 import { OciDriver } from "../sandboxes/drivers/oci/oci-driver.ts";
-import { findRuntime } from "../sandboxes/drivers/oci/runtime.ts";
-import { profilePackage, profilePath } from "../sandboxes/drivers/oci/seccomp.ts";
+import { probeOci } from "../sandboxes/drivers/oci/probe.ts";
 import { hostSpec } from "../sandboxes/specs.ts";
 import { type Finding, finding } from "./finding.ts";
 import { duration } from "./style.ts";
 
 /** What sandboxes need of this machine, and whether one really starts. */
 export async function examineSandboxes(config: Config): Promise<Finding[]> {
-  return [await runtime(config), userNamespaces(), cgroups(), seccomp(), init(), images(), await trial(config)];
-}
-
-async function runtime(config: Config): Promise<Finding> {
-  try {
-    const { path, version } = await findRuntime(config.runtime);
-    return finding("OCI runtime", true, true, `${path} ${version}`);
-  } catch (error) {
-    return finding("OCI runtime", true, false, "none that works", errorText(error));
-  }
-}
-
-function userNamespaces(): Finding {
-  const file = "/proc/sys/user/max_user_namespaces";
-  const limit = existsSync(file) ? Number(readFileSync(file, "utf8")) : 0;
-  const advice =
-    limit === 0 && existsSync(file)
-      ? "Allow them: sysctl -w user.max_user_namespaces=15000"
-      : "Use a kernel with user namespaces.";
-  return finding("user namespaces", true, limit > 0, limit > 0 ? `up to ${limit}` : "not allowed", advice);
-}
-
-function cgroups(): Finding {
-  const layout = cgroupLayout();
-  const advice = "Mount control groups at /sys/fs/cgroup; inside of a container, give it a writable cgroup tree.";
-  return finding("control groups", true, layout !== "none", layout === "none" ? "not mounted" : `cgroup ${layout}`, advice);
-}
-
-function seccomp(): Finding {
-  const ok = existsSync(profilePath);
-  return finding(
-    "seccomp profile",
-    true,
-    ok,
-    ok ? profilePath : `${profilePath} is missing`,
-    `apt-get install ${profilePackage}`,
-  );
-}
-
-function init(): Finding {
-  const ok = existsSync(initPath);
-  return finding("init", false, ok, ok ? initPath : `${initPath} is missing`, "apt-get install catatonit");
+  // A fact that is fine and still has advice is something that the machine could do better.
+  const facts = await probeOci(config.runtime);
+  return [...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)), images(), await trial(config)];
 }
 
 function images(): Finding {

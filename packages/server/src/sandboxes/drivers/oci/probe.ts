@@ -17,26 +17,7 @@ export interface Fact {
 
 /** Says what the OCI driver finds on this machine, for `doctor`. Changes nothing. */
 export async function probeOci(wanted?: string): Promise<Fact[]> {
-  return [
-    rights(),
-    await runtime(wanted),
-    userNamespaces(),
-    controlGroups(cgroupLayout()),
-    seccomp(),
-    init(),
-    overlay(),
-    kernel(),
-  ];
-}
-
-function rights(): Fact {
-  const ok = process.getuid?.() === 0;
-  return {
-    name: "rights",
-    ok,
-    detail: ok ? "runs as root" : "does not run as root",
-    ...(!ok && { fix: "Start the server as root or with sudo." }),
-  };
+  return [await runtime(wanted), userNamespaces(), controlGroups(cgroupLayout()), seccomp(), init(), overlay(), kernel()];
 }
 
 async function runtime(wanted?: string): Promise<Fact> {
