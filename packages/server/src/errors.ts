@@ -22,6 +22,7 @@ const catalogue = {
   InvalidParameter: 422,
   TooManyIds: 400,
   ConversationNotFound: 404,
+  EventNotFound: 404,
   SandboxNotFound: 404,
   SandboxSpecNotFound: 404,
   StartTaskNotFound: 404,

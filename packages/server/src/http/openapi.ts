@@ -27,7 +27,13 @@ export function installOpenApi(app: App): void {
 export function documentRoutes(app: App): void {
   let text: string | undefined;
   app.get("/openapi.json", { config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
-    text ??= JSON.stringify(app.swagger());
+    text ??= JSON.stringify(app.swagger(), withoutNeed);
     return reply.type("application/json").send(text);
   });
+}
+
+/** A parameter with a default is not required, though its schema says that the handler always has it. */
+function withoutNeed(_key: string, value: unknown): unknown {
+  const parameter = value as { in?: string; required?: boolean; schema?: { default?: unknown } } | null;
+  return parameter?.in === "query" && parameter.schema?.default !== undefined ? { ...parameter, required: false } : value;
 }

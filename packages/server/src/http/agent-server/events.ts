@@ -1,5 +1,6 @@
-import { EventPage } from "@sandpiper/wire";
+import { Event, EventPage, parseId } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
+import { PlatformError } from "../../errors.ts";
 import type { EventFilter } from "../../store/event-log.ts";
 import { requireConversation } from "../conversation-access.ts";
 import { pageJson, sendJson } from "../json-text.ts";
@@ -14,6 +15,7 @@ const filterKeys = {
 const CountQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({ ...filterKeys, ...pageKeys, sort_order: TimestampOrder });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.String() });
 
 /** Events as the agent server lists them (agent-server.md section 5). Page ids are opaque: clients hand back what they got. */
 export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
@@ -49,6 +51,16 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
     ({ principal, params, query }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       reply.send(events.count(id, filterOf(query)));
+    },
+  );
+  app.get(
+    `${base}/:event_id`,
+    { config, schema: { tags, summary: "Read an event", params: EventPath, response: { 200: Event } } },
+    ({ principal, params }, reply) => {
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const [json] = events.batch(id, [parseId(params.event_id) ?? params.event_id]);
+      if (!json) throw new PlatformError("EventNotFound", "Event not found");
+      sendJson(reply, json);
     },
   );
 }

@@ -236,6 +236,8 @@ test("the document describes the routes and needs nothing from outside", async (
   expect(
     body.paths["/api/v1/conversation/{conversation_id}/events/search"].get.parameters.map((p: { name: string }) => p.name),
   ).toContain("kind__eq");
+  const paging = body.paths["/api/v1/sandboxes/search"].get.parameters.map((p: { required: boolean }) => p.required);
+  expect(paging).toEqual([false, false]);
   const page = await (await server.call("GET", "/docs", { key: null })).text();
   const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1]!);
   expect(links.length).toBeGreaterThan(3);
