@@ -1,6 +1,6 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
-import { errorText } from "../errors.ts";
+import { errorText, PlatformError } from "../errors.ts";
 import type { Model, ModelResponse } from "../models/model.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import { type ConfirmationPolicy, needsConfirmation } from "./confirmation.ts";
@@ -120,7 +120,7 @@ async function answer(context: StepContext, response: ModelResponse, stats: NewR
   await context.append([message, stats, ...end]);
 }
 
-/** Runs one action and appends its result. Throws only when the run was aborted. */
+/** Runs one action and appends its result. Throws only when the run was aborted, and SandboxNotFound when the sandbox was deleted. */
 export async function act(event: ActionEvent, context: StepContext): Promise<void> {
   const tool = context.tools.find((candidate) => candidate.name === event.tool_name);
   if (!tool || !event.action) {
@@ -143,6 +143,11 @@ export async function act(event: ActionEvent, context: StepContext): Promise<voi
   } catch (error) {
     signal.throwIfAborted();
     result = toolError(event, `${tool.name} failed: ${errorText(error)}`);
+    // A deleted sandbox does not come back: whatever the model tried next would be paid for and fail too.
+    if (error instanceof PlatformError && error.code === "SandboxNotFound") {
+      await context.append([result]);
+      throw error;
+    }
   }
   const done = tool.name === "finish" && !context.hasUnseenMessage();
   await context.append(done ? [result, stateRecord("execution_status", "finished")] : [result]);

@@ -31,6 +31,8 @@ type Plan = Omit<ConversationRow, "sandboxId" | "updatedAt" | "summary"> & {
 export class Starter {
   readonly #deps: StarterDependencies;
   readonly #active = new Set<Promise<void>>();
+  /** Conversations that are being started: the store may not have their rows yet. */
+  readonly #starting = new Set<string>();
 
   constructor(deps: StarterDependencies) {
     this.#deps = deps;
@@ -51,10 +53,19 @@ export class Starter {
       createdAt: now,
       updatedAt: now,
     };
-    await this.#deps.store.startTasks.create(task);
+    this.#starting.add(plan.id);
+    try {
+      await this.#deps.store.startTasks.create(task);
+    } catch (error) {
+      this.#starting.delete(plan.id);
+      throw error;
+    }
     const work = this.#work(task, plan, request).catch((error) => this.#fail(task, error));
     this.#active.add(work);
-    void work.finally(() => this.#active.delete(work));
+    void work.finally(() => {
+      this.#active.delete(work);
+      this.#starting.delete(plan.id);
+    });
     return task;
   }
 
@@ -77,7 +88,7 @@ export class Starter {
     const { store, sandboxes, settings } = this.#deps;
     const id = request.conversation_id ? parseId(request.conversation_id) : newId();
     if (!id) throw new PlatformError("InvalidParameter", "conversation_id is not a UUID.");
-    if (store.conversations.get(id))
+    if (this.#starting.has(id) || store.conversations.get(id))
       throw new PlatformError("ConversationExists", `The conversation ${hexId(id)} exists already.`);
 
     let parent: ConversationRow | undefined;

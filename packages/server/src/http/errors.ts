@@ -48,8 +48,8 @@ function expected(error: unknown): Failure | undefined {
   if (error instanceof InvalidInput) return { status: 422, text: error.message, issues: error.issues };
   if (error instanceof PlatformError) return error.status === 500 ? undefined : { status: error.status, text: error.message };
   const { statusCode, code } = error as Partial<FastifyError>;
-  // Fastify's own refusals: too large bodies, bad content lengths, bad URLs. Their messages may quote the request.
-  if (code?.startsWith("FST_ERR_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+  // Refusals of Fastify and its plugins: too large bodies, bad content lengths, bad URLs and paths. Their messages may quote the request.
+  if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return { status: statusCode, text: STATUS_CODES[statusCode] ?? "Bad Request" };
   }
   return undefined;

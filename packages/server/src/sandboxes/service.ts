@@ -110,7 +110,11 @@ export class SandboxService implements Sandboxes {
         if (error?.code !== "SandboxNotRunning") throw error;
         this.#alive.delete(id);
       });
-      await this.#change(id, { status: "PAUSED", statusDetail: null });
+      await this.#change(id, { status: "PAUSED", statusDetail: null }).catch(async (error) => {
+        // A frozen sandbox that the record calls running would never be resumed.
+        await this.#driver.resume(id).catch(() => {});
+        throw error;
+      });
     });
   }
 
