@@ -108,13 +108,12 @@ test("pausing the sandbox pauses its conversation, and a message wakes both", as
 
 test("a deleted sandbox leaves a conversation that can be read and says what is wrong when it is used", async () => {
   let round = 0;
-  script = ({ messages }) =>
-    /no sandbox/.test(messages.at(-1)?.text ?? "") ? finish("It is gone.") : reply.toolCalls([terminal(`echo ${round++}`)]);
+  script = () => reply.toolCalls([terminal(`echo ${round++}`)]);
   const { id, sandboxId } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ObservationEvent") || undefined);
   expect((await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`)).status).toBe(200);
   expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].sandbox_status).toBe("MISSING");
-  const error = await until(async () => (await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent"));
-  expect(error.error).toMatch(/There is no sandbox/);
-  await until(async () => (await events(id)).at(-1)?.tool_name === "finish" || undefined);
+  const last = await until(async () => (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent"));
+  expect(last).toMatchObject({ code: "SandboxNotFound", detail: expect.stringMatching(/There is no sandbox/) });
+  expect((await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(/There is no sandbox/);
 });
