@@ -1,7 +1,7 @@
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { coreTools } from "./agent/tools/index.ts";
 import type { Config } from "./config/config.ts";
+import { makeDataFolder } from "./config/data-folder.ts";
 import { ConversationService } from "./conversations/service.ts";
 import { PlatformError } from "./errors.ts";
 import { buildApp } from "./http/app.ts";
@@ -54,7 +54,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     for (const [name, value] of Object.entries(env))
       if (value && /_(API_KEY|TOKEN|SECRET)$/.test(name)) mask.registerSecret(value);
     const logger = createLogger(config.logLevel, mask);
-    await mkdir(config.dataDir, { recursive: true, mode: 0o711 });
+    await makeDataFolder(config.dataDir);
     const vault = await openVault(join(config.dataDir, "vault.key"), { create: !sqliteStoreExists(config.dataDir) });
     const store = await openSqliteStore({ dir: config.dataDir, vault });
     opened.push(() => store.close());

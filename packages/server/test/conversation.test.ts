@@ -149,6 +149,24 @@ test("a failing model ends the run with the provider's words and without the key
   await ended(id);
 });
 
+test("followers see that a model call is tried again", async () => {
+  const busy = reply.error(503, { error: { message: "The engine is overloaded" } }, { "retry-after": "0" });
+  await useModel([reply.text("Ready."), busy, reply.text("At last.")]);
+  const { id } = await startConversation(server.call, "Hello");
+  await ended(id);
+  const socket = SocketClient.forConversation(server, id);
+  await socket.frame(({ key }) => key === "full_state");
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "Go" }],
+    run: true,
+  });
+  const notice = await socket.frame(({ key }) => key === "agent_state");
+  expect(notice.value.model_retry).toMatchObject({ attempt: 1, reason: expect.stringContaining("overloaded") });
+  await socket.status("finished");
+  socket.close();
+});
+
 test("a model that is not configured is named by the start task, and by the run", async () => {
   await server.call("POST", "/api/settings", { llm_model: "", llm_api_key: "", llm_base_url: "" });
   await expect(startConversation(server.call, "Hello")).rejects.toThrow(/llm_model/);

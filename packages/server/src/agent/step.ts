@@ -1,7 +1,7 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
-import type { Model, ModelResponse } from "../models/model.ts";
+import type { Model, ModelResponse, RetryNotice } from "../models/model.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import { type ConfirmationPolicy, needsConfirmation } from "./confirmation.ts";
 import { addUsage, listed, nudge, stateRecord } from "./records.ts";
@@ -24,6 +24,7 @@ export interface StepContext {
   toolContext: ToolContext;
   append(records: NewRecord[]): Promise<LogRecord[]>;
   onDelta(delta: { content?: string; reasoning?: string }): void;
+  onRetry(notice: RetryNotice): void;
   /** True when a user message has come since this step called the model: the turn must not end then. */
   hasUnseenMessage(): boolean;
 }
@@ -39,6 +40,7 @@ export async function step(context: StepContext): Promise<void> {
     tools: modelTools(context.tools),
     signal: context.toolContext.signal,
     onDelta: context.onDelta,
+    onRetry: context.onRetry,
   });
   const stats = stateRecord("stats", addUsage(context.stats, "agent", context.model.name, response, context.budget));
   if (response.toolCalls.length === 0) return answer(context, response, stats);

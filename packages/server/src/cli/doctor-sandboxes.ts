@@ -13,7 +13,11 @@ import { duration } from "./style.ts";
 export async function examineSandboxes(config: Config): Promise<Finding[]> {
   // A fact that is fine and still has advice is something that the machine could do better.
   const facts = await probeOci(config.runtime);
-  return [...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)), images(), await trial(config)];
+  return [
+    ...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)),
+    images(),
+    await trial(config),
+  ];
 }
 
 function images(): Finding {

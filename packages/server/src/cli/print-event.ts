@@ -11,6 +11,11 @@ export interface PrintOptions {
   paint?: Paint;
 }
 
+/** What the `agent_state` frame tells while a model call is tried again. */
+interface AgentState {
+  model_retry?: { attempt: number; delay_ms: number; reason: string };
+}
+
 /** An event as lines for a person: what happened, on what, and the shortened result. Frames that tell nothing to a person give no line. */
 export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
@@ -52,6 +57,12 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
       return entry("error", `${event.code}: ${event.detail}`, "red", wrap);
     case "ServerErrorEvent":
       return entry("error", `${event.code}: ${event.detail}`, "red", wrap);
+    case "ConversationStateUpdateEvent": {
+      const retry = event.key === "agent_state" && (event.value as AgentState).model_retry;
+      if (!retry) return [];
+      const text = `attempt ${retry.attempt} failed: ${retry.reason}\nThe next one is in ${duration(retry.delay_ms)}.`;
+      return entry("model", text, "yellow", wrap);
+    }
     default:
       return [];
   }

@@ -1,5 +1,6 @@
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
+import type { ExecutionStatus } from "@sandpiper/wire";
 import { Changes, checkFolder, type Patch } from "./changes.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
@@ -20,6 +21,14 @@ export interface RunOptions {
   yes?: boolean;
   keep?: boolean;
 }
+
+/** Ends that need more words than the name of the status. */
+const endings: Partial<Record<ExecutionStatus, string>> = {
+  error: "ended with an error",
+  stuck: "was stopped, because the agent repeated itself",
+  waiting_for_confirmation:
+    "waits for a confirmation (confirmation_mode of the settings), which this command cannot give, and was left",
+};
 
 /** `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff to standard output. Gives the exit code. */
 export async function run(text: string, options: RunOptions): Promise<number> {
@@ -102,7 +111,7 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     const patch = await collectChanges(client, started, changes);
     progress.stop();
     process.stderr.write(
-      `${paint("bold", `The run is ${status}`)} after ${duration(progress.elapsed)}: ${usageText(progress.usage)}\n`,
+      `${paint("bold", `The run ${endings[status] ?? `is ${status}`}`)} after ${duration(progress.elapsed)}: ${usageText(progress.usage)}\n`,
     );
     await show(patch);
     const applied = patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;

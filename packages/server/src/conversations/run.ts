@@ -6,7 +6,7 @@ import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
-import type { Model } from "../models/model.ts";
+import type { Model, RetryNotice } from "../models/model.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
 import { Deltas } from "./deltas.ts";
@@ -146,8 +146,20 @@ export class Run {
       toolContext: { ...toolContext, signal: this.#abort.signal },
       append: (records) => this.#append(records),
       onDelta: (delta) => this.#deltas.add(delta),
+      onRetry: (notice) => this.#tellRetry(notice),
       hasUnseenMessage: () => this.#hasUnseenMessage(),
     };
+  }
+
+  /** Followers see why nothing comes: the frame is not stored. */
+  #tellRetry({ attempt, delayMs, reason }: RetryNotice): void {
+    const value = { model_retry: { attempt, delay_ms: delayMs, reason } };
+    this.#env.hub.publishEvent(this.#id, {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key: "agent_state",
+      value,
+    });
   }
 
   #hasUnseenMessage(): boolean {

@@ -21,6 +21,17 @@ export interface ModelRequest {
   signal: AbortSignal;
   /** Called with every piece of text as it arrives. */
   onDelta?: (delta: { content?: string; reasoning?: string }) => void;
+  /** Told before each wait for another attempt. */
+  onRetry?: (notice: RetryNotice) => void;
+}
+
+export interface RetryNotice {
+  model: string;
+  /** Number of the attempt that failed, from 1. */
+  attempt: number;
+  delayMs: number;
+  /** Without the key. */
+  reason: string;
 }
 
 /** The loop's own message type; providers' shapes exist only behind `Model`. */

@@ -1,7 +1,7 @@
 import { DemoModel } from "./demo/demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
-import type { OpenModel } from "./model.ts";
-import { type CallTimes, ProviderModel, type RetryNotice } from "./provider-model.ts";
+import type { OpenModel, RetryNotice } from "./model.ts";
+import { type CallTimes, ProviderModel } from "./provider-model.ts";
 import { resolveModel } from "./resolve.ts";
 import { defaultRetryDelaysMs } from "./retry.ts";
 

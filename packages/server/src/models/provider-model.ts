@@ -2,7 +2,7 @@ import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provid
 import { lookUpModel } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
 import { CallTimeout, describeFailure, type Failure, modelError } from "./failure.ts";
-import type { Model, ModelRequest, ModelResponse } from "./model.ts";
+import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
 import { toPrompt } from "./prompt.ts";
 import type { ModelAddress } from "./resolve.ts";
 import { nextDelay, wait } from "./retry.ts";
@@ -18,15 +18,6 @@ export interface CallTimes {
 }
 
 /** Told before the wait for another attempt. */
-export interface RetryNotice {
-  model: string;
-  /** Number of the attempt that failed, from 1. */
-  attempt: number;
-  delayMs: number;
-  /** Without the key. */
-  reason: string;
-}
-
 /** A model behind an HTTP endpoint. It keeps nothing between calls. */
 export class ProviderModel implements Model {
   readonly name: string;
@@ -58,7 +49,9 @@ export class ProviderModel implements Model {
         const failure = describeFailure(error);
         const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, this.#times.retryDelays);
         if (delayMs === undefined) throw this.#error(failure, attempt);
-        this.#onRetry?.({ model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message });
+        const notice = { model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message };
+        this.#onRetry?.(notice);
+        request.onRetry?.(notice);
         await wait(delayMs, request.signal);
       }
     }

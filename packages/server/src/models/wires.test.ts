@@ -9,9 +9,9 @@ import {
 } from "../../test/support/model-server.ts";
 import { PlatformError } from "../errors.ts";
 import { isContextExceeded } from "./failure.ts";
-import type { Model, ModelRequest, ModelTool } from "./model.ts";
+import type { Model, ModelRequest, ModelTool, RetryNotice } from "./model.ts";
 import { makeOpenModel } from "./open.ts";
-import type { CallTimes, RetryNotice } from "./provider-model.ts";
+import type { CallTimes } from "./provider-model.ts";
 
 const key = "sk-secret/0123456789+abc";
 const names = { openai: "openai/gpt-5", anthropic: "anthropic/claude-sonnet-4-5", google: "gemini/gemini-2.5-flash" };
