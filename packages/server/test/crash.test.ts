@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await removeSandboxes(server.call).catch(() => {});
-  await server.end("SIGKILL");
+  await server.end("SIGTERM");
   await models.close();
   await rm(dataDir, { recursive: true, force: true });
 });

@@ -19,6 +19,9 @@ import { Workspace } from "./workspace.ts";
  */
 const repeatMs = 200;
 
+/** When a run that could not write its end is tried again, ms. */
+const retryMs = 5_000;
+
 export interface RunnerDependencies {
   store: Store;
   hub: Hub;
@@ -33,7 +36,7 @@ export class Runner {
   readonly #deps: RunnerDependencies;
   readonly #runs = new Map<string, Run>();
   readonly #workspaces = new Map<string, Workspace>();
-  readonly #repeats = new Set<NodeJS.Timeout>();
+  readonly #timers = new Set<NodeJS.Timeout>();
   /** Conversations whose open actions the user approved while their last run was still ending. */
   readonly #approved = new Set<string>();
   #closing = false;
@@ -125,10 +128,10 @@ export class Runner {
   announceEnd(conversationId: string): void {
     this.announce(conversationId);
     const timer = setTimeout(() => {
-      this.#repeats.delete(timer);
+      this.#timers.delete(timer);
       if (!this.#runs.has(conversationId)) this.announce(conversationId);
     }, repeatMs);
-    this.#repeats.add(timer);
+    this.#timers.add(timer);
   }
 
   stateOf(row: ConversationRow): Record<string, unknown> {
@@ -145,7 +148,7 @@ export class Runner {
 
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
-    for (const timer of this.#repeats) clearTimeout(timer);
+    for (const timer of this.#timers) clearTimeout(timer);
     const runs = [...this.#runs.values()];
     const timer = setTimeout(() => {
       for (const run of runs) run.abort("shutdown");
@@ -164,8 +167,16 @@ export class Runner {
     this.#runs.delete(conversationId);
     if (this.#closing) return;
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
-    const row = this.#deps.store.conversations.get(conversationId);
-    if (complete && row?.summary.executionStatus === "running") return this.wake(conversationId);
+    const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
+    if (complete && goesOn()) return this.wake(conversationId);
+    if (!complete && goesOn()) {
+      // Its end could not be written, for example on a full disk: once it can, the run goes on.
+      const timer = setTimeout(() => {
+        this.#timers.delete(timer);
+        if (goesOn()) this.wake(conversationId);
+      }, retryMs);
+      this.#timers.add(timer);
+    }
     this.announceEnd(conversationId);
   }
 }

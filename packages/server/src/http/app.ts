@@ -21,6 +21,9 @@ import { validatorCompiler } from "./validation.ts";
 
 const localOrigin = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
+/** How long a connection may be silent while a request or its answer is unfinished, ms. */
+const silenceMs = 120_000;
+
 /** How long `close` waits for clients that do not take their answers, ms. */
 const closeMs = 5_000;
 
@@ -34,6 +37,8 @@ export function buildApp(services: HttpServices): FastifyInstance {
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.bodyLimit,
+    // For connections on which nothing moves, such as a body that never comes; sockets have their own heartbeat.
+    connectionTimeout: silenceMs,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     // Only WebSockets leave HTTP: a client that offers HTTP/2 by an Upgrade header gets its answer in HTTP/1.1.
     http: { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },

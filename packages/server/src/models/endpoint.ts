@@ -3,6 +3,7 @@ import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
+import { guardedFetch } from "./guarded-fetch.ts";
 import { markCacheableBody } from "./openai-cache.ts";
 import { providers } from "./providers.ts";
 import type { ModelAddress } from "./resolve.ts";
@@ -13,7 +14,7 @@ const noKey = "none";
 /** The AI SDK's client for an address. Everything it could read from the environment is given, so that nothing is. */
 export function openEndpoint(address: ModelAddress, fetch: typeof globalThis.fetch): LanguageModelV4 {
   const { modelId, baseUrl: baseURL } = address;
-  const guarded = refuseRedirects(fetch);
+  const guarded = guardedFetch(fetch);
   const apiKey = address.apiKey ?? noKey;
   if (address.wire === "anthropic") return createAnthropic({ baseURL, apiKey, fetch: guarded })(modelId);
   if (address.wire === "google") return createGoogle({ baseURL, apiKey, fetch: guarded })(modelId);
@@ -27,9 +28,4 @@ export function openEndpoint(address: ModelAddress, fetch: typeof globalThis.fet
     includeUsage: true,
     ...(/claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
   }).chatModel(modelId);
-}
-
-/** A redirect would carry the key's header to another host. It is answered like any other unexpected status. */
-function refuseRedirects(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
-  return (input, init) => fetch(input, { ...init, redirect: "manual" });
 }
