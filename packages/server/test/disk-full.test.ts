@@ -1,18 +1,29 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { runToEnd } from "../src/sandboxes/run.ts";
-import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { reply, startModelServer } from "./support/model-server.ts";
+import { SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
-test("with a full disk every write is a 507, reads go on, and a refused pause leaves the sandbox running", async () => {
+/** Gives the test a platform on a small file system of its own. */
+async function onSmallDisk(work: (server: TestPlatform) => Promise<void>): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-full-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", dataDir]);
   let server: TestPlatform | undefined;
   try {
     server = await startTestPlatform({ dataDir });
-    const { call, platform } = server;
+    await work(server);
+  } finally {
+    await server?.stop().catch(() => {});
+    execFileSync("umount", ["--lazy", dataDir]);
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+test("with a full disk every write is a 507, reads go on, and a refused pause leaves the sandbox running", () =>
+  onSmallDisk(async ({ call, platform, dataDir }) => {
     const { id } = (await call("POST", "/api/v1/sandboxes")).body;
     const status = async () => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status;
     await until(async () => (await status()) === "RUNNING" || undefined);
@@ -33,9 +44,39 @@ test("with a full disk every write is a 507, reads go on, and a refused pause le
     const sandbox = await platform.sandboxes.running(id);
     expect((await runToEnd(sandbox, { argv: ["echo", "alive"] })).stdout.toString()).toBe("alive\n");
     expect((await call("POST", `/api/v1/sandboxes/${id}/pause`)).status).toBe(200);
-  } finally {
-    await server?.stop().catch(() => {});
-    execFileSync("umount", ["--lazy", dataDir]);
-    rmSync(dataDir, { recursive: true, force: true });
-  }
-});
+  }));
+
+test("a run that meets a full disk goes on by itself once there is space", () =>
+  onSmallDisk(async ({ call, dataDir, url, key }) => {
+    const ballast = join(dataDir, "ballast");
+    const models = await startModelServer(({ index }) => {
+      if (index !== 1) return reply.text(index === 0 ? "Ready." : "Done.");
+      // The answer comes when nothing can be stored any more.
+      expect(() => writeFileSync(ballast, Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
+      return reply.text("x".repeat(20_000));
+    });
+    try {
+      await call("POST", "/api/settings", { llm_model: "openai/scripted", llm_base_url: models.url });
+      const { id } = await startConversation(call, "Work");
+      const conversation = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
+      const finished = async () => (await conversation()).execution_status === "finished" || undefined;
+      await until(finished);
+      const socket = SocketClient.forConversation({ url, key }, id);
+      const states = () => socket.frames.filter((frame) => frame.key === "full_state").length;
+      await until(() => states() > 0 || undefined);
+      const message = { role: "user", content: [{ type: "text", text: "Go" }], run: true };
+      await call("POST", `/api/conversations/${id}/events`, message);
+      await until(() => existsSync(ballast) || undefined);
+      // The end of a run is told with its whole state, also of one that could not write it.
+      const before = states();
+      await until(() => states() > before || undefined);
+      socket.close();
+      expect((await conversation()).execution_status).toBe("running");
+      rmSync(ballast);
+      await until(finished);
+      const { body } = await call("GET", `/api/v1/conversation/${id}/events/search`);
+      expect(body.items.at(-1).llm_message.content[0].text).toBe("Done.");
+    } finally {
+      await models.close();
+    }
+  }));
