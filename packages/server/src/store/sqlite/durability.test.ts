@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { conversationRow, message, openStore, temporaryFolder } from "../testing.ts";
 
@@ -19,7 +20,7 @@ async function killAfterLines(
   lines: number,
   meanwhile?: () => Promise<void>,
 ): Promise<string[]> {
-  const file = new URL(`./fixtures/${fixture}`, import.meta.url).pathname;
+  const file = fileURLToPath(new URL(`./fixtures/${fixture}`, import.meta.url));
   const child = spawn(process.execPath, [file, ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(child, "exit");
   const written: string[] = [];
