@@ -44,9 +44,11 @@ export function allProcesses(): number[] {
   return readdirSync("/proc").map(Number).filter(Number.isInteger);
 }
 
-/** Memory that the machine has available, bytes: what 100 sandboxes really take from it, kernel included. */
-export function availableMemory(): number {
-  return Number(/^MemAvailable:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) * 1024;
+/** Memory that the kernel holds for processes, mounts, namespaces and control groups of the whole machine, bytes. */
+export function kernelMemory(): number {
+  const text = readFileSync("/proc/meminfo", "utf8");
+  const fields = ["SUnreclaim", "KernelStack", "PageTables", "Percpu"];
+  return fields.reduce((sum, name) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024, 0);
 }
 
 function statusField(pid: number, name: string): number {

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "../../../errors.ts";
 import type { SandboxSpec } from "../../driver.ts";
 import { idRangeSize } from "./config.ts";
-import { makeHostRoot } from "./root-folder.ts";
+import { makeHostRoot, nameHostRoot } from "./root-folder.ts";
 import { makeRootTemplate, type TemplateEntry } from "./root-template.ts";
 
 /**
@@ -20,6 +20,14 @@ export interface Bundle {
   idBase: number;
 }
 
+/** A folder like a bundle's that waits for its name. */
+interface Spare {
+  folder: string;
+  idBase: number;
+  /** The spec that it was made for, as JSON. */
+  spec: string;
+}
+
 /** Below the ids that the kernel and systemd give a meaning of their own. */
 const firstBase = 0x1000_0000;
 const rangeCount = (0x7ffe_0000 - firstBase) / idRangeSize;
@@ -31,6 +39,7 @@ export class Bundles {
   readonly #known = new Map<string, Bundle>();
 
   #template: TemplateEntry[] = [];
+  #spare: Spare | undefined;
 
   /** `dir` is the driver's folder. */
   constructor(dir: string) {
@@ -40,6 +49,7 @@ export class Bundles {
 
   open(): void {
     this.#template = makeRootTemplate(this.#dir);
+    rmSync(this.#spareFolder(), { recursive: true, force: true });
     mkdirSync(this.#folder, { recursive: true });
     // The sandbox's root has to get through to its root folder, and may not list what lies beside it.
     chmodSync(this.#folder, 0o711);
@@ -73,16 +83,58 @@ export class Bundles {
   /** Makes the folder of a new sandbox with its root filesystem. The name must be free. Throws what the filesystem throws. */
   create(id: string, spec: SandboxSpec): Bundle {
     const folder = this.folderOf(id);
-    const bundle: Bundle = { id, folder, rootfs: join(folder, "rootfs"), spec, idBase: this.#freeBase() };
+    const spare = this.#takeSpare(spec);
+    const idBase = spare?.idBase ?? this.#freeBase();
+    const bundle: Bundle = { id, folder, rootfs: join(folder, "rootfs"), spec, idBase };
     this.#known.set(id, bundle);
+    if (spare) renameSync(spare.folder, folder);
+    else this.#make(folder, spec, idBase);
+    nameHostRoot(bundle.rootfs, id);
+    const target = join(folder, "sandbox.json");
+    writeFileSync(`${target}.new`, JSON.stringify({ spec, idBase }), { mode: 0o600 });
+    renameSync(`${target}.new`, target);
+    return bundle;
+  }
+
+  /**
+   * Makes a folder for the next sandbox of this spec in advance, unless there is one; to be called while the server waits for
+   * something else. What goes wrong is left to the next `create`.
+   */
+  prepare(spec: SandboxSpec): void {
+    if (this.#spare) return;
+    const folder = this.#spareFolder();
+    try {
+      const idBase = this.#freeBase();
+      rmSync(folder, { recursive: true, force: true });
+      this.#make(folder, spec, idBase);
+      this.#spare = { folder, idBase, spec: JSON.stringify(spec) };
+    } catch {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Removes what was made in advance. */
+  close(): void {
+    this.#spare = undefined;
+    rmSync(this.#spareFolder(), { recursive: true, force: true });
+  }
+
+  #spareFolder(): string {
+    return join(this.#dir, "spare");
+  }
+
+  #takeSpare(spec: SandboxSpec): Spare | undefined {
+    if (this.#spare?.spec !== JSON.stringify(spec)) return undefined;
+    const spare = this.#spare;
+    this.#spare = undefined;
+    return spare;
+  }
+
+  #make(folder: string, spec: SandboxSpec, idBase: number): void {
     mkdirSync(folder);
     chmodSync(folder, 0o711);
     mkdirSync(join(folder, "exec"), { mode: 0o700 });
-    makeHostRoot(bundle.rootfs, id, spec, bundle.idBase, this.#template);
-    const target = join(folder, "sandbox.json");
-    writeFileSync(`${target}.new`, JSON.stringify({ spec, idBase: bundle.idBase }), { mode: 0o600 });
-    renameSync(`${target}.new`, target);
-    return bundle;
+    makeHostRoot(join(folder, "rootfs"), spec, idBase, this.#template);
   }
 
   /** To be called once the folder is gone: its id range may be used again. */
@@ -97,6 +149,7 @@ export class Bundles {
   /** The first free range, searched from a place of this installation's own, so that two of them on one machine do not share ranges. */
   #freeBase(): number {
     const used = new Set([...this.#known.values()].map((bundle) => bundle.idBase));
+    if (this.#spare) used.add(this.#spare.idBase);
     const start = createHash("sha256").update(this.#folder).digest().readUInt32BE(0) % rangeCount;
     for (let offset = 0; offset < rangeCount; offset++) {
       const base = firstBase + ((start + offset) % rangeCount) * idRangeSize;

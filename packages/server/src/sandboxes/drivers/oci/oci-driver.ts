@@ -148,6 +148,7 @@ export class OciDriver implements SandboxDriver {
 
   async close(): Promise<void> {
     const engine = this.#engine;
+    this.#bundles.close();
     if (engine && this.#bundles.ids().length === 0) removeGroup(engine.group);
     this.#engine = undefined;
   }
@@ -194,10 +195,13 @@ export class OciDriver implements SandboxDriver {
     writeFileSync(join(bundle.folder, "config.json"), JSON.stringify(config), { mode: 0o600 });
     const keyring = runtime.kind === "runc" ? ["--no-new-keyring"] : [];
     const argv = this.#command(engine, "run", "--detach", ...keyring, "--bundle", bundle.folder, bundle.id);
-    const result = await runCommand([...host.prefix, ...argv], {
+    const started = runCommand([...host.prefix, ...argv], {
       timeoutMs: commandTimeoutMs,
       stderrFile: join(bundle.folder, "runtime.log"),
     });
+    // The runtime is at work elsewhere; this would otherwise be the next start's delay.
+    if (bundle.spec !== trialSpec) this.#bundles.prepare(bundle.spec);
+    const result = await started;
     if (result.code !== 0) throw failure("start", runtime, result);
     if (!(await firstProcessRuns(`${engine.group}/${bundle.id}`, runtime.path))) {
       throw failure("start", runtime, { ...result, reason: "its first process did not come up" });

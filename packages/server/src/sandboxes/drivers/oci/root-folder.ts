@@ -12,7 +12,7 @@ export const sharedEtcFolders = ["alternatives", "ssl/certs", "maven"];
  * Makes the root folder of a `host` sandbox: the minimal tree that /usr is mounted into. It is the sandbox's writable layer.
  * Folders belong to the sandbox's root (`idBase`), except what its user works in.
  */
-export function makeHostRoot(root: string, id: string, spec: SandboxSpec, idBase: number, template: TemplateEntry[]): void {
+export function makeHostRoot(root: string, spec: SandboxSpec, idBase: number, template: TemplateEntry[]): void {
   const owner = { uid: idBase, gid: idBase };
   const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
 
@@ -54,8 +54,14 @@ export function makeHostRoot(root: string, id: string, spec: SandboxSpec, idBase
     ].join("\n"),
   );
   file("etc/group", `root:x:0:\ntty:x:5:\n${name}:x:${gid}:\nnogroup:x:65534:\n`);
-  file("etc/hostname", `${id}\n`);
-  file("etc/hosts", `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`);
+  file("etc/hostname", "");
+  file("etc/hosts", "");
+}
+
+/** Writes the sandbox's name into its root folder, which may have been made before the name was known. */
+export function nameHostRoot(root: string, id: string): void {
+  writeFileSync(join(root, "etc/hostname"), `${id}\n`);
+  writeFileSync(join(root, "etc/hosts"), `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`);
 }
 
 function trim(path: string): string {
