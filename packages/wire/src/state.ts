@@ -56,3 +56,16 @@ export const emptyUsage = (model = ""): TokenUsage => ({
   per_turn_token: 0,
   response_id: "",
 });
+
+/** Adds token counts; the context window is the larger one, everything else is that of `left` (agent-behaviour.md section 7). */
+export function addTokens(left: TokenUsage, right: TokenUsage): TokenUsage {
+  return {
+    ...left,
+    prompt_tokens: left.prompt_tokens + right.prompt_tokens,
+    completion_tokens: left.completion_tokens + right.completion_tokens,
+    cache_read_tokens: left.cache_read_tokens + right.cache_read_tokens,
+    cache_write_tokens: left.cache_write_tokens + right.cache_write_tokens,
+    reasoning_tokens: left.reasoning_tokens + right.reasoning_tokens,
+    context_window: Math.max(left.context_window, right.context_window),
+  };
+}

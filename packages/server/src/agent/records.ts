@@ -1,4 +1,4 @@
-import { type ExecutionStatus, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
+import { addTokens, type ExecutionStatus, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
 import type { ModelResponse } from "../models/model.ts";
 import type { NewRecord } from "../store/event-log.ts";
 
@@ -37,20 +37,14 @@ export function failure(code: string, detail: string): NewRecord[] {
 export function addUsage(stats: Stats, usageId: string, model: string, response: ModelResponse, budget: number | null): Stats {
   const before = stats.usage_to_metrics[usageId];
   const total = before?.accumulated_token_usage ?? emptyUsage(model);
-  const { usage } = response;
   const metrics = {
     model_name: model,
     accumulated_cost: (before?.accumulated_cost ?? 0) + response.cost,
     max_budget_per_task: budget,
     accumulated_token_usage: {
+      ...addTokens(total, response.usage),
       model,
-      prompt_tokens: total.prompt_tokens + usage.prompt_tokens,
-      completion_tokens: total.completion_tokens + usage.completion_tokens,
-      cache_read_tokens: total.cache_read_tokens + usage.cache_read_tokens,
-      cache_write_tokens: total.cache_write_tokens + usage.cache_write_tokens,
-      reasoning_tokens: total.reasoning_tokens + usage.reasoning_tokens,
-      context_window: Math.max(total.context_window, usage.context_window),
-      per_turn_token: usage.per_turn_token,
+      per_turn_token: response.usage.per_turn_token,
       response_id: response.id,
     },
   };

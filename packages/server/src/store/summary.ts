@@ -1,11 +1,11 @@
 import {
+  addTokens,
   type ExecutionStatus,
   emptyUsage,
   executionStatuses,
   type MetricsSnapshot,
   type NewEvent,
   type Stats,
-  type TokenUsage,
 } from "@sandpiper/wire";
 import type { ConversationSummary } from "./store.ts";
 
@@ -31,19 +31,7 @@ export function totalMetrics(stats: Stats): MetricsSnapshot {
     model_name: all[0]?.model_name ?? "default",
     accumulated_cost: all.reduce((sum, metrics) => sum + metrics.accumulated_cost, 0),
     max_budget_per_task: all.find((metrics) => metrics.max_budget_per_task !== null)?.max_budget_per_task ?? null,
-    accumulated_token_usage: usages.length > 0 ? usages.slice(1).reduce(addUsage, { ...emptyUsage(), ...usages[0] }) : null,
-  };
-}
-
-function addUsage(left: TokenUsage, right: TokenUsage): TokenUsage {
-  return {
-    ...left,
-    prompt_tokens: left.prompt_tokens + right.prompt_tokens,
-    completion_tokens: left.completion_tokens + right.completion_tokens,
-    cache_read_tokens: left.cache_read_tokens + right.cache_read_tokens,
-    cache_write_tokens: left.cache_write_tokens + right.cache_write_tokens,
-    reasoning_tokens: left.reasoning_tokens + right.reasoning_tokens,
-    context_window: Math.max(left.context_window, right.context_window),
+    accumulated_token_usage: usages.length > 0 ? usages.slice(1).reduce(addTokens, { ...emptyUsage(), ...usages[0] }) : null,
   };
 }
 
