@@ -155,7 +155,11 @@ export class Starter {
     await Promise.all([
       store.conversations.create({ ...conversation, sandboxId }),
       store.startTasks.update(task.id, { status: "WAITING_FOR_SANDBOX", sandboxId }),
-    ]);
+    ]).catch(async (error) => {
+      // Nobody would know of a sandbox that was made for a conversation that does not exist.
+      if (!plan.sandboxId) await sandboxes.remove(plan.userId, sandboxId).catch(() => {});
+      throw error;
+    });
     if (request.initial_message) {
       await this.#deps.send(plan.id, readContent(request.initial_message.content), { run: true });
     }
