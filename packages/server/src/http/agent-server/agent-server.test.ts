@@ -120,3 +120,22 @@ test("unknown and malformed conversations are a 404 on every route", async () =>
     expect((await post(`${base}/events`, { content: [{ type: "text", text: "x" }] })).status).toBe(404);
   }
 });
+
+test("events are found by their source and by a text in messages, page by page", async () => {
+  const id = await server.addConversation();
+  for (const text of ["Fix the Parser", "thanks", "and the parser's tests", "PARSER again"]) {
+    await post(`/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }] });
+  }
+  const search = async (query: string) => (await get(`/api/conversations/${id}/events/search?${query}`)).body;
+  const texts = (page: { items: { llm_message: { content: { text: string }[] } }[] }) =>
+    page.items.map((event) => event.llm_message.content[0]!.text);
+
+  const first = await search("body=parser&limit=2");
+  expect(texts(first)).toEqual(["Fix the Parser", "and the parser's tests"]);
+  expect(texts(await search(`body=parser&limit=2&page_id=${first.next_page_id}`))).toEqual(["PARSER again"]);
+  expect(texts(await search("body=parser&sort_order=TIMESTAMP_DESC&limit=1"))).toEqual(["PARSER again"]);
+  expect((await get(`/api/conversations/${id}/events/count?body=parser&source=user`)).body).toBe(3);
+  expect((await search("source=environment")).items).toEqual([]);
+  expect((await search("source=agent")).items.map(({ kind }: { kind: string }) => kind)).toEqual(["SystemPromptEvent"]);
+  expect((await get(`/api/conversations/${id}/events/search?source=nobody`)).status).toBe(422);
+});

@@ -1,4 +1,4 @@
-import { Event, EventPage, parseId } from "@sandpiper/wire";
+import { Event, EventPage, parseId, StringEnum } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { EventFilter } from "../../store/event-log.ts";
@@ -6,9 +6,12 @@ import { requireConversation } from "../conversation-access.ts";
 import { pageJson, sendJson } from "../json-text.ts";
 import { pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
+import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 
 const filterKeys = {
   kind: Type.Optional(Type.String({ description: "class name, or the path of the class in the reference" })),
+  source: Type.Optional(StringEnum(["agent", "user", "environment", "hook"])),
+  body: Type.Optional(Type.String({ maxLength: 1000, description: "text inside of messages, without regard to case" })),
   timestamp__gte: Time,
   timestamp__lt: Time,
 };
@@ -32,8 +35,8 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
     ({ principal, params, query }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
-      const page = events.search(id, { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit });
-      sendJson(reply, pageJson(page));
+      const wanted = { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit };
+      sendJson(reply, pageJson(needsScan(query) ? scanEvents(events, id, wanted, query) : events.search(id, wanted)));
     },
   );
   app.get(
@@ -50,7 +53,7 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
     },
     ({ principal, params, query }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
-      reply.send(events.count(id, filterOf(query)));
+      reply.send(needsScan(query) ? countScanned(events, id, filterOf(query), query) : events.count(id, filterOf(query)));
     },
   );
   app.get(
