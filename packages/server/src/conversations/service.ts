@@ -58,7 +58,7 @@ export class ConversationService implements Conversations {
   }
 
   async open(): Promise<void> {
-    await this.#starter.recover();
+    this.#starter.recover();
     this.#deps.sandboxes.onChange((row) => {
       if ("status" in row && row.status === "PAUSED") void this.#pauseAll(row.id);
     });

@@ -11,6 +11,9 @@ import { readContent, titleFrom } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import type { Runner } from "./runner.ts";
 
+/** What connecting to the model and writing the request take of this process, before its sandbox is started, ms. */
+const headStartMs = 5;
+
 export interface StarterDependencies {
   store: Store;
   sandboxes: Sandboxes;
@@ -60,23 +63,37 @@ export class Starter {
       this.#starting.delete(plan.id);
       throw error;
     }
-    const work = this.#work(task, plan, request).catch((error) => this.#fail(task, error));
-    this.#active.add(work);
-    void work.finally(() => {
-      this.#active.delete(work);
-      this.#starting.delete(plan.id);
-    });
+    this.#track(task, this.#work(task, plan, request));
     return task;
   }
 
-  /** Ends the tasks of a process that died: their conversations, where they exist already, can be used as they are. */
-  async recover(): Promise<void> {
-    const { startTasks, conversations } = this.#deps.store;
-    for (const task of startTasks.listOpen()) {
-      const detail = "The server was restarted while the conversation was being started: start it again.";
-      if (conversations.get(task.conversationId)) await startTasks.update(task.id, { status: "READY" });
-      else await startTasks.update(task.id, { status: "ERROR", detail });
+  /** Goes on with the starts of a process that died: with what is missing of a conversation, or from the beginning. */
+  recover(): void {
+    for (const task of this.#deps.store.startTasks.listOpen()) this.#track(task, this.#resume(task));
+  }
+
+  async #resume(task: StartTaskRow): Promise<void> {
+    const { conversations, events } = this.#deps.store;
+    const request = task.request as AppConversationStartRequest;
+    const conversation = conversations.get(task.conversationId);
+    if (!conversation) {
+      const sandbox_id = task.sandboxId ?? request.sandbox_id;
+      const plan = this.#check(task.userId, { ...request, conversation_id: task.conversationId, sandbox_id });
+      return this.#work(task, plan, request);
     }
+    if (request.initial_message && events.lastSeq(conversation.id) === 0) {
+      await this.#deps.send(conversation.id, readContent(request.initial_message.content), { run: true });
+    }
+    await this.#finish(task, conversation);
+  }
+
+  #track(task: StartTaskRow, start: Promise<void>): void {
+    const work = start.catch((error) => this.#fail(task, error));
+    this.#active.add(work);
+    void work.finally(() => {
+      this.#active.delete(work);
+      this.#starting.delete(task.conversationId);
+    });
   }
 
   /** Waits for the starts that go on. */
@@ -137,7 +154,7 @@ export class Starter {
    * A failing sandbox ends the task; the conversation then shows the same reason.
    */
   async #work(task: StartTaskRow, plan: Plan, request: AppConversationStartRequest): Promise<void> {
-    const { store, sandboxes, settings, runner, openModel } = this.#deps;
+    const { store, sandboxes, settings, openModel } = this.#deps;
     if (request.selected_repository) {
       throw new PlatformError(
         "InvalidParameter",
@@ -149,30 +166,42 @@ export class Starter {
       openModel({ model: model ?? "", ...rest });
     }
     const { specId, ...conversation } = plan;
-    const sandboxId = plan.sandboxId ?? (await sandboxes.create(plan.userId, specId)).id;
-    const running = sandboxes.running(sandboxId);
-    running.catch(() => {});
-    await Promise.all([
-      store.conversations.create({ ...conversation, sandboxId }),
-      store.startTasks.update(task.id, { status: "WAITING_FOR_SANDBOX", sandboxId }),
-    ]).catch(async (error) => {
-      // Nobody would know of a sandbox that was made for a conversation that does not exist.
+    // Starting a sandbox keeps this process busy for some milliseconds, so the model's first request goes out before.
+    const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
+    const sandboxId = plan.sandboxId ?? (await sandboxes.create(plan.userId, specId, { after: asked })).id;
+    try {
+      await Promise.all([
+        store.conversations.create({ ...conversation, sandboxId }),
+        store.startTasks.update(task.id, { status: "WAITING_FOR_SANDBOX", sandboxId }),
+      ]);
+      if (request.initial_message) {
+        await this.#deps.send(plan.id, readContent(request.initial_message.content), { run: true });
+      }
+    } catch (error) {
+      startSandbox();
+      // Nothing is left of a conversation that could not be stored as a whole.
+      await store.conversations.remove(plan.id).catch(() => {});
       if (!plan.sandboxId) await sandboxes.remove(plan.userId, sandboxId).catch(() => {});
       throw error;
-    });
-    if (request.initial_message) {
-      await this.#deps.send(plan.id, readContent(request.initial_message.content), { run: true });
     }
+    if (request.initial_message) setTimeout(startSandbox, headStartMs);
+    else startSandbox();
+    await this.#finish(task, { ...conversation, sandboxId });
+  }
+
+  /** Waits for the sandbox and its working folder. */
+  async #finish(task: StartTaskRow, conversation: Pick<ConversationRow, "id" | "sandboxId" | "config">): Promise<void> {
+    const { store, sandboxes, runner } = this.#deps;
     try {
-      await running;
+      await sandboxes.running(conversation.sandboxId);
       await this.#step(task, "PREPARING_REPOSITORY");
-      await runner.workspace({ ...conversation, sandboxId }).sandbox();
+      await runner.workspace(conversation).sandbox();
       await this.#step(task, "STARTING_CONVERSATION");
       await this.#step(task, "READY");
     } catch (error) {
-      await runner.abort(plan.id, "removed");
-      await store.events.append(plan.id, failure("SandboxFailed", errorText(error)));
-      runner.announceEnd(plan.id);
+      await runner.abort(conversation.id, "removed");
+      await store.events.append(conversation.id, failure("SandboxFailed", errorText(error)));
+      runner.announceEnd(conversation.id);
       throw error;
     }
   }

@@ -8,8 +8,11 @@ export interface Sandboxes {
   open(): Promise<void>;
   /** The specs, the default first. */
   specs(): SandboxSpec[];
-  /** Stores a STARTING record and starts in the background. Throws SandboxSpecNotFound. */
-  create(userId: string, specId?: string): Promise<SandboxRow>;
+  /**
+   * Stores a STARTING record and starts in the background, `after` something that goes first (it must end, and not reject).
+   * Throws SandboxSpecNotFound.
+   */
+  create(userId: string, specId?: string, options?: { after?: Promise<void> }): Promise<SandboxRow>;
   /** Undefined for an unknown id and for another user's. */
   get(userId: string, id: string): SandboxRow | undefined;
   search(userId: string, page: PageRequest): PageResult<SandboxRow>;

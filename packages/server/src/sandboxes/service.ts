@@ -56,7 +56,7 @@ export class SandboxService implements Sandboxes {
     return [...this.#specs];
   }
 
-  async create(userId: string, specId?: string): Promise<SandboxRow> {
+  async create(userId: string, specId?: string, options: { after?: Promise<void> } = {}): Promise<SandboxRow> {
     const spec = specId === undefined ? this.#specs[0]! : this.#spec(specId);
     const row: SandboxRow = {
       id: newSandboxId(),
@@ -70,7 +70,7 @@ export class SandboxService implements Sandboxes {
     };
     await this.#store.create(row);
     this.#tell(row);
-    this.#startInBackground(row.id, "stopped");
+    this.#startInBackground(row.id, "stopped", options.after);
     return row;
   }
 
@@ -156,9 +156,10 @@ export class SandboxService implements Sandboxes {
     else if (row.status === "PAUSED" && state === "running") await this.#change(row.id, { status: "RUNNING" });
   }
 
-  #startInBackground(id: string, state: DriverSandbox["state"]): void {
+  #startInBackground(id: string, state: DriverSandbox["state"], after?: Promise<void>): void {
     this.#queues
       .add(id, async () => {
+        await after;
         const row = this.#store.get(id);
         if (row) await this.#bringUp(row, state);
       })
