@@ -30,6 +30,13 @@ const text = (observation: TerminalObservation) => contentText(observation.conte
 const output = async (command: string) => text(await run(command));
 
 describe("output", () => {
+  test("that is still being copied when its command ends does not hold up the next one", async () => {
+    for (let round = 0; round < 60; round++) {
+      await run("head -c 200000 /dev/zero | tr '\\0' x");
+      expect(await run(`echo ${round}`)).toMatchObject({ exit_code: 0, content: [{ text: `${round}\n` }] });
+    }
+  });
+
   test("of more than 30 000 characters is cut in the middle, and the sandbox has all of it", async () => {
     const observation = await run("seq 1 20000");
     expect(text(observation).length).toBeLessThanOrEqual(30_000);

@@ -65,6 +65,9 @@ export function overflowFile(sandbox: Sandbox, folder: string, onFull: () => voi
       try {
         const started = await process;
         started.stdin.end();
+        // A stream that is ending drains without saying so, and nothing more is written.
+        started.stdin.removeListener("drain", onDrained);
+        onDrained();
         const timeout = AbortSignal.timeout(patience);
         const exit = await Promise.race([started.exit, once(timeout, "abort")]);
         const saved = !failed && "code" in exit && exit.code === 0;
