@@ -35,10 +35,3 @@ export function packFolder(root: string): Readable {
   };
   return Readable.from(create({ cwd: root, portable: true, filter }, ["."]));
 }
-
-/** Bytes of the regular files of a list. */
-export async function sizeOf(root: string, paths: readonly string[]): Promise<number> {
-  let bytes = 0;
-  for (const path of paths) bytes += (await lstat(join(root, path))).size;
-  return bytes;
-}

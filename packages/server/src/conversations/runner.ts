@@ -102,12 +102,8 @@ export class Runner {
   /** Forgets what is kept for a conversation while it is awake. */
   async forget(conversationId: string): Promise<void> {
     await this.abort(conversationId, "removed");
-    this.releaseTerminal(conversationId);
-    this.#workspaces.delete(conversationId);
-  }
-
-  releaseTerminal(conversationId: string): void {
     this.#workspaces.get(conversationId)?.closeTerminal();
+    this.#workspaces.delete(conversationId);
   }
 
   /** Sends the whole state to the followers. */

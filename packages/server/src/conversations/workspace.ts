@@ -21,7 +21,7 @@ export class Workspace {
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
-  #terminal: { incarnation: string; terminal: Promise<Terminal> } | undefined;
+  #terminal: { incarnation: string; terminal: Terminal } | undefined;
 
   constructor(sandboxes: Sandboxes, row: Pick<ConversationRow, "id" | "sandboxId" | "config">) {
     this.#sandboxes = sandboxes;
@@ -48,11 +48,8 @@ export class Workspace {
     const sandbox = await this.sandbox();
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
-      const terminal = Promise.resolve(openTerminal(sandbox, { cwd: this.#workingDir }));
+      const terminal = openTerminal(sandbox, { cwd: this.#workingDir });
       this.#terminal = { incarnation: sandbox.incarnation, terminal };
-      terminal.catch(() => {
-        if (this.#terminal?.terminal === terminal) this.#terminal = undefined;
-      });
     }
     return this.#terminal.terminal;
   }
@@ -68,10 +65,7 @@ export class Workspace {
   }
 
   closeTerminal(): void {
-    this.#terminal?.terminal.then(
-      (terminal) => terminal.close(),
-      () => {},
-    );
+    this.#terminal?.terminal.close();
     this.#terminal = undefined;
   }
 }

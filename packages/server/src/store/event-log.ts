@@ -50,6 +50,3 @@ export interface EventQuery extends EventFilter {
   pageId?: string;
   limit: number;
 }
-
-/** The records that make up a change of state: the fold knows no others (see conversations/state.ts). */
-export const stateKeys = ["execution_status", "stats"] as const;
