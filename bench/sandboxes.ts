@@ -10,7 +10,7 @@ import { openTerminal } from "../packages/server/src/sandboxes/terminal.ts";
 import { figures, type Row, sample } from "./measure.ts";
 import { allProcesses, kernelMemory, proportionalMemory } from "./process.ts";
 
-const spec = hostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2 });
+const spec = hostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2, diskBytes: 2 ** 30 });
 const starts = 40;
 const warmUps = 3;
 

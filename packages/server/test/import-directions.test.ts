@@ -16,6 +16,7 @@ const forbidden: [string, string][] = [
   [`${server}/sandboxes/drivers/oci/a.ts`, "../../../agent/tool.ts"],
   [`${server}/users/a.ts`, "../agent/tool.ts"],
   [`${server}/store/sqlite/a.ts`, "../../conversations/state.ts"],
+  [`${server}/kernel/a.ts`, "../sandboxes/driver.ts"],
   [`${server}/http/v1/a.ts`, "../../platform.ts"],
   [`${server}/cli/a.ts`, "../conversations/service.ts"],
   ["packages/wire/src/a.ts", "../../server/src/errors.ts"],

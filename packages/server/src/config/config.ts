@@ -14,7 +14,7 @@ export interface Config {
   bodyLimit: number;
   logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "silent";
   /** Default limits of the `host` spec. */
-  limits: { memoryBytes: number; pids: number; cpus: number };
+  limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Origins beside localhost that browsers may call from. */
   corsOrigins: string[];
 }

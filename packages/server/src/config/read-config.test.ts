@@ -17,7 +17,7 @@ test("an empty environment gives the documented defaults", () => {
     runtime: undefined,
     bodyLimit: 33_554_432,
     logLevel: "info",
-    limits: { memoryBytes: 2_147_483_648, pids: 1024, cpus: 2 },
+    limits: { memoryBytes: 2_147_483_648, pids: 1024, cpus: 2, diskBytes: 10_737_418_240 },
     corsOrigins: [],
   });
   expect(readConfig({ HOME: "/home/ann", XDG_DATA_HOME: "/data" }).dataDir).toBe("/data/sandpiper");
@@ -55,7 +55,7 @@ test("every variable is read", () => {
     runtime: "/usr/bin/crun",
     bodyLimit: 1_048_576,
     logLevel: "debug",
-    limits: { memoryBytes: 536_870_912, pids: 100, cpus: 0.5 },
+    limits: { memoryBytes: 536_870_912, pids: 100, cpus: 0.5, diskBytes: 10_737_418_240 },
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
   expect(unknownVariables(env)).toEqual([]);

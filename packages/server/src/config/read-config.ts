@@ -18,7 +18,12 @@ export function readConfig(env: Environment): Config {
     runtime: value(variables.runtime),
     bodyLimit: value(variables.bodyLimit),
     logLevel: value(variables.logLevel),
-    limits: { memoryBytes: value(variables.memoryBytes), pids: value(variables.pids), cpus: value(variables.cpus) },
+    limits: {
+      memoryBytes: value(variables.memoryBytes),
+      pids: value(variables.pids),
+      cpus: value(variables.cpus),
+      diskBytes: value(variables.diskBytes),
+    },
     corsOrigins: value(variables.corsOrigins),
   };
 }

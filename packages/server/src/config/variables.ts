@@ -115,6 +115,14 @@ export const variables = {
     must: "a number from 0.01 to 1024",
     parse: (text) => (/^\d+(\.\d+)?$/.test(text) && Number(text) >= 0.01 && Number(text) <= 1024 ? Number(text) : undefined),
   }),
+  diskBytes: variable<number>({
+    name: "SANDPIPER_DISK",
+    meaning: "Disk space of a sandbox: the files that it makes or changes",
+    defaultText: "10G",
+    defaultValue: () => 10 * gibibyte,
+    must: `${sizeMust}, from 1M to 16T`,
+    parse: (text) => size(text, mebibyte, 16_384 * gibibyte),
+  }),
   corsOrigins: variable<string[]>({
     name: "SANDPIPER_CORS_ORIGINS",
     meaning: "Origins beside localhost that browsers may call from, separated by commas",

@@ -57,7 +57,8 @@ export class SandboxRecords implements Sandboxes {
       env: { LANG: "C.UTF-8" },
       workingDir: "/workspace/project",
       user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
-      limits: { memoryBytes: 1, pids: 1, cpus: 1 },
+      limits: { memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 },
+      network: { mode: "none", allow: [], credentials: [] },
     },
   ];
   async create(userId: string, specId = "host") {
@@ -138,7 +139,7 @@ export async function startServer(change: Partial<Config> = {}) {
     runtime: undefined,
     bodyLimit: 1024 * 1024,
     logLevel: "debug",
-    limits: { memoryBytes: 1, pids: 1, cpus: 1 },
+    limits: { memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 },
     corsOrigins: ["https://gui.example"],
     ...change,
   };

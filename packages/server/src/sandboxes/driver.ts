@@ -1,4 +1,4 @@
-import type { Readable, Writable } from "node:stream";
+import type { Duplex, Readable, Writable } from "node:stream";
 
 /**
  * The one interface of a sandbox engine. Nothing above it knows which engine runs.
@@ -8,19 +8,52 @@ export interface SandboxDriver {
   readonly name: string;
   /** Checks once that the engine works here, and makes it ready. Throws PlatformError SandboxFailed with one sentence on what to install or change. */
   open(): Promise<void>;
-  /** Starts a sandbox and resolves when commands can be run in it. A half-made one is removed before it throws SandboxFailed. */
+  /**
+   * Makes the root filesystem of a spec ready (fetches an image, unpacks it, …) and gives the spec with everything that the root decides
+   * filled in. Idempotent and quick when all is there; calls for the same root share the work.
+   * Throws SandboxSpecUnusable with one sentence on what is wrong (bad reference, unreachable registry, wrong credentials, …); nothing half-made is left.
+   */
+  prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec>;
+  /** Starts a new sandbox, or a stopped one on its files, and resolves when commands can be run in it. A half-made one is removed before it throws SandboxFailed. */
   start(request: StartRequest): Promise<void>;
   /** Runs a command. Resolves once it is started; a missing binary shows as exit code 127 or 126, not as a throw. */
   exec(id: string, command: ExecRequest): Promise<SandboxProcess>;
   /** Freezes every process. Pausing a paused sandbox is fine. */
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
-  /** Kills and removes everything that belongs to the sandbox. Removing an unknown one is fine. */
+  /** Ends every process, in order where that goes in a second or so, from any state. The files stay and cost no process and no mount. Idempotent. */
+  stop(id: string): Promise<void>;
+  /** Kills and removes everything that belongs to the sandbox. Removing an unknown one is fine. Snapshots of it stay. */
   remove(id: string): Promise<void>;
   /** Every sandbox of this installation that the engine knows. */
   list(): Promise<DriverSandbox[]>;
+  /**
+   * Keeps the files of a sandbox as they are now, under a name, in a time that does not depend on their size. The sandbox is stopped by it
+   * where the engine cannot do it otherwise; `start` brings it back on its files.
+   */
+  snapshot(id: string, snapshotId: string): Promise<void>;
+  /** Removing an unknown snapshot is fine; sandboxes that were started from it keep their files. */
+  removeSnapshot(snapshotId: string): Promise<void>;
+  snapshots(): Promise<string[]>;
+  /** Connects to a TCP port on the loopback address inside a running sandbox. Throws SandboxNotRunning, or PortUnreachable when nothing listens there. */
+  connect(id: string, port: number): Promise<Duplex>;
+  /**
+   * Listens on a loopback TCP port inside a running sandbox; connections from inside arrive here. It ends with the sandbox's processes or by
+   * `close`. This is a sandbox's only way out.
+   */
+  listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }>;
+  /** What a sandbox uses now. Throws SandboxNotFound. */
+  usage(id: string): Promise<SandboxUsage>;
+  /** Brings in order what a crash may have left: removes what belongs to no sandbox (`known` ids) and no snapshot. Called at start and from time to time. */
+  reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
   /** Releases what the driver itself holds. Sandboxes go on running. */
   close(): Promise<void>;
+}
+
+export interface PrepareOptions {
+  /** Called with one line a time about long work, for people. */
+  onProgress?: (text: string) => void;
+  signal?: AbortSignal;
 }
 
 export interface DriverSandbox {
@@ -28,23 +61,48 @@ export interface DriverSandbox {
   state: "running" | "paused" | "stopped";
 }
 
+export interface SandboxUsage {
+  memoryBytes: number;
+  /** Size of the writable layer. */
+  diskBytes: number;
+  /** CPU time since the processes began, ms. */
+  cpuMs: number;
+  pids: number;
+}
+
 export interface StartRequest {
   /** Name of the sandbox: `[a-z0-9-]{1,63}`; also its host name. */
   id: string;
-  spec: SandboxSpec;
+  spec: PreparedSpec;
+  /** A new sandbox begins with the files of this snapshot. */
+  snapshot?: string;
 }
 
-/** A template for sandboxes. */
+/** Where the root filesystem comes from. `host` is `/usr` of this machine read-only under a generated minimal root. */
+export type SandboxRoot =
+  | { kind: "host" }
+  /** An OCI image: `docker.io/library/debian:12`, `localhost:5000/app@sha256:…`. */
+  | { kind: "image"; reference: string }
+  /** A folder with a root filesystem; it is only read. */
+  | { kind: "folder"; path: string };
+
+/** A template for sandboxes, as it is configured. */
 export interface SandboxSpec {
   id: string;
-  /** Root filesystem: `host` is `/usr` of this machine read-only under a generated minimal root. */
-  root: { kind: "host" };
+  root: SandboxRoot;
   /** Command of the first process, or null for an init that only reaps. */
   command: string[] | null;
   env: Record<string, string>;
   workingDir: string;
-  user: SandboxUser;
+  /** Null: the user that the image names, else root. */
+  user: SandboxUser | null;
   limits: SandboxLimits;
+  network: NetworkPolicy;
+}
+
+/** A spec whose root is ready: an image is pinned by its digest, its environment is merged into `env`, its user is looked up. */
+export interface PreparedSpec extends SandboxSpec {
+  user: SandboxUser;
 }
 
 export interface SandboxUser {
@@ -59,6 +117,33 @@ export interface SandboxLimits {
   pids: number;
   /** CPUs, may be a fraction. */
   cpus: number;
+  /** Size of the writable layer. */
+  diskBytes: number;
+}
+
+/** What a sandbox may reach, by the egress proxy alone. */
+export interface NetworkPolicy {
+  mode: "none" | "allowlist" | "open";
+  /** With `allowlist`: what is allowed. Without meaning otherwise. */
+  allow: AllowRule[];
+  /** Secrets that the proxy puts in the place of a placeholder. */
+  credentials: CredentialRule[];
+}
+
+export interface AllowRule {
+  /** `example.com`, or `*.example.com` for every name below it. */
+  host: string;
+  ports: number[];
+  /** HTTP methods, upper case; null allows all. A rule with methods needs the proxy to see into TLS. */
+  methods: string[] | null;
+}
+
+/** The sandbox sees a placeholder in the environment variable `name`; on the way to `hosts` the proxy replaces it in request headers. */
+export interface CredentialRule {
+  name: string;
+  hosts: string[];
+  /** Name of the server's environment variable that holds the secret. */
+  fromEnv: string;
 }
 
 export interface ExecRequest {

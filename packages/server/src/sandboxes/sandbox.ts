@@ -1,4 +1,4 @@
-import type { ExecRequest, SandboxProcess, SandboxSpec } from "./driver.ts";
+import type { ExecRequest, PreparedSpec, SandboxProcess } from "./driver.ts";
 
 /**
  * A running sandbox as its users (tools, routes) hold it: bound to one incarnation.
@@ -8,7 +8,7 @@ export interface Sandbox {
   readonly id: string;
   /** Changes whenever the processes of the sandbox are new ones. */
   readonly incarnation: string;
-  readonly spec: SandboxSpec;
+  readonly spec: PreparedSpec;
   exec(command: ExecRequest): Promise<SandboxProcess>;
 }
 

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { errorText, PlatformError } from "../errors.ts";
 import type { PageRequest, PageResult, SandboxRow, SandboxStore } from "../store/store.ts";
 import type { Sandboxes } from "./api.ts";
-import type { DriverSandbox, SandboxDriver, SandboxSpec } from "./driver.ts";
+import type { DriverSandbox, PreparedSpec, SandboxDriver } from "./driver.ts";
 import { Queues } from "./queues.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -11,7 +11,7 @@ export interface SandboxServiceOptions {
   driver: SandboxDriver;
   store: SandboxStore;
   /** At least one; the first is the default. */
-  specs: SandboxSpec[];
+  specs: PreparedSpec[];
   logger: Pick<Logger, "info" | "warn" | "error">;
   /** After this time a start counts as failed, ms. */
   startTimeoutMs?: number;
@@ -23,7 +23,7 @@ type Listener = Parameters<Sandboxes["onChange"]>[0];
 export class SandboxService implements Sandboxes {
   readonly #driver: SandboxDriver;
   readonly #store: SandboxStore;
-  readonly #specs: SandboxSpec[];
+  readonly #specs: PreparedSpec[];
   readonly #logger: SandboxServiceOptions["logger"];
   readonly #startTimeoutMs: number;
   readonly #queues = new Queues();
@@ -52,7 +52,7 @@ export class SandboxService implements Sandboxes {
     }
   }
 
-  specs(): SandboxSpec[] {
+  specs(): PreparedSpec[] {
     return [...this.#specs];
   }
 
@@ -247,7 +247,7 @@ export class SandboxService implements Sandboxes {
     return row;
   }
 
-  #spec(id: string): SandboxSpec {
+  #spec(id: string): PreparedSpec {
     const spec = this.#specs.find((one) => one.id === id);
     if (!spec) throw new PlatformError("SandboxSpecNotFound", `There is no sandbox spec ${id}.`);
     return spec;

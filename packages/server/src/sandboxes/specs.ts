@@ -1,8 +1,7 @@
-import type { Config } from "../config/config.ts";
-import type { SandboxSpec } from "./driver.ts";
+import type { PreparedSpec, SandboxLimits } from "./driver.ts";
 
 /** The embedded default: the machine's own tools, no image. Works on every machine with an OCI runtime. */
-export function hostSpec(limits: Config["limits"]): SandboxSpec {
+export function hostSpec(limits: SandboxLimits): PreparedSpec {
   return {
     id: "host",
     root: { kind: "host" },
@@ -11,5 +10,6 @@ export function hostSpec(limits: Config["limits"]): SandboxSpec {
     workingDir: "/workspace/project",
     user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
     limits,
+    network: { mode: "none", allow: [], credentials: [] },
   };
 }

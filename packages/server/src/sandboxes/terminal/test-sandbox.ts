@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SandboxSpec } from "../driver.ts";
+import type { PreparedSpec } from "../driver.ts";
 import { OciDriver } from "../drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../sandbox.ts";
 
@@ -11,14 +11,15 @@ export async function testSandbox(): Promise<{ sandbox: Sandbox; remove(): Promi
   const driver = new OciDriver({ dir });
   await driver.open();
   const id = "shell-1";
-  const spec: SandboxSpec = {
+  const spec: PreparedSpec = {
     id: "host",
     root: { kind: "host" },
     command: null,
     env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG: "C.UTF-8" },
     workingDir: "/workspace",
     user: { name: "sandpiper", uid: 1000, gid: 1000, home: "/home/sandpiper" },
-    limits: { memoryBytes: 1024 ** 3, pids: 512, cpus: 2 },
+    limits: { memoryBytes: 1024 ** 3, pids: 512, cpus: 2, diskBytes: 1024 ** 3 },
+    network: { mode: "none", allow: [], credentials: [] },
   };
   await driver.start({ id, spec });
   return {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "../../../errors.ts";
-import type { SandboxSpec } from "../../driver.ts";
+import type { PreparedSpec } from "../../driver.ts";
 import { idRangeSize } from "./config.ts";
 import { makeHostRoot, nameHostRoot } from "./root-folder.ts";
 import { makeRootTemplate, type TemplateEntry } from "./root-template.ts";
@@ -15,7 +15,7 @@ export interface Bundle {
   id: string;
   folder: string;
   rootfs: string;
-  spec: SandboxSpec;
+  spec: PreparedSpec;
   /** First host id of the sandbox's own range. */
   idBase: number;
 }
@@ -81,7 +81,7 @@ export class Bundles {
   }
 
   /** Makes the folder of a new sandbox with its root filesystem. The name must be free. Throws what the filesystem throws. */
-  create(id: string, spec: SandboxSpec): Bundle {
+  create(id: string, spec: PreparedSpec): Bundle {
     const folder = this.folderOf(id);
     const spare = this.#takeSpare(spec);
     const idBase = spare?.idBase ?? this.#freeBase();
@@ -100,7 +100,7 @@ export class Bundles {
    * Makes a folder for the next sandbox of this spec in advance, unless there is one; to be called while the server waits for
    * something else. What goes wrong is left to the next `create`.
    */
-  prepare(spec: SandboxSpec): void {
+  prepare(spec: PreparedSpec): void {
     if (this.#spare) return;
     const folder = this.#spareFolder();
     try {
@@ -123,14 +123,14 @@ export class Bundles {
     return join(this.#dir, "spare");
   }
 
-  #takeSpare(spec: SandboxSpec): Spare | undefined {
+  #takeSpare(spec: PreparedSpec): Spare | undefined {
     if (this.#spare?.spec !== JSON.stringify(spec)) return undefined;
     const spare = this.#spare;
     this.#spare = undefined;
     return spare;
   }
 
-  #make(folder: string, spec: SandboxSpec, idBase: number): void {
+  #make(folder: string, spec: PreparedSpec, idBase: number): void {
     mkdirSync(folder);
     chmodSync(folder, 0o711);
     mkdirSync(join(folder, "exec"), { mode: 0o700 });

@@ -1,4 +1,4 @@
-import type { SandboxSpec } from "../../driver.ts";
+import type { PreparedSpec } from "../../driver.ts";
 
 /** Ids that one sandbox owns: its user namespace maps 0…65535 to `idBase`…`idBase + 65535` of the host. */
 export const idRangeSize = 65_536;
@@ -9,7 +9,7 @@ const shellInit = ["/bin/sh", "-c", "trap : TERM; while :; do sleep 86400 & wait
 
 export interface ConfigInput {
   id: string;
-  spec: SandboxSpec;
+  spec: PreparedSpec;
   rootfs: string;
   idBase: number;
   cgroupsPath: string;
@@ -97,7 +97,7 @@ export interface ProcessInput {
 }
 
 /** The process part of a runtime configuration: the sandbox's user without capabilities. `crun exec` takes all of it from here. */
-export function processConfig(spec: SandboxSpec, input: ProcessInput, openFiles: number) {
+export function processConfig(spec: PreparedSpec, input: ProcessInput, openFiles: number) {
   const { user } = spec;
   const env = {
     PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",

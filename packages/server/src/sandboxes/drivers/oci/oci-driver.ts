@@ -1,8 +1,18 @@
 import { randomBytes } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../../../errors.ts";
-import type { DriverSandbox, ExecRequest, SandboxDriver, SandboxProcess, SandboxSpec, StartRequest } from "../../driver.ts";
+import type {
+  DriverSandbox,
+  ExecRequest,
+  PreparedSpec,
+  SandboxDriver,
+  SandboxProcess,
+  SandboxSpec,
+  SandboxUsage,
+  StartRequest,
+} from "../../driver.ts";
 import { type Bundle, Bundles } from "./bundle.ts";
 import { groupMembers, groupState, installationGroup, killGroup, removeGroup } from "./cgroups.ts";
 import { processConfig, runtimeConfig } from "./config.ts";
@@ -135,6 +145,41 @@ export class OciDriver implements SandboxDriver {
     await this.#removeFolder(id);
   }
 
+  async prepare(spec: SandboxSpec): Promise<PreparedSpec> {
+    if (spec.root.kind !== "host" || !spec.user) throw new PlatformError("SandboxSpecUnusable", "Only the host spec works yet.");
+    return { ...spec, user: spec.user };
+  }
+
+  async stop(_id: string): Promise<void> {
+    throw new Error("not yet");
+  }
+
+  async snapshot(_id: string, _snapshotId: string): Promise<void> {
+    throw new Error("not yet");
+  }
+
+  async removeSnapshot(_snapshotId: string): Promise<void> {
+    throw new Error("not yet");
+  }
+
+  async snapshots(): Promise<string[]> {
+    return [];
+  }
+
+  async connect(_id: string, _port: number): Promise<Duplex> {
+    throw new Error("not yet");
+  }
+
+  async listen(_id: string, _port: number, _accept: (connection: Duplex) => void): Promise<{ close(): void }> {
+    throw new Error("not yet");
+  }
+
+  async usage(_id: string): Promise<SandboxUsage> {
+    throw new Error("not yet");
+  }
+
+  async reap(_known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {}
+
   async list(): Promise<DriverSandbox[]> {
     const engine = this.#opened();
     const ids = new Set([...this.#bundles.ids(), ...readdirSync(join(this.#dir, "state"))]);
@@ -242,14 +287,15 @@ export class OciDriver implements SandboxDriver {
   }
 }
 
-const trialSpec: SandboxSpec = {
+const trialSpec: PreparedSpec = {
+  network: { mode: "none", allow: [], credentials: [] },
   id: "trial",
   root: { kind: "host" },
   command: null,
   env: {},
   workingDir: "/workspace",
   user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
-  limits: { memoryBytes: 64 * 2 ** 20, pids: 16, cpus: 1 },
+  limits: { memoryBytes: 64 * 2 ** 20, pids: 16, cpus: 1, diskBytes: 2 ** 20 },
 };
 
 function isFiltered(pid: number): boolean {

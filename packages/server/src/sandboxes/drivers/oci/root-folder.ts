@@ -1,6 +1,6 @@
 import { chmodSync, lchownSync, linkSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { SandboxSpec } from "../../driver.ts";
+import type { PreparedSpec } from "../../driver.ts";
 import type { TemplateEntry } from "./root-template.ts";
 
 const folders = "usr proc sys dev etc etc/ssl var var/lib run mnt opt srv home".split(" ");
@@ -12,7 +12,7 @@ export const sharedEtcFolders = ["alternatives", "ssl/certs", "maven"];
  * Makes the root folder of a `host` sandbox: the minimal tree that /usr is mounted into. It is the sandbox's writable layer.
  * Folders belong to the sandbox's root (`idBase`), except what its user works in.
  */
-export function makeHostRoot(root: string, spec: SandboxSpec, idBase: number, template: TemplateEntry[]): void {
+export function makeHostRoot(root: string, spec: PreparedSpec, idBase: number, template: TemplateEntry[]): void {
   const owner = { uid: idBase, gid: idBase };
   const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
 

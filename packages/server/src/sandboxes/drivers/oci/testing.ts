@@ -1,6 +1,6 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { ExecRequest, SandboxDriver, SandboxSpec } from "../../driver.ts";
+import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../driver.ts";
 import { type RunOptions, runToEnd } from "../../run.ts";
 import { hostSpec } from "../../specs.ts";
 import { installationGroup } from "./cgroups.ts";
@@ -20,7 +20,7 @@ export async function workingRuntimes(): Promise<string[]> {
   return found.flat();
 }
 
-export const testSpec: SandboxSpec = hostSpec({ memoryBytes: 256 * 2 ** 20, pids: 64, cpus: 2 });
+export const testSpec: PreparedSpec = hostSpec({ memoryBytes: 256 * 2 ** 20, pids: 64, cpus: 2, diskBytes: 2 ** 30 });
 
 /** A driver over a folder of its own, and the function that removes everything it made. */
 export async function openTestDriver(runtime?: string): Promise<{ driver: OciDriver; dir: string; end: () => Promise<void> }> {

@@ -1,0 +1,43 @@
+import { call, native } from "./libc.ts";
+
+const MS_NOSUID = 2;
+const MS_NODEV = 4;
+const MS_REC = 0x4000;
+const MS_PRIVATE = 1 << 18;
+const MNT_DETACH = 2;
+
+const mountCall = native(
+  "int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data)",
+);
+const umount = native("int umount2(const char *target, int flags)");
+
+function mount(source: string, target: string, type: string | null, flags: number, data: string | null): void {
+  call("mount", () => mountCall(source, target, type, flags, data));
+}
+
+/** Nothing that is mounted by this mount namespace appears in another one, or the other way round. */
+export function makeMountsPrivate(): void {
+  mount("none", "/", null, MS_REC | MS_PRIVATE, null);
+}
+
+export function mountTmpfs(target: string, options: string): void {
+  mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, options);
+}
+
+/** Paths may not hold `:`, `,` or `\`. `layers` are read-only, the uppermost first. */
+export interface Overlay {
+  layers: string[];
+  upper: string;
+  work: string;
+}
+
+/** Throws EINVAL where the kernel cannot stack these folders. */
+export function mountOverlay(target: string, overlay: Overlay, extra: string[] = []): void {
+  const options = [`lowerdir=${overlay.layers.join(":")}`, `upperdir=${overlay.upper}`, `workdir=${overlay.work}`, ...extra];
+  mount("overlay", target, "overlay", MS_NODEV, options.join(","));
+}
+
+/** Takes a mount out of sight at once; it ends with its last user. */
+export function unmount(target: string): void {
+  call("umount2", () => umount(target, MNT_DETACH));
+}

@@ -1,0 +1,44 @@
+import { call, native } from "./libc.ts";
+
+const AF_INET = 2;
+const SOCK_STREAM = 1;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
+const SO_REUSEADDR = 2;
+
+const socket = native("int socket(int domain, int type, int protocol)");
+const bind = native("int bind(int fd, const void *address, unsigned int length)");
+const listen = native("int listen(int fd, int backlog)");
+const setsockopt = native("int setsockopt(int fd, int level, int name, const void *value, unsigned int length)");
+const close = native("int close(int fd)");
+
+/** A TCP socket (IPv4, not blocking, not inherited) of the calling thread's network namespace; the caller owns the descriptor. */
+export function tcpSocket(): number {
+  return call("socket", () => socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+/** A TCP socket that listens on 127.0.0.1. Throws EADDRINUSE. */
+export function loopbackListener(port: number, backlog = 128): number {
+  const fd = tcpSocket();
+  try {
+    const on = Buffer.from(Int32Array.of(1).buffer);
+    call("setsockopt", () => setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, on, on.length));
+    const address = loopbackAddress(port);
+    call("bind", () => bind(fd, address, address.length));
+    call("listen", () => listen(fd, backlog));
+    return fd;
+  } catch (error) {
+    close(fd);
+    throw error;
+  }
+}
+
+/** `struct sockaddr_in` of 127.0.0.1 and this port. */
+function loopbackAddress(port: number): Buffer {
+  const address = Buffer.alloc(16);
+  address.writeUInt16LE(AF_INET, 0);
+  address.writeUInt16BE(port, 2);
+  address.set([127, 0, 0, 1], 4);
+  return address;
+}
