@@ -15,15 +15,13 @@ import type {
 } from "../../driver.ts";
 import { type Bundle, Bundles } from "./bundle.ts";
 import { groupMembers, groupState, installationGroup, killGroup, removeGroup } from "./cgroups.ts";
-import { processConfig, runtimeConfig } from "./config.ts";
-import type { ExecFiles } from "./exec-files.ts";
+import { runtimeConfig } from "./config.ts";
+import { Executor } from "./exec.ts";
 import { firstProcessRuns } from "./first-process.ts";
 import { type Host, inspectHost } from "./host.ts";
-import { execPiped } from "./process.ts";
 import { findRuntime, type Runtime, type RuntimeResult, runCommand } from "./runtime.ts";
 import { type SeccompFilter, seccompFilter, type Trial } from "./seccomp-filter.ts";
 import { endStrayStarts } from "./stray-starts.ts";
-import { execTty } from "./tty-process.ts";
 
 export interface OciDriverOptions {
   /** Folder of this installation's sandboxes; made when it is missing. */
@@ -39,6 +37,7 @@ interface Engine {
   /** Control group of this installation. */
   group: string;
   seccomp: SeccompFilter;
+  executor: Executor;
 }
 
 const commandTimeoutMs = 20_000;
@@ -69,7 +68,14 @@ export class OciDriver implements SandboxDriver {
     await endStrayStarts(join(this.#dir, "state"));
     const host = inspectHost(this.#dir);
     this.#bundles.open();
-    const engine: Engine = { runtime, host, group: installationGroup(this.#dir), seccomp: { section: {} } };
+    const executor = new Executor({
+      runtime,
+      // runc goes through the root folder's path for every command, crun only at the start.
+      prefix: runtime.kind === "runc" ? host.prefix : [],
+      stateDir: join(this.#dir, "state"),
+      openFiles: host.openFiles,
+    });
+    const engine: Engine = { runtime, host, group: installationGroup(this.#dir), seccomp: { section: {} }, executor };
     this.#engine = engine;
     engine.seccomp = await seccompFilter({ runtime, folder: this.#dir, start: (seccomp) => this.#trial({ ...engine, seccomp }) });
   }
@@ -105,29 +111,11 @@ export class OciDriver implements SandboxDriver {
     const engine = this.#opened();
     const bundle = this.#bundles.get(id);
     if (!bundle) throw new PlatformError("SandboxNotFound", `There is no sandbox ${id}.`);
-    checkText([...command.argv, command.cwd ?? "", ...Object.entries(command.env ?? {}).flat()]);
-    if (command.argv.length === 0) throw new PlatformError("InvalidParameter", "A command needs at least one word.");
-    const state = groupState(`${engine.group}/${id}`);
-    if (state === "paused") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is paused; resume it first.`);
-    if (state === "gone")
-      throw new PlatformError("SandboxNotRunning", `The processes of the sandbox ${id} have ended; start it again.`);
-
     const folder = join(bundle.folder, "exec");
-    const process = processConfig(bundle.spec, command, engine.host.openFiles);
-    const argv = (files: ExecFiles) => [
-      // runc goes through the root folder's path for every command, crun only at the start.
-      ...(engine.runtime.kind === "runc" ? engine.host.prefix : []),
-      ...this.#command(engine, "exec"),
-      ...(command.tty ? ["--tty"] : []),
-      ...(!command.tty && engine.runtime.kind === "runc" ? ["--preserve-fds", "3"] : []),
-      ...["--pid-file", files.pidFile, "--process", files.processFile, id],
-    ];
-    if (!command.tty) return execPiped(folder, process, engine.runtime.kind, argv);
-    const repair = {
-      owner: bundle.idBase + bundle.spec.user.uid,
-      run: async (words: string[]) => (await this.exec(id, { argv: words, cwd: "/" })).exit,
-    };
-    return execTty(folder, process, command.tty, argv, engine.runtime.kind === "crun" ? repair : undefined);
+    return engine.executor.exec(
+      { id, folder, spec: bundle.spec, idBase: bundle.idBase, group: `${engine.group}/${id}` },
+      command,
+    );
   }
 
   async pause(id: string): Promise<void> {
@@ -309,10 +297,4 @@ function isFiltered(pid: number): boolean {
 function failure(what: string, runtime: Runtime, result: RuntimeResult): PlatformError {
   const reason = result.reason || `it ended with code ${result.code}`;
   return new PlatformError("SandboxFailed", `${runtime.kind} could not ${what} the sandbox: ${reason}.`);
-}
-
-/** A NUL cannot be part of an argument or a path. */
-function checkText(texts: string[]): void {
-  if (texts.some((text) => text.includes("\0")))
-    throw new PlatformError("InvalidParameter", "A command may not contain NUL characters.");
 }
