@@ -8,13 +8,31 @@ export interface Config {
   apiKey: string | undefined;
   /** Address under which clients reach the server, without a trailing slash; undefined: made from host and port. */
   publicUrl: string | undefined;
+  driver: "oci" | "docker";
+  /** Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists. */
+  specsFile: string | undefined;
+  /** Absolute path of a file with registry credentials in the format of Docker's config.json; undefined: what the tools find themselves. */
+  registryAuth: string | undefined;
+  /** Where the docker driver reaches its engine; undefined: by DOCKER_HOST, else the usual socket. */
+  dockerHost: DockerHost | undefined;
   /** OCI runtime by name or path; undefined: crun, else runc. */
   runtime: string | undefined;
   /** Largest accepted request body, bytes. */
   bodyLimit: number;
   logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "silent";
-  /** Default limits of the `host` spec. */
+  /** Limits of specs that set none of their own. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
+  /** Time without use after which a sandbox is paused, ms; 0: never. */
+  idlePauseMs: number;
+  /** Time from the pause until a paused sandbox is hibernated, ms; 0: never. */
+  hibernateAfterMs: number;
+  /** Time without use after which a sandbox is deleted, ms; 0: never. */
+  deleteAfterMs: number;
+  /** Running sandboxes of a user; 0: no limit. */
+  maxSandboxes: number;
   /** Origins beside localhost that browsers may call from. */
   corsOrigins: string[];
 }
+
+/** Address of a Docker or Podman engine. */
+export type DockerHost = { socketPath: string } | { protocol: "http" | "https"; host: string; port: number };

@@ -3,7 +3,7 @@ import { otherVariables, variables } from "./variables.ts";
 /** The variables as text for `sandpiper serve --help`. */
 export function variablesHelp(): string {
   const lines = Object.values(variables).map(
-    ({ name, meaning, defaultText }) => `  ${name.padEnd(24)}${meaning} (default: ${defaultText})`,
+    ({ name, meaning, defaultText }) => `  ${name.padEnd(28)}${meaning} (default: ${defaultText})`,
   );
   return ["Environment:", ...lines].join("\n");
 }

@@ -14,10 +14,18 @@ test("an empty environment gives the documented defaults", () => {
     dataDir: "/home/ann/.local/share/sandpiper",
     apiKey: undefined,
     publicUrl: undefined,
+    driver: "oci",
+    specsFile: undefined,
+    registryAuth: undefined,
+    dockerHost: undefined,
     runtime: undefined,
     bodyLimit: 33_554_432,
     logLevel: "info",
     limits: { memoryBytes: 2_147_483_648, pids: 1024, cpus: 2, diskBytes: 10_737_418_240 },
+    idlePauseMs: 1_200_000,
+    hibernateAfterMs: 600_000,
+    deleteAfterMs: 864_000_000,
+    maxSandboxes: 0,
     corsOrigins: [],
   });
   expect(readConfig({ HOME: "/home/ann", XDG_DATA_HOME: "/data" }).dataDir).toBe("/data/sandpiper");
@@ -33,12 +41,21 @@ test("every variable is read", () => {
     SANDPIPER_DATA: "data",
     SANDPIPER_API_KEY: "0123456789abcdef",
     SANDPIPER_PUBLIC_URL: "https://example.com/sandpiper/",
+    SANDPIPER_DRIVER: "docker",
+    SANDPIPER_SPECS: "specs.json",
+    SANDPIPER_REGISTRY_AUTH: "/etc/sandpiper/auth.json",
+    SANDPIPER_DOCKER_HOST: "tcp://[::1]:2375",
     SANDPIPER_RUNTIME: "/usr/bin/crun",
     SANDPIPER_BODY_LIMIT: "1M",
     SANDPIPER_LOG_LEVEL: "debug",
     SANDPIPER_MEMORY: "512MiB",
     SANDPIPER_PIDS: "100",
     SANDPIPER_CPUS: "0.5",
+    SANDPIPER_DISK: "1T",
+    SANDPIPER_IDLE_PAUSE: "60",
+    SANDPIPER_HIBERNATE_AFTER: "0",
+    SANDPIPER_DELETE_AFTER: "365",
+    SANDPIPER_MAX_SANDBOXES: "5",
     SANDPIPER_CORS_ORIGINS: "https://a.example, http://b.example:8080/",
   };
   expect(Object.keys(env).sort()).toEqual(
@@ -52,13 +69,30 @@ test("every variable is read", () => {
     dataDir: `${process.cwd()}/data`,
     apiKey: "0123456789abcdef",
     publicUrl: "https://example.com/sandpiper",
+    driver: "docker",
+    specsFile: `${process.cwd()}/specs.json`,
+    registryAuth: "/etc/sandpiper/auth.json",
+    dockerHost: { protocol: "http", host: "::1", port: 2375 },
     runtime: "/usr/bin/crun",
     bodyLimit: 1_048_576,
     logLevel: "debug",
-    limits: { memoryBytes: 536_870_912, pids: 100, cpus: 0.5, diskBytes: 10_737_418_240 },
+    limits: { memoryBytes: 536_870_912, pids: 100, cpus: 0.5, diskBytes: 1_099_511_627_776 },
+    idlePauseMs: 60_000,
+    hibernateAfterMs: 0,
+    deleteAfterMs: 31_536_000_000,
+    maxSandboxes: 5,
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
   expect(unknownVariables(env)).toEqual([]);
+});
+
+test.each([
+  ["/run/docker.sock", { socketPath: "/run/docker.sock" }],
+  ["unix:///run/user/1000/podman/podman.sock", { socketPath: "/run/user/1000/podman/podman.sock" }],
+  ["tcp://engine.example", { protocol: "http", host: "engine.example", port: 2375 }],
+  ["https://engine.example", { protocol: "https", host: "engine.example", port: 2376 }],
+])("the engine's address %s is read", (text, expected) => {
+  expect(readConfig({ SANDPIPER_DOCKER_HOST: text }).dockerHost).toEqual(expected);
 });
 
 const wrong: [string, string[]][] = [
@@ -70,12 +104,24 @@ const wrong: [string, string[]][] = [
     "SANDPIPER_PUBLIC_URL",
     ["example.com", "ftp://example.com", "https://user:pw@example.com", "https://example.com/?a=1", "https://example.com/#x"],
   ],
+  ["SANDPIPER_DRIVER", ["podman", "OCI"]],
+  ["SANDPIPER_SPECS", ["specs/", "a\0b"]],
+  ["SANDPIPER_REGISTRY_AUTH", ["/etc/"]],
+  [
+    "SANDPIPER_DOCKER_HOST",
+    ["docker.sock", "ssh://host", "unix://", "tcp://user:pw@host:1", "tcp://host:1/path", "tcp://host:99999"],
+  ],
   ["SANDPIPER_RUNTIME", ["crun --debug", "bin/crun", "a;b"]],
   ["SANDPIPER_BODY_LIMIT", ["0", "1023", "2G", "1.5M", "ten"]],
   ["SANDPIPER_LOG_LEVEL", ["verbose", "INFO"]],
   ["SANDPIPER_MEMORY", ["1M", "-2G", "2 G", "99999T"]],
   ["SANDPIPER_PIDS", ["0", "15", "many", "4194305"]],
   ["SANDPIPER_CPUS", ["0", "-1", "1e2", "0.001", "1025", "Infinity"]],
+  ["SANDPIPER_DISK", ["1K", "-1", "10 G"]],
+  ["SANDPIPER_IDLE_PAUSE", ["-1", "1.5", "1h", "31536001"]],
+  ["SANDPIPER_HIBERNATE_AFTER", ["-1", "never"]],
+  ["SANDPIPER_DELETE_AFTER", ["-1", "0.5", "36501"]],
+  ["SANDPIPER_MAX_SANDBOXES", ["-1", "many", "1000001"]],
   ["SANDPIPER_CORS_ORIGINS", ["*", "https://a.example/path", "a.example", "https://a.example,,https://b.example"]],
 ];
 

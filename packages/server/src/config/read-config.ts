@@ -15,6 +15,10 @@ export function readConfig(env: Environment): Config {
     dataDir: resolve(value(variables.dataDir)),
     apiKey: value(variables.apiKey),
     publicUrl: value(variables.publicUrl),
+    driver: value(variables.driver),
+    specsFile: absolute(value(variables.specsFile)),
+    registryAuth: absolute(value(variables.registryAuth)),
+    dockerHost: value(variables.dockerHost),
     runtime: value(variables.runtime),
     bodyLimit: value(variables.bodyLimit),
     logLevel: value(variables.logLevel),
@@ -24,8 +28,16 @@ export function readConfig(env: Environment): Config {
       cpus: value(variables.cpus),
       diskBytes: value(variables.diskBytes),
     },
+    idlePauseMs: value(variables.idlePauseMs),
+    hibernateAfterMs: value(variables.hibernateAfterMs),
+    deleteAfterMs: value(variables.deleteAfterMs),
+    maxSandboxes: value(variables.maxSandboxes),
     corsOrigins: value(variables.corsOrigins),
   };
+}
+
+function absolute(path: string | undefined): string | undefined {
+  return path === undefined ? undefined : resolve(path);
 }
 
 /** A sentence for every SANDPIPER_* variable that nothing reads, with the name that was probably meant. */

@@ -8,6 +8,7 @@ import { emptyUsage, type NewEvent, newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { WebSocket } from "ws";
 import type { Config } from "../config/config.ts";
+import { readConfig } from "../config/read-config.ts";
 import { ConversationService } from "../conversations/service.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
@@ -131,12 +132,9 @@ export async function startServer(change: Partial<Config> = {}) {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-http-"));
   const logs: string[] = [];
   const config: Config = {
-    host: "127.0.0.1",
+    ...readConfig({}),
     port: 0,
     dataDir,
-    apiKey: undefined,
-    publicUrl: undefined,
-    runtime: undefined,
     bodyLimit: 1024 * 1024,
     logLevel: "debug",
     limits: { memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 },
