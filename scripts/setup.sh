@@ -1,10 +1,12 @@
 #!/bin/sh
-# Makes a fresh clone ready: npm dependencies, a Node of the project's own version, the OCI runtime. Does nothing, quickly, when all is there.
-# With the argument `tests` also the programs that only the tests call. SANDPIPER_SKIP_SYSTEM_PACKAGES=1 leaves the machine's packages alone.
+# Makes a fresh clone ready: npm dependencies, a Node of the project's own version, the OCI runtime and the tools for images. Does nothing,
+# quickly, when all is there. With the argument `tests` also the programs that only the tests call, among them a container engine, which the
+# tests start themselves. SANDPIPER_SKIP_SYSTEM_PACKAGES=1 leaves the machine's packages alone.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
 cd "$here"
 stamp=node_modules/.sandpiper-lock
+extras_refused=node_modules/.sandpiper-extras-refused
 minimum_node=24
 purpose=${1:-}
 
@@ -15,7 +17,7 @@ fail() { say "$*"; exit 1; }
 install_dependencies() {
   command -v npm >/dev/null || fail 'npm is missing: install Node.js 20 or newer with npm, then run this again.'
   say 'installing the npm dependencies (npm ci) ...'
-  rm -f "$stamp"
+  rm -f "$stamp" "$extras_refused"
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||
     fail 'npm ci failed (see above): check the connection to the npm registry, then run this again.'
   if lacks_libatomic; then install_packages; fi
@@ -54,11 +56,26 @@ missing_packages() {
     has python3 || echo python3
     has pgrep || echo procps
     has curl || echo curl
+    has git || echo git
+    has sudo || echo sudo
+    has ip || echo iproute2
+    has newuidmap || echo uidmap
+    has dockerd || echo docker.io
+    has docker-registry || echo docker-registry
   fi
+}
+
+# What the server works without, less well: tool calls are slower without a static busybox, and images need skopeo and umoci.
+missing_extras() {
+  is_static busybox || echo busybox-static
+  has skopeo || echo skopeo
+  has umoci || echo umoci
 }
 
 # Root's tools are not always on the PATH of users.
 has() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
+
+is_static() { has "$1" && ! ldd "$(command -v "$1")" >/dev/null 2>&1; }
 
 install_packages() {
   if [ "${SANDPIPER_SKIP_SYSTEM_PACKAGES:-}" = 1 ]; then return; fi
@@ -79,5 +96,29 @@ install_packages() {
   say "installed: $packages"
 }
 
+# Each by itself, for a distribution may lack one. The tests need all of them; for others a failure is told once, and tried again when
+# what is missing or the npm dependencies change.
+install_extras() {
+  if [ "${SANDPIPER_SKIP_SYSTEM_PACKAGES:-}" = 1 ]; then return; fi
+  packages=$(missing_extras | tr '\n' ' ')
+  packages=${packages% }
+  [ -n "$packages" ] || return 0
+  if [ "$purpose" != tests ] && [ "$(cat "$extras_refused" 2>/dev/null)" = "$packages" ]; then return; fi
+  say "installing with apt-get: $packages ..."
+  for package in $packages; do (install_extra "$package") || say "$package could not be installed."; done
+  packages=$(missing_extras | tr '\n' ' ')
+  packages=${packages% }
+  [ -n "$packages" ] || return 0
+  if [ "$purpose" = tests ]; then fail "the tests need $packages: install them (see above), then run this again."; fi
+  printf '%s' "$packages" >"$extras_refused"
+  say "going on without $packages: sandboxes work, but slower or without images; bin/sandpiper doctor tells what is missing."
+}
+
+install_extra() {
+  command -v apt-get >/dev/null || return 1
+  apt install --no-install-recommends "$1" 2>/dev/null || { apt update && apt install --no-install-recommends "$1"; }
+}
+
 cmp -s package-lock.json "$stamp" || install_dependencies
 install_packages
+install_extras
