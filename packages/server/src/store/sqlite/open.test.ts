@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createVault } from "../../users/vault.ts";
+import { createVault, openVault } from "../../users/vault.ts";
 import { conversationRow, message, openStore, temporaryFolder } from "../testing.ts";
 import { sqliteStoreExists } from "./folder.ts";
+import { initial } from "./migrations/001-initial.ts";
 import { openSqliteStore } from "./open.ts";
 
 let dir: string;
@@ -38,15 +39,34 @@ test("the store's folder and files are closed to other users, whatever the umask
 test("a database of a newer program is refused and left as it is", async () => {
   await (await openStore(dir)).close();
   const newer = new DatabaseSync(database());
+  const { user_version: version } = newer.prepare("PRAGMA user_version").get()!;
   newer.exec("PRAGMA user_version = 999");
   newer.close();
   await expect(openStore(dir)).rejects.toMatchObject({ code: "ConfigInvalid" });
   await expect(openStore(dir)).rejects.toThrow(/newer version of Sandpiper \(schema 999/);
   const after = new DatabaseSync(database());
   expect(after.prepare("PRAGMA user_version").get()).toEqual({ user_version: 999 });
-  after.exec("PRAGMA user_version = 1");
+  after.exec(`PRAGMA user_version = ${version}`);
   after.close();
   await (await openStore(dir)).close();
+});
+
+test("sandboxes of the first schema are kept, and count as used now", async () => {
+  await (await openStore(dir)).close();
+  const vault = await openVault(join(dir, "vault.key"), { create: false });
+  for (const name of readdirSync(join(dir, "store")).filter((name) => name.startsWith("sandpiper.db")))
+    rmSync(join(dir, "store", name));
+  const old = new DatabaseSync(database());
+  old.exec(`${initial} PRAGMA user_version = 1;`);
+  old
+    .prepare("INSERT INTO sandboxes VALUES (1, 's1', 'default', 'host', 'RUNNING', NULL, '1', ?, ?, 1)")
+    .run(vault.seal("a key", "sandbox-session-key:s1"), randomBytes(32));
+  old.close();
+  const store = await openStore(dir);
+  const kept = { sessionKey: "a key", spec: null, prepared: false, snapshotId: null };
+  expect(store.sandboxes.get("s1")).toMatchObject(kept);
+  expect(Math.abs(store.sandboxes.get("s1")!.lastUsedAt - Date.now())).toBeLessThan(60_000);
+  await store.close();
 });
 
 test("a damaged database is refused with a sentence that names the file", async () => {
@@ -101,6 +121,10 @@ test("no file of the data folder holds a secret in clear, neither while it is op
     statusDetail: null,
     incarnation: "1",
     createdAt: 1,
+    spec: null,
+    prepared: false,
+    snapshotId: null,
+    lastUsedAt: 1,
   } as const;
   await store.sandboxes.create({ ...row, id: "s1", sessionKey: secret });
   const conversation = conversationRow({ title: "control group" });

@@ -11,6 +11,7 @@ import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
 import { SqliteSandboxes } from "./sandboxes.ts";
 import { SqliteSettings } from "./settings.ts";
+import { SqliteSnapshots } from "./snapshots.ts";
 import { SqliteStartTasks } from "./start-tasks.ts";
 import { createQueryBuilder } from "./tables.ts";
 import { WriterClient } from "./writer-client.ts";
@@ -80,6 +81,7 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     conversations: new SqliteConversations(context),
     startTasks: new SqliteStartTasks(context),
     sandboxes: new SqliteSandboxes(context),
+    snapshots: new SqliteSnapshots(context),
     settings: new SqliteSettings(context),
     apiKeys: new SqliteApiKeys(context),
     async close() {

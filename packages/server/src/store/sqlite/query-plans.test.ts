@@ -6,6 +6,7 @@ import { conversationQueries, type SqliteConversations } from "./conversations.t
 import { eventQueries } from "./event-log.ts";
 import type { Statement } from "./protocol.ts";
 import { sandboxQueries } from "./sandboxes.ts";
+import { snapshotQueries } from "./snapshots.ts";
 import { type SqliteStartTasks, startTaskQueries } from "./start-tasks.ts";
 
 let close: () => Promise<void>;
@@ -35,7 +36,11 @@ function costly({ sql, parameters }: Statement): string[] {
 }
 
 const fixed = { ...prefixed("events", eventQueries), ...prefixed("conversations", conversationQueries) };
-const others = { ...prefixed("start tasks", startTaskQueries), ...prefixed("sandboxes", sandboxQueries) };
+const others = {
+  ...prefixed("start tasks", startTaskQueries),
+  ...prefixed("sandboxes", sandboxQueries),
+  ...prefixed("snapshots", snapshotQueries),
+};
 
 function prefixed(table: string, queries: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(queries).map(([name, sql]) => [`${table} ${name}`, sql]));

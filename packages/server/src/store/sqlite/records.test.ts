@@ -24,7 +24,8 @@ function task(change: Partial<StartTaskRow> = {}): StartTaskRow {
 function sandbox(change: Partial<SandboxRow> = {}): SandboxRow {
   const id = randomUUID();
   const rest = { userId: "default", specId: "host", status: "STARTING", statusDetail: null, incarnation: "1" } as const;
-  return { id, ...rest, sessionKey: `key of ${id}`, createdAt: 1, ...change };
+  const lifecycle = { spec: { id: "host", limits: { pids: 1 } }, prepared: false, snapshotId: "snap-1", lastUsedAt: 2 };
+  return { id, ...rest, sessionKey: `key of ${id}`, createdAt: 1, ...lifecycle, ...change };
 }
 
 test("a start task is stored with every step", async () => {
@@ -87,7 +88,9 @@ test("sandboxes are updated, listed by user, newest first, and removed", async (
   for (const row of rows) await store.sandboxes.create(row);
   await store.sandboxes.update(rows[0]!.id, { status: "ERROR", statusDetail: "gone", incarnation: "2" });
   await store.sandboxes.update(rows[1]!.id, {});
-  const changed = { ...rows[0]!, status: "ERROR", statusDetail: "gone", incarnation: "2" };
+  const lifecycle = { spec: null, prepared: true, snapshotId: null, lastUsedAt: 9 };
+  await store.sandboxes.update(rows[0]!.id, lifecycle);
+  const changed = { ...rows[0]!, status: "ERROR", statusDetail: "gone", incarnation: "2", ...lifecycle };
   expect(store.sandboxes.search({ userId: "default" }, { limit: 10 })).toEqual({ items: [rows[1], changed], nextPageId: null });
   expect(store.sandboxes.search({ userId: "default" }, { limit: 1 })).toEqual({ items: [rows[1]], nextPageId: "1" });
   expect(store.sandboxes.all()).toEqual([changed, rows[1], rows[2]]);
@@ -95,6 +98,25 @@ test("sandboxes are updated, listed by user, newest first, and removed", async (
   await store.sandboxes.remove(rows[0]!.id);
   expect(store.sandboxes.get(rows[0]!.id)).toBeUndefined();
   expect(store.sandboxes.bySessionKey(rows[0]!.sessionKey)).toBeUndefined();
+});
+
+test("snapshots are listed by user, newest first, and removed", async () => {
+  const row = { userId: "default", sandboxId: "s1", spec: { id: "host" } };
+  const rows = [
+    { ...row, id: "snap-1", createdAt: 1 },
+    { ...row, id: "snap-2", createdAt: 2 },
+    { ...row, id: "snap-3", createdAt: 3, userId: "other" },
+  ];
+  for (const one of rows) await store.snapshots.create(one);
+  expect(store.snapshots.search({ userId: "default" }, { limit: 1 })).toEqual({ items: [rows[1]], nextPageId: "1" });
+  expect(store.snapshots.search({ userId: "default" }, { limit: 1, pageId: "1" })).toEqual({
+    items: [rows[0]],
+    nextPageId: null,
+  });
+  await store.snapshots.remove("snap-2");
+  expect(store.snapshots.get("snap-2")).toBeUndefined();
+  expect(store.snapshots.get("snap-3")).toEqual(rows[2]);
+  expect(store.snapshots.ids()).toEqual(["snap-1", "snap-3"]);
 });
 
 test("a settings document is the same object until it is replaced, and cannot be changed in place", async () => {

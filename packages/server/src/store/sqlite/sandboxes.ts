@@ -2,7 +2,7 @@ import type { Selectable } from "kysely";
 import { PlatformError } from "../../errors.ts";
 import { keyHash } from "../key-hash.ts";
 import { pageOffset, toPage } from "../paging.ts";
-import type { PageRequest, PageResult, SandboxRow, SandboxStore } from "../store.ts";
+import type { PageRequest, PageResult, SandboxChange, SandboxRow, SandboxStore } from "../store.ts";
 import type { StoreContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 
@@ -33,15 +33,23 @@ export class SqliteSandboxes implements SandboxStore {
       session_key: this.#context.vault.seal(row.sessionKey, keyPlace(row.id)),
       session_key_hash: keyHash(row.sessionKey),
       created_at: row.createdAt,
+      spec: specText(row.spec),
+      prepared: Number(row.prepared),
+      snapshot_id: row.snapshotId,
+      last_used_at: row.lastUsedAt,
     });
     await this.#context.writer.run(compile(insert));
   }
 
-  async update(id: string, change: Partial<Pick<SandboxRow, "status" | "statusDetail" | "incarnation">>): Promise<void> {
+  async update(id: string, change: SandboxChange): Promise<void> {
     const columns = {
       ...(change.status !== undefined && { status: change.status }),
       ...(change.statusDetail !== undefined && { status_detail: change.statusDetail }),
       ...(change.incarnation !== undefined && { incarnation: change.incarnation }),
+      ...(change.spec !== undefined && { spec: specText(change.spec) }),
+      ...(change.prepared !== undefined && { prepared: Number(change.prepared) }),
+      ...(change.snapshotId !== undefined && { snapshot_id: change.snapshotId }),
+      ...(change.lastUsedAt !== undefined && { last_used_at: change.lastUsedAt }),
     };
     // An UPDATE needs a column even where nothing changes.
     const update = this.#context.build
@@ -88,8 +96,16 @@ export class SqliteSandboxes implements SandboxStore {
       incarnation: stored.incarnation,
       sessionKey: knownKey ?? this.#context.vault.open(stored.session_key, keyPlace(stored.id)),
       createdAt: stored.created_at,
+      spec: stored.spec === null ? null : JSON.parse(stored.spec),
+      prepared: stored.prepared !== 0,
+      snapshotId: stored.snapshot_id,
+      lastUsedAt: stored.last_used_at,
     };
   }
+}
+
+function specText(spec: unknown): string | null {
+  return spec === null ? null : JSON.stringify(spec);
 }
 
 function keyPlace(sandboxId: string): string {

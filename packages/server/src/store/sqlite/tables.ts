@@ -16,6 +16,7 @@ export interface Tables {
   conversations: ConversationRecord;
   start_tasks: StartTaskRecord;
   sandboxes: SandboxRecord;
+  snapshots: SnapshotRecord;
   settings: { user_id: string; document: Uint8Array };
   api_keys: ApiKeyRecord;
 }
@@ -57,6 +58,19 @@ export interface SandboxRecord {
   incarnation: string;
   session_key: Uint8Array;
   session_key_hash: Uint8Array;
+  created_at: number;
+  spec: string | null;
+  prepared: number;
+  snapshot_id: string | null;
+  last_used_at: number;
+}
+
+export interface SnapshotRecord {
+  number: Generated<number>;
+  id: string;
+  user_id: string;
+  sandbox_id: string;
+  spec: string;
   created_at: number;
 }
 

@@ -1,0 +1,60 @@
+import type { Selectable } from "kysely";
+import { pageOffset, toPage } from "../paging.ts";
+import type { PageRequest, PageResult, SnapshotRow, SnapshotStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import { compile, type SnapshotRecord } from "./tables.ts";
+
+type Stored = Selectable<SnapshotRecord>;
+
+export const snapshotQueries = {
+  get: "SELECT * FROM snapshots WHERE id = ?",
+  search: "SELECT * FROM snapshots WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
+} as const;
+
+export class SqliteSnapshots implements SnapshotStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async create(row: SnapshotRow): Promise<void> {
+    const insert = this.#context.build.insertInto("snapshots").values({
+      id: row.id,
+      user_id: row.userId,
+      sandbox_id: row.sandboxId,
+      spec: JSON.stringify(row.spec),
+      created_at: row.createdAt,
+    });
+    await this.#context.writer.run(compile(insert));
+  }
+
+  get(id: string): SnapshotRow | undefined {
+    const stored = this.#context.reader.get<Stored>(snapshotQueries.get, id);
+    return stored && fromStored(stored);
+  }
+
+  search(filter: { userId: string }, page: PageRequest): PageResult<SnapshotRow> {
+    const offset = pageOffset(page.pageId);
+    const rows = this.#context.reader.all<Stored>(snapshotQueries.search, filter.userId, page.limit + 1, offset);
+    return toPage(rows.map(fromStored), page);
+  }
+
+  ids(): string[] {
+    return this.#context.reader.all<{ id: string }>("SELECT id FROM snapshots ORDER BY number").map(({ id }) => id);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#context.writer.run(compile(this.#context.build.deleteFrom("snapshots").where("id", "=", id)));
+  }
+}
+
+function fromStored(stored: Stored): SnapshotRow {
+  return {
+    id: stored.id,
+    userId: stored.user_id,
+    sandboxId: stored.sandbox_id,
+    spec: JSON.parse(stored.spec),
+    createdAt: stored.created_at,
+  };
+}
