@@ -76,6 +76,14 @@ export interface StartRequest {
   spec: PreparedSpec;
   /** A new sandbox begins with the files of this snapshot. */
   snapshot?: string;
+  /** Files of root, readable by all, that a new sandbox has beside those of its root. */
+  files?: SandboxFile[];
+}
+
+export interface SandboxFile {
+  /** Absolute path inside. */
+  path: string;
+  content: string;
 }
 
 /** Where the root filesystem comes from. `host` is `/usr` of this machine read-only under a generated minimal root. */
@@ -94,8 +102,8 @@ export interface SandboxSpec {
   command: string[] | null;
   env: Record<string, string>;
   workingDir: string;
-  /** Null: the user that the image names, else root. */
-  user: SandboxUser | null;
+  /** A text (`name`, `uid` or `uid:gid`) is looked up in the root. Null: the user that the image names, else root; for `host` its own user. */
+  user: SandboxUser | string | null;
   limits: SandboxLimits;
   network: NetworkPolicy;
 }
@@ -128,6 +136,8 @@ export interface NetworkPolicy {
   allow: AllowRule[];
   /** Secrets that the proxy puts in the place of a placeholder. */
   credentials: CredentialRule[];
+  /** Address ranges (CIDR) that may be reached although they are private, such as that of an internal registry. */
+  private?: string[];
 }
 
 export interface AllowRule {
