@@ -74,6 +74,7 @@ export class OciDriver implements SandboxDriver {
       prefix: runtime.kind === "runc" ? host.prefix : [],
       stateDir: join(this.#dir, "state"),
       openFiles: host.openFiles,
+      group: installationGroup(this.#dir),
     });
     const engine: Engine = { runtime, host, group: installationGroup(this.#dir), seccomp: { section: {} }, executor };
     this.#engine = engine;
@@ -181,6 +182,7 @@ export class OciDriver implements SandboxDriver {
 
   async close(): Promise<void> {
     const engine = this.#engine;
+    engine?.executor.close();
     this.#bundles.close();
     if (engine && this.#bundles.ids().length === 0) removeGroup(engine.group);
     this.#engine = undefined;
@@ -221,7 +223,7 @@ export class OciDriver implements SandboxDriver {
       idBase: bundle.idBase,
       cgroupsPath: `${engine.group}/${bundle.id}`,
       init: host.init,
-      binds: host.binds,
+      binds: [...host.binds, ...engine.executor.binds(bundle.id)],
       seccomp: engine.seccomp,
       openFiles: host.openFiles,
     });
@@ -254,6 +256,7 @@ export class OciDriver implements SandboxDriver {
   /** Kills the processes and forgets the container, if there is one. The files stay. */
   async #deleteContainer(engine: Engine, id: string): Promise<void> {
     const path = `${engine.group}/${id}`;
+    engine.executor.drop(id);
     // Killed here first: runc waits in steps of 100 ms for what it kills itself.
     const dead = await killGroup(path);
     if (existsSync(join(this.#dir, "state", id)) || !dead) {

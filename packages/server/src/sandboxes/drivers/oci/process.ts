@@ -4,12 +4,9 @@ import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { processConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { exitStatus } from "./exit-status.ts";
-import { OutputStream } from "./output-stream.ts";
+import { capture, readOut } from "./output-pipe.ts";
 import { type Runtime, reasonOf } from "./runtime.ts";
 import { Signals } from "./signals.ts";
-
-/** How long output must be quiet after the process ended before a pipe that others still hold open is given up, ms. */
-const quietMs = 50;
 
 /** Takes over the pipes that were handed through beside stdio. */
 const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "sh"];
@@ -59,35 +56,4 @@ export function execPiped(
   });
 
   return { stdin, stdout, stderr, exit, kill: (signal) => signals.send(signal), resize: () => {} };
-}
-
-function capture(source: Readable): OutputStream {
-  const output = new OutputStream(source);
-  source.on("data", (chunk: Buffer) => output.write(chunk));
-  source.on("end", () => output.end());
-  source.on("error", () => output.end());
-  return output;
-}
-
-/** Resolves when the pipe is at its end, or when the process is gone and nothing more comes although the reader keeps up. */
-async function readOut(source: Readable, output: OutputStream): Promise<void> {
-  if (source.readableEnded || source.destroyed) return output.end();
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    let timer: NodeJS.Timeout;
-    const wait = () => {
-      const before = output.chunks;
-      timer = setTimeout(() => {
-        // A round of I/O must have passed after the timer, or a busy event loop would look like quiet.
-        setImmediate(() => (output.full || output.chunks !== before ? wait() : done()));
-      }, quietMs);
-    };
-    wait();
-    source.once("close", done);
-  });
-  output.end();
-  source.destroy();
 }
