@@ -64,7 +64,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     const settings = new StoredSettings(store.settings);
 
     const driver = new OciDriver({ dir: join(config.dataDir, "sandboxes"), runtime: config.runtime });
-    const sandboxes = new SandboxService({ driver, store: store.sandboxes, specs: [hostSpec(config.limits)], logger });
+    const sandboxes = new SandboxService({ driver, store, specs: [hostSpec(config.limits)], logger });
     await sandboxes.open();
     opened.push(() => sandboxes.close());
 

@@ -12,9 +12,10 @@ import { readConfig } from "../config/read-config.ts";
 import { ConversationService } from "../conversations/service.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
-import type { Sandboxes } from "../sandboxes/api.ts";
+import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
+import type { SandboxSpec } from "../sandboxes/driver.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
-import type { ConversationConfig, SandboxRow } from "../store/store.ts";
+import type { ConversationConfig, SandboxRow, SnapshotRow } from "../store/store.ts";
 import { defaultUser } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { StoredSettings } from "../users/settings.ts";
@@ -43,6 +44,10 @@ export class SandboxRecords implements Sandboxes {
       incarnation: "1",
       sessionKey: `session-key-${number}`,
       createdAt: 1_767_225_600_000,
+      spec: null,
+      prepared: true,
+      snapshotId: null,
+      lastUsedAt: 1_767_225_600_000,
       ...change,
     };
     this.rows.set(row.id, row);
@@ -62,9 +67,17 @@ export class SandboxRecords implements Sandboxes {
       network: { mode: "none", allow: [], credentials: [] },
     },
   ];
-  async create(userId: string, specId = "host") {
+  specFor(_userId: string, specId = "host") {
     if (specId !== "host") throw new PlatformError("SandboxSpecNotFound", `The sandbox spec ${specId} does not exist.`);
-    return this.add({ userId, status: "STARTING" });
+    return this.specs()[0]!;
+  }
+  specOf = (row: SandboxRow) => (row.spec as SandboxSpec | null) ?? this.specs()[0]!;
+  async create(userId: string, specId?: string, options: CreateOptions = {}) {
+    const spec = this.specFor(userId, specId);
+    if (options.snapshotId !== undefined && !this.snapshots.get(userId, options.snapshotId))
+      throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
+    const network = { ...spec.network, ...options.network };
+    return this.add({ userId, status: "STARTING", spec: { ...spec, network }, snapshotId: options.snapshotId ?? null });
   }
   get(userId: string, id: string) {
     const row = this.rows.get(id);
@@ -88,6 +101,36 @@ export class SandboxRecords implements Sandboxes {
   async remove(userId: string, id: string) {
     this.rows.delete(this.#own(userId, id).id);
   }
+  async connect(): Promise<never> {
+    throw new PlatformError("SandboxFailed", "There is no engine in this test.");
+  }
+  occupy = () => () => {};
+  readonly kept: SnapshotRow[] = [];
+  readonly snapshots: Snapshots = {
+    create: async (userId, sandboxId) => {
+      const { spec } = this.#own(userId, sandboxId);
+      const row = {
+        id: `snap-${this.kept.length + 1}`,
+        userId,
+        sandboxId,
+        spec: spec ?? this.specs()[0],
+        createdAt: 1_767_225_600_000,
+      };
+      this.kept.unshift(row);
+      return row;
+    },
+    get: (userId, id) => this.kept.find((row) => row.id === id && row.userId === userId),
+    search: (userId, page) =>
+      slicePage(
+        this.kept.filter((row) => row.userId === userId),
+        page,
+      ),
+    remove: async (userId, id) => {
+      const index = this.kept.findIndex((row) => row.id === id && row.userId === userId);
+      if (index < 0) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);
+      this.kept.splice(index, 1);
+    },
+  };
   onChange = () => () => {};
   #own(userId: string, id: string): SandboxRow {
     const row = this.get(userId, id);

@@ -1,5 +1,7 @@
-import type { PageRequest, PageResult, SandboxRow } from "../store/store.ts";
-import type { SandboxSpec } from "./driver.ts";
+import type { Duplex } from "node:stream";
+import type { PageRequest, PageResult, SandboxRow, SnapshotRow } from "../store/store.ts";
+import type { NetworkPolicy, SandboxSpec } from "./driver.ts";
+import type { Occupant } from "./lifecycle/live.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
@@ -8,25 +10,62 @@ export interface Sandboxes {
   open(): Promise<void>;
   /** The specs, the default first. */
   specs(): SandboxSpec[];
+  /** The spec that a new sandbox of the user gets. Throws SandboxSpecNotFound. */
+  specFor(userId: string, specId?: string): SandboxSpec;
+  /** The spec of a sandbox that there is. Throws SandboxSpecNotFound for one of an older version whose spec is not configured any more. */
+  specOf(row: SandboxRow): SandboxSpec;
   /**
-   * Stores a STARTING record and starts in the background, `after` something that goes first (it must end, and not reject).
-   * Throws SandboxSpecNotFound.
+   * Stores a STARTING record, and prepares and starts in the background. While the root is prepared, `statusDetail` tells how it goes on.
+   * Throws SandboxSpecNotFound, SnapshotNotFound.
    */
-  create(userId: string, specId?: string, options?: { after?: Promise<void> }): Promise<SandboxRow>;
+  create(userId: string, specId?: string, options?: CreateOptions): Promise<SandboxRow>;
   /** Undefined for an unknown id and for another user's. */
   get(userId: string, id: string): SandboxRow | undefined;
   search(userId: string, page: PageRequest): PageResult<SandboxRow>;
   bySessionKey(key: string): SandboxRow | undefined;
   /**
    * Waits until the sandbox runs: a STARTING one is awaited, a PAUSED one resumed, one whose processes are gone is started again on its files.
-   * Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do.
+   * Counts as use. Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do.
    */
   running(id: string): Promise<Sandbox>;
   /** Throws SandboxNotFound, SandboxFailed. Operations on one sandbox wait for each other; each is idempotent. */
   pause(userId: string, id: string): Promise<void>;
+  /** Also starts one that was stopped for its size, for a minute, so that files can be deleted in it. */
   resume(userId: string, id: string): Promise<void>;
+  /** Breaks off a start that is under way. Snapshots stay. */
   remove(userId: string, id: string): Promise<void>;
+  /**
+   * Connects to a TCP port on the loopback address inside, waking the sandbox. Counts as use whenever bytes pass. The connection is cut when the
+   * sandbox is paused. Throws what `running` throws, and PortUnreachable.
+   */
+  connect(id: string, port: number): Promise<Duplex>;
+  /** Tells who works in a sandbox, until the returned function is called. An unknown sandbox is fine. */
+  occupy(id: string, occupant: Occupant): () => void;
+  readonly snapshots: Snapshots;
   /** Calls back after every change of a record. */
   onChange(listener: (row: SandboxRow | { id: string; removed: true }) => void): () => void;
   close(): Promise<void>;
+}
+
+export interface CreateOptions {
+  /** Something that goes before the start; it must end, and not reject. */
+  after?: Promise<void>;
+  /** In the place of the spec's own; its credentials stay those of the spec. */
+  network?: Pick<NetworkPolicy, "mode" | "allow">;
+  /** The sandbox begins with the files of this snapshot, and has its spec unless `specId` names one. */
+  snapshotId?: string;
+}
+
+/** Files of sandboxes as they were once. They outlive their sandbox. */
+export interface Snapshots {
+  /**
+   * Keeps the files of a sandbox in a time that does not depend on their size. Where the engine has to stop a running one for that, it is started
+   * again, and open shells keep their directory and environment. Throws SandboxNotFound, SandboxFailed.
+   */
+  create(userId: string, sandboxId: string): Promise<SnapshotRow>;
+  /** Undefined for an unknown id and for another user's. */
+  get(userId: string, id: string): SnapshotRow | undefined;
+  search(userId: string, page: PageRequest): PageResult<SnapshotRow>;
+  /** Sandboxes that were started from it keep their files. Throws SnapshotNotFound. */
+  remove(userId: string, id: string): Promise<void>;
 }

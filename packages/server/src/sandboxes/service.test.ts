@@ -25,7 +25,7 @@ async function serve(
   startTimeoutMs?: number,
 ): Promise<SandboxService> {
   driver = new OciDriver({ dir: join(top, "sandboxes") });
-  service = new SandboxService({ driver: wrap(driver), store: store.sandboxes, specs: [testSpec], logger, startTimeoutMs });
+  service = new SandboxService({ driver: wrap(driver), store, specs: [testSpec], logger, startTimeoutMs });
   await service.open();
   return service;
 }

@@ -1,63 +1,135 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Logger } from "pino";
+import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../errors.ts";
-import type { PageRequest, PageResult, SandboxRow, SandboxStore } from "../store/store.ts";
-import type { Sandboxes } from "./api.ts";
-import type { DriverSandbox, PreparedSpec, SandboxDriver } from "./driver.ts";
+import type { Logger } from "../logger.ts";
+import type { PageRequest, PageResult, SandboxChange, SandboxRow, Store } from "../store/store.ts";
+import type { CreateOptions, Sandboxes, Snapshots } from "./api.ts";
+import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "./driver.ts";
+import type { IdlePolicy } from "./lifecycle/idle.ts";
+import { cutConnections, type LiveSandbox, liveSandbox, type Occupant } from "./lifecycle/live.ts";
+import { Patrol } from "./lifecycle/patrol.ts";
+import { toPause } from "./lifecycle/room.ts";
+import type { Egress } from "./network/api.ts";
+import { Processes } from "./processes.ts";
 import { Queues } from "./queues.ts";
 import type { Sandbox } from "./sandbox.ts";
+import { SnapshotService } from "./snapshots.ts";
 
 export interface SandboxServiceOptions {
   driver: SandboxDriver;
-  store: SandboxStore;
+  store: Pick<Store, "sandboxes" | "snapshots">;
   /** At least one; the first is the default. */
-  specs: PreparedSpec[];
+  specs: SandboxSpec[];
+  /** The spec of a user who names none; undefined: the first. */
+  defaultSpec?: (userId: string) => SandboxSpec | undefined;
+  /** The way out of sandboxes; without it there is none. */
+  egress?: Egress;
+  idle?: IdlePolicy;
+  /** Running sandboxes of a user; 0: no limit. */
+  maxPerUser?: number;
+  /** Room on the filesystem that holds the sandboxes, bytes. */
+  space?: () => Promise<{ free: number; total: number } | undefined>;
   logger: Pick<Logger, "info" | "warn" | "error">;
-  /** After this time a start counts as failed, ms. */
   startTimeoutMs?: number;
+  prepareTimeoutMs?: number;
+  /** How often the patrol looks at idle and large sandboxes, ms; 0: only when `patrol.tick` is called. */
+  patrolMs?: number;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
 }
 
 type Listener = Parameters<Sandboxes["onChange"]>[0];
 
+const never: IdlePolicy = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs: 0 };
+
 /** Lifecycle and ownership of sandboxes over one driver. Operations on one sandbox are served one after the other. */
 export class SandboxService implements Sandboxes {
+  readonly snapshots: Snapshots;
+  /** Looks after idle and large sandboxes, and removes what belongs to none. */
+  readonly patrol: Patrol;
+  readonly #options: SandboxServiceOptions;
   readonly #driver: SandboxDriver;
-  readonly #store: SandboxStore;
-  readonly #specs: PreparedSpec[];
+  readonly #store: SandboxServiceOptions["store"];
   readonly #logger: SandboxServiceOptions["logger"];
-  readonly #startTimeoutMs: number;
+  readonly #now: () => number;
+  readonly #processes: Processes;
   readonly #queues = new Queues();
   readonly #listeners = new Set<Listener>();
-  /** Incarnation by id of the sandboxes whose processes are there, as far as is known. */
-  readonly #alive = new Map<string, string>();
+  /** Every sandbox that has a record. */
+  readonly #live = new Map<string, LiveSandbox>();
+  /** Ids that the engine may know: also those that are being removed. */
+  readonly #ids = new Set<string>();
+  readonly #closing = new AbortController();
 
   constructor(options: SandboxServiceOptions) {
-    this.#driver = options.driver;
-    this.#store = options.store;
-    this.#specs = options.specs;
-    this.#logger = options.logger;
-    this.#startTimeoutMs = options.startTimeoutMs ?? 30_000;
+    const { driver, store, egress, logger, now = Date.now, startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
+    this.#options = options;
+    this.#driver = driver;
+    this.#store = store;
+    this.#logger = logger;
+    this.#now = now;
+    this.#processes = new Processes({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
+    const snapshots = new SnapshotService({
+      driver,
+      store: store.snapshots,
+      now,
+      stopped: (userId, id, work) => this.#withStopped(userId, id, work),
+    });
+    this.snapshots = snapshots;
+    this.patrol = new Patrol({
+      driver,
+      logger,
+      now,
+      policy: options.idle ?? never,
+      everyMs: options.patrolMs ?? 0,
+      space: options.space ?? (async () => undefined),
+      live: this.#live,
+      known: { sandboxes: this.#ids, snapshots: snapshots.ids },
+      lastTraffic: (id) => egress?.lastTraffic(id),
+      perform: {
+        pause: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#pause(this.#existing(id))))),
+        hibernate: (id, due) =>
+          this.#queues.add(id, async () => void (due() && (await this.#processes.stop(this.#live.get(id)!)))),
+        delete: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#remove(id)))),
+        stop: (id, reason) => this.#queues.add(id, () => this.#stopFor(id, reason)),
+        write: (live) => this.#writeUse(live),
+      },
+    });
   }
 
   async open(): Promise<void> {
     await this.#driver.open();
     const engine = new Map((await this.#driver.list()).map(({ id, state }) => [id, state]));
-    for (const row of this.#store.all()) {
-      await this.#adopt(row, engine.get(row.id) ?? "stopped");
-      engine.delete(row.id);
-    }
-    for (const id of engine.keys()) {
-      this.#logger.warn({ sandbox: id }, "removing a sandbox that no record belongs to");
-      await this.#removeFromEngine(id);
-    }
+    const rows = this.#store.sandboxes.all();
+    for (const row of rows) this.#admit(row);
+    for (const id of this.#store.snapshots.ids()) this.patrol.known.snapshots.add(id);
+    for (const id of engine.keys()) if (!this.#ids.has(id)) await this.#processes.remove(id);
+    await this.patrol.reap();
+    for (const row of rows) await this.#adopt(row, engine.get(row.id) ?? "stopped");
+    this.patrol.start();
   }
 
-  specs(): PreparedSpec[] {
-    return [...this.#specs];
+  specs(): SandboxSpec[] {
+    return [...this.#options.specs];
   }
 
-  async create(userId: string, specId?: string, options: { after?: Promise<void> } = {}): Promise<SandboxRow> {
-    const spec = specId === undefined ? this.#specs[0]! : this.#spec(specId);
+  specFor(userId: string, specId?: string): SandboxSpec {
+    if (specId === undefined) return this.#options.defaultSpec?.(userId) ?? this.#options.specs[0]!;
+    const spec = this.#options.specs.find(({ id }) => id === specId);
+    if (!spec) throw new PlatformError("SandboxSpecNotFound", `There is no sandbox spec ${specId}.`);
+    return spec;
+  }
+
+  specOf(row: SandboxRow): SandboxSpec {
+    return (row.spec as SandboxSpec | null) ?? this.specFor(row.userId, row.specId);
+  }
+
+  async create(userId: string, specId?: string, options: CreateOptions = {}): Promise<SandboxRow> {
+    const snapshot = options.snapshotId === undefined ? undefined : this.snapshots.get(userId, options.snapshotId);
+    if (options.snapshotId !== undefined && !snapshot)
+      throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
+    const fromSnapshot = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
+    const spec = fromSnapshot ?? this.specFor(userId, specId);
     const row: SandboxRow = {
       id: newSandboxId(),
       userId,
@@ -66,34 +138,51 @@ export class SandboxService implements Sandboxes {
       statusDetail: null,
       incarnation: randomUUID(),
       sessionKey: randomBytes(32).toString("base64url"),
-      createdAt: Date.now(),
+      createdAt: this.#now(),
+      spec: options.network ? { ...spec, network: { ...spec.network, ...options.network } } : spec,
+      prepared: fromSnapshot !== undefined,
+      snapshotId: snapshot?.id ?? null,
+      lastUsedAt: this.#now(),
     };
-    await this.#store.create(row);
+    const live = this.#admit(row);
+    try {
+      await this.#store.sandboxes.create(row);
+    } catch (error) {
+      this.#forget(row.id);
+      throw error;
+    }
+    live.stopped = true;
     this.#tell(row);
     this.#startInBackground(row.id, "stopped", options.after);
     return row;
   }
 
   get(userId: string, id: string): SandboxRow | undefined {
-    const row = this.#store.get(id);
+    const row = this.#store.sandboxes.get(id);
     return row?.userId === userId ? row : undefined;
   }
 
   search(userId: string, page: PageRequest): PageResult<SandboxRow> {
-    return this.#store.search({ userId }, page);
+    return this.#store.sandboxes.search({ userId }, page);
   }
 
   bySessionKey(key: string): SandboxRow | undefined {
-    return this.#store.bySessionKey(key);
+    return this.#store.sandboxes.bySessionKey(key);
   }
 
   async running(id: string): Promise<Sandbox> {
+    this.#used(id);
     await this.#queues.idle(id);
-    if (this.#store.get(id)?.status !== "RUNNING" || !this.#alive.has(id)) {
+    const usable = (row: SandboxRow | undefined) =>
+      row?.status === "RUNNING" && row.prepared && this.#live.get(id)?.incarnation !== undefined;
+    if (!usable(this.#store.sandboxes.get(id))) {
       await this.#queues.add(id, async () => {
         const row = this.#existing(id);
-        if (row.status === "ERROR") throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
-        if (row.status !== "RUNNING" || !this.#alive.has(id)) await this.#bringUp(row);
+        if (usable(row)) return;
+        // One that was stopped with a reason goes on only when its user wants it.
+        const barred = row.status === "ERROR" || (row.status === "PAUSED" && row.statusDetail !== null);
+        if (barred) throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
+        await this.#bringUp(row);
       });
     }
     return this.#handle(this.#existing(id));
@@ -101,41 +190,43 @@ export class SandboxService implements Sandboxes {
 
   async pause(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
-    await this.#queues.add(id, async () => {
-      const row = this.#owned(userId, id);
-      if (row.status === "PAUSED") return;
-      if (row.status === "ERROR") throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
-      await this.#driver.pause(id).catch((error) => {
-        // A sandbox whose processes are gone is as good as paused: a resume starts it on its files.
-        if (error?.code !== "SandboxNotRunning") throw error;
-        this.#alive.delete(id);
-      });
-      await this.#change(id, { status: "PAUSED", statusDetail: null }).catch(async (error) => {
-        // A frozen sandbox that the record calls running would never be resumed.
-        await this.#driver.resume(id).catch(() => {});
-        throw error;
-      });
-    });
+    await this.#queues.add(id, () => this.#pause(this.#owned(userId, id)));
   }
 
   async resume(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
+    this.#used(id);
     await this.#queues.add(id, async () => {
       const row = this.#owned(userId, id);
-      if (row.status !== "RUNNING" || !this.#alive.has(id)) await this.#bringUp(row);
+      if (row.status === "RUNNING" && this.#live.get(id)?.incarnation !== undefined) return;
+      if (row.status === "PAUSED" && row.statusDetail !== null) this.patrol.disk.grace(id);
+      await this.#bringUp(row);
     });
   }
 
   async remove(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
-    await this.#queues.add(id, async () => {
-      if (!this.#store.get(id)) return;
-      // The record goes first: what a crash leaves in the engine is an orphan, which the next open removes.
-      await this.#store.remove(id);
-      this.#alive.delete(id);
-      this.#tell({ id, removed: true });
-      await this.#removeFromEngine(id);
-    });
+    this.#live.get(id)?.removal.abort(new PlatformError("SandboxNotFound", `The sandbox ${id} has been deleted.`));
+    await this.#queues.add(id, () => this.#remove(id));
+  }
+
+  async connect(id: string, port: number): Promise<Duplex> {
+    await this.running(id);
+    const connection = await this.#driver.connect(id, port).catch((error) => this.#lost(id, error));
+    const live = this.#live.get(id);
+    if (live?.status !== "RUNNING") {
+      connection.destroy();
+      throw new PlatformError("SandboxFailed", `The sandbox ${id} does not run any more; try again.`);
+    }
+    live.connections.set(connection, 0);
+    connection.once("close", () => live.connections.delete(connection));
+    return connection;
+  }
+
+  occupy(id: string, occupant: Occupant): () => void {
+    const occupants = this.#live.get(id)?.occupants;
+    occupants?.add(occupant);
+    return () => void occupants?.delete(occupant);
   }
 
   onChange(listener: Listener): () => void {
@@ -144,44 +235,62 @@ export class SandboxService implements Sandboxes {
   }
 
   async close(): Promise<void> {
+    this.#closing.abort(new PlatformError("SandboxFailed", "The server is ending; it goes on with this at its next start."));
+    await this.patrol.close();
     await this.#queues.allIdle();
+    await Promise.allSettled([...this.#live.values()].map((live) => this.#writeUse(live)));
     await this.#driver.close();
   }
 
   /** Brings one record into line with what the engine says after a restart. */
   async #adopt(row: SandboxRow, state: DriverSandbox["state"]): Promise<void> {
-    if (state !== "stopped") this.#alive.set(row.id, row.incarnation);
-    if (row.status === "STARTING") this.#startInBackground(row.id, state);
-    else if (row.status === "RUNNING" && state === "paused") await this.#change(row.id, { status: "PAUSED" });
-    else if (row.status === "PAUSED" && state === "running") await this.#change(row.id, { status: "RUNNING" });
+    const { id } = row;
+    const live = this.#live.get(id)!;
+    if (row.status === "STARTING") return this.#startInBackground(id, state);
+    live.stopped = state === "stopped";
+    if (state === "stopped") return;
+    live.incarnation = row.incarnation;
+    live.hasRoom = state === "running";
+    // What ran while the server was away was not left alone by its user.
+    if (state === "running") live.lastUsedAt = this.#now();
+    if (row.status === "RUNNING" && state === "paused") await this.#change(id, { status: "PAUSED" });
+    else if (row.status === "PAUSED" && state === "running") await this.#change(id, { status: "RUNNING", statusDetail: null });
+    if (!row.prepared) return;
+    const spec = row.spec as PreparedSpec;
+    live.diskLimit = spec.limits.diskBytes;
+    await this.#processes.attach(row, spec).catch((error) => {
+      this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its way out again");
+    });
   }
 
   #startInBackground(id: string, state: DriverSandbox["state"], after?: Promise<void>): void {
     this.#queues
       .add(id, async () => {
         await after;
-        const row = this.#store.get(id);
+        const row = this.#store.sandboxes.get(id);
         if (row) await this.#bringUp(row, state);
       })
       .catch((error) => this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be started"));
   }
 
-  /** Makes a sandbox run, from whatever state it is in (`known`, else the engine is asked). New processes are a new incarnation. A failure becomes the record's ERROR. */
+  /** Makes a sandbox run, from whatever state it is in (`known`, else the engine is asked). A failure becomes the record's ERROR. */
   async #bringUp(row: SandboxRow, known?: DriverSandbox["state"]): Promise<void> {
     const { id } = row;
+    const live = this.#live.get(id)!;
     try {
-      const spec = this.#spec(row.specId);
-      const state = known ?? (await this.#driver.list()).find((one) => one.id === id)?.state ?? "stopped";
-      if (state === "paused") await this.#driver.resume(id);
-      const fresh = state === "stopped";
-      if (fresh) {
-        this.#alive.delete(id);
-        await deadline(this.#driver.start({ id, spec }), this.#startTimeoutMs);
-      }
-      const incarnation = fresh ? randomUUID() : row.incarnation;
-      await this.#change(id, { status: "RUNNING", statusDetail: null, incarnation });
-      this.#alive.set(id, incarnation);
+      const spec = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, live);
+      await this.#makeRoom(live);
+      const incarnation = await this.#processes.bringUp(live, row, spec, known);
+      const change = { status: "RUNNING", statusDetail: null, incarnation, snapshotId: null } as const;
+      await this.#change(id, { ...change, ...(!row.prepared && { spec, prepared: true }), lastUsedAt: live.lastUsedAt });
+      live.incarnation = incarnation;
+      live.diskLimit = spec.limits.diskBytes;
+      live.writtenUseAt = live.lastUsedAt;
     } catch (error) {
+      live.hasRoom = false;
+      // A start that the server's end or a deletion breaks off leaves the record as it is, for the next start or for nobody.
+      this.#closing.signal.throwIfAborted();
+      live.removal.signal.throwIfAborted();
       const explained = error instanceof PlatformError;
       const reason = explained ? error.message : `The sandbox could not be started: ${errorText(error)}.`;
       await this.#change(id, { status: "ERROR", statusDetail: reason });
@@ -189,46 +298,167 @@ export class SandboxService implements Sandboxes {
     }
   }
 
+  async #prepare(row: SandboxRow, live: LiveSandbox): Promise<PreparedSpec> {
+    const { id } = row;
+    if (row.status !== "STARTING") await this.#change(id, { status: "STARTING", statusDetail: null });
+    const signal = AbortSignal.any([live.removal.signal, this.#closing.signal]);
+    return this.#processes.prepare(this.specOf(row), signal, (text) => {
+      this.#change(id, { statusDetail: text }).catch(() => {});
+    });
+  }
+
+  /** Pauses others of the user where there would be too many. */
+  async #makeRoom(live: LiveSandbox): Promise<void> {
+    const others = toPause(this.#live.values(), live, this.#options.maxPerUser ?? 0);
+    live.hasRoom = true;
+    for (const other of others) other.hasRoom = false;
+    await Promise.allSettled(others.map(({ id }) => this.#queues.add(id, () => this.#pause(this.#existing(id)))));
+  }
+
+  async #pause(row: SandboxRow): Promise<void> {
+    const { id } = row;
+    const live = this.#live.get(id)!;
+    if (row.status === "PAUSED") return;
+    if (row.status === "ERROR") throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
+    await this.#driver.pause(id).catch((error) => {
+      // A sandbox whose processes are gone is as good as paused: a resume starts it on its files.
+      if (error?.code !== "SandboxNotRunning") throw error;
+      this.#processes.ended(live);
+    });
+    await this.#change(id, { status: "PAUSED", statusDetail: null, lastUsedAt: live.lastUsedAt }).catch(async (error) => {
+      // A frozen sandbox that the record calls running would never be resumed.
+      await this.#driver.resume(id).catch(() => {});
+      throw error;
+    });
+    live.writtenUseAt = live.lastUsedAt;
+    live.pausedAt = this.#now();
+    live.hasRoom = false;
+    cutConnections(live);
+  }
+
+  /** Stops a sandbox at once; only its user can make it run again. */
+  async #stopFor(id: string, reason: string): Promise<void> {
+    const row = this.#existing(id);
+    const live = this.#live.get(id)!;
+    if (row.status !== "RUNNING") return;
+    await this.#change(id, { status: "PAUSED", statusDetail: reason });
+    await this.#processes.stop(live).catch(async (error) => {
+      // What runs on has to be looked at again.
+      await this.#change(id, { status: "RUNNING", statusDetail: null });
+      throw error;
+    });
+    this.#logger.warn({ sandbox: id, reason }, "a sandbox was stopped");
+  }
+
+  /** Serves work that may need the processes to end, and starts those of a running sandbox again. */
+  async #withStopped<T>(userId: string, id: string, work: (row: SandboxRow) => Promise<T>): Promise<T> {
+    this.#owned(userId, id);
+    return this.#queues.add(id, async () => {
+      const row = this.#owned(userId, id);
+      const live = this.#live.get(id)!;
+      if (row.status === "ERROR" || !row.prepared)
+        throw new PlatformError("SandboxFailed", row.statusDetail ?? `The sandbox ${id} has never run; resume it first.`);
+      await this.#processes.beforeStop(live);
+      try {
+        return await work(row);
+      } finally {
+        const state = (await this.#driver.list()).find((one) => one.id === id)?.state;
+        if (state !== "running" && state !== "paused") this.#processes.ended(live);
+        else if (row.status === "PAUSED" && state === "running") await this.#driver.pause(id);
+        if (row.status === "RUNNING" && live.incarnation === undefined)
+          await this.#bringUp(row, "stopped").catch((error) => {
+            this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be started again");
+          });
+      }
+    });
+  }
+
+  async #remove(id: string): Promise<void> {
+    if (!this.#store.sandboxes.get(id)) return;
+    const live = this.#live.get(id);
+    // The record goes first: what a crash leaves in the engine is an orphan, which is reaped.
+    await this.#store.sandboxes.remove(id);
+    if (live) cutConnections(live);
+    this.#live.delete(id);
+    this.#tell({ id, removed: true });
+    await this.#processes.remove(id);
+    this.#ids.delete(id);
+  }
+
   #handle(row: SandboxRow): Sandbox {
     const { id, incarnation } = row;
     return {
       id,
       incarnation,
-      spec: this.#spec(row.specId),
+      spec: row.spec as PreparedSpec,
       exec: async (command) => {
-        if (this.#alive.get(id) !== incarnation) {
-          const what = this.#store.get(id) ? "has been started anew" : "has been deleted";
+        const live = this.#live.get(id);
+        if (live?.incarnation !== incarnation) {
+          const what = live ? "has been started anew" : "has been deleted";
           throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
         }
+        this.#used(id);
+        const counts = command.tty === undefined;
+        if (counts) live.commands += 1;
         try {
-          return await this.#driver.exec(id, command);
+          const process = await this.#driver.exec(id, command).catch((error) => this.#lost(id, error));
+          if (counts) void process.exit.then(() => this.#commandEnded(live));
+          return process;
         } catch (error) {
-          const gone = error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound");
-          if (!gone || this.#store.get(id)?.status !== "RUNNING") throw error;
-          this.#alive.delete(id);
-          throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, {
-            cause: error,
-          });
+          if (counts) this.#commandEnded(live);
+          throw error;
         }
       },
     };
   }
 
-  async #change(id: string, change: Partial<Pick<SandboxRow, "status" | "statusDetail" | "incarnation">>): Promise<void> {
-    await this.#store.update(id, change);
-    const row = this.#store.get(id);
-    if (row) this.#tell(row);
+  #commandEnded(live: LiveSandbox): void {
+    live.commands -= 1;
+    live.lastUsedAt = this.#now();
   }
 
-  async #removeFromEngine(id: string): Promise<void> {
-    try {
-      await this.#driver.remove(id);
-    } catch (error) {
-      this.#logger.error(
-        { sandbox: id, reason: errorText(error) },
-        "a sandbox could not be removed; the next start of the server tries again",
-      );
-    }
+  /** What an error of the driver means: a sandbox that should run and does not is to be started anew. */
+  #lost(id: string, error: unknown): never {
+    const live = this.#live.get(id);
+    const gone = error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound");
+    if (!gone || live?.status !== "RUNNING") throw error;
+    live.incarnation = undefined;
+    throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, { cause: error });
+  }
+
+  async #change(id: string, change: SandboxChange): Promise<void> {
+    await this.#store.sandboxes.update(id, change);
+    const row = this.#store.sandboxes.get(id);
+    if (!row) return;
+    const live = this.#live.get(id);
+    if (live) live.status = row.status;
+    this.#tell(row);
+  }
+
+  #used(id: string): void {
+    const live = this.#live.get(id);
+    if (!live) return;
+    live.lastUsedAt = this.#now();
+    this.patrol.disk.used(id);
+  }
+
+  async #writeUse(live: LiveSandbox): Promise<void> {
+    const { id, lastUsedAt } = live;
+    if (lastUsedAt === live.writtenUseAt) return;
+    live.writtenUseAt = lastUsedAt;
+    await this.#store.sandboxes.update(id, { lastUsedAt });
+  }
+
+  #admit(row: SandboxRow): LiveSandbox {
+    const live = liveSandbox(row, this.#now());
+    this.#live.set(row.id, live);
+    this.#ids.add(row.id);
+    return live;
+  }
+
+  #forget(id: string): void {
+    this.#live.delete(id);
+    this.#ids.delete(id);
   }
 
   #tell(change: Parameters<Listener>[0]): void {
@@ -236,7 +466,7 @@ export class SandboxService implements Sandboxes {
   }
 
   #existing(id: string): SandboxRow {
-    const row = this.#store.get(id);
+    const row = this.#store.sandboxes.get(id);
     if (!row) throw new PlatformError("SandboxNotFound", `There is no sandbox ${id}.`);
     return row;
   }
@@ -246,31 +476,10 @@ export class SandboxService implements Sandboxes {
     if (row.userId !== userId) throw new PlatformError("SandboxNotFound", `There is no sandbox ${id}.`);
     return row;
   }
-
-  #spec(id: string): PreparedSpec {
-    const spec = this.#specs.find((one) => one.id === id);
-    if (!spec) throw new PlatformError("SandboxSpecNotFound", `There is no sandbox spec ${id}.`);
-    return spec;
-  }
 }
 
 /** `sbx-` and 24 letters and digits out of 120 random bits. */
 function newSandboxId(): string {
   const alphabet = "abcdefghijklmnopqrstuvwxyz234567";
   return `sbx-${Array.from(randomBytes(24), (byte) => alphabet[byte & 31]).join("")}`;
-}
-
-async function deadline(work: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const reason = `The sandbox did not start within ${ms / 1000} s; look at the server's log, and at the load and free memory of the machine.`;
-    timer = setTimeout(() => reject(new PlatformError("SandboxFailed", reason)), ms);
-  });
-  try {
-    await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-    // What comes after the deadline is nobody's; a retry finds the sandbox running, or starts it.
-    work.catch(() => {});
-  }
 }

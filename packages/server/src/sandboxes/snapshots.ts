@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { PlatformError } from "../errors.ts";
+import type { PageRequest, PageResult, SandboxRow, SnapshotRow, SnapshotStore } from "../store/store.ts";
+import type { Snapshots } from "./api.ts";
+import type { SandboxDriver } from "./driver.ts";
+
+export interface SnapshotServiceOptions {
+  driver: Pick<SandboxDriver, "snapshot" | "removeSnapshot">;
+  store: SnapshotStore;
+  /** Milliseconds since the epoch. */
+  now: () => number;
+  /** Serves work on a user's sandbox that may end its processes. */
+  stopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
+}
+
+/** Snapshots: what the engine keeps, and the records of whom it belongs to. A record is made last and removed first, so a crash leaves orphans only. */
+export class SnapshotService implements Snapshots {
+  /** Ids that the engine may know: also those that are being made or removed. */
+  readonly ids = new Set<string>();
+  readonly #options: SnapshotServiceOptions;
+
+  constructor(options: SnapshotServiceOptions) {
+    this.#options = options;
+  }
+
+  create(userId: string, sandboxId: string): Promise<SnapshotRow> {
+    const { driver, store, now, stopped } = this.#options;
+    return stopped(userId, sandboxId, async ({ spec }) => {
+      const row: SnapshotRow = { id: newSnapshotId(), userId, sandboxId, spec, createdAt: now() };
+      this.ids.add(row.id);
+      try {
+        await driver.snapshot(sandboxId, row.id);
+        await store.create(row);
+      } catch (error) {
+        await driver.removeSnapshot(row.id).catch(() => {});
+        this.ids.delete(row.id);
+        throw error;
+      }
+      return row;
+    });
+  }
+
+  get(userId: string, id: string): SnapshotRow | undefined {
+    const row = this.#options.store.get(id);
+    return row?.userId === userId ? row : undefined;
+  }
+
+  search(userId: string, page: PageRequest): PageResult<SnapshotRow> {
+    return this.#options.store.search({ userId }, page);
+  }
+
+  async remove(userId: string, id: string): Promise<void> {
+    if (!this.get(userId, id)) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);
+    await this.#options.store.remove(id);
+    try {
+      await this.#options.driver.removeSnapshot(id);
+    } finally {
+      // What could not be removed is reaped.
+      this.ids.delete(id);
+    }
+  }
+}
+
+/** `snap-` and 24 hexadecimal digits. */
+function newSnapshotId(): string {
+  return `snap-${randomBytes(12).toString("hex")}`;
+}
