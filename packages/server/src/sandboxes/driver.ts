@@ -6,6 +6,8 @@ import type { Duplex, Readable, Writable } from "node:stream";
  */
 export interface SandboxDriver {
   readonly name: string;
+  /** argv words before a script that run a POSIX shell with file tools in every sandbox; known after `open`. Undefined: `sh` of the sandbox. */
+  readonly shell?: string[] | undefined;
   /** Checks once that the engine works here, and makes it ready. Throws PlatformError SandboxFailed with one sentence on what to install or change. */
   open(): Promise<void>;
   /**

@@ -9,6 +9,8 @@ export interface Sandbox {
   /** Changes whenever the processes of the sandbox are new ones. */
   readonly incarnation: string;
   readonly spec: PreparedSpec;
+  /** argv words before a script that run a POSIX shell with file tools. Default: `sh`. */
+  readonly shell?: string[] | undefined;
   exec(command: ExecRequest): Promise<SandboxProcess>;
 }
 

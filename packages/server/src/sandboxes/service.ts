@@ -391,6 +391,7 @@ export class SandboxService implements Sandboxes {
       id,
       incarnation,
       spec: row.spec as PreparedSpec,
+      shell: this.#driver.shell,
       exec: async (command) => {
         const live = this.#live.get(id);
         if (live?.incarnation !== incarnation) {

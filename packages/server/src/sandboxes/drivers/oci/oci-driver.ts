@@ -3,10 +3,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../../../errors.ts";
+import type { Logger } from "../../../logger.ts";
 import type {
   DriverSandbox,
   ExecRequest,
   PreparedSpec,
+  PrepareOptions,
   SandboxDriver,
   SandboxProcess,
   SandboxSpec,
@@ -19,6 +21,10 @@ import { runtimeConfig } from "./config.ts";
 import { Executor } from "./exec.ts";
 import { firstProcessRuns } from "./first-process.ts";
 import { type Host, inspectHost } from "./host.ts";
+import { sandboxIdBase } from "./id-base.ts";
+import { ImageStore } from "./images/image-store.ts";
+import { prepareSpec } from "./images/prepare-spec.ts";
+import { connectInside, type IsMember, Listeners, listenInside } from "./ports.ts";
 import { findRuntime, type Runtime, type RuntimeResult, runCommand } from "./runtime.ts";
 import { type SeccompFilter, seccompFilter, type Trial } from "./seccomp-filter.ts";
 import { endStrayStarts } from "./stray-starts.ts";
@@ -28,6 +34,9 @@ export interface OciDriverOptions {
   dir: string;
   /** Name or path of the OCI runtime; undefined: crun, else runc. */
   runtime?: string | undefined;
+  /** File with the credentials for image registries; undefined: what skopeo finds itself. */
+  registryAuth?: string | undefined;
+  logger?: Logger | undefined;
 }
 
 /** What `open` found out. */
@@ -52,18 +61,27 @@ export class OciDriver implements SandboxDriver {
   readonly #dir: string;
   readonly #wanted: string | undefined;
   readonly #bundles: Bundles;
+  readonly #listeners = new Listeners();
+  readonly #images: ImageStore;
   #engine: Engine | undefined;
 
   constructor(options: OciDriverOptions) {
     this.#dir = options.dir;
     this.#wanted = options.runtime;
     this.#bundles = new Bundles(options.dir);
+    this.#images = new ImageStore({
+      dir: join(options.dir, "images"),
+      idBase: sandboxIdBase(),
+      authFile: options.registryAuth,
+      logger: options.logger,
+    });
   }
 
   async open(): Promise<void> {
     mkdirSync(this.#dir, { recursive: true });
     chmodSync(this.#dir, 0o711);
     mkdirSync(join(this.#dir, "state"), { recursive: true, mode: 0o700 });
+    await this.#images.open();
     const runtime = await findRuntime(this.#wanted);
     await endStrayStarts(join(this.#dir, "state"));
     const host = inspectHost(this.#dir);
@@ -79,6 +97,10 @@ export class OciDriver implements SandboxDriver {
     const engine: Engine = { runtime, host, group: installationGroup(this.#dir), seccomp: { section: {} }, executor };
     this.#engine = engine;
     engine.seccomp = await seccompFilter({ runtime, folder: this.#dir, start: (seccomp) => this.#trial({ ...engine, seccomp }) });
+  }
+
+  get shell(): string[] | undefined {
+    return this.#engine?.executor.shell;
   }
 
   /** The runtime in use, for logs. Throws SandboxFailed before `open`. */
@@ -130,13 +152,13 @@ export class OciDriver implements SandboxDriver {
   async remove(id: string): Promise<void> {
     const engine = this.#opened();
     if (!idPattern.test(id)) return;
+    this.#listeners.close(id);
     await this.#deleteContainer(engine, id);
     await this.#removeFolder(id);
   }
 
-  async prepare(spec: SandboxSpec): Promise<PreparedSpec> {
-    if (spec.root.kind !== "host" || !spec.user) throw new PlatformError("SandboxSpecUnusable", "Only the host spec works yet.");
-    return { ...spec, user: spec.user };
+  prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec> {
+    return prepareSpec(spec, { images: this.#images, dataDir: this.#dir }, options);
   }
 
   async stop(_id: string): Promise<void> {
@@ -155,12 +177,23 @@ export class OciDriver implements SandboxDriver {
     return [];
   }
 
-  async connect(_id: string, _port: number): Promise<Duplex> {
-    throw new Error("not yet");
+  async connect(id: string, port: number): Promise<Duplex> {
+    const { pid, isMember } = this.#member(id);
+    return connectInside(pid, port, isMember);
   }
 
-  async listen(_id: string, _port: number, _accept: (connection: Duplex) => void): Promise<{ close(): void }> {
-    throw new Error("not yet");
+  async listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }> {
+    const { pid, isMember } = this.#member(id);
+    return this.#listeners.add(id, await listenInside(pid, port, accept, isMember));
+  }
+
+  /** A process of a running sandbox, and how to see whether it still is one. Throws SandboxNotRunning. */
+  #member(id: string): { pid: number; isMember: IsMember } {
+    const group = `${this.#opened().group}/${id}`;
+    const [pid] = idPattern.test(id) && groupState(group) === "running" ? groupMembers(group) : [];
+    if (pid === undefined)
+      throw new PlatformError("SandboxNotRunning", `The sandbox ${id} does not run; start or resume it first.`);
+    return { pid, isMember: (one) => groupMembers(group).includes(one) };
   }
 
   async usage(_id: string): Promise<SandboxUsage> {
@@ -184,6 +217,7 @@ export class OciDriver implements SandboxDriver {
     const engine = this.#engine;
     engine?.executor.close();
     this.#bundles.close();
+    await this.#images.close();
     if (engine && this.#bundles.ids().length === 0) removeGroup(engine.group);
     this.#engine = undefined;
   }

@@ -19,7 +19,7 @@ export class ShellChannel {
     socket.on("data", (text: string) => this.#take(text));
     socket.on("error", () => {});
     socket.on("close", () => this.#answer(undefined));
-    // It alone does not keep a process running.
+    // A shell that waits does not keep the server running.
     socket.unref();
   }
 
@@ -41,6 +41,7 @@ export class ShellChannel {
     if (!this.open) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       this.#wanted = resolve;
+      this.#socket.ref();
       if (patienceMs !== undefined) this.#timer = setTimeout(() => this.#answer(undefined), patienceMs);
     });
   }
@@ -65,6 +66,7 @@ export class ShellChannel {
     const wanted = this.#wanted;
     this.#wanted = undefined;
     clearTimeout(this.#timer);
+    this.#socket.unref();
     wanted?.(line);
   }
 }
