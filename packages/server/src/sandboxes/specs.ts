@@ -1,15 +1,50 @@
-import type { PreparedSpec, SandboxLimits } from "./driver.ts";
+import { PlatformError } from "../errors.ts";
+import type { NetworkPolicy, PreparedSpec, SandboxLimits, SandboxSpec, SandboxUser } from "./driver.ts";
+import { parseImageReference } from "./specs/image-reference.ts";
+
+/** Where the work of a sandbox lies, unless its spec says otherwise. A conversation begins before its image is there, so no image decides it. */
+export const defaultWorkingDir = "/workspace/project";
+
+const noNetwork: NetworkPolicy = { mode: "none", allow: [], credentials: [] };
 
 /** The embedded default: the machine's own tools, no image. Works on every machine with an OCI runtime. */
-export function hostSpec(limits: SandboxLimits): PreparedSpec {
+export function hostSpec(limits: SandboxLimits, network: NetworkPolicy = noNetwork): PreparedSpec {
   return {
     id: "host",
     root: { kind: "host" },
     command: null,
     env: {},
-    workingDir: "/workspace/project",
-    user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
+    workingDir: defaultWorkingDir,
+    user: hostUser(null),
     limits,
-    network: { mode: "none", allow: [], credentials: [] },
+    network,
   };
+}
+
+/**
+ * The user of a `host` sandbox, whose user database is made for it: a name, `uid`, or `uid:gid`; null is the usual one.
+ * Throws PlatformError SandboxSpecUnusable.
+ */
+export function hostUser(text: string | null): SandboxUser {
+  const [, uid, gid] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text ?? "1000") ?? [];
+  if (text === "root" || uid === "0") return { name: "root", uid: 0, gid: Number(gid ?? 0), home: "/root" };
+  if (uid === undefined && /^[a-z_][a-z0-9_-]{0,31}$/.test(text!))
+    return { name: text!, uid: 1000, gid: 1000, home: `/home/${text}` };
+  if (Number(uid) < 65_535 && Number(gid ?? 0) < 65_535)
+    return { name: "agent", uid: Number(uid), gid: Number(gid ?? uid), home: "/home/agent" };
+  throw new PlatformError(
+    "SandboxSpecUnusable",
+    `The user ${JSON.stringify(text!.slice(0, 64))} must be a name, uid or uid:gid.`,
+  );
+}
+
+/**
+ * The spec of an image that a user asks for; all else is as in `defaults`. Images in files of the server's machine are not for users.
+ * Throws PlatformError SandboxSpecUnusable for a bad reference.
+ */
+export function imageSpec(reference: string, defaults: SandboxSpec): SandboxSpec {
+  const image = parseImageReference(reference);
+  if (image.source !== "registry")
+    throw new PlatformError("SandboxSpecUnusable", `${JSON.stringify(image.name)} is not an image in a registry.`);
+  return { ...defaults, id: reference, root: { kind: "image", reference }, command: null, user: null };
 }
