@@ -1,6 +1,7 @@
 import { call, native } from "./libc.ts";
 
 const AF_INET = 2;
+const AF_INET6 = 10;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
@@ -13,9 +14,9 @@ const listen = native("int listen(int fd, int backlog)");
 const setsockopt = native("int setsockopt(int fd, int level, int name, const void *value, unsigned int length)");
 const close = native("int close(int fd)");
 
-/** A TCP socket (IPv4, not blocking, not inherited) of the calling thread's network namespace; the caller owns the descriptor. */
-export function tcpSocket(): number {
-  return call("socket", () => socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+/** A TCP socket (not blocking, not inherited) of the calling thread's network namespace; the caller owns the descriptor. */
+export function tcpSocket(family: 4 | 6 = 4): number {
+  return call("socket", () => socket(family === 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /** A TCP socket that listens on 127.0.0.1. Throws EADDRINUSE. */

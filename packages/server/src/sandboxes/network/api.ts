@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { NetworkPolicy } from "../driver.ts";
+import type { NetworkPolicy, SandboxFile } from "../driver.ts";
 
 /** A sandbox as the egress proxy knows it. */
 export interface ProxiedSandbox {
@@ -11,12 +11,6 @@ export interface ProxiedSandbox {
 
 /** `driver.listen` for one sandbox. */
 export type Listen = (port: number, accept: (connection: Duplex) => void) => Promise<{ close(): void }>;
-
-/** A file that has to be in the sandbox before its first command runs: absolute path inside, readable by all. */
-export interface SandboxFile {
-  path: string;
-  content: string;
-}
 
 /** One request or tunnel, as the log of a sandbox keeps it. */
 export interface Decision {
@@ -45,7 +39,7 @@ export interface Egress {
    * They go under those of the spec.
    */
   environment(sandbox: ProxiedSandbox): Record<string, string>;
-  /** Certificates that the variables name; empty unless the policy needs the proxy to see into TLS. */
+  /** Certificates that the variables name, for `StartRequest.files`; empty unless the policy needs the proxy to see into TLS. */
   files(sandbox: Pick<ProxiedSandbox, "policy">): SandboxFile[];
   /**
    * Lets a running sandbox out as its policy says, from now on. An earlier attachment of the same id ends. With mode `none` nothing listens.

@@ -1,0 +1,30 @@
+import { Agent, type ClientRequestArgs } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Target } from "./target.ts";
+
+/** How long a connection to a server may wait for the next request, ms: shorter than servers are used to. */
+const keepMs = 4_000;
+
+/** Connections of requests: new ones come from `dial`; with `keepAlive` they serve further requests. */
+export class UpstreamAgent extends Agent {
+  readonly #dial: (target: Target) => Promise<Socket>;
+
+  constructor(dial: (target: Target) => Promise<Socket>, keepAlive: boolean) {
+    super({ keepAlive, maxFreeSockets: 16 });
+    this.#dial = dial;
+  }
+
+  override createConnection(options: ClientRequestArgs, give?: (error: Error | null, stream: Duplex) => void): undefined {
+    this.#dial({ host: String(options.host), port: Number(options.port) }).then(
+      (socket) => give?.(null, socket),
+      (error) => give?.(error, undefined as never),
+    );
+  }
+
+  override keepSocketAlive(socket: Duplex): boolean {
+    const keep = super.keepSocketAlive(socket) as unknown as boolean;
+    (socket as Socket).setTimeout(keepMs);
+    return keep;
+  }
+}
