@@ -6,6 +6,13 @@ import { TerminalSession } from "./terminal/session.ts";
 export interface Terminal {
   /** Runs, polls, sends input or resets, as the action says. Calls are served one after the other. */
   run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation>;
+  /** A command runs in the foreground. */
+  readonly busy: boolean;
+  /**
+   * Leaves the shell's directory and exported variables in `stateFile`, for the terminal that is opened after the sandbox's processes were
+   * ended; of a shell in which a command runs only the directory. Takes at most a second or so. Throws what `exec` throws.
+   */
+  keep(): Promise<void>;
   close(): void;
 }
 
@@ -18,6 +25,8 @@ export interface TerminalOptions {
   quietMs?: number;
   /** Folder in the sandbox for copies of outputs that are too long to show. */
   outputDir?: string;
+  /** File in the sandbox in which `keep` leaves the shell's state; the first shell of a terminal takes over what lies there. */
+  stateFile?: string;
 }
 
 /**
@@ -30,5 +39,6 @@ export function openTerminal(sandbox: Sandbox, options: TerminalOptions = {}): T
     env: options.env ?? {},
     quietMs: options.quietMs ?? 30_000,
     outputDir: options.outputDir ?? "/tmp/terminal_output",
+    stateFile: options.stateFile,
   });
 }

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../files.ts";
 import type { Sandbox } from "../sandbox.ts";
+import { changeDirectory, keepCommand } from "./kept-state.ts";
 import { inputCharacters, keyCharacters } from "./keys.ts";
 import { notes, type Outcome, terminalObservation } from "./observation.ts";
 import { refusal } from "./refusal.ts";
@@ -13,12 +14,15 @@ export interface SessionOptions {
   /** How long a command without a timeout may be silent before the call answers, ms. */
   quietMs: number;
   outputDir: string;
+  stateFile?: string | undefined;
 }
 
 /** Most bytes that are typed into a terminal at once: what its line holds. */
 const maxTyped = 4_000;
 /** How long each key of an interrupt may take to work, ms. */
 const interruptPatience = 700;
+/** How long a shell that runs nothing may take to write its state, ms. */
+const keepPatience = 600;
 /** A shell that does not begin a command for this long is lost, s. */
 const beginPatience = 10;
 
@@ -29,6 +33,10 @@ export class TerminalSession {
   #shell: Shell | undefined;
   #workingDir: string;
   #queue: Promise<unknown> = Promise.resolve();
+  /** Calls that wait or are being served. */
+  #calls = 0;
+  /** A shell of an earlier session may have left its state. */
+  #inherits = true;
   #closed = false;
 
   constructor(sandbox: Sandbox, options: SessionOptions) {
@@ -38,17 +46,45 @@ export class TerminalSession {
   }
 
   run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation> {
-    const result = this.#queue.then(async () => {
+    return this.#inTurn(async () => {
       signal.throwIfAborted();
       return this.#observe(action, await this.#serve(action, signal));
     });
-    this.#queue = result.catch(() => {});
-    return result;
+  }
+
+  /** A command runs in the foreground. */
+  get busy(): boolean {
+    return this.#calls > 0 || (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined);
+  }
+
+  async keep(): Promise<void> {
+    const { stateFile } = this.#options;
+    const shell = this.#shell;
+    if (stateFile === undefined || !shell || shell.ended) return;
+    const asked = !this.busy && (await this.#inTurn(() => this.#ask(shell, keepCommand(stateFile, this.#workingDir))));
+    if (!asked) await writeFile(this.#sandbox, stateFile, changeDirectory(this.#workingDir));
   }
 
   close(): void {
     this.#closed = true;
     this.#shell?.kill();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    this.#calls += 1;
+    const result = this.#queue.then(work).finally(() => {
+      this.#calls -= 1;
+    });
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+
+  /** Has the shell run something that nobody sees. False when it did not end in time. */
+  async #ask(shell: Shell, command: string): Promise<boolean> {
+    shell.start(command);
+    const waited = await shell.wait({ timeMs: keepPatience });
+    await shell.take();
+    return waited === "ended";
   }
 
   async #serve(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
@@ -154,9 +190,13 @@ export class TerminalSession {
     return path;
   }
 
-  #open(signal: AbortSignal): Promise<Shell> {
+  async #open(signal: AbortSignal): Promise<Shell> {
     const { env, outputDir, cwd } = this.#options;
-    return Shell.open(this.#sandbox, { workingDirs: [this.#workingDir, cwd], env, outputDir }, signal);
+    const stateFile = this.#inherits ? this.#options.stateFile : undefined;
+    const shell = await Shell.open(this.#sandbox, { workingDirs: [this.#workingDir, cwd], env, outputDir, stateFile }, signal);
+    this.#inherits = false;
+    this.#workingDir = shell.status.workingDir || this.#workingDir;
+    return shell;
   }
 
   #observe(action: TerminalAction, outcome: Outcome): TerminalObservation {

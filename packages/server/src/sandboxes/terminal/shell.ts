@@ -4,6 +4,7 @@ import type { ExitStatus, SandboxProcess } from "../driver.ts";
 import type { Sandbox } from "../sandbox.ts";
 import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
+import { restoreCommand } from "./kept-state.ts";
 import { commandLine, type Marker, MarkerScanner, type ShellStatus } from "./markers.ts";
 import { overflowFile } from "./overflow-file.ts";
 import { shellQuote, typedQuote } from "./quote.ts";
@@ -14,6 +15,8 @@ export interface ShellOptions {
   env: Record<string, string>;
   /** Folder in the sandbox for copies of outputs that are too long. */
   outputDir: string;
+  /** File in the sandbox with what an earlier shell has kept (see `kept-state.ts`). */
+  stateFile: string | undefined;
 }
 
 /** Why a wait came to its end. */
@@ -92,7 +95,7 @@ export class Shell {
       const env = { TERM: "dumb", PAGER: "cat", GIT_PAGER: "cat", ...options.env };
       const argv = ["/bin/sh", "-c", startScript, "sh", ...options.workingDirs, startupFiles];
       const shell = new Shell(sandbox, await sandbox.exec({ argv, cwd: "/", env, tty: size }), options.outputDir);
-      shell.start(initCommand);
+      shell.start(options.stateFile === undefined ? initCommand : `${initCommand}; ${restoreCommand(options.stateFile)}`);
       const waited = await shell.wait({ timeMs: startPatience, signal });
       if (waited === "ended") {
         shell.#bash = (await shell.take()).text.includes("bash");

@@ -1,0 +1,31 @@
+import { shellQuote } from "./quote.ts";
+
+/**
+ * The state of a shell that outlives its process: exported variables and the working directory, as shell text in a file of the sandbox.
+ * There it lives as long as the sandbox's files, goes with them, and is nobody else's.
+ */
+
+/** In bash, a variable that the earlier shell did not have is taken away. */
+const forgetOthers = '[ "$BASH_VERSION" ] && unset $(compgen -e)\n';
+
+/** Shell text that writes the state of the shell that runs it. */
+export function keepCommand(file: string, workingDir: string): string {
+  const [begin, end] = [forgetOthers, `${changeDirectory(workingDir)}\n`].map((text) => `printf %s ${shellQuote(text)}`);
+  const folder = `command mkdir -p -- ${shellQuote(folderOf(file))}`;
+  return `(umask 077; ${folder} && { ${begin}; export -p; ${end}; } >|${shellQuote(file)}) 2>/dev/null || :`;
+}
+
+/** What is left of a shell that cannot be asked: where it was last seen. */
+export function changeDirectory(workingDir: string): string {
+  return `cd -- ${shellQuote(workingDir)}`;
+}
+
+/** Shell text that takes over a state that was kept, once. */
+export function restoreCommand(file: string): string {
+  const path = shellQuote(file);
+  return `if [ -r ${path} ]; then . ${path}; command rm -f -- ${path}; fi >/dev/null 2>&1`;
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
+}
