@@ -90,8 +90,19 @@ export class ImageSource {
       const argv = [
         ...this.#skopeo("copy", image, "--src-tls-verify"),
         ...(this.#options.authFile ? ["--src-authfile", this.#options.authFile] : []),
-        ...(image.source === "docker-archive" ? ["--dest-oci-accept-uncompressed-layers"] : []),
-        ...["--retry-times", "2", "--tmpdir", to.folder, "--dest-shared-blob-dir", to.blobs, source, `oci:${to.folder}:image`],
+        // umoci reads no other compression.
+        ...[
+          "--dest-compress-format",
+          "gzip",
+          "--retry-times",
+          "2",
+          "--tmpdir",
+          to.folder,
+          "--dest-shared-blob-dir",
+          to.blobs,
+          source,
+          `oci:${to.folder}:image`,
+        ],
       ];
       const result = await runTool(argv, { signal: AbortSignal.any([signal, abort.signal]) });
       if (!result.ok) throw fetchProblem(image, result);

@@ -30,7 +30,7 @@ export async function unpackImage(
     const owner = `${idBase}:${idBase}`;
     const unowned = ["(", "-uid", `-${idBase}`, "-o", "-gid", `-${idBase}`, ")"];
     const devices = ["(", "-type", "b", "-o", "-type", "c", ")", "-delete"];
-    const cleaned = await runTool(["find", root, ...devices, ",", ...unowned, "-exec", "chown", "-h", owner, "{}", "+"], {
+    const cleaned = await runTool(["find", root, ...devices, "-o", ...unowned, "-exec", "chown", "-h", owner, "{}", "+"], {
       signal: either,
     });
     if (!cleaned.ok) throw unusable(`The image ${image.name} cannot be unpacked: ${detail(cleaned.problem)}.`);
