@@ -4,6 +4,7 @@ export * from "./events/event.ts";
 export * from "./events/tools.ts";
 export * from "./http.ts";
 export * from "./ids.ts";
+export * from "./previews.ts";
 export * from "./sandboxes.ts";
 export * from "./schema.ts";
 export * from "./settings.ts";

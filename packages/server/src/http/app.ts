@@ -6,7 +6,10 @@ import { authHook, createAuthenticator } from "./auth.ts";
 import { answerClientError, installErrors, sendError } from "./errors.ts";
 import { healthRoutes } from "./health.ts";
 import { installBodyParsers } from "./json.ts";
+import { createListener } from "./listener.ts";
 import { documentRoutes, installOpenApi } from "./openapi.ts";
+import { createPreviews } from "./preview/preview.ts";
+import { previewRoutes } from "./preview/routes.ts";
 import type { App, HttpServices } from "./services.ts";
 import { attachSockets } from "./sockets/server.ts";
 import { loggableUrl } from "./urls.ts";
@@ -33,6 +36,8 @@ const closeMs = 5_000;
  */
 export function buildApp(services: HttpServices): FastifyInstance {
   const { config } = services;
+  const authenticator = createAuthenticator(services);
+  const previews = createPreviews(services, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -40,12 +45,10 @@ export function buildApp(services: HttpServices): FastifyInstance {
     // For connections on which nothing moves, such as a body that never comes; sockets have their own heartbeat.
     connectionTimeout: silenceMs,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
-    // Only WebSockets leave HTTP: a client that offers HTTP/2 by an Upgrade header gets its answer in HTTP/1.1.
-    http: { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },
+    serverFactory: (handler, options) => createListener(handler, previews, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
     clientErrorHandler: answerClientError,
   });
-  const authenticator = createAuthenticator(services);
 
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
@@ -69,6 +72,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     sandboxSpecRoutes(app, services);
     sandboxRoutes(app, services);
     sandboxArchiveRoutes(app, services);
+    previewRoutes(app, services);
     appConversationRoutes(app, services);
     startTaskRoutes(app, services);
     eventRoutes(app, services);
@@ -76,8 +80,9 @@ export function buildApp(services: HttpServices): FastifyInstance {
     agentEventRoutes(app, services);
   });
 
-  const sockets = attachSockets(app.server, services, authenticator);
+  const sockets = attachSockets(app.server, services, authenticator, { except: previews.upgrade });
   app.addHook("preClose", async () => {
+    previews.close();
     setTimeout(() => app.server.closeAllConnections(), closeMs).unref();
     await sockets.close();
   });

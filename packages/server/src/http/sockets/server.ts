@@ -14,6 +14,8 @@ export interface SocketOptions extends EventSocketLimits {
   pingMs: number;
   /** How long `close` waits for clients to answer, ms. */
   closeMs: number;
+  /** Takes an upgrade that is not for this server, and gives whether it did. */
+  except: (request: IncomingMessage, connection: Duplex, head: Buffer) => boolean;
 }
 
 /** Messages of the GUI carry pasted images; this is what the reference server takes. */
@@ -30,13 +32,22 @@ export function attachSockets(
   options: Partial<SocketOptions> = {},
 ): { close(): Promise<void> } {
   const inboundBytes = Math.min(services.config.bodyLimit, maxInboundBytes);
-  const limits: SocketOptions = { ...outboxLimits, authMs: 10_000, inboundBytes, pingMs: 25_000, closeMs: 1_000, ...options };
+  const limits: SocketOptions = {
+    ...outboxLimits,
+    authMs: 10_000,
+    inboundBytes,
+    pingMs: 25_000,
+    closeMs: 1_000,
+    except: () => false,
+    ...options,
+  };
   // A frame over the limit gets an error frame; only one of more than twice the size ends the socket (1009).
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 2 * limits.inboundBytes });
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
   let closing = false;
 
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
+    if (limits.except(request, connection, head)) return;
     connection.on("error", () => connection.destroy());
     const refuse = (status: number, detail: string) => connection.end(rawAnswer(status, detail));
     if (closing) return refuse(503, "The server is shutting down");

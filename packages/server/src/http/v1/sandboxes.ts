@@ -4,9 +4,9 @@ import { Type } from "typebox";
 import type { Config } from "../../config/config.ts";
 import type { SandboxRow } from "../../store/store.ts";
 import { defaultUser } from "../../users/api.ts";
+import { exposedUrls } from "../exposed-urls.ts";
 import { checkCount, PageQuery, pageOf, pageRequest } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
-import { publicUrl } from "../urls.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 
@@ -85,19 +85,16 @@ export function sandboxId(text: string): string {
   return parseId(text) ?? text;
 }
 
-/** The wire form of a sandbox. Its agent-server surface stands on the server's own address; the session key opens it. */
+/** The wire form of a sandbox. */
 export function sandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
   const running = row.status === "RUNNING";
-  const url = publicUrl(config, server);
-  const { port, protocol } = new URL(url);
-  const urlPort = port === "" ? (protocol === "https:" ? 443 : 80) : Number(port);
   return {
     id: row.id,
     created_by_user_id: row.userId === defaultUser ? null : row.userId,
     sandbox_spec_id: row.specId,
     status: row.status,
     session_api_key: running ? row.sessionKey : null,
-    exposed_urls: running ? [{ name: "AGENT_SERVER", url, port: urlPort }] : null,
+    exposed_urls: running ? exposedUrls(row, config, server) : null,
     created_at: isoTime(row.createdAt),
     status_detail: row.statusDetail,
   };

@@ -62,7 +62,11 @@ test("a sandbox shows its key and its address while it runs, and only then", asy
   });
   const [running] = (await get(`/api/v1/sandboxes?id=${id}`)).body;
   expect(running).toMatchObject({ status: "RUNNING", session_api_key: server.sandboxes.rows.get(id)!.sessionKey });
-  expect(running.exposed_urls).toEqual([{ name: "AGENT_SERVER", url: server.url, port: server.port }]);
+  expect(running.exposed_urls).toEqual([
+    { name: "AGENT_SERVER", url: server.url, port: server.port },
+    { name: "WORKER_1", url: expect.stringContaining(`//8011-${id}.localhost:${server.port}/?`), port: 8011 },
+    { name: "WORKER_2", url: expect.stringContaining(`//8012-${id}.localhost:${server.port}/?`), port: 8012 },
+  ]);
   expect((await server.call("POST", `/api/v1/sandboxes/${id}/pause`)).status).toBe(200);
   expect((await get(`/api/v1/sandboxes?id=nobody&id=${id}`)).body).toMatchObject([
     null,

@@ -1,0 +1,201 @@
+import { type IncomingMessage, type OutgoingHttpHeaders, type Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { newId } from "@sandpiper/wire";
+import { errorText, PlatformError } from "../../errors.ts";
+import type { Authenticator } from "../auth.ts";
+import type { HttpServices } from "../services.ts";
+import { publicUrl } from "../urls.ts";
+import { authorize, isForApp, type PreviewAccess } from "./access.ts";
+import { isForPreview, type PreviewTarget, readTarget } from "./address.ts";
+import { answerError, redirect } from "./answers.ts";
+import { connectInTime } from "./connect.ts";
+import { sessionCookies } from "./cookies.ts";
+import { forward, type OnUpgrade } from "./forward.ts";
+import { requestHeaders } from "./request-headers.ts";
+import { corsFor, responseHeaders } from "./response-headers.ts";
+import { splice } from "./splice.ts";
+import { makeToken } from "./token.ts";
+
+export interface PreviewLimits {
+  /** How long a sandbox may take to wake and to accept a connection, ms. */
+  connectMs: number;
+  /** How long an app may be silent before it answers, ms; long polls take their time. */
+  answerMs: number;
+  /** Connections to one sandbox at a time. */
+  connections: number;
+}
+
+export const previewLimits: PreviewLimits = { connectMs: 60_000, answerMs: 300_000, connections: 200 };
+
+/** How long a session of a browser holds, ms. */
+const sessionMs = 24 * 60 * 60 * 1000;
+
+export interface Previews {
+  /** Answers a request that is for a preview, and gives whether it was one. */
+  request(request: IncomingMessage, response: ServerResponse): boolean;
+  /** The same for a WebSocket's handshake. */
+  upgrade(request: IncomingMessage, connection: Duplex, head: Buffer): boolean;
+  /** Ends every connection. */
+  close(): void;
+}
+
+/**
+ * Previews of ports in sandboxes: HTTP and WebSockets between browsers and what listens there. An app is hostile: it gets no credential of the
+ * platform, and what it answers cannot reach the platform's own pages.
+ */
+export function createPreviews(
+  services: Pick<HttpServices, "config" | "sandboxes" | "logger">,
+  authenticator: Authenticator,
+  server: () => Server,
+  limits: PreviewLimits = previewLimits,
+): Previews {
+  const { config, sandboxes, logger } = services;
+  /** By sandbox, with those that are still being made. */
+  const open = new Map<string, Set<Entry>>();
+  const address = () => publicUrl(config, server());
+
+  const connect = async ({ sandboxId, port }: PreviewTarget, response: ServerResponse): Promise<Duplex | undefined> => {
+    const siblings = open.get(sandboxId) ?? new Set();
+    if (siblings.size >= limits.connections) {
+      throw new PlatformError(
+        "TooManyConnections",
+        `This sandbox has ${limits.connections} open connections already: close some.`,
+      );
+    }
+    const entry: Entry = { end: () => response.destroy() };
+    open.set(sandboxId, siblings.add(entry));
+    const over = () => {
+      siblings.delete(entry);
+      if (siblings.size === 0 && open.get(sandboxId) === siblings) open.delete(sandboxId);
+    };
+    const connection = await connectInTime(() => sandboxes.connect(sandboxId, port), limits.connectMs, response).catch(
+      (error) => {
+        over();
+        throw error;
+      },
+    );
+    if (!connection) return void over();
+    entry.end = () => connection.destroy();
+    if (connection.destroyed) over();
+    else connection.once("close", over);
+    return connection;
+  };
+
+  const serve = async (request: IncomingMessage, response: ServerResponse, onUpgrade?: Splice): Promise<void> => {
+    const target = readTarget(request, address());
+    if ("location" in target) return redirect(request, response, 308, { location: target.location });
+    if (onUpgrade && request.method !== "GET") throw new PlatformError("BadRequest", "A WebSocket begins with a GET request.");
+    const access = authorize(request, target, sandboxes, authenticator);
+    if (access.by === "link" && !onUpgrade && isNavigation(request)) return enter(request, response, target, access);
+    const cors = access.by === "link" || access.by === "path" ? corsFor(request) : undefined;
+    if (cors && request.method === "OPTIONS" && "access-control-request-method" in request.headers) {
+      return redirect(request, response, 204, cors);
+    }
+    if (target.form === "path" && request.headers["service-worker"] !== undefined) {
+      throw new PlatformError(
+        "CrossOrigin",
+        "A preview under a path cannot have a service worker: use its address with a host name.",
+      );
+    }
+    const connection = await connect(target, response);
+    if (!connection) return;
+    const rules = {
+      target,
+      cors,
+      byCookie: access.by === "cookie",
+      frameAncestors: frameAncestors(address(), config.corsOrigins),
+    };
+    const forApp = (authorization: string) => isForApp(authorization, authenticator);
+    const headers: OutgoingHttpHeaders = {
+      ...requestHeaders(request, target, forApp),
+      connection: onUpgrade ? "Upgrade" : "close",
+      ...(onUpgrade ? { upgrade: request.headers.upgrade } : {}),
+    };
+    const upgraded: OnUpgrade | undefined =
+      onUpgrade && ((answer, app, head) => onUpgrade(answer, app, responseHeaders(answer, rules), head));
+    await forward(request, response, connection, { ...rules, headers, answerMs: limits.answerMs }, upgraded);
+  };
+
+  const answer = async (request: IncomingMessage, response: ServerResponse, onUpgrade?: Splice): Promise<void> => {
+    quiet(request.socket);
+    request.on("error", () => {});
+    response.on("error", () => {});
+    try {
+      await serve(request, response, onUpgrade);
+    } catch (error) {
+      if (response.headersSent || response.destroyed) return void response.destroy();
+      answerError(request, response, explained(error));
+    }
+  };
+
+  const explained = (error: unknown): PlatformError => {
+    if (error instanceof PlatformError && error.status !== 500) return error;
+    const errorId = newId();
+    logger.error({ errorId, reason: errorText(error) }, "a preview failed");
+    return new PlatformError("PreviewFailed", `The preview failed inside the server; its log tells more under ${errorId}.`);
+  };
+
+  return {
+    request(request, response) {
+      if (!isForPreview(request, address())) return false;
+      void answer(request, response);
+      return true;
+    },
+    upgrade(request, connection, head) {
+      if (!isForPreview(request, address())) return false;
+      // A refusal is an ordinary answer, after which the connection ends.
+      connection.on("error", () => connection.destroy());
+      const response = new ServerResponse(request);
+      response.shouldKeepAlive = false;
+      response.assignSocket(connection as Socket);
+      response.once("finish", () => connection.end());
+      void answer(request, response, (reply, app, headers, appHead) => {
+        response.detachSocket(connection as Socket);
+        splice(connection, app, reply, headers, { client: head, app: appHead });
+      });
+      return true;
+    },
+    close() {
+      for (const entries of open.values()) for (const entry of [...entries]) entry.end();
+    },
+  };
+}
+
+/** A connection into a sandbox. */
+interface Entry {
+  end(): void;
+}
+
+type Splice = (answer: IncomingMessage, app: Duplex, headers: OutgoingHttpHeaders, head: Buffer) => void;
+
+/** Streams may be silent for hours; a peer that is gone shows by the kernel's probes. */
+function quiet(socket: Socket): void {
+  socket.setTimeout(0);
+  socket.setKeepAlive(true, 60_000);
+  socket.setNoDelay(true);
+}
+
+/** Whether a browser opens a page, rather than a page or a program fetching something. */
+function isNavigation({ method, headers }: IncomingMessage): boolean {
+  const mode = headers["sec-fetch-mode"];
+  return method === "GET" && (mode === undefined ? /\btext\/html\b/.test(headers.accept ?? "") : mode === "navigate");
+}
+
+/** Exchanges a link for a session, and leads on to the same page without the link. */
+function enter(request: IncomingMessage, response: ServerResponse, target: PreviewTarget, { row }: PreviewAccess): void {
+  const expires = Date.now() + sessionMs;
+  const token = makeToken(row, target.port, "session", expires);
+  if (target.form === "host") {
+    const location = target.origin + target.appPath;
+    return redirect(request, response, 303, { location, "set-cookie": sessionCookies(token, target, expires) });
+  }
+  // A page without an origin sends no cookies, so the token stays in its path.
+  return redirect(request, response, 303, { location: `${target.origin}${target.cookiePath}~${token}${target.appPath}` });
+}
+
+/** Pages of the server's own address, of this machine, and of the origins that may call the API; not previews of other sandboxes. */
+function frameAncestors(address: string, corsOrigins: string[]): string {
+  const local = ["http", "https"].flatMap((scheme) => [`${scheme}://localhost:*`, `${scheme}://127.0.0.1:*`]);
+  return ["'self'", new URL(address).origin, ...local, ...corsOrigins].join(" ");
+}
