@@ -1,0 +1,115 @@
+import type { ContainerCreateOptions } from "dockerode";
+import type { PreparedSpec } from "../../driver.ts";
+import { initPath as hostInit } from "../oci/host.ts";
+
+/** Path of the static init inside. */
+export const initPath = "/run/init";
+
+/** Labels by which containers and images are found again. */
+export const labels = {
+  installation: "sandpiper.installation",
+  sandbox: "sandpiper.sandbox",
+  snapshot: "sandpiper.snapshot",
+  /** `uid:gid` that runs commands. */
+  user: "sandpiper.user",
+  workingDir: "sandpiper.working-dir",
+  /** A container that is only looked into while an image is prepared. */
+  helper: "sandpiper.helper",
+} as const;
+
+export interface ContainerInput {
+  id: string;
+  installation: string;
+  spec: PreparedSpec;
+  /** Image reference or id; that of a snapshot instead of the spec's. */
+  image: string;
+  /** The init is bound from this machine; otherwise it is copied into the container. */
+  bindInit: boolean;
+  /** Seccomp profile as JSON; undefined: the engine's own. */
+  seccomp: string | undefined;
+  /** The engine can bound the writable layer. */
+  diskLimit: boolean;
+}
+
+/** What the engine is asked for: the isolation of ARCHITECTURE.md as far as the engine gives it. */
+export function containerOptions(input: ContainerInput): ContainerCreateOptions {
+  const { id, spec } = input;
+  const { memoryBytes, pids, cpus, diskBytes } = spec.limits;
+  const user = `${spec.user.uid}:${spec.user.gid}`;
+  return {
+    name: containerName(input.installation, id),
+    Hostname: id,
+    Image: input.image,
+    // An image's own entry point and health check are not what a sandbox runs.
+    Entrypoint: spec.command ?? [initPath, "-P"],
+    Cmd: [],
+    Healthcheck: { Test: ["NONE"] },
+    StopSignal: "SIGTERM",
+    User: spec.command ? user : "0:0",
+    WorkingDir: spec.command ? spec.workingDir : "/",
+    Env: Object.entries(environment(spec)).map(([name, value]) => `${name}=${value}`),
+    Labels: {
+      [labels.installation]: input.installation,
+      [labels.sandbox]: id,
+      [labels.user]: user,
+      [labels.workingDir]: spec.workingDir,
+    },
+    HostConfig: {
+      NetworkMode: "none",
+      IpcMode: "private",
+      RestartPolicy: { Name: "no" },
+      LogConfig: { Type: "none", Config: {} },
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges", ...(input.seccomp === undefined ? [] : [`seccomp=${input.seccomp}`])],
+      Memory: memoryBytes,
+      MemorySwap: memoryBytes,
+      PidsLimit: pids,
+      CpuPeriod: 100_000,
+      CpuQuota: Math.max(1_000, Math.round(cpus * 100_000)),
+      // Under memory pressure of the whole machine the sandboxes' work goes before the server.
+      OomScoreAdj: 500,
+      ShmSize: 256 * 2 ** 20,
+      // That of open files stays the engine's: it cannot give more than it has itself.
+      Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
+      Binds: input.bindInit && spec.command === null ? [`${hostInit}:${initPath}:ro`] : [],
+      ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
+      MaskedPaths: [...masked],
+      ReadonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+    },
+  };
+}
+
+/** An engine's names are one space for all its users; the installation keeps ours apart. */
+export function containerName(installation: string, id: string): string {
+  return `sandpiper-${installation}-${id}`;
+}
+
+function environment(spec: PreparedSpec): Record<string, string> {
+  const { user } = spec;
+  return {
+    PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    HOME: user.home,
+    USER: user.name,
+    LOGNAME: user.name,
+    LANG: "C.UTF-8",
+    ...spec.env,
+  };
+}
+
+/** More than an older engine masks by itself. */
+const masked = [
+  "/proc/acpi",
+  "/proc/asound",
+  "/proc/interrupts",
+  "/proc/kallsyms",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/key-users",
+  "/proc/latency_stats",
+  "/proc/sched_debug",
+  "/proc/scsi",
+  "/proc/timer_list",
+  "/proc/timer_stats",
+  "/sys/devices/virtual/powercap",
+  "/sys/firmware",
+];

@@ -1,0 +1,24 @@
+import { describeDriver } from "../driver-suite.ts";
+import { suiteLimits } from "../driver-suite-context.ts";
+import { OciDriver } from "./oci-driver.ts";
+import { openTestDriver, testSpec, workingRuntimes } from "./testing.ts";
+
+for (const runtime of await workingRuntimes()) {
+  describeDriver(`the oci driver over ${runtime}`, async () => {
+    const { driver, dir, end } = await openTestDriver(runtime);
+    return {
+      driver,
+      spec: { ...testSpec, limits: suiteLimits, env: { OF_SPEC: "a b" } },
+      unusable: [
+        [{ kind: "folder", path: "/no/such/folder" }, /\/no\/such\/folder/],
+        [{ kind: "image", reference: "UPPER/case:1" }, /UPPER\/case:1/],
+      ],
+      reopen: async () => {
+        const again = new OciDriver({ dir, runtime });
+        await again.open();
+        return again;
+      },
+      end,
+    };
+  });
+}
