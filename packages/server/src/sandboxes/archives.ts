@@ -2,29 +2,34 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { PlatformError } from "../errors.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
-import { checked, reason } from "./files.ts";
+import { checked, type Files, reason, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
-import type { Sandbox } from "./sandbox.ts";
 
 /** How much of a failing tar's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
+
+export interface ArchiveOptions {
+  /** The archive is compressed with gzip. */
+  gzip?: boolean;
+  signal?: AbortSignal;
+}
 
 /**
  * Unpacks a tar stream into a folder of the sandbox, which is made when it is missing. Files belong to the sandbox's user.
  * The source is read only as fast as the sandbox takes it. Throws InvalidParameter when it cannot be unpacked, and the source's error.
  */
 export async function archiveIn(
-  sandbox: Pick<Sandbox, "exec">,
+  sandbox: Files,
   folder: string,
   tar: Readable,
-  options: { signal?: AbortSignal } = {},
+  { gzip, signal }: ArchiveOptions = {},
 ): Promise<void> {
-  const process = await sandbox.exec({ argv: ["sh", "-c", unpackScript, "sh", checked(folder)] });
+  const process = await sandbox.exec(scriptCommand(sandbox, unpackScript, [checked(folder), ...(gzip ? ["-z"] : [])]));
   const errors = collect(process.stderr, maxErrorBytes);
   process.stdout.resume();
   let failed: unknown;
   try {
-    await pipeline(tar, process.stdin, options);
+    await pipeline(tar, process.stdin, signal ? { signal } : {});
   } catch (error) {
     // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
     if (!["EPIPE", "ERR_STREAM_PREMATURE_CLOSE"].includes((error as NodeJS.ErrnoException).code ?? "")) {
@@ -39,16 +44,17 @@ export async function archiveIn(
 
 /**
  * Packs a folder of the sandbox as a tar stream, names relative to it (`./…`). `excludes` are tar patterns such as `.git` or `node_modules`.
+ * `sparse` leaves out the holes of files, in a form that GNU tar, bsdtar and Python read.
  * The stream fails with InvalidParameter at its end when not everything could be packed; ending it early ends tar.
  */
 export async function archiveOut(
-  sandbox: Pick<Sandbox, "exec">,
+  sandbox: Files,
   folder: string,
-  options: { excludes?: string[]; signal?: AbortSignal } = {},
+  options: ArchiveOptions & { excludes?: string[]; sparse?: boolean } = {},
 ): Promise<Readable> {
-  const { excludes = [], signal } = options;
-  const patterns = excludes.map((pattern) => `--exclude=${pattern}`);
-  const process = await sandbox.exec({ argv: ["sh", "-c", packScript, "sh", checked(folder), ...patterns] });
+  const { excludes = [], gzip, sparse, signal } = options;
+  const words = [...(gzip ? ["-z"] : []), ...(sparse ? ["-S"] : []), ...excludes.map((pattern) => `--exclude=${pattern}`)];
+  const process = await sandbox.exec(scriptCommand(sandbox, packScript, [checked(folder), ...words]));
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {

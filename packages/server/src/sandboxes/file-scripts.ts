@@ -1,41 +1,88 @@
-/** Exit codes of the scripts below for what their callers tell apart. */
-export const codes = { directory: 41, missing: 42, special: 43, tooLarge: 44, denied: 45 } as const;
+/**
+ * Shell scripts that are run in sandboxes. They work with any POSIX shell and with the tools of GNU as well as of busybox, use what a shell
+ * has built in where that does, and start few programs.
+ */
 
-/** Path, largest size. Writes the content, or the size when that is too large. A special file could block for ever and is not opened. */
-export const readScript = `
-[ -d "$1" ] && exit 41
-if [ ! -e "$1" ]; then
+/** Exit codes of the scripts below for what their callers tell apart. */
+export const codes = { directory: 41, missing: 42, special: 43, denied: 45, inPlace: 46 } as const;
+
+/** Ends with 42 or 45 where there is nothing at $1: a link that leads nowhere or a part of the path that may not be passed. */
+const examine = `if [ ! -e "$1" ]; then
   stat -L -- "$1" 2>&1 >/dev/null | grep -q denied || exit 42
   echo 'Permission denied' >&2; exit 45
+fi`;
+
+/** Path, number of bytes. Writes the beginning of the content. A special file could block for ever and is not opened. */
+export const readScript = `
+if [ ! -f "$1" ]; then
+  [ -d "$1" ] && exit 41
+  ${examine}
+  exit 43
 fi
-[ -f "$1" ] || exit 43
-size=$(stat -L -c %s -- "$1") || exit 45
-[ "$size" -le "$2" ] || { printf %s "$size"; exit 44; }
 exec head -c "$2" <"$1"`;
 
+/** Path, and \`content\` or \`facts\`. Writes a line with the size in bytes and the time, and the content that the opened file has. */
+export const downloadScript = `
+if [ ! -f "$1" ]; then
+  [ -d "$1" ] && exit 41
+  ${examine}
+  exit 43
+fi
+exec <"$1"
+stat -L -c '%s %Y' /proc/self/fd/0 || exit 45
+[ "$2" = facts ] || exec cat`;
+
+/** Path, and \`recursive\` or \`single\`. */
+export const removeScript = `
+if [ -d "$1" ] && [ ! -L "$1" ]; then
+  if [ "$2" = recursive ]; then exec rm -rf -- "$1"; fi
+  exec rmdir -- "$1"
+fi
+[ -L "$1" ] || { ${examine}
+}
+exec rm -f -- "$1"`;
+
+/** Folder. Writes the names in it, \`./name\` and a NUL each, in no order. */
+export const namesScript = `
+[ -e "$1" ] || { ${examine}
+}
+[ -d "$1" ] || exit 41
+cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
+exec find . -mindepth 1 -maxdepth 1 -print0`;
+
+/** Folder; takes names with a NUL each on stdin. Writes type and permissions (hexadecimal), size, time and the name, links not followed. */
+export const factsScript = `
+cd -- "$1" || exit 45
+xargs -0 stat -c '%f %s %Y %n' -- 2>/dev/null
+exit 0`;
+
 /**
- * Path, size. Content comes on stdin; when less than the announced size arrives, the writer has died and the old file stays.
+ * Path, size, a word that nobody else has, and what to do: \`all\`, or \`take\` and later \`keep\` where the size is known only afterwards.
+ * Content comes on stdin; when less than the announced size arrives, the writer has died and the old file stays.
  * The new file is made exclusively, so that a planted link is not followed.
  */
 export const writeScript = `
-target=$1
+target=$1 mode=
 if [ -L "$1" ]; then
   target=$(readlink -f -- "$1" && echo x) || { echo 'the link leads nowhere' >&2; exit 45; }
   target=\${target%?x}
 fi
 [ -d "$target" ] && exit 41
 folder=\${target%/*}; [ -n "$folder" ] || folder=/
-mkdir -p -- "$folder" || exit 45
+[ -d "$folder" ] || mkdir -p -- "$folder" || exit 45
 if [ -e "$target" ]; then
   [ -w "$target" ] || { echo 'Permission denied' >&2; exit 45; }
   mode=$(stat -c %a -- "$target") || exit 45
-  if [ ! -w "$folder" ] || [ ! -f "$target" ]; then cat >"$target" || exit 45; exit 0; fi
+  if [ ! -w "$folder" ] || [ ! -f "$target" ]; then cat >"$target" || exit 45; exit 46; fi
 fi
-new=$folder/.write-$$-$(date +%s%N)
+new=$folder/.write-$3
 trap 'rm -f -- "$new"' EXIT
-set -C
-cat >"$new" || exit 45
-set +C
+if [ "$4" != keep ]; then
+  set -C
+  cat >"$new" || exit 45
+  set +C
+  [ "$4" = take ] && { trap - EXIT; exit 0; }
+fi
 [ "$(wc -c <"$new")" -eq "$2" ] || { echo 'the content did not arrive completely' >&2; exit 45; }
 [ -z "$mode" ] || chmod "$mode" "$new" || exit 45
 mv -f -- "$new" "$target" || exit 45
@@ -43,21 +90,32 @@ trap - EXIT`;
 
 /** Path. Writes type and permissions (hexadecimal), size and time. */
 export const statScript = `
-if [ ! -e "$1" ]; then
-  stat -L -- "$1" 2>&1 >/dev/null | grep -q denied || exit 42
-  echo 'Permission denied' >&2; exit 45
-fi
+${examine}
 exec stat -L -c '%f %s %Y' -- "$1"`;
 
-/** Path. Writes records of a letter (d directory, f anything else, h hidden), \`./\`, the path below, and a NUL. */
+/** Path. Writes records of a letter (d directory, f anything else, h hidden; one look each, as busybox has only one \`-exec +\`), \`./\`, the path below, and a NUL. */
 export const listScript = `
 [ -d "$1" ] || exit 42
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
-find -L . -mindepth 1 -maxdepth 2 \\( -name '.*' -exec printf 'h%s\\0' {} + -prune \\) -o \\( -type d -exec printf 'd%s\\0' {} + \\) -o -exec printf 'f%s\\0' {} + 2>/dev/null
+look() { find -L . -mindepth 1 -maxdepth 2 "$@" 2>/dev/null; }
+look -name '.*' -prune -exec printf 'h%s\\0' {} +
+look -name '.*' -prune -o -type d -exec printf 'd%s\\0' {} +
+look -name '.*' -prune -o ! -type d -exec printf 'f%s\\0' {} +
 exit 0`;
 
-/** Folder. Takes a tar archive on stdin. */
-export const unpackScript = `mkdir -p -- "$1" && cd -- "$1" && exec tar -xof -`;
+/** Sets $tar: the sandbox's own, which may know more, else one that the shell finds. */
+const findTar = `for tar in /bin/tar /usr/bin/tar /usr/local/bin/tar tar; do [ -x "$tar" ] && break; done`;
+
+/** Folder, and tar options. Takes a tar archive on stdin. */
+export const unpackScript = `
+mkdir -p -- "$1" && cd -- "$1" || exit 45
+shift
+${findTar}
+exec "$tar" -xo "$@" -f -`;
 
 /** Folder, and tar options. Writes a tar archive. */
-export const packScript = `cd -- "$1" && shift && exec tar -cf - "$@" .`;
+export const packScript = `
+cd -- "$1" || exit 45
+shift
+${findTar}
+exec "$tar" -c "$@" -f - .`;

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveIn, archiveOut } from "./archives.ts";
 import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "./drivers/oci/testing.ts";
@@ -11,203 +11,207 @@ import type { Sandbox } from "./sandbox.ts";
 
 let driver: OciDriver;
 let end: () => Promise<void>;
-const sandbox: Pick<Sandbox, "exec"> = { exec: (command) => driver.exec("files", command) };
+let sandbox: Pick<Sandbox, "exec" | "shell">;
 const inside = async (command: string) => (await run(driver, "files", command)).out;
 
-beforeAll(async () => {
-  ({ driver, end } = await openTestDriver());
-  await driver.start({ id: "files", spec: testSpec });
-});
-afterAll(() => end());
-
-const hostile = [
-  "/workspace/project/plain",
-  "/workspace/project/with space/and 'quotes' \"double\"",
-  "/workspace/project/new\nline",
-  "/workspace/project/ends with newline\n",
-  "/workspace/project/-rf",
-  "/workspace/project/$(touch hacked)`id`;&|*?[a]",
-  "/workspace/project/\\n\\0",
-  "/workspace/project/ümläut \u{1f600}",
-  "-dash",
-  "-",
-  "=",
-  "(",
-  "relative/ x",
-];
-
-test.each(hostile)("writes, reads and examines a file called %j", async (path) => {
-  const content = randomBytes(5_000);
-  await writeFile(sandbox, path, content);
-  expect(await readFile(sandbox, path)).toEqual({ kind: "file", content });
-  expect(await stat(sandbox, path)).toMatchObject({ kind: "file", size: 5_000, mode: 0o644 });
-  expect(await inside("ls -A /workspace/project | grep -e '^hacked$' -e '^[.]write' | wc -l")).toBe("0\n");
-});
-
-test("refuses a NUL and an empty path", async () => {
-  for (const path of ["/tmp/a\0b", ""]) {
-    await expect(readFile(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
-    await expect(writeFile(sandbox, path, "")).rejects.toMatchObject({ code: "InvalidParameter" });
-    await expect(stat(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
-    await expect(list(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
-  }
-});
-
-test("tells why a path cannot be read", async () => {
-  await inside(
-    "mkdir -p /tmp/r/d; mkfifo /tmp/r/fifo; echo x >/tmp/r/closed; chmod 0 /tmp/r/closed; ln -s nowhere /tmp/r/dangling; head -c 100 /dev/zero >/tmp/r/big",
-  );
-  expect(await readFile(sandbox, "/tmp/r/none")).toEqual({ kind: "missing" });
-  expect(await readFile(sandbox, "/tmp/r/big/below")).toEqual({ kind: "missing" });
-  expect(await readFile(sandbox, "/tmp/r/dangling")).toEqual({ kind: "missing" });
-  expect(await readFile(sandbox, "/tmp/r/d")).toEqual({ kind: "directory" });
-  expect(await readFile(sandbox, "/tmp/r/fifo")).toMatchObject({ kind: "unreadable" });
-  expect(await readFile(sandbox, "/tmp/r/closed")).toEqual({ kind: "unreadable", reason: "Permission denied" });
-  expect(await readFile(sandbox, "/root/secret")).toEqual({ kind: "unreadable", reason: "Permission denied" });
-  expect(await readFile(sandbox, "/tmp/r/big", { maxBytes: 99 })).toEqual({ kind: "too_large", size: 100 });
-  expect(await readFile(sandbox, "/tmp/r/big", { maxBytes: 100 })).toMatchObject({ kind: "file" });
-  expect(await readFile(sandbox, "/proc/self/status")).toMatchObject({ kind: "file" });
-  expect(await stat(sandbox, "/tmp/r/none")).toBeUndefined();
-  expect(await stat(sandbox, "/tmp/r/d")).toMatchObject({ kind: "directory" });
-  expect(await stat(sandbox, "/tmp/r/fifo")).toMatchObject({ kind: "other" });
-});
-
-test("carries megabytes and an empty file", async () => {
-  const content = randomBytes(9 * 2 ** 20);
-  await writeFile(sandbox, "/tmp/large", content);
-  const back = await readFile(sandbox, "/tmp/large");
-  expect(back.kind === "file" && back.content.equals(content)).toBe(true);
-  await writeFile(sandbox, "/tmp/empty", "");
-  expect(await readFile(sandbox, "/tmp/empty")).toEqual({ kind: "file", content: Buffer.alloc(0) });
-});
-
-test("keeps the mode of a file, follows a link, and makes the folders above", async () => {
-  await inside("mkdir /tmp/w; echo old >/tmp/w/script; chmod 751 /tmp/w/script; ln -s script /tmp/w/link");
-  await writeFile(sandbox, "/tmp/w/link", "new");
-  expect(await inside("cat /tmp/w/script; stat -c ' %a' /tmp/w/script; test -L /tmp/w/link && echo link")).toBe(
-    "new 751\nlink\n",
-  );
-  await writeFile(sandbox, "/tmp/w/a/b/c", "deep");
-  expect(await inside("cat /tmp/w/a/b/c; ls -A /tmp/w/a/b")).toBe("deepc\n");
-});
-
-test("replaces a file in one step", async () => {
-  await inside("echo old >/tmp/step; exec 9</tmp/step");
-  const before = await inside("stat -c %i /tmp/step");
-  await writeFile(sandbox, "/tmp/step", "new");
-  expect(await inside("stat -c %i /tmp/step")).not.toBe(before);
-});
-
-test("leaves the old content when the writer dies in the middle", async () => {
-  await writeFile(sandbox, "/tmp/half", "complete");
-  const { writeScript } = await import("./file-scripts.ts");
-  const result = await run(
-    driver,
-    "files",
-    { argv: ["sh", "-c", writeScript, "sh", "/tmp/half", "100"] },
-    { input: "only a part" },
-  );
-  expect(result.code).not.toBe(0);
-  expect(await inside("cat /tmp/half; ls -A /tmp | grep write")).toBe("complete");
-});
-
-test("refuses to write a directory, a read-only file and what is not the user's", async () => {
-  await inside("mkdir -p /tmp/dir; echo x >/tmp/readonly; chmod 444 /tmp/readonly");
-  await expect(writeFile(sandbox, "/tmp/dir", "x")).rejects.toMatchObject({
-    code: "InvalidParameter",
-    message: /is a directory/,
+/** The scripts have to work with the shell that the driver brings along as well as with a sandbox's own. */
+describe.each(["resident", "own"])("with the %s shell", (which) => {
+  beforeAll(async () => {
+    ({ driver, end } = await openTestDriver());
+    await driver.start({ id: "files", spec: testSpec });
+    sandbox = { exec: (command) => driver.exec("files", command), shell: which === "own" ? ["sh"] : driver.shell };
   });
-  for (const path of ["/tmp/readonly", "/etc/passwd", "/usr/bin/new", "/root/x", "/tmp/readonly/below"]) {
-    await expect(writeFile(sandbox, path, "x"), path).rejects.toMatchObject({
-      code: "InvalidParameter",
-      message: /denied|read-only|directory/i,
-    });
-  }
-});
+  afterAll(() => end());
 
-test("stays inside whatever links a sandbox plants", async () => {
-  await inside("ln -s / /tmp/out; ln -s /proc/1/root /tmp/init; ln -s ../../../../../../.. /tmp/up");
-  for (const path of ["/tmp/out", "/tmp/up", "/tmp/init"]) {
-    expect(["missing", "unreadable"]).toContain((await readFile(sandbox, `${path}${process.cwd()}/package.json`)).kind);
-    const passwd = await readFile(sandbox, `${path}/etc/passwd`);
-    if (passwd.kind === "file") expect(passwd.content.toString()).toContain("agent:x:1000");
-  }
-});
+  const hostile = [
+    "/workspace/project/plain",
+    "/workspace/project/with space/and 'quotes' \"double\"",
+    "/workspace/project/new\nline",
+    "/workspace/project/ends with newline\n",
+    "/workspace/project/-rf",
+    "/workspace/project/$(touch hacked)`id`;&|*?[a]",
+    "/workspace/project/\\n\\0",
+    "/workspace/project/ümläut \u{1f600}",
+    "-dash",
+    "-",
+    "=",
+    "(",
+    "relative/ x",
+  ];
 
-test("lists a folder two levels deep, without hidden entries but with their number", async () => {
-  await inside(`mkdir -p '/tmp/l/a b/c/too deep' /tmp/l/.git/x /tmp/l/d/.hidden; touch /tmp/l/.env /tmp/l/-f "/tmp/l/new
-line" /tmp/l/d/.h; ln -s d /tmp/l/link; ln -s nowhere /tmp/l/broken`);
-  expect(await list(sandbox, "/tmp/l")).toEqual({
-    entries: [
-      { path: "-f", directory: false },
-      { path: "a b", directory: true },
-      { path: "a b/c", directory: true },
-      { path: "broken", directory: false },
-      { path: "d", directory: true },
-      { path: "link", directory: true },
-      { path: "new\nline", directory: false },
-    ],
-    hidden: 2,
-    truncated: false,
+  test.each(hostile)("writes, reads and examines a file called %j", async (path) => {
+    const content = randomBytes(5_000);
+    await writeFile(sandbox, path, content);
+    expect(await readFile(sandbox, path)).toEqual({ kind: "file", content });
+    expect(await stat(sandbox, path)).toMatchObject({ kind: "file", size: 5_000, mode: 0o644 });
+    expect(await inside("ls -A /workspace/project | grep -e '^hacked$' -e '^[.]write' | wc -l")).toBe("0\n");
   });
-  expect(await list(sandbox, "/tmp/none")).toBeUndefined();
-  expect(await list(sandbox, "/tmp/l/-f")).toBeUndefined();
-  await expect(list(sandbox, "/root")).rejects.toMatchObject({ code: "InvalidParameter" });
-});
 
-test("packs a folder and unpacks it again, with odd names, modes and links", async () => {
-  await inside(`mkdir -p '/tmp/p/sub dir' /tmp/p/node_modules/x /tmp/p/.git; printf data >'/tmp/p/sub dir/new
-line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tmp/p/link; touch /tmp/p/-x /tmp/p/.git/HEAD; head -c 3000000 /dev/urandom >/tmp/p/big`);
-  const tar = await archiveOut(sandbox, "/tmp/p", { excludes: ["node_modules"] });
-  await archiveIn(sandbox, "/tmp/q/new folder", tar);
-  expect(
+  test("refuses a NUL and an empty path", async () => {
+    for (const path of ["/tmp/a\0b", ""]) {
+      await expect(readFile(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
+      await expect(writeFile(sandbox, path, "")).rejects.toMatchObject({ code: "InvalidParameter" });
+      await expect(stat(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
+      await expect(list(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
+    }
+  });
+
+  test("tells why a path cannot be read", async () => {
     await inside(
-      "diff -r --no-dereference --exclude node_modules /tmp/p '/tmp/q/new folder' && echo same; ls -A '/tmp/q/new folder'; stat -c %a '/tmp/q/new folder/run'",
-    ),
-  ).toBe("same\n-x\n.git\nbig\nlink\nrun\nsub dir\n755\n");
-});
+      "mkdir -p /tmp/r/d; mkfifo /tmp/r/fifo; echo x >/tmp/r/closed; chmod 0 /tmp/r/closed; ln -s nowhere /tmp/r/dangling; head -c 100 /dev/zero >/tmp/r/big",
+    );
+    expect(await readFile(sandbox, "/tmp/r/none")).toEqual({ kind: "missing" });
+    expect(await readFile(sandbox, "/tmp/r/big/below")).toEqual({ kind: "missing" });
+    expect(await readFile(sandbox, "/tmp/r/dangling")).toEqual({ kind: "missing" });
+    expect(await readFile(sandbox, "/tmp/r/d")).toEqual({ kind: "directory" });
+    expect(await readFile(sandbox, "/tmp/r/fifo")).toMatchObject({ kind: "unreadable" });
+    expect(await readFile(sandbox, "/tmp/r/closed")).toEqual({ kind: "unreadable", reason: "Permission denied" });
+    expect(await readFile(sandbox, "/root/secret")).toEqual({ kind: "unreadable", reason: "Permission denied" });
+    expect(await readFile(sandbox, "/tmp/r/big", { maxBytes: 99 })).toEqual({ kind: "too_large", size: 100 });
+    expect(await readFile(sandbox, "/tmp/r/big", { maxBytes: 100 })).toMatchObject({ kind: "file" });
+    expect(await readFile(sandbox, "/proc/self/status")).toMatchObject({ kind: "file" });
+    expect(await stat(sandbox, "/tmp/r/none")).toBeUndefined();
+    expect(await stat(sandbox, "/tmp/r/d")).toMatchObject({ kind: "directory" });
+    expect(await stat(sandbox, "/tmp/r/fifo")).toMatchObject({ kind: "other" });
+  });
 
-test("unpacks an archive that tries to get out only into the sandbox", async () => {
-  const script = `import io, sys, tarfile
+  test("carries megabytes and an empty file", async () => {
+    const content = randomBytes(9 * 2 ** 20);
+    await writeFile(sandbox, "/tmp/large", content);
+    const back = await readFile(sandbox, "/tmp/large");
+    expect(back.kind === "file" && back.content.equals(content)).toBe(true);
+    await writeFile(sandbox, "/tmp/empty", "");
+    expect(await readFile(sandbox, "/tmp/empty")).toEqual({ kind: "file", content: Buffer.alloc(0) });
+  });
+
+  test("keeps the mode of a file, follows a link, and makes the folders above", async () => {
+    await inside("mkdir /tmp/w; echo old >/tmp/w/script; chmod 751 /tmp/w/script; ln -s script /tmp/w/link");
+    await writeFile(sandbox, "/tmp/w/link", "new");
+    expect(await inside("cat /tmp/w/script; stat -c ' %a' /tmp/w/script; test -L /tmp/w/link && echo link")).toBe(
+      "new 751\nlink\n",
+    );
+    await writeFile(sandbox, "/tmp/w/a/b/c", "deep");
+    expect(await inside("cat /tmp/w/a/b/c; ls -A /tmp/w/a/b")).toBe("deepc\n");
+  });
+
+  test("replaces a file in one step", async () => {
+    await inside("echo old >/tmp/step; exec 9</tmp/step");
+    const before = await inside("stat -c %i /tmp/step");
+    await writeFile(sandbox, "/tmp/step", "new");
+    expect(await inside("stat -c %i /tmp/step")).not.toBe(before);
+  });
+
+  test("leaves the old content when the writer dies in the middle", async () => {
+    await writeFile(sandbox, "/tmp/half", "complete");
+    const { writeScript } = await import("./file-scripts.ts");
+    const result = await run(
+      driver,
+      "files",
+      { argv: [...sandbox.shell!, "-c", writeScript, "sh", "/tmp/half", "100", "word", "all"] },
+      { input: "only a part" },
+    );
+    expect(result.code).not.toBe(0);
+    expect(await inside("cat /tmp/half; ls -A /tmp | grep write")).toBe("complete");
+  });
+
+  test("refuses to write a directory, a read-only file and what is not the user's", async () => {
+    await inside("mkdir -p /tmp/dir; echo x >/tmp/readonly; chmod 444 /tmp/readonly");
+    await expect(writeFile(sandbox, "/tmp/dir", "x")).rejects.toMatchObject({
+      code: "InvalidParameter",
+      message: /is a directory/,
+    });
+    for (const path of ["/tmp/readonly", "/etc/passwd", "/usr/bin/new", "/root/x", "/tmp/readonly/below"]) {
+      await expect(writeFile(sandbox, path, "x"), path).rejects.toMatchObject({
+        code: "InvalidParameter",
+        message: /denied|read-only|directory/i,
+      });
+    }
+  });
+
+  test("stays inside whatever links a sandbox plants", async () => {
+    await inside("ln -s / /tmp/out; ln -s /proc/1/root /tmp/init; ln -s ../../../../../../.. /tmp/up");
+    for (const path of ["/tmp/out", "/tmp/up", "/tmp/init"]) {
+      expect(["missing", "unreadable"]).toContain((await readFile(sandbox, `${path}${process.cwd()}/package.json`)).kind);
+      const passwd = await readFile(sandbox, `${path}/etc/passwd`);
+      if (passwd.kind === "file") expect(passwd.content.toString()).toContain("agent:x:1000");
+    }
+  });
+
+  test("lists a folder two levels deep, without hidden entries but with their number", async () => {
+    await inside(`mkdir -p '/tmp/l/a b/c/too deep' /tmp/l/.git/x /tmp/l/d/.hidden; touch /tmp/l/.env /tmp/l/-f "/tmp/l/new
+line" /tmp/l/d/.h; ln -s d /tmp/l/link; ln -s nowhere /tmp/l/broken`);
+    expect(await list(sandbox, "/tmp/l")).toEqual({
+      entries: [
+        { path: "-f", directory: false },
+        { path: "a b", directory: true },
+        { path: "a b/c", directory: true },
+        { path: "broken", directory: false },
+        { path: "d", directory: true },
+        { path: "link", directory: true },
+        { path: "new\nline", directory: false },
+      ],
+      hidden: 2,
+      truncated: false,
+    });
+    expect(await list(sandbox, "/tmp/none")).toBeUndefined();
+    expect(await list(sandbox, "/tmp/l/-f")).toBeUndefined();
+    await expect(list(sandbox, "/root")).rejects.toMatchObject({ code: "InvalidParameter" });
+  });
+
+  test("packs a folder and unpacks it again, with odd names, modes and links", async () => {
+    await inside(`mkdir -p '/tmp/p/sub dir' /tmp/p/node_modules/x /tmp/p/.git; printf data >'/tmp/p/sub dir/new
+line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tmp/p/link; touch /tmp/p/-x /tmp/p/.git/HEAD; head -c 3000000 /dev/urandom >/tmp/p/big`);
+    const tar = await archiveOut(sandbox, "/tmp/p", { excludes: ["node_modules"] });
+    await archiveIn(sandbox, "/tmp/q/new folder", tar);
+    expect(
+      await inside(
+        "diff -r --no-dereference --exclude node_modules /tmp/p '/tmp/q/new folder' && echo same; ls -A '/tmp/q/new folder'; stat -c %a '/tmp/q/new folder/run'",
+      ),
+    ).toBe("same\n-x\n.git\nbig\nlink\nrun\nsub dir\n755\n");
+  });
+
+  test("unpacks an archive that tries to get out only into the sandbox", async () => {
+    const script = `import io, sys, tarfile
 out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|")
 for name, link in (("../../../../../../../../tmp/escaped", None), ("/tmp/absolute", None), ("l", "/etc"), ("l/x", None)):
   info = tarfile.TarInfo(name)
   if link: info.type = tarfile.SYMTYPE; info.linkname = link; out.addfile(info)
   else: info.size = 1; out.addfile(info, io.BytesIO(b"x"))
 out.close()`;
-  const evil = execFileSync("/usr/bin/python3", ["-c", script]);
-  await expect(archiveIn(sandbox, "/tmp/evil", Readable.from([evil]))).rejects.toMatchObject({ code: "InvalidParameter" });
-  const { existsSync } = await import("node:fs");
-  expect([existsSync("/tmp/escaped"), existsSync("/tmp/absolute"), existsSync("/etc/x")]).toEqual([false, false, false]);
-});
+    const evil = execFileSync("/usr/bin/python3", ["-c", script]);
+    await expect(archiveIn(sandbox, "/tmp/evil", Readable.from([evil]))).rejects.toMatchObject({ code: "InvalidParameter" });
+    const { existsSync } = await import("node:fs");
+    expect([existsSync("/tmp/escaped"), existsSync("/tmp/absolute"), existsSync("/etc/x")]).toEqual([false, false, false]);
+  });
 
-test("says why an archive cannot be packed or unpacked", async () => {
-  await expect(
-    archiveIn(sandbox, "/tmp/bad", Readable.from([Buffer.from("this is no archive".repeat(100))])),
-  ).rejects.toMatchObject({
-    code: "InvalidParameter",
+  test("says why an archive cannot be packed or unpacked", async () => {
+    await expect(
+      archiveIn(sandbox, "/tmp/bad", Readable.from([Buffer.from("this is no archive".repeat(100))])),
+    ).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
+    await expect(archiveIn(sandbox, "/usr/new", Readable.from([Buffer.alloc(1024)]))).rejects.toMatchObject({
+      message: /read-only|denied/i,
+    });
+    await expect(archiveOut(sandbox, "/tmp/none").then((tar) => buffer(tar))).rejects.toMatchObject({ code: "InvalidParameter" });
+    const failing = new Readable({
+      read() {
+        this.destroy(new Error("the source broke"));
+      },
+    });
+    await expect(archiveIn(sandbox, "/tmp/broken", failing)).rejects.toThrow("the source broke");
   });
-  await expect(archiveIn(sandbox, "/usr/new", Readable.from([Buffer.alloc(1024)]))).rejects.toMatchObject({
-    message: /read-only|denied/i,
-  });
-  await expect(archiveOut(sandbox, "/tmp/none").then((tar) => buffer(tar))).rejects.toMatchObject({ code: "InvalidParameter" });
-  const failing = new Readable({
-    read() {
-      this.destroy(new Error("the source broke"));
-    },
-  });
-  await expect(archiveIn(sandbox, "/tmp/broken", failing)).rejects.toThrow("the source broke");
-});
 
-test("reads an archive only as fast as it is taken, and ends tar when it is left", async () => {
-  await inside("head -c 200m /dev/zero >/tmp/huge");
-  const tar = await archiveOut(sandbox, "/tmp", { excludes: ["l"] });
-  let read = 0;
-  for await (const chunk of tar) {
-    read += chunk.length;
-    if (read > 100_000) break;
-  }
-  expect(tar.destroyed).toBe(true);
-  await expect.poll(() => inside("pgrep -c tar")).toBe("0\n");
-  await inside("rm /tmp/huge");
+  test("reads an archive only as fast as it is taken, and ends tar when it is left", async () => {
+    await inside("head -c 200m /dev/zero >/tmp/huge");
+    const tar = await archiveOut(sandbox, "/tmp", { excludes: ["l"] });
+    let read = 0;
+    for await (const chunk of tar) {
+      read += chunk.length;
+      if (read > 100_000) break;
+    }
+    expect(tar.destroyed).toBe(true);
+    await expect.poll(() => inside("pgrep -c tar")).toBe("0\n");
+    await inside("rm /tmp/huge");
+  });
 });

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { PlatformError } from "../errors.ts";
+import type { ExecRequest } from "./driver.ts";
 import { codes, listScript, readScript, statScript, writeScript } from "./file-scripts.ts";
 import type { RunOptions, RunResult } from "./run.ts";
 import { runToEnd } from "./run.ts";
@@ -10,7 +12,7 @@ import type { Sandbox } from "./sandbox.ts";
  * Relative paths start at the spec's working directory. Every function throws InvalidParameter for a path with a NUL or an empty one,
  * and what `exec` throws.
  */
-type Files = Pick<Sandbox, "exec">;
+export type Files = Pick<Sandbox, "exec" | "shell">;
 
 /** `unreadable`: no permission, or neither a file nor a directory. `too_large` tells the size in bytes. */
 export type FileContent =
@@ -27,19 +29,19 @@ export async function readFile(
   options: { maxBytes?: number; signal?: AbortSignal } = {},
 ): Promise<FileContent> {
   const { maxBytes = 16 * 2 ** 20, signal } = options;
-  const result = await script(sandbox, readScript, [checked(path), String(maxBytes)], {
-    maxOutputBytes: maxBytes,
+  // One byte more than wanted tells a file that is too large without asking for its size first.
+  const result = await script(sandbox, readScript, [checked(path), String(maxBytes + 1)], {
+    maxOutputBytes: maxBytes + 1,
     ...(signal && { signal }),
   });
   switch (result.code) {
     case 0:
-      return { kind: "file", content: result.stdout };
+      if (result.stdout.length <= maxBytes) return { kind: "file", content: result.stdout };
+      return { kind: "too_large", size: (await stat(sandbox, path))?.size ?? result.stdout.length };
     case codes.missing:
       return { kind: "missing" };
     case codes.directory:
       return { kind: "directory" };
-    case codes.tooLarge:
-      return { kind: "too_large", size: Number(result.stdout.toString()) };
     case codes.special:
       return { kind: "unreadable", reason: "it is neither a file nor a directory" };
     default:
@@ -59,8 +61,11 @@ export async function writeFile(
   options: { signal?: AbortSignal } = {},
 ): Promise<void> {
   const input = typeof content === "string" ? Buffer.from(content) : content;
-  const result = await script(sandbox, writeScript, [checked(path), String(input.length)], { input, ...options });
-  if (result.code === 0) return;
+  const result = await script(sandbox, writeScript, [checked(path), String(input.length), uniqueWord(), "all"], {
+    input,
+    ...options,
+  });
+  if (result.code === 0 || result.code === codes.inPlace) return;
   const why = result.code === codes.directory ? "it is a directory" : reason(result);
   throw new PlatformError("InvalidParameter", `${path} cannot be written: ${why}.`);
 }
@@ -83,9 +88,14 @@ export async function stat(sandbox: Files, path: string): Promise<FileStat | und
   if (result.code !== 0 || raw === undefined)
     throw new PlatformError("InvalidParameter", `${path} cannot be examined: ${reason(result)}.`);
   const bits = Number.parseInt(raw, 16);
+  const kind = kindOf(bits);
+  return { kind: kind === "link" ? "other" : kind, size: Number(size), mode: bits & 0o7777, modifiedAt: Number(seconds) * 1_000 };
+}
+
+/** What a file's type and permission bits say it is. */
+export function kindOf(bits: number): "file" | "directory" | "link" | "other" {
   const type = bits & 0o170000;
-  const kind = type === 0o100000 ? "file" : type === 0o040000 ? "directory" : "other";
-  return { kind, size: Number(size), mode: bits & 0o7777, modifiedAt: Number(seconds) * 1_000 };
+  return type === 0o100000 ? "file" : type === 0o040000 ? "directory" : type === 0o120000 ? "link" : "other";
 }
 
 export interface Listing {
@@ -116,15 +126,39 @@ export async function list(sandbox: Files, path: string): Promise<Listing | unde
 }
 
 /** Runs a script with paths as its arguments: they are never part of its text. */
-function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
-  return runToEnd(sandbox, { argv: ["sh", "-c", text, "sh", ...args], env: { LC_ALL: "C" } }, options);
+export function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
+  return runToEnd(sandbox, scriptCommand(sandbox, text, args), options);
 }
 
-/** A path that no command takes for an option or for stdin. */
+export function scriptCommand(sandbox: Files, text: string, args: string[]): ExecRequest {
+  return { argv: [...(sandbox.shell ?? ["sh"]), "-c", text, "sh", ...args], env: { LC_ALL: "C" } };
+}
+
+/** Part of a file name that no other file has. */
+export function uniqueWord(): string {
+  return randomBytes(9).toString("hex");
+}
+
+/** A path that no command takes for an option or for stdin. Lengths are those that Linux allows, bytes. */
 export function checked(path: string): string {
   if (path === "") throw new PlatformError("InvalidParameter", "A path may not be empty.");
   if (path.includes("\0")) throw new PlatformError("InvalidParameter", "A path may not contain a NUL character.");
+  if (Buffer.byteLength(path) > 4_000 || path.split("/").some((name) => Buffer.byteLength(name) > 255))
+    throw new PlatformError("InvalidParameter", "A path may have 4000 bytes, and each name in it 255; this one is too long.");
   return path.startsWith("/") ? path : `./${path}`;
+}
+
+/** The error of a script that could not do what it should with a path. */
+export function fileError(path: string, what: string, result: { code: number; stderr: Buffer }): PlatformError {
+  if (result.code === codes.missing) return new PlatformError("FileNotFound", `There is no ${path} in the sandbox.`);
+  const why =
+    result.code === codes.directory
+      ? "it is a directory"
+      : result.code === codes.special
+        ? "it is neither a file nor a directory"
+        : reason(result);
+  const denied = /denied|read-only|not permitted/i.test(why);
+  return new PlatformError(denied ? "FileForbidden" : "InvalidParameter", `${path} cannot be ${what}: ${why}.`);
 }
 
 /** The last part of the last line of stderr: `cat: /x: Permission denied` gives `Permission denied`. */

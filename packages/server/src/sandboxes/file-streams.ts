@@ -1,0 +1,112 @@
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { PlatformError } from "../errors.ts";
+import type { SandboxProcess } from "./driver.ts";
+import { codes, downloadScript, writeScript } from "./file-scripts.ts";
+import { checked, type Files, fileError, script, scriptCommand, uniqueWord } from "./files.ts";
+import { collect, exitCode } from "./run.ts";
+
+/** How much of a failing script's stderr is kept, bytes. */
+const maxErrorBytes = 8_192;
+/** Longest first line of a download, bytes. */
+const maxHead = 64;
+
+export interface Download {
+  /** Size of the file when it was opened, bytes. Files that the kernel makes up have 0 and content nevertheless. */
+  size: number;
+  /** Time of the last change, ms since the epoch. */
+  modifiedAt: number;
+  /** Fails when the file turns out shorter than `size`. Ending it early ends the command inside. */
+  content: Readable;
+}
+
+/**
+ * Opens a file of any size for reading; nothing of it is kept in memory. With `facts` the content stays empty.
+ * Throws FileNotFound, FileForbidden, and InvalidParameter for what is no file.
+ */
+export async function download(sandbox: Files, path: string, what: "content" | "facts" = "content"): Promise<Download> {
+  const process = await sandbox.exec(scriptCommand(sandbox, downloadScript, [checked(path), what]));
+  process.stdin.end();
+  const errors = collect(process.stderr, maxErrorBytes);
+  const chunks = process.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let head: Buffer = Buffer.alloc(0);
+  let end = -1;
+  while (end === -1 && head.length <= maxHead) {
+    const { value, done } = await chunks.next();
+    if (done) break;
+    head = Buffer.concat([head, value]);
+    end = head.indexOf("\n");
+  }
+  const [, size, seconds] = /^(\d+) (\d+)$/.exec(end === -1 ? "" : head.toString("latin1", 0, end)) ?? [];
+  if (size === undefined) {
+    process.kill();
+    throw fileError(path, "read", { code: exitCode(await process.exit), stderr: (await errors).kept });
+  }
+  const first = head.subarray(end + 1);
+  const content = what === "facts" ? [] : rest(process, first, chunks, Number(size));
+  return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content: Readable.from(content, { objectMode: false }) };
+}
+
+/** The announced number of bytes; everything where none were announced. */
+async function* rest(
+  process: SandboxProcess,
+  first: Buffer,
+  chunks: AsyncIterator<Buffer>,
+  size: number,
+): AsyncGenerator<Buffer> {
+  let left = size || Number.POSITIVE_INFINITY;
+  try {
+    for (let chunk: Buffer | undefined = first; chunk !== undefined && left > 0; ) {
+      const part: Buffer = chunk.length > left ? chunk.subarray(0, left) : chunk;
+      left -= part.length;
+      if (part.length > 0) yield part;
+      const next: IteratorResult<Buffer> = left > 0 ? await chunks.next() : { done: true, value: undefined };
+      chunk = next.done ? undefined : next.value;
+    }
+    if (left > 0 && size > 0) throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
+  } finally {
+    process.kill();
+    // Without a reader the rest would stay in the pipe, and the end of the process unseen.
+    process.stdout.destroy();
+  }
+}
+
+/**
+ * Writes a file of any size from a stream, which is read only as fast as the sandbox takes it. Until all of it has arrived the old file
+ * stays, and nothing of a cut stream is left. `size` is the number of bytes to come, where it is known.
+ * Throws the source's error, FileForbidden, and InvalidParameter with the reason (directory, full disk, …).
+ */
+export async function upload(sandbox: Files, path: string, source: Readable, size: number | undefined): Promise<void> {
+  const word = uniqueWord();
+  const args = (length: number, what: "all" | "take" | "keep") => [checked(path), String(length), word, what];
+  const process = await sandbox.exec(
+    scriptCommand(sandbox, writeScript, size === undefined ? args(0, "take") : args(size, "all")),
+  );
+  process.stdout.resume();
+  const errors = collect(process.stderr, maxErrorBytes);
+  let arrived = 0;
+  let cut: unknown;
+  async function* counted(): AsyncGenerator<Buffer> {
+    try {
+      // The source stays whole when the command takes no more, so that its sender can be told why.
+      for await (const chunk of source.iterator({ destroyOnReturn: false })) {
+        arrived += chunk.length;
+        yield chunk;
+      }
+    } catch (error) {
+      cut = error;
+      throw error;
+    }
+  }
+  // That the command takes no more is told by its exit code.
+  await pipeline(counted, process.stdin).catch(() => {});
+  const code = exitCode(await process.exit);
+  const failed = code !== 0 && code !== codes.inPlace;
+  if (size === undefined && code === 0) {
+    // A length that no file has: the part that arrived is removed.
+    const kept = await script(sandbox, writeScript, args(cut ? -1 : arrived, "keep"));
+    if (!cut && kept.code !== 0) throw fileError(path, "written", kept);
+  }
+  if (cut) throw cut;
+  if (failed) throw fileError(path, "written", { code, stderr: (await errors).kept });
+}

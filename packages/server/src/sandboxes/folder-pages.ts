@@ -1,0 +1,87 @@
+import { factsScript, namesScript, removeScript } from "./file-scripts.ts";
+import { checked, type Files, fileError, kindOf, script, scriptCommand } from "./files.ts";
+import { collect, exitCode } from "./run.ts";
+
+/** A name in a folder. `size` in bytes, `mode` the permission bits, `modifiedAt` in ms since the epoch; a link is told as a link. */
+export interface FolderEntry {
+  name: string;
+  kind: "file" | "directory" | "link" | "other";
+  size: number;
+  mode: number;
+  modifiedAt: number;
+}
+
+/**
+ * A part of a folder, sorted by name: the first `limit` entries after the name `after`. Memory does not depend on the size of the folder.
+ * What was removed meanwhile and names that are not UTF-8 are left out. Throws FileNotFound, FileForbidden, and InvalidParameter for what is no folder.
+ */
+export async function folderPage(
+  sandbox: Files,
+  path: string,
+  { limit, after }: { limit: number; after?: string | undefined },
+): Promise<{ entries: FolderEntry[]; more: boolean }> {
+  const process = await sandbox.exec(scriptCommand(sandbox, namesScript, [checked(path)]));
+  process.stdin.end();
+  const errors = collect(process.stderr, 8_192);
+  const lowest = new LowestNames(limit + 1, after);
+  let rest = "";
+  process.stdout.setEncoding("utf8");
+  for await (const text of process.stdout) {
+    const names = (rest + text).split("\0");
+    rest = names.pop()!.slice(0, 8_192);
+    for (const name of names) lowest.add(name.slice(2));
+    // No name is that long: this is not what the script writes.
+    if (rest.length > 4_096) process.kill();
+  }
+  const code = exitCode(await process.exit);
+  if (code !== 0) throw fileError(path, "listed", { code, stderr: (await errors).kept });
+  const names = lowest.sorted();
+  const page = names.slice(0, limit);
+  return { entries: await facts(sandbox, path, page), more: names.length > limit };
+}
+
+/** Removes a file, a link (not what it leads to), or a folder, with what is in it only where that is asked for. Throws as `folderPage`. */
+export async function remove(sandbox: Files, path: string, recursive: boolean): Promise<void> {
+  const result = await script(sandbox, removeScript, [checked(path), recursive ? "recursive" : "single"]);
+  if (result.code !== 0) throw fileError(path, "removed", result);
+}
+
+async function facts(sandbox: Files, path: string, names: string[]): Promise<FolderEntry[]> {
+  if (names.length === 0) return [];
+  const input = names.map((name) => `./${name}\0`).join("");
+  const result = await script(sandbox, factsScript, [checked(path)], { input });
+  const text = result.stdout.toString();
+  const entries: FolderEntry[] = [];
+  let at = 0;
+  for (const name of names) {
+    // A name may hold line ends, so what belongs to it is found by the name itself.
+    const head = /^([0-9a-f]+) (\d+) (\d+) \.\//.exec(text.slice(at, at + 64));
+    if (!head || !text.startsWith(`${name}\n`, at + head[0].length)) continue;
+    at += head[0].length + name.length + 1;
+    const bits = Number.parseInt(head[1]!, 16);
+    entries.push({ name, kind: kindOf(bits), size: Number(head[2]), mode: bits & 0o7777, modifiedAt: Number(head[3]) * 1_000 });
+  }
+  return entries;
+}
+
+/** Keeps the lowest names of many. */
+class LowestNames {
+  readonly #count: number;
+  readonly #after: string | undefined;
+  #names: string[] = [];
+
+  constructor(count: number, after: string | undefined) {
+    this.#count = count;
+    this.#after = after;
+  }
+
+  add(name: string): void {
+    if (this.#after !== undefined && name <= this.#after) return;
+    this.#names.push(name);
+    if (this.#names.length >= 4 * this.#count) this.#names = this.sorted();
+  }
+
+  sorted(): string[] {
+    return this.#names.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0)).slice(0, this.#count);
+  }
+}
