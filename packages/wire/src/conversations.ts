@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { Content } from "./events/content.ts";
-import { SandboxStatus } from "./sandboxes.ts";
+import { NetworkOverride, SandboxStatus } from "./sandboxes.ts";
 import { Nullable, Page, StringEnum } from "./schema.ts";
 import { ExecutionStatus, MetricsSnapshot } from "./state.ts";
 
@@ -88,6 +88,7 @@ export const AppConversationStartRequest = Type.Object({
   public: Type.Optional(Nullable(Type.Boolean())),
   tags: Type.Optional(Nullable(Type.Record(Type.String(), Type.String()))),
   sandbox_spec_id: Type.Optional(Nullable(Type.String())),
+  network: Type.Optional(Nullable(NetworkOverride)),
 });
 
 export const startTaskStatuses = [

@@ -20,6 +20,36 @@ export const SandboxInfo = Type.Object({
   status_detail: Nullable(Type.String()),
 });
 
+const hostPattern = "^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$";
+
+/** What one sandbox may reach, in the place of its spec's network; an extension. `allow` counts with `allowlist`; without it the spec's own rules stay. */
+export const NetworkOverride = Type.Object({
+  mode: StringEnum(["none", "allowlist", "open"]),
+  allow: Type.Optional(
+    Nullable(
+      Type.Array(
+        Type.Object({
+          host: Type.String({ pattern: hostPattern, description: "example.com, or *.example.com for every name below it" }),
+          ports: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1, maxItems: 100 })),
+          methods: Type.Optional(Nullable(Type.Array(Type.String({ pattern: "^[A-Z]{1,20}$" }), { minItems: 1, maxItems: 20 }))),
+        }),
+        { maxItems: 1_000 },
+      ),
+    ),
+  ),
+});
+
+/** Body of `POST /api/v1/sandboxes`; an extension, the contract has none. */
+export const SandboxStartRequest = Type.Object({ network: Type.Optional(Nullable(NetworkOverride)) });
+
+/** The files of a sandbox as they were once; an extension. */
+export const SnapshotInfo = Type.Object({
+  id: Type.String(),
+  sandbox_id: Type.String({ description: "the sandbox that it was made of, which may be gone" }),
+  sandbox_spec_id: Type.String(),
+  created_at: Type.String({ format: "date-time" }),
+});
+
 /** A template for sandboxes (app-server.md section 4). */
 export const SandboxSpecInfo = Type.Object({
   id: Type.String(),
@@ -31,7 +61,10 @@ export const SandboxSpecInfo = Type.Object({
 
 export const SandboxPage = Page(SandboxInfo);
 export const SandboxSpecPage = Page(SandboxSpecInfo);
+export const SnapshotPage = Page(SnapshotInfo);
 
 export type ExposedUrl = Static<typeof ExposedUrl>;
+export type NetworkOverride = Static<typeof NetworkOverride>;
+export type SnapshotInfo = Static<typeof SnapshotInfo>;
 export type SandboxInfo = Static<typeof SandboxInfo>;
 export type SandboxSpecInfo = Static<typeof SandboxSpecInfo>;

@@ -1,8 +1,18 @@
 import { type Static, Type } from "typebox";
-import { Nullable } from "./schema.ts";
+import { Nullable, StringEnum } from "./schema.ts";
 
 const text = Type.Optional(Nullable(Type.String({ maxLength: 65_536 })));
 const flag = Type.Optional(Nullable(Type.Boolean()));
+
+/** How conversations share sandboxes (app-server.md section 4, reuse rules). */
+export const groupingStrategies = [
+  "NO_GROUPING",
+  "GROUP_BY_NEWEST",
+  "LEAST_RECENTLY_USED",
+  "FEWEST_CONVERSATIONS",
+  "ADD_TO_ANY",
+] as const;
+export type GroupingStrategy = (typeof groupingStrategies)[number];
 
 const RemoteMcpServer = Type.Object({ url: Type.String(), api_key: Type.Optional(Nullable(Type.String())) });
 const StdioMcpServer = Type.Object({
@@ -40,6 +50,8 @@ export const SettingsUpdate = Type.Object({
   user_consents_to_analytics: flag,
   sandbox_base_container_image: text,
   sandbox_runtime_container_image: text,
+  sandbox_grouping_strategy: Type.Optional(Nullable(StringEnum(groupingStrategies))),
+  default_sandbox_spec_id: text,
   mcp_config: Type.Optional(Nullable(Type.Partial(McpConfig))),
   search_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
   sandbox_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
@@ -74,6 +86,8 @@ export const SettingsView = Type.Object({
   user_consents_to_analytics: Nullable(Type.Boolean()),
   sandbox_base_container_image: Nullable(Type.String()),
   sandbox_runtime_container_image: Nullable(Type.String()),
+  sandbox_grouping_strategy: Nullable(StringEnum(groupingStrategies)),
+  default_sandbox_spec_id: Nullable(Type.String()),
   mcp_config: Nullable(McpConfig),
   search_api_key: Nullable(Type.String({ format: "password" })),
   sandbox_api_key: Nullable(Type.String({ format: "password" })),

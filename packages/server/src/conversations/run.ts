@@ -9,6 +9,7 @@ import { errorText, PlatformError } from "../errors.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
+import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
 import type { Hub } from "./hub.ts";
@@ -135,6 +136,7 @@ export class Run {
   #stepContext(model: Model | undefined): StepContext {
     const { tools, policy, trustsRisk, budget, toolContext } = this.#env;
     const { state, view } = this.follower;
+    const { signal } = this.#abort;
     return {
       model: model as Model,
       tools,
@@ -143,7 +145,13 @@ export class Run {
       trustsRisk,
       budget,
       stats: state.stats,
-      toolContext: { ...toolContext, signal: this.#abort.signal },
+      toolContext: {
+        ...toolContext,
+        // The preparation of a sandbox may take minutes.
+        sandbox: () => abortable(toolContext.sandbox(), signal),
+        terminal: () => abortable(toolContext.terminal(), signal),
+        signal,
+      },
       append: (records) => this.#append(records),
       onDelta: (delta) => this.#deltas.add(delta),
       onRetry: (notice) => this.#tellRetry(notice),

@@ -61,7 +61,7 @@ export class Runner {
   workspace(row: Pick<ConversationRow, "id" | "sandboxId" | "config">): Workspace {
     let workspace = this.#workspaces.get(row.id);
     if (!workspace) {
-      workspace = new Workspace(this.#deps.sandboxes, row);
+      workspace = new Workspace(this.#deps.sandboxes, row, () => this.#runs.has(row.id));
       this.#workspaces.set(row.id, workspace);
     }
     return workspace;
@@ -102,7 +102,7 @@ export class Runner {
   /** Forgets what is kept for a conversation while it is awake. */
   async forget(conversationId: string): Promise<void> {
     await this.abort(conversationId, "removed");
-    this.#workspaces.get(conversationId)?.closeTerminal();
+    this.#workspaces.get(conversationId)?.close();
     this.#workspaces.delete(conversationId);
   }
 
@@ -151,7 +151,7 @@ export class Runner {
     }, graceMs);
     await Promise.all(runs.map((run) => run.done));
     clearTimeout(timer);
-    for (const workspace of this.#workspaces.values()) workspace.closeTerminal();
+    for (const workspace of this.#workspaces.values()) workspace.close();
   }
 
   #openModel(row: ConversationRow): Model {

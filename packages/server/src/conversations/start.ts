@@ -1,12 +1,15 @@
 import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
-import { hexId, newId, parseId } from "@sandpiper/wire";
+import { type GroupingStrategy, hexId, newId, parseId } from "@sandpiper/wire";
 import { failure } from "../agent/records.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import { networkOverride } from "../sandboxes/network-override.ts";
 import type { ConversationConfig, ConversationRow, StartTaskRow, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
+import { abortable } from "./abortable.ts";
+import { chooseSandbox } from "./grouping.ts";
 import { readContent, titleFrom } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import type { Runner } from "./runner.ts";
@@ -27,7 +30,7 @@ export interface StarterDependencies {
 /** A request that was checked: everything about the conversation but its sandbox. */
 type Plan = Omit<ConversationRow, "sandboxId" | "updatedAt" | "summary"> & {
   sandboxId: string | undefined;
-  specId: string | undefined;
+  strategy: GroupingStrategy;
 };
 
 /** Starts conversations in the background and keeps their start tasks (app-server.md sections 2.3 and 2.4). */
@@ -36,6 +39,7 @@ export class Starter {
   readonly #active = new Set<Promise<void>>();
   /** Conversations that are being started: the store may not have their rows yet. */
   readonly #starting = new Set<string>();
+  readonly #closing = new AbortController();
 
   constructor(deps: StarterDependencies) {
     this.#deps = deps;
@@ -77,8 +81,9 @@ export class Starter {
     const request = task.request as AppConversationStartRequest;
     const conversation = conversations.get(task.conversationId);
     if (!conversation) {
-      const sandbox_id = task.sandboxId ?? request.sandbox_id;
-      const plan = this.#check(task.userId, { ...request, conversation_id: task.conversationId, sandbox_id });
+      // The sandbox that was made for it has its network already.
+      const known = task.sandboxId ? { sandbox_id: task.sandboxId, network: null } : {};
+      const plan = this.#check(task.userId, { ...request, conversation_id: task.conversationId, ...known });
       return this.#work(task, plan, request);
     }
     if (request.initial_message && events.lastSeq(conversation.id) === 0) {
@@ -96,8 +101,9 @@ export class Starter {
     });
   }
 
-  /** Waits for the starts that go on. */
+  /** Waits for the starts that go on; those that wait for their sandbox are left to the next process. */
   async close(): Promise<void> {
+    this.#closing.abort(new Error("The server is ending."));
     await Promise.all(this.#active);
   }
 
@@ -117,10 +123,15 @@ export class Starter {
     const sandboxId = request.sandbox_id ?? parent?.sandboxId;
     const sandbox = sandboxId ? sandboxes.get(userId, sandboxId) : undefined;
     if (sandboxId && !sandbox) throw new PlatformError("SandboxNotFound", `The sandbox ${sandboxId} does not exist.`);
-    const specs = sandboxes.specs();
-    const specId = request.sandbox_spec_id ?? sandbox?.specId ?? specs[0]?.id;
-    const spec = specs.find((candidate) => candidate.id === specId);
-    if (!spec) throw new PlatformError("SandboxSpecNotFound", `The sandbox spec ${specId} does not exist.`);
+    if (sandbox && request.network)
+      throw new PlatformError(
+        "InvalidParameter",
+        "The network of a sandbox is set when it is made: leave out network or sandbox_id.",
+      );
+    const spec = sandbox ? sandboxes.specOf(sandbox) : sandboxes.specFor(userId, request.sandbox_spec_id ?? undefined);
+    const strategy = settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING";
+    // Conversations that share a sandbox do not share a folder.
+    const workingDir = strategy === "NO_GROUPING" ? spec.workingDir : `${spec.workingDir.replace(/\/+$/, "")}/${hexId(id)}`;
 
     const config: ConversationConfig = {
       llmModel: request.llm_model ?? parent?.config.llmModel ?? null,
@@ -133,7 +144,7 @@ export class Starter {
       tags: request.tags ?? {},
       agentType: request.agent_type ?? "default",
       systemMessageSuffix: request.system_message_suffix ?? null,
-      workingDir: parent?.config.workingDir ?? spec.workingDir,
+      workingDir: parent?.config.workingDir ?? workingDir,
       maxIterations: settings.agent(userId).maxIterations,
     };
     const message = request.initial_message ? readContent(request.initial_message.content) : [];
@@ -141,7 +152,7 @@ export class Starter {
       id,
       userId,
       sandboxId,
-      specId: sandboxId ? undefined : spec.id,
+      strategy,
       config,
       title: request.title ?? titleFrom(message) ?? `Conversation ${hexId(id).slice(0, 5)}`,
       parentId: parent?.id ?? null,
@@ -165,10 +176,11 @@ export class Starter {
       const { model, ...rest } = conversationModel(plan, settings);
       openModel({ model: model ?? "", ...rest });
     }
-    const { specId, ...conversation } = plan;
+    const { strategy, ...conversation } = plan;
     // Starting a sandbox keeps this process busy for some milliseconds, so the model's first request goes out before.
     const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
-    const sandboxId = plan.sandboxId ?? (await sandboxes.create(plan.userId, specId, { after: asked })).id;
+    const shared = plan.sandboxId ?? this.#sandboxToShare(plan, request);
+    const sandboxId = shared ?? (await this.#newSandbox(plan.userId, request, asked));
     try {
       await Promise.all([
         store.conversations.create({ ...conversation, sandboxId }),
@@ -181,7 +193,7 @@ export class Starter {
       startSandbox();
       // Nothing is left of a conversation that could not be stored as a whole.
       await store.conversations.remove(plan.id).catch(() => {});
-      if (!plan.sandboxId) await sandboxes.remove(plan.userId, sandboxId).catch(() => {});
+      if (!shared) await sandboxes.remove(plan.userId, sandboxId).catch(() => {});
       throw error;
     }
     if (request.initial_message) setTimeout(startSandbox, headStartMs);
@@ -189,16 +201,42 @@ export class Starter {
     await this.#finish(task, { ...conversation, sandboxId });
   }
 
-  /** Waits for the sandbox and its working folder. */
+  /** The user's sandbox that the conversation joins, where the settings let conversations share sandboxes. */
+  #sandboxToShare({ userId, strategy }: Plan, { sandbox_spec_id, network }: AppConversationStartRequest): string | undefined {
+    const { store, sandboxes } = this.#deps;
+    if (strategy === "NO_GROUPING" || network) return undefined;
+    const candidates = sandboxes
+      .search(userId, { limit: 1_000 })
+      .items.filter(({ status, specId }) => status === "RUNNING" && specId === (sandbox_spec_id ?? specId))
+      .map(({ id, createdAt }) => {
+        const filter = { userId, sandboxId: id, includeSubConversations: true };
+        return { id, createdAt, conversations: store.conversations.count(filter) };
+      });
+    return chooseSandbox(strategy, candidates);
+  }
+
+  async #newSandbox(userId: string, request: AppConversationStartRequest, after: Promise<void>): Promise<string> {
+    const { sandbox_spec_id, network } = request;
+    const options = { after, ...(network && { network: networkOverride(network) }) };
+    return (await this.#deps.sandboxes.create(userId, sandbox_spec_id ?? undefined, options)).id;
+  }
+
+  /** Waits for the sandbox and its working folder. The task shows how the preparation of the sandbox goes on. */
   async #finish(task: StartTaskRow, conversation: Pick<ConversationRow, "id" | "sandboxId" | "config">): Promise<void> {
     const { store, sandboxes, runner } = this.#deps;
+    const unfollow = sandboxes.onChange((row) => {
+      if (row.id !== conversation.sandboxId || !("status" in row) || row.status !== "STARTING") return;
+      store.startTasks.update(task.id, { detail: row.statusDetail }).catch(() => {});
+    });
     try {
-      await sandboxes.running(conversation.sandboxId);
+      await this.#orClosing(sandboxes.running(conversation.sandboxId)).finally(unfollow);
       await this.#step(task, "PREPARING_REPOSITORY");
       await runner.workspace(conversation).sandbox();
       await this.#step(task, "STARTING_CONVERSATION");
       await this.#step(task, "READY");
     } catch (error) {
+      // The next start of the server goes on with it.
+      if (this.#closing.signal.aborted) return;
       await runner.abort(conversation.id, "removed");
       await store.events.append(conversation.id, failure("SandboxFailed", errorText(error)));
       runner.announceEnd(conversation.id);
@@ -207,7 +245,12 @@ export class Starter {
   }
 
   async #step(task: StartTaskRow, status: StartTaskStatus): Promise<void> {
-    await this.#deps.store.startTasks.update(task.id, { status });
+    await this.#deps.store.startTasks.update(task.id, { status, detail: null });
+  }
+
+  /** The work's result; throws when this process is about to end before it is there. */
+  async #orClosing<T>(work: Promise<T>): Promise<T> {
+    return abortable(work, this.#closing.signal);
   }
 
   async #fail(task: StartTaskRow, error: unknown): Promise<void> {

@@ -1,3 +1,4 @@
+import { hexId } from "@sandpiper/wire";
 import type { ToolContext } from "../agent/tool.ts";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
@@ -20,14 +21,20 @@ export class Workspace {
   readonly #workingDir: string;
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
+  readonly #leave: () => void;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
 
-  constructor(sandboxes: Sandboxes, row: Pick<ConversationRow, "id" | "sandboxId" | "config">) {
+  /** `isAwake` tells whether a run of the conversation goes on. */
+  constructor(sandboxes: Sandboxes, row: Pick<ConversationRow, "id" | "sandboxId" | "config">, isAwake: () => boolean) {
     this.#sandboxes = sandboxes;
     this.#conversationId = row.id;
     this.#sandboxId = row.sandboxId;
     this.#workingDir = row.config.workingDir;
+    this.#leave = sandboxes.occupy(row.sandboxId, {
+      busy: () => isAwake() || this.#terminal?.terminal.busy === true,
+      beforeStop: async () => this.#terminal?.terminal.keep(),
+    });
   }
 
   /** The running, prepared sandbox; waits for its start and wakes a paused one. Throws SandboxFailed, SandboxNotFound. */
@@ -48,7 +55,8 @@ export class Workspace {
     const sandbox = await this.sandbox();
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
-      const terminal = openTerminal(sandbox, { cwd: this.#workingDir });
+      const stateFile = `/tmp/terminal_output/shell_${hexId(this.#conversationId)}`;
+      const terminal = openTerminal(sandbox, { cwd: this.#workingDir, stateFile });
       this.#terminal = { incarnation: sandbox.incarnation, terminal };
     }
     return this.#terminal.terminal;
@@ -62,6 +70,12 @@ export class Workspace {
       workingDir: this.#workingDir,
       memory: this.#memory,
     };
+  }
+
+  /** Lets go of the sandbox. */
+  close(): void {
+    this.#leave();
+    this.closeTerminal();
   }
 
   closeTerminal(): void {

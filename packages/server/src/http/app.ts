@@ -19,6 +19,7 @@ import { eventRoutes } from "./v1/events.ts";
 import { sandboxArchiveRoutes } from "./v1/sandbox-archive.ts";
 import { sandboxSpecRoutes } from "./v1/sandbox-specs.ts";
 import { sandboxRoutes } from "./v1/sandboxes.ts";
+import { snapshotRoutes } from "./v1/snapshots.ts";
 import { startTaskRoutes } from "./v1/start-tasks.ts";
 import { validatorCompiler } from "./validation.ts";
 
@@ -73,6 +74,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     sandboxRoutes(app, services);
     sandboxArchiveRoutes(app, services);
     previewRoutes(app, services);
+    snapshotRoutes(app, services);
     appConversationRoutes(app, services);
     startTaskRoutes(app, services);
     eventRoutes(app, services);

@@ -51,7 +51,7 @@ export interface CreateOptions {
   /** Something that goes before the start; it must end, and not reject. */
   after?: Promise<void>;
   /** In the place of the spec's own; its credentials stay those of the spec. */
-  network?: Pick<NetworkPolicy, "mode" | "allow">;
+  network?: Partial<Pick<NetworkPolicy, "mode" | "allow">>;
   /** The sandbox begins with the files of this snapshot, and has its spec unless `specId` names one. */
   snapshotId?: string;
 }

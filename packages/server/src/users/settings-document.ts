@@ -56,6 +56,8 @@ export function viewSettings(document: SettingsDocument): SettingsView {
     user_consents_to_analytics: document.user_consents_to_analytics ?? null,
     sandbox_base_container_image: document.sandbox_base_container_image ?? null,
     sandbox_runtime_container_image: document.sandbox_runtime_container_image ?? null,
+    sandbox_grouping_strategy: document.sandbox_grouping_strategy ?? null,
+    default_sandbox_spec_id: document.default_sandbox_spec_id ?? null,
     mcp_config: document.mcp_config ? maskMcpConfig(document.mcp_config) : null,
     search_api_key: null,
     sandbox_api_key: null,

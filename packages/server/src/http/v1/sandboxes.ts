@@ -1,7 +1,8 @@
 import type { Server } from "node:http";
-import { isoTime, Nullable, parseId, SandboxInfo, SandboxPage, Success } from "@sandpiper/wire";
+import { isoTime, Nullable, parseId, SandboxInfo, SandboxPage, SandboxStartRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Config } from "../../config/config.ts";
+import { networkOverride } from "../../sandboxes/network-override.ts";
 import type { SandboxRow } from "../../store/store.ts";
 import { defaultUser } from "../../users/api.ts";
 import { exposedUrls } from "../exposed-urls.ts";
@@ -45,11 +46,25 @@ export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices
       schema: {
         tags,
         summary: "Start a sandbox",
-        querystring: Type.Object({ sandbox_spec_id: Type.Optional(Type.String()) }),
+        querystring: Type.Object({
+          sandbox_spec_id: Type.Optional(Type.String()),
+          snapshot_id: Type.Optional(
+            Type.String({ description: "begin with the files of this snapshot, and its spec unless one is named" }),
+          ),
+        }),
+        body: Type.Object(SandboxStartRequest.properties, { default: {} }),
         response: { 200: SandboxInfo },
       },
     },
-    async (request) => info(await sandboxes.create(request.principal.userId, request.query.sandbox_spec_id)),
+    async (request) => {
+      const { sandbox_spec_id, snapshot_id } = request.query;
+      const { network } = request.body;
+      const row = await sandboxes.create(request.principal.userId, sandbox_spec_id, {
+        ...(snapshot_id !== undefined && { snapshotId: snapshot_id }),
+        ...(network && { network: networkOverride(network) }),
+      });
+      return info(row);
+    },
   );
   for (const verb of ["pause", "resume"] as const) {
     app.post(
