@@ -1,0 +1,30 @@
+import type { AllowRule } from "../driver.ts";
+
+/** How a rule of an allowlist is written: `github.com`, `*.example.com:443`, or with more detail. */
+export type WrittenRule = string | { host: string; ports?: number[] | undefined; methods?: string[] | undefined };
+
+const webPorts = [80, 443];
+const name = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/i;
+const ipv6 = /^\[([0-9a-f:.]+)\]$/i;
+
+/** The rule that was written, or undefined when its host is no host. Without a port it allows 80 and 443; the case of names does not matter. */
+export function readAllowRule(written: WrittenRule): AllowRule | undefined {
+  const { host: text, ports, methods } = typeof written === "string" ? { host: written } : written;
+  const [, host = "", port] = /^(.*?)(?::(\d{1,5}))?$/.exec(text) ?? [];
+  if (!isHostPattern(host) || (port !== undefined && (ports || !isPort(Number(port))))) return undefined;
+  return {
+    host: host.toLowerCase().replace(ipv6, "$1"),
+    ports: port === undefined ? (ports ?? webPorts) : [Number(port)],
+    methods: methods?.map((method) => method.toUpperCase()) ?? null,
+  };
+}
+
+/** `example.com`, `*.example.com`, or an address, IPv6 in brackets. */
+export function isHostPattern(text: string): boolean {
+  if (ipv6.test(text)) return URL.canParse(`http://${text}/`);
+  return text.length <= 253 && name.test(text.replace(/^\*\./, ""));
+}
+
+function isPort(port: number): boolean {
+  return port >= 1 && port <= 65_535;
+}

@@ -1,0 +1,26 @@
+import { join } from "node:path";
+import { entriesOf, textOf } from "./files.ts";
+
+/** Addresses of the repositories that apt of this machine uses. `etc` is its configuration folder. */
+export function aptAddresses(etc = "/etc/apt"): string[] {
+  const files = [join(etc, "sources.list"), ...entriesOf(join(etc, "sources.list.d"))];
+  return files.flatMap((file) => {
+    if (file.endsWith(".list")) return fromLines(textOf(file));
+    return file.endsWith(".sources") ? fromStanzas(textOf(file)) : [];
+  });
+}
+
+/** `deb [options] https://… suite component`. */
+function fromLines(text: string): string[] {
+  return text.split("\n").flatMap((line) => /^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)/.exec(line)?.[1] ?? []);
+}
+
+/** `URIs: https://… https://…`, in stanzas that an empty line ends. */
+function fromStanzas(text: string): string[] {
+  const withoutComments = text.split("\n").filter((line) => !line.startsWith("#"));
+  return withoutComments
+    .join("\n")
+    .split(/\n\s*\n/)
+    .filter((stanza) => !/^Enabled:\s*(no|false|0)\s*$/im.test(stanza))
+    .flatMap((stanza) => /^URIs:((?:.*)(?:\n[ \t].*)*)/im.exec(stanza)?.[1]?.trim().split(/\s+/) ?? []);
+}

@@ -1,0 +1,37 @@
+import { realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { textOf } from "./files.ts";
+
+/** Addresses of the registries that npm of this machine uses: the configured ones, else the one that npm itself has built in. */
+export function npmAddresses(env: Readonly<Record<string, string | undefined>>, etc = "/etc"): string[] {
+  const files = [
+    join(etc, "npmrc"),
+    "/usr/etc/npmrc",
+    "/usr/local/etc/npmrc",
+    env.npm_config_globalconfig ?? "",
+    env.npm_config_userconfig ?? join(env.HOME ?? "/root", ".npmrc"),
+  ];
+  const lines = files.flatMap((file) => textOf(file).split("\n"));
+  const settings = lines.flatMap((line) => {
+    const [, key, value] = /^\s*((?:@[^:=\s]+:)?registry)\s*=\s*"?([^"\s]+)"?\s*$/.exec(line) ?? [];
+    return key === undefined ? [] : [{ key, value: value! }];
+  });
+  const main = env.npm_config_registry ?? env.NPM_CONFIG_REGISTRY ?? settings.findLast(({ key }) => key === "registry")?.value;
+  const scoped = settings.filter(({ key }) => key !== "registry").map(({ value }) => value);
+  return [main ?? builtIn(env.PATH) ?? "", ...scoped];
+}
+
+/** The registry that an installed npm uses where nothing is configured, out of its own source. */
+function builtIn(path: string | undefined): string | undefined {
+  for (const folder of [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]) {
+    try {
+      const program = realpathSync(join(folder, "npm"));
+      const definitions = join(dirname(dirname(program)), "node_modules/@npmcli/config/lib/definitions/definitions.js");
+      const address = /registry: new Definition\('registry', \{\s*default: '(https?:[^']+)'/.exec(textOf(definitions))?.[1];
+      if (address) return address;
+    } catch {
+      // No npm in this folder.
+    }
+  }
+  return undefined;
+}
