@@ -109,7 +109,8 @@ export function createPreviews(
     const forApp = (authorization: string) => isForApp(authorization, authenticator);
     const headers: OutgoingHttpHeaders = {
       ...requestHeaders(request, target, forApp),
-      connection: onUpgrade ? "Upgrade" : "close",
+      // An app that is told that the connection ends cuts it off behind an early answer, and the answer with it.
+      connection: onUpgrade ? "Upgrade" : "keep-alive",
       ...(onUpgrade ? { upgrade: request.headers.upgrade } : {}),
     };
     const upgraded: OnUpgrade | undefined =
