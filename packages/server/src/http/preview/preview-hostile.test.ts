@@ -1,0 +1,319 @@
+import { once } from "node:events";
+import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { WebSocket } from "ws";
+import { createAuthenticator } from "../auth.ts";
+import { key, strangerKey } from "../test-server.ts";
+import { createPreviews, previewLimits } from "./preview.ts";
+import { echo, navigation, type PreviewAnswer, PreviewBench } from "./testing.ts";
+import { makeToken } from "./token.ts";
+
+let bench: PreviewBench;
+let host: string;
+beforeAll(async () => {
+  bench = await PreviewBench.start();
+  host = bench.host(8000);
+  await bench.app(8000, echo);
+  await bench.app(8001, echo);
+});
+afterAll(() => bench.close());
+
+const row = (id = "sbx-one") => bench.server.sandboxes.rows.get(id)!;
+const later = () => Date.now() + 60_000;
+
+test("without a key there is a page that says so, and nothing of the app", async () => {
+  for (const path of ["/", "/preview/sbx-one/8000/", "/preview/sbx-nobody/8000/"]) {
+    const own = path === "/" ? { host } : {};
+    const page = await bench.call(path, { ...own, key: null, headers: navigation });
+    expect(page).toMatchObject({ status: 401, headers: { "content-type": "text/html; charset=utf-8" } });
+    expect(page.text).toContain("open it again");
+    expect(await bench.call(path, { ...own, key: "wrong-key-0123456789" })).toMatchObject({
+      status: 401,
+      text: expect.stringMatching(/^{"detail":"/),
+    });
+  }
+});
+
+test("keys of the user and of the sandbox open it and never reach the app; others find nothing", async () => {
+  for (const own of [key, row().sessionKey]) {
+    for (const headers of [{ "x-session-api-key": own }, { authorization: `Bearer ${own}` }]) {
+      for (const [path, to] of [
+        ["/", { host }],
+        ["/preview/sbx-one/8000/", {}],
+      ] as const) {
+        const answer = await bench.call(path, { ...to, key: null, headers });
+        expect(answer.status).toBe(200);
+        expect(answer.text).not.toContain(own);
+      }
+    }
+  }
+  // A platform key is for no app, whatever opened the preview.
+  const both = await bench.call("/", { host, headers: { authorization: `Bearer ${strangerKey}` } });
+  expect(both.text).not.toContain(strangerKey);
+  const foreign = await bench.call("/", { host, headers: { authorization: "Basic YTpi" } });
+  expect(JSON.parse(foreign.text).headers.authorization).toBe("Basic YTpi");
+  for (const other of [strangerKey, row("sbx-two").sessionKey]) {
+    expect((await bench.call("/", { host, key: other })).status).toBe(404);
+    expect((await bench.call("/preview/sbx-one/8000/", { key: other })).status).toBe(404);
+    expect((await bench.call("/api/v1/sandboxes/sbx-one/preview?port=8000", { key: other })).status).toBe(404);
+  }
+  expect((await bench.call("/", { host: bench.host(8000, "sbx-theirs") })).status).toBe(404);
+  expect((await bench.call("/api/v1/sandboxes/sbx-theirs/preview?port=8000")).status).toBe(404);
+  for (const port of ["0", "65536", "x", ""]) {
+    expect((await bench.call(`/api/v1/sandboxes/sbx-one/preview?port=${port}`)).status).toBe(422);
+  }
+});
+
+test("a token opens its port of its sandbox for its purpose, until it ends", async () => {
+  const status = async (token: string, to = host) => {
+    const answers = [
+      await bench.call("/", { host: to, key: null, headers: { cookie: `sandpiper_preview=${token}` } }),
+      await bench.call(`/?sandpiper_token=${token}`, { host: to, key: null }),
+      await bench.call(`/preview/${/^\d+-(.*?)\./.exec(to)![1]}/${/^\d+/.exec(to)![0]}/~${token}/`, { key: null }),
+    ];
+    return answers.map((answer) => answer.status);
+  };
+  const session = makeToken(row(), 8000, "session", later());
+  const link = makeToken(row(), 8000, "link", later());
+  expect(await status(session)).toEqual([200, 401, 200]);
+  expect(await status(link)).toEqual([401, 200, 401]);
+  for (const token of [session, link]) {
+    expect(await status(token, bench.host(8001))).toEqual([401, 401, 401]);
+    expect(await status(token, bench.host(8000, "sbx-two"))).toEqual([401, 401, 401]);
+    expect(await status(token.replace(/.$/, (last) => (last === "A" ? "E" : "A")))).toEqual([401, 401, 401]);
+    expect(await status(`z${token}`)).toEqual([401, 401, 401]);
+  }
+  for (const purpose of ["link", "session"] as const) {
+    expect(await status(makeToken(row(), 8000, purpose, Date.now()))).toEqual([401, 401, 401]);
+    const forged = makeToken({ ...row(), sessionKey: "guess" }, 8000, purpose, later());
+    expect(await status(forged)).toEqual([401, 401, 401]);
+    const stolen = makeToken({ ...row(), userId: "stranger" }, 8000, purpose, later());
+    expect(await status(stolen)).toEqual([401, 401, 401]);
+  }
+});
+
+test("a wrong cookie that another page has put beside the right one does no harm", async () => {
+  const wrong = `sandpiper_preview=${makeToken(row("sbx-two"), 8000, "session", later())}`;
+  const cookie = `sandpiper_preview=; ${wrong}; ${await bench.session(8000)}`;
+  const answer = await bench.call("/", { host, key: null, headers: { cookie } });
+  expect(answer.status).toBe(200);
+  expect(answer.text).not.toContain("sandpiper");
+});
+
+test("another page cannot use the cookie, be it a neighbouring preview: only links to a preview work", async () => {
+  const cookie = await bench.session(8000);
+  const neighbour = `http://${bench.host(8000, "sbx-two")}`;
+  const status = async (method: string, headers: Record<string, string>) =>
+    (await bench.call("/", { host, key: null, method, headers: { cookie, ...headers } })).status;
+  for (const site of ["same-site", "cross-site"]) {
+    for (const mode of ["cors", "no-cors", "same-origin"]) {
+      expect(await status("GET", { "sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": "script" })).toBe(403);
+    }
+    const opens = { "sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
+    expect(await status("GET", opens)).toBe(200);
+    expect(await status("POST", opens)).toBe(403);
+    expect(await status("GET", { ...opens, "sec-fetch-dest": "object" })).toBe(403);
+  }
+  for (const origin of [neighbour, "null", bench.server.url, `http://${bench.host(8001)}`, "http://evil.example", "garbage"]) {
+    expect(await status("GET", { origin })).toBe(403);
+    expect(await status("POST", { origin })).toBe(403);
+    const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}/`, { headers: { host, cookie, origin } });
+    const [, refusal] = (await once(socket, "unexpected-response")) as [unknown, IncomingMessage];
+    expect(refusal.statusCode).toBe(403);
+    refusal.destroy();
+  }
+  expect(await status("POST", { origin: `http://${host}` })).toBe(200);
+  expect(await status("POST", { origin: "null", "sec-fetch-site": "same-origin" })).toBe(200);
+  const own = await bench.call("/", { host, key: null, headers: { cookie } });
+  expect(own.headers["cross-origin-resource-policy"]).toBe("same-origin");
+  expect(own.headers["content-security-policy"]).toMatch(/^frame-ancestors 'self' http:\/\/127\.0\.0\.1:\d+ /);
+});
+
+test("no route of the platform answers on a preview's host name", async () => {
+  for (const path of ["/api/v1/sandboxes/search", "/openapi.json", "/health", "/docs", "/preview/sbx-one/8001/x"]) {
+    const answer = await bench.call(path, { host });
+    expect(JSON.parse(answer.text)).toMatchObject({ url: path, headers: { host } });
+    expect((await bench.call(path, { host, key: null })).status).toBe(401);
+    expect((await bench.call(path, { host: host.toUpperCase() })).status).toBe(200);
+    expect((await bench.call(path, { host: host.replace(":", ".:") })).status).toBe(200);
+  }
+  const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}/sockets/events/x`, { headers: { host } });
+  const [, refusal] = (await once(socket, "unexpected-response")) as [unknown, IncomingMessage];
+  expect(refusal.statusCode).toBe(401);
+  refusal.destroy();
+});
+
+test("in the path form a page has no origin, and nothing that it sends touches the platform's host", async () => {
+  const dangerous = {
+    "clear-site-data": '"*"',
+    "service-worker-allowed": "/",
+    "strict-transport-security": "max-age=1",
+    "alt-svc": 'h2="evil.example:443"',
+    nel: "{}",
+    "report-to": "{}",
+    "content-security-policy": "default-src *; sandbox allow-same-origin",
+    "access-control-allow-origin": "https://evil.example",
+    "x-own": "1",
+  };
+  await bench.app(8002, (_request, response) => response.writeHead(200, dangerous).end());
+  const path = await bench.pathSession(8002);
+  const answer = await bench.call(path, { key: null });
+  for (const name of Object.keys(dangerous).slice(0, 6)) expect(answer.headers[name]).toBeUndefined();
+  expect(answer.headers["x-own"]).toBe("1");
+  const policies = answer.headers["content-security-policy"]!.split(", ");
+  expect(policies).toContain("sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
+  expect((await bench.call(path, { key: null, headers: { origin: "null" } })).headers["access-control-allow-origin"]).toBe(
+    "null",
+  );
+  expect((await bench.call(path, { key: null, headers: { "service-worker": "script" } })).status).toBe(403);
+});
+
+test("addresses that cannot be are refused in a sentence", async () => {
+  for (const [port, id] of [
+    ["0", "sbx-one"],
+    ["65536", "sbx-one"],
+    ["08000", "sbx-one"],
+    ["8000", "sbx_one"],
+    ["8000", "a.b"],
+    ["8000", ""],
+    ["8000", "x".repeat(64)],
+  ] as const) {
+    const answer = await bench.call("/", { host: bench.host(port, id) });
+    expect(answer).toMatchObject({ status: 404, text: expect.stringContaining("names a port from 1 to 65535") });
+  }
+  for (const path of [
+    "/preview/",
+    "/preview/..",
+    "/preview/../api/v1/x",
+    "/preview/sbx-one/",
+    "/preview/sbx-one/8000x/",
+    "/preview/%00/80/",
+  ])
+    expect((await bench.call(path, { key })).status).toBe(404);
+  expect((await bench.call("/preview/../../api/v1/sandboxes/search")).text).not.toContain("items");
+});
+
+/** Sends bytes, and gives every status that comes back. */
+async function statuses(...lines: string[]): Promise<string[]> {
+  const socket = connect(bench.server.port, "127.0.0.1");
+  socket.on("error", () => {});
+  socket.end(lines.join("\r\n"));
+  const text = (await buffer(socket)).toString("latin1");
+  return [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map((found) => found[1]!);
+}
+
+test("malformed and ambiguous requests are refused and never reach the app", async () => {
+  let reached = 0;
+  await bench.app(8003, (_request, response) => {
+    reached++;
+    response.end();
+  });
+  const to = `Host: ${bench.host(8003)}`;
+  const own = `X-Session-API-Key: ${key}`;
+  expect(await statuses("GET http://evil.example/ HTTP/1.1", to, own, "", "")).toEqual(["400"]);
+  expect(await statuses("OPTIONS * HTTP/1.1", to, own, "Connection: close", "", "")).toEqual(["400"]);
+  expect(await statuses("GET / HTTP/1.1", to, "Host: evil.example", own, "Connection: close", "", "")).toEqual(["400"]);
+  expect(await statuses("POST / HTTP/1.1", to, own, "Content-Length: 1", "Transfer-Encoding: chunked", "", "0", "", "")).toEqual([
+    "400",
+  ]);
+  expect(await statuses("POST / HTTP/1.1", to, own, "Content-Length: 1", "Content-Length: 2", "", "xx")).toEqual(["400"]);
+  expect(await statuses("POST / HTTP/1.1", to, own, "Transfer-Encoding: gzip, chunked", "", "0", "", "")).toEqual(["400"]);
+  expect(await statuses("POST / HTTP/1.1", to, own, "Connection: Upgrade", "Upgrade: websocket", "", "")).toEqual(["400"]);
+  expect(await statuses("GET / HTTP/1.1", to, own, `X-Big: ${"x".repeat(20_000)}`, "", "")).toEqual(["431"]);
+  expect(await statuses("GET / HTTP/1.1", to, own, "X-Bad: a\0b", "", "")).toEqual(["400"]);
+  expect(await statuses("CONNECT localhost:22 HTTP/1.1", to, own, "", "")).toEqual([]);
+  expect(reached).toBe(0);
+  expect(await statuses("POST / HTTP/1.1", to, own, "Transfer-Encoding: chunked", "", "zz", "")).toEqual(["400"]);
+});
+
+test("an app that misbehaves gives a sentence, and the server goes on", async () => {
+  const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
+  const cases: [answer: string, status: number, text: RegExp][] = [
+    ["", 502, /closed the connection without an answer/],
+    ["HTTP/1.1 200 OK\r\nContent-", 502, /closed the connection|proper HTTP/],
+    ["hello\r\n\r\n", 502, /proper HTTP/],
+    ["HTTP/1.1 999999 OK\r\n\r\n", 502, /proper HTTP/],
+    [`${ok}Content-Length: 3\r\n\r\nok`, 502, /proper HTTP/],
+    [`${ok}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 502, /proper HTTP/],
+    ["HTTP/1.1 007 OK\r\nContent-Length: 0\r\n\r\n", 502, /proper HTTP/],
+    [`${ok}X-Big: ${"x".repeat(70_000)}\r\n\r\nok`, 502, /too large headers/],
+    [
+      "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+      502,
+      /proper HTTP|closed the connection/,
+    ],
+    [`HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n${ok}\r\nok`, 200, /^ok$/],
+    [`${ok}Connection: upgrade\r\nUpgrade: h2c\r\n\r\nok`, 200, /^ok$/],
+    [`${ok}Connection: content-length, x-secret\r\nX-Secret: 1\r\n\r\nok`, 200, /^ok$/],
+    [`${ok}Location: \xff\xfe\r\nSet-Cookie: \xff=\x80\r\n\r\nok`, 200, /^ok$/],
+    [`${ok}\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond`, 200, /^ok$/],
+  ];
+  let answer = "";
+  await bench.rawApp(8004, (socket) => socket.once("data", () => socket.end(answer, "latin1")));
+  for (const [text, status, expected] of cases) {
+    answer = text;
+    const got: PreviewAnswer = await bench.call("/", { host: bench.host(8004) });
+    expect([text.slice(0, 80), got.status]).toEqual([text.slice(0, 80), status]);
+    expect(got.text).toMatch(expected);
+  }
+  answer = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
+  await expect(bench.call("/", { host: bench.host(8004) })).rejects.toThrow(/aborted/);
+  answer = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nX-Own: 1\r\n\r\nno";
+  const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}/`, {
+    headers: { host: bench.host(8004), "x-session-api-key": key },
+  });
+  const [, refusal] = (await once(socket, "unexpected-response")) as [unknown, IncomingMessage];
+  expect([refusal.statusCode, refusal.headers["x-own"], (await buffer(refusal)).toString()]).toEqual([403, "1", "no"]);
+  expect((await bench.call("/health", { key: null })).status).toBe(200);
+});
+
+test("waiting for a sandbox and for an app is bounded, and so are connections", async () => {
+  const { config, sandboxes, logger, apiKeys } = bench.server;
+  const limits = { ...previewLimits, connectMs: 50, answerMs: 50, connections: 2 };
+  const authenticator = createAuthenticator({ apiKeys, sandboxes });
+  const server = createServer((request, response) => {
+    if (!previews.request(request, response)) response.end();
+  });
+  const previews = createPreviews({ config, sandboxes, logger }, authenticator, () => server, limits);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const ask = async (to: string) => {
+    const call = httpRequest({ port, headers: { host: to, "x-session-api-key": key }, agent: false });
+    const [answer] = (await once(call.end(), "response")) as [IncomingMessage];
+    return { status: answer.statusCode, answer, text: async () => (await buffer(answer)).toString() };
+  };
+  try {
+    await bench.rawApp(8005, () => {});
+    const silent = await ask(bench.host(8005));
+    expect([silent.status, await silent.text()]).toEqual([504, expect.stringContaining("has not answered within 0.05 s")]);
+
+    const late = { destroy: vi.fn(), on() {} };
+    let wake = (_: unknown) => {};
+    const waking = vi.spyOn(sandboxes, "connect").mockReturnValueOnce(new Promise((resolve) => (wake = resolve)) as never);
+    const asleep = await ask(bench.host(8000));
+    expect([asleep.status, await asleep.text()]).toEqual([504, expect.stringContaining("did not become ready")]);
+    wake(late);
+    await expect.poll(() => late.destroy).toHaveBeenCalled();
+    waking.mockRestore();
+
+    await bench.app(8006, (_request, response) => response.writeHead(200).flushHeaders());
+    const [one, two] = [await ask(bench.host(8006)), await ask(bench.host(8006))];
+    expect((await ask(bench.host(8006))).status).toBe(503);
+    one.answer.destroy();
+    await expect.poll(async () => (await ask(bench.host(8006))).status).toBe(200);
+    two.answer.destroy();
+  } finally {
+    previews.close();
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+test("tokens and keys are in no log", async () => {
+  const text = bench.server.logs.join("\n");
+  for (const secret of [key, strangerKey, row().sessionKey, makeToken(row(), 8000, "link", later()).slice(-43)])
+    expect(text).not.toContain(secret);
+  expect(text).not.toMatch(/sandpiper_token=(?!\*)/);
+});
