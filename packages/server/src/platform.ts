@@ -1,4 +1,6 @@
+import { statfs } from "node:fs/promises";
 import { join } from "node:path";
+import type { SettingsView } from "@sandpiper/wire";
 import { coreTools } from "./agent/tools/index.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
@@ -6,12 +8,17 @@ import { ConversationService } from "./conversations/service.ts";
 import { PlatformError } from "./errors.ts";
 import { buildApp } from "./http/app.ts";
 import { publicUrl } from "./http/urls.ts";
+import type { Logger } from "./logger.ts";
 import type { OpenModel } from "./models/model.ts";
 import { makeOpenModel } from "./models/open.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
+import type { SandboxDriver, SandboxSpec } from "./sandboxes/driver.ts";
+import { DockerDriver } from "./sandboxes/drivers/docker/docker-driver.ts";
 import { OciDriver } from "./sandboxes/drivers/oci/oci-driver.ts";
+import { EgressProxy } from "./sandboxes/network/egress-proxy.ts";
 import { SandboxService } from "./sandboxes/service.ts";
-import { hostSpec } from "./sandboxes/specs.ts";
+import { loadSpecs } from "./sandboxes/specs/load-specs.ts";
+import { imageSpec } from "./sandboxes/specs.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
@@ -35,6 +42,9 @@ export interface Platform {
   /** Ends gracefully: no new requests, current steps get some seconds, sandboxes go on. */
   close(): Promise<void>;
 }
+
+/** How often idle and large sandboxes are looked at, ms. */
+const patrolMs = 5_000;
 
 /** How long a step may go on after the server was asked to end, ms; what is cut off is woken at the next start. */
 const stepGraceMs = 3_000;
@@ -63,8 +73,25 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings);
 
-    const driver = new OciDriver({ dir: join(config.dataDir, "sandboxes"), runtime: config.runtime });
-    const sandboxes = new SandboxService({ driver, store, specs: [hostSpec(config.limits)], logger });
+    const specs = loadSpecs(config, env);
+    const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env });
+    opened.push(() => egress.close());
+    const sandboxes = new SandboxService({
+      driver: makeDriver(config, logger),
+      store,
+      specs,
+      defaultSpec: (userId) => chosenSpec(settings.view(userId), specs),
+      egress,
+      idle: {
+        pauseAfterMs: config.idlePauseMs,
+        hibernateAfterMs: config.hibernateAfterMs,
+        deleteAfterMs: config.deleteAfterMs,
+      },
+      maxPerUser: config.maxSandboxes,
+      space: () => freeSpace(config.dataDir),
+      patrolMs,
+      logger,
+    });
     await sandboxes.open();
     opened.push(() => sandboxes.close());
 
@@ -104,6 +131,25 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     await close();
     throw error;
   }
+}
+
+function makeDriver({ driver, dataDir, runtime, registryAuth, dockerHost }: Config, logger: Logger): SandboxDriver {
+  if (driver === "docker") return new DockerDriver({ dir: join(dataDir, "docker"), host: dockerHost, authFile: registryAuth });
+  return new OciDriver({ dir: join(dataDir, "sandboxes"), runtime, registryAuth, logger });
+}
+
+/** The spec that a user's settings ask for; undefined: the server's default. Throws SandboxSpecUnusable for a bad image reference. */
+function chosenSpec(
+  { sandbox_base_container_image, default_sandbox_spec_id }: SettingsView,
+  specs: SandboxSpec[],
+): SandboxSpec | undefined {
+  if (sandbox_base_container_image) return imageSpec(sandbox_base_container_image, specs[0]!);
+  return specs.find(({ id }) => id === default_sandbox_spec_id);
+}
+
+async function freeSpace(folder: string): Promise<{ free: number; total: number }> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  return { free: bavail * bsize, total: blocks * bsize };
 }
 
 async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config): Promise<void> {

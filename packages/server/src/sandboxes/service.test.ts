@@ -253,9 +253,6 @@ test("removes the record of a sandbox whose engine part will not go, and tries t
 
 test("starts many sandboxes at the same time", async () => {
   const rows = await Promise.all(Array.from({ length: 12 }, () => service.create("me")));
-  const outputs = await Promise.all(
-    rows.map(async ({ id }) => sh(await service.running(id), "hostname; cat /proc/self/uid_map")),
-  );
-  expect(outputs.map((text) => text.split("\n")[0])).toEqual(rows.map(({ id }) => id));
-  expect(new Set(outputs.map((text) => text.split("\n")[1])).size).toBe(12);
+  const outputs = await Promise.all(rows.map(async ({ id }) => sh(await service.running(id), "hostname")));
+  expect(outputs).toEqual(rows.map(({ id }) => `${id}\n`));
 });
