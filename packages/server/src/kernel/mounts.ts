@@ -3,7 +3,7 @@ import { call, native } from "./libc.ts";
 const MS_NOSUID = 2;
 const MS_NODEV = 4;
 const MS_REC = 0x4000;
-const MS_PRIVATE = 1 << 18;
+const MS_SLAVE = 1 << 19;
 const MNT_DETACH = 2;
 
 const mountCall = native(
@@ -15,13 +15,9 @@ function mount(source: string, target: string, type: string | null, flags: numbe
   call("mount", () => mountCall(source, target, type, flags, data));
 }
 
-/** Nothing that is mounted by this mount namespace appears in another one, or the other way round. */
-export function makeMountsPrivate(): void {
-  mount("none", "/", null, MS_REC | MS_PRIVATE, null);
-}
-
-export function mountTmpfs(target: string, options: string): void {
-  mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, options);
+/** Nothing that is mounted in this mount namespace appears in another one; what is mounted or unmounted above goes on to arrive here. */
+export function keepMountsHere(): void {
+  mount("none", "/", null, MS_REC | MS_SLAVE, null);
 }
 
 /** Paths may not hold `:`, `,` or `\`. `layers` are read-only, the uppermost first. */
@@ -34,7 +30,7 @@ export interface Overlay {
 /** Throws EINVAL where the kernel cannot stack these folders. */
 export function mountOverlay(target: string, overlay: Overlay, extra: string[] = []): void {
   const options = [`lowerdir=${overlay.layers.join(":")}`, `upperdir=${overlay.upper}`, `workdir=${overlay.work}`, ...extra];
-  mount("overlay", target, "overlay", MS_NODEV, options.join(","));
+  mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options.join(","));
 }
 
 /** Takes a mount out of sight at once; it ends with its last user. */

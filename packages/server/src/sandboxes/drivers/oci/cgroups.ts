@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, realpathSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { type Dirent, existsSync, readdirSync, readFileSync, realpathSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -43,6 +43,51 @@ export function groupMembers(path: string): number[] {
   }
 }
 
+/** Names of the groups below one, also of those that only some controller still has. */
+export function groupChildren(path: string): string[] {
+  const names = new Set<string>();
+  for (const folder of controllerFolders(path)) {
+    try {
+      for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) names.add(entry.name);
+    } catch {
+      // This controller has no such group.
+    }
+  }
+  return [...names];
+}
+
+/** How long every process of a group may take to freeze or to go on, ms. */
+const freezePatienceMs = 5_000;
+
+/** Freezes every process of a group, or lets them go on, and resolves once that is so. Gives false when it does not get there or the group goes. */
+export async function setFrozen(path: string, frozen: boolean): Promise<boolean> {
+  const end = Date.now() + freezePatienceMs;
+  for (let round = 0; Date.now() < end; round++) {
+    try {
+      // Written again each time: v1 gives up on a group in which a process starts another one at the wrong moment.
+      writeFrozen(path, frozen);
+      if (isFrozen(path) === frozen) return true;
+    } catch {
+      return false;
+    }
+    // Nearly always it is done at once.
+    await (round < 3 ? new Promise((resolve) => setImmediate(resolve)) : delay(1));
+  }
+  return false;
+}
+
+function writeFrozen(path: string, frozen: boolean): void {
+  if (isV2()) writeFileSync(`${mount}${path}/cgroup.freeze`, frozen ? "1" : "0");
+  else writeFileSync(`${mount}/freezer${path}/freezer.state`, frozen ? "FROZEN" : "THAWED");
+}
+
+/** Undefined on the way between the two. */
+function isFrozen(path: string): boolean | undefined {
+  if (isV2()) return /^frozen 1$/m.test(readFileSync(`${mount}${path}/cgroup.events`, "latin1"));
+  const state = readFileSync(`${mount}/freezer${path}/freezer.state`, "latin1").trim();
+  return state === "FROZEN" ? true : state === "THAWED" ? false : undefined;
+}
+
 /**
  * Kills every process of a control group, also of a frozen one, and waits until they are gone.
  * Gives false when some are still there after `patienceMs`.
@@ -51,28 +96,63 @@ export async function killGroup(path: string, patienceMs = 5_000): Promise<boole
   const end = Date.now() + patienceMs;
   while (groupState(path) !== "gone") {
     if (Date.now() > end) return false;
-    for (const pid of groupMembers(path)) signal(pid);
-    thaw(path);
+    signalGroup(path, ["SIGKILL"]);
+    thawGroup(path);
     await delay(1);
   }
   return true;
 }
 
-/** A frozen process dies only once it is thawed; killed before, it does nothing more. */
-function thaw(path: string): void {
-  const [file, text] = isV2() ? [`${mount}${path}/cgroup.freeze`, "0"] : [`${mount}/freezer${path}/freezer.state`, "THAWED"];
+/** Sends signals to all processes of a group but those in `except`. */
+export function signalGroup(path: string, signals: NodeJS.Signals[], except: number[] = []): void {
+  for (const pid of groupMembers(path)) {
+    if (except.includes(pid)) continue;
+    try {
+      for (const signal of signals) kill(pid, signal);
+    } catch {
+      // It has just ended.
+    }
+  }
+}
+
+/** A frozen process takes signals only once it is thawed; killed before, it does nothing more. */
+export function thawGroup(path: string): void {
   try {
-    writeFileSync(file, text);
+    writeFrozen(path, false);
   } catch {
     // The group has just gone.
   }
 }
 
-function signal(pid: number): void {
+export interface GroupUsage {
+  memoryBytes: number;
+  /** Since the group began. */
+  cpuMs: number;
+  pids: number;
+}
+
+/** What the processes of a group use; zeros for one that is not there. */
+export function groupUsage(path: string): GroupUsage {
+  if (isV2()) {
+    const microseconds = Number(/^usage_usec (\d+)/m.exec(readText(`${mount}${path}/cpu.stat`))?.[1] ?? 0);
+    return {
+      memoryBytes: Number(readText(`${mount}${path}/memory.current`)),
+      cpuMs: microseconds / 1_000,
+      pids: Number(readText(`${mount}${path}/pids.current`)),
+    };
+  }
+  return {
+    memoryBytes: Number(readText(`${mount}/memory${path}/memory.usage_in_bytes`)),
+    cpuMs: Number(readText(`${mount}/cpuacct${path}/cpuacct.usage`)) / 1e6,
+    pids: Number(readText(`${mount}/pids${path}/pids.current`)),
+  };
+}
+
+function readText(path: string): string {
   try {
-    kill(pid, "SIGKILL");
+    return readFileSync(path, "latin1");
   } catch {
-    // It has just ended.
+    return "0";
   }
 }
 
@@ -85,17 +165,21 @@ function isV2(): boolean {
   return existsSync(`${mount}/cgroup.controllers`);
 }
 
+/** Where a group may have a folder. */
+function controllerFolders(path: string): string[] {
+  if (isV2()) return [mount + path];
+  const controllers: Dirent[] = readdirSync(mount, { withFileTypes: true });
+  // Beside the controllers there are links, for those that share a folder.
+  return [mount + path, ...controllers.filter((entry) => entry.isDirectory()).map(({ name }) => `${mount}/${name}${path}`)];
+}
+
 /**
  * Removes what a runtime leaves of a control group: killed starts leave empty groups, and where the v2 tree is hidden crun takes the empty
  * mount point for one and makes a plain folder there. Groups that still have members stay.
  */
 export function removeGroup(path: string): void {
   if (cgroupLayout() === "v1") rmSync(`${mount}/unified${path}`, { recursive: true, force: true });
-  const folders = [mount + path];
-  if (!isV2()) {
-    for (const controller of readdirSync(mount)) folders.push(`${mount}/${controller}${path}`);
-  }
-  for (const folder of folders) {
+  for (const folder of controllerFolders(path)) {
     try {
       rmdirSync(folder);
     } catch {

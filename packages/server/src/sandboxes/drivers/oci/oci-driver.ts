@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, mkdirSync } from "node:fs";
+import { basename, join } from "node:path";
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../../../errors.ts";
 import type { Logger } from "../../../logger.ts";
@@ -10,24 +10,28 @@ import type {
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
+  SandboxFile,
   SandboxProcess,
   SandboxSpec,
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
-import { type Bundle, Bundles } from "./bundle.ts";
-import { groupMembers, groupState, installationGroup, killGroup, removeGroup } from "./cgroups.ts";
-import { runtimeConfig } from "./config.ts";
+import { groupChildren, groupMembers, groupState, groupUsage, installationGroup, removeGroup, setFrozen } from "./cgroups.ts";
+import { Containers } from "./containers.ts";
+import { DiskUsage } from "./disk-usage.ts";
 import { Executor } from "./exec.ts";
-import { firstProcessRuns } from "./first-process.ts";
-import { type Host, inspectHost } from "./host.ts";
+import { inspectHost } from "./host.ts";
 import { sandboxIdBase } from "./id-base.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { connectInside, type IsMember, Listeners, listenInside } from "./ports.ts";
-import { findRuntime, type Runtime, type RuntimeResult, runCommand } from "./runtime.ts";
+import type { SandboxRecord } from "./records.ts";
+import { findRuntime, type Runtime } from "./runtime.ts";
+import { SandboxFiles } from "./sandbox-files.ts";
 import { type SeccompFilter, seccompFilter, type Trial } from "./seccomp-filter.ts";
+import { stopGroup } from "./stop.ts";
 import { endStrayStarts } from "./stray-starts.ts";
+import { volatileFolder } from "./volatile-folder.ts";
 
 export interface OciDriverOptions {
   /** Folder of this installation's sandboxes; made when it is missing. */
@@ -42,33 +46,34 @@ export interface OciDriverOptions {
 /** What `open` found out. */
 interface Engine {
   runtime: Runtime;
-  host: Host;
   /** Control group of this installation. */
   group: string;
+  files: SandboxFiles;
+  containers: Containers;
   seccomp: SeccompFilter;
   executor: Executor;
 }
 
-const commandTimeoutMs = 20_000;
 const idPattern = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /**
  * Sandboxes as containers of an OCI runtime (crun or runc) on this machine, called by its command line.
- * Everything is kept below `dir` (`bundles/`, one folder a sandbox, and `state/`, the runtime's) and found there again by a later process.
+ * Files are kept below `dir` (`sandbox-files.ts`), what runs in control groups and on a tmpfs (`containers.ts`); a later process finds both again.
  */
 export class OciDriver implements SandboxDriver {
   readonly name = "oci";
   readonly #dir: string;
   readonly #wanted: string | undefined;
-  readonly #bundles: Bundles;
   readonly #listeners = new Listeners();
+  readonly #disk = new DiskUsage();
   readonly #images: ImageStore;
+  /** Sandboxes of `open` itself. */
+  readonly #trials = new Set<string>();
   #engine: Engine | undefined;
 
   constructor(options: OciDriverOptions) {
     this.#dir = options.dir;
     this.#wanted = options.runtime;
-    this.#bundles = new Bundles(options.dir);
     this.#images = new ImageStore({
       dir: join(options.dir, "images"),
       idBase: sandboxIdBase(),
@@ -78,23 +83,22 @@ export class OciDriver implements SandboxDriver {
   }
 
   async open(): Promise<void> {
+    if (this.#engine) return;
     mkdirSync(this.#dir, { recursive: true });
     chmodSync(this.#dir, 0o711);
-    mkdirSync(join(this.#dir, "state"), { recursive: true, mode: 0o700 });
     await this.#images.open();
     const runtime = await findRuntime(this.#wanted);
-    await endStrayStarts(join(this.#dir, "state"));
-    const host = inspectHost(this.#dir);
-    this.#bundles.open();
-    const executor = new Executor({
-      runtime,
-      // runc goes through the root folder's path for every command, crun only at the start.
-      prefix: runtime.kind === "runc" ? host.prefix : [],
-      stateDir: join(this.#dir, "state"),
-      openFiles: host.openFiles,
-      group: installationGroup(this.#dir),
+    const group = installationGroup(this.#dir);
+    const volatile = volatileFolder(`${basename(group)}-run`);
+    const host = inspectHost();
+    const files = new SandboxFiles(this.#dir, sandboxIdBase());
+    const containers = new Containers({
+      ...{ runtime, host, group, volatile, layers: files.layers, idBase: sandboxIdBase() },
+      imageLayer: (reference) => this.#images.layerOf(reference),
     });
-    const engine: Engine = { runtime, host, group: installationGroup(this.#dir), seccomp: { section: {} }, executor };
+    await endStrayStarts(containers.stateDir);
+    const executor = new Executor({ runtime, prefix: [], stateDir: containers.stateDir, openFiles: host.openFiles, group });
+    const engine: Engine = { runtime, group, files, containers, seccomp: { section: {} }, executor };
     this.#engine = engine;
     engine.seccomp = await seccompFilter({ runtime, folder: this.#dir, start: (seccomp) => this.#trial({ ...engine, seccomp }) });
   }
@@ -112,17 +116,17 @@ export class OciDriver implements SandboxDriver {
     const engine = this.#opened();
     const { id, spec } = request;
     if (!idPattern.test(id)) throw new PlatformError("SandboxFailed", `"${id}" cannot name a sandbox.`);
-    const known = this.#bundles.get(id);
-    if (known && groupState(`${engine.group}/${id}`) !== "gone")
+    const { files, containers } = engine;
+    const known = files.get(id);
+    if (known && groupState(containers.groupOf(id)) !== "gone")
       throw new PlatformError("SandboxFailed", `The sandbox ${id} runs already.`);
-    if (known || this.#bundles.exists(id)) await this.#deleteContainer(engine, id);
-    if (!known && this.#bundles.exists(id)) await this.#removeFolder(id);
+    await this.#end(engine, id);
     try {
-      const bundle = known ?? this.#bundles.create(id, spec);
-      await this.#run(engine, bundle);
+      const record = known ? files.renew(id, known, spec) : files.create(id, spec, request.snapshot);
+      await this.#run(engine, id, record, known ? null : (request.files ?? []));
     } catch (error) {
       // The files of a sandbox that ran before are its user's work and stay.
-      if (known) await this.#deleteContainer(engine, id);
+      if (known) await this.#end(engine, id);
       else await this.remove(id);
       throw error instanceof PlatformError
         ? error
@@ -131,50 +135,54 @@ export class OciDriver implements SandboxDriver {
   }
 
   async exec(id: string, command: ExecRequest): Promise<SandboxProcess> {
-    const engine = this.#opened();
-    const bundle = this.#bundles.get(id);
-    if (!bundle) throw new PlatformError("SandboxNotFound", `There is no sandbox ${id}.`);
-    const folder = join(bundle.folder, "exec");
-    return engine.executor.exec(
-      { id, folder, spec: bundle.spec, idBase: bundle.idBase, group: `${engine.group}/${id}` },
-      command,
-    );
+    const { files, containers, executor } = this.#opened();
+    const { spec } = this.#record(files, id);
+    const folder = containers.execFolder(id);
+    return executor.exec({ id, folder, spec, idBase: sandboxIdBase(), group: containers.groupOf(id) }, command);
   }
 
   async pause(id: string): Promise<void> {
-    await this.#freeze(id, "pause", "paused");
+    await this.#freeze(id, true);
   }
 
   async resume(id: string): Promise<void> {
-    await this.#freeze(id, "resume", "running");
+    await this.#freeze(id, false);
+  }
+
+  async stop(id: string): Promise<void> {
+    const engine = this.#opened();
+    const { files, containers, executor } = engine;
+    const { spec } = this.#record(files, id);
+    executor.drop(id);
+    await stopGroup(containers.groupOf(id), spec.command === null);
+    await this.#end(engine, id);
+    files.forget(id);
   }
 
   async remove(id: string): Promise<void> {
     const engine = this.#opened();
     if (!idPattern.test(id)) return;
-    this.#listeners.close(id);
-    await this.#deleteContainer(engine, id);
-    await this.#removeFolder(id);
+    await this.#end(engine, id);
+    await engine.files.remove(id);
   }
 
   prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec> {
     return prepareSpec(spec, { images: this.#images, dataDir: this.#dir }, options);
   }
 
-  async stop(_id: string): Promise<void> {
-    throw new Error("not yet");
+  async snapshot(id: string, snapshotId: string): Promise<void> {
+    const { files } = this.#opened();
+    if (!idPattern.test(snapshotId)) throw new PlatformError("SandboxFailed", `"${snapshotId}" cannot name a snapshot.`);
+    await this.stop(id);
+    files.snapshot(this.#record(files, id), id, snapshotId);
   }
 
-  async snapshot(_id: string, _snapshotId: string): Promise<void> {
-    throw new Error("not yet");
-  }
-
-  async removeSnapshot(_snapshotId: string): Promise<void> {
-    throw new Error("not yet");
+  async removeSnapshot(snapshotId: string): Promise<void> {
+    if (idPattern.test(snapshotId)) await this.#opened().files.removeSnapshot(snapshotId);
   }
 
   async snapshots(): Promise<string[]> {
-    return [];
+    return this.#opened().files.snapshotIds();
   }
 
   async connect(id: string, port: number): Promise<Duplex> {
@@ -196,30 +204,42 @@ export class OciDriver implements SandboxDriver {
     return { pid, isMember: (one) => groupMembers(group).includes(one) };
   }
 
-  async usage(_id: string): Promise<SandboxUsage> {
-    throw new Error("not yet");
+  async usage(id: string): Promise<SandboxUsage> {
+    const { files, containers } = this.#opened();
+    const { upper } = this.#record(files, id);
+    const diskBytes = await this.#disk.measure(files.layers.path(upper));
+    return { ...groupUsage(containers.groupOf(id)), diskBytes };
   }
 
-  async reap(_known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {}
+  async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
+    const { files, containers, group } = this.#opened();
+    const traces = new Set([...files.ids(), ...containers.traces(), ...groupChildren(group)]);
+    // Asked again right before each removal: a sandbox may have been made meanwhile.
+    for (const id of traces) if (!known.sandboxes.has(id) && !this.#trials.has(id)) await this.remove(id);
+    for (const id of files.snapshotIds()) if (!known.snapshots.has(id)) await files.removeSnapshot(id);
+    await files.collect();
+    await this.#images.prune(files.images());
+  }
 
   async list(): Promise<DriverSandbox[]> {
-    const engine = this.#opened();
-    const ids = new Set([...this.#bundles.ids(), ...readdirSync(join(this.#dir, "state"))]);
-    return [...ids]
-      .filter((id) => idPattern.test(id))
-      .map((id) => {
-        const state = this.#bundles.get(id) ? groupState(`${engine.group}/${id}`) : "gone";
-        return { id, state: state === "gone" ? "stopped" : state };
-      });
+    const { files, containers, group } = this.#opened();
+    const active = new Set(groupChildren(group));
+    return files.ids().map((id) => {
+      const state = active.has(id) ? groupState(containers.groupOf(id)) : "gone";
+      return { id, state: state === "gone" ? "stopped" : state };
+    });
   }
 
   async close(): Promise<void> {
     const engine = this.#engine;
-    engine?.executor.close();
-    this.#bundles.close();
-    await this.#images.close();
-    if (engine && this.#bundles.ids().length === 0) removeGroup(engine.group);
     this.#engine = undefined;
+    await this.#images.close();
+    if (!engine) return;
+    engine.executor.close();
+    await engine.containers.close();
+    if (engine.files.ids().length > 0) return;
+    removeGroup(engine.group);
+    engine.containers.removeFolder();
   }
 
   #opened(): Engine {
@@ -227,88 +247,44 @@ export class OciDriver implements SandboxDriver {
     return this.#engine;
   }
 
-  #command(engine: Engine, ...words: string[]): string[] {
-    return [engine.runtime.path, "--root", join(this.#dir, "state"), ...words];
+  #record(files: SandboxFiles, id: string): SandboxRecord {
+    const record = idPattern.test(id) ? files.get(id) : undefined;
+    if (!record) throw new PlatformError("SandboxNotFound", `There is no sandbox ${id}.`);
+    return record;
   }
 
   /** Starts a sandbox that does nothing, to see what the runtime makes of a filter. */
   async #trial(engine: Engine): Promise<Trial> {
     const id = `trial-${randomBytes(8).toString("hex")}`;
+    this.#trials.add(id);
     try {
-      await this.#run(engine, this.#bundles.create(id, trialSpec));
-      const kept = join(this.#dir, "state", id, "seccomp.bpf");
-      return {
-        compiled: existsSync(kept) ? readFileSync(kept).toString("base64") : undefined,
-        filtered: groupMembers(`${engine.group}/${id}`).some(isFiltered),
-      };
+      await this.#run(engine, id, engine.files.create(id, trialSpec, undefined), []);
+      return engine.containers.filterOf(id);
     } finally {
       await this.remove(id);
+      this.#trials.delete(id);
     }
   }
 
-  /** Starts the container of a bundle; its processes outlive this one. */
-  async #run(engine: Engine, bundle: Bundle): Promise<void> {
-    const { host, runtime } = engine;
-    const root = host.visibleDir === null ? bundle.rootfs : join(host.visibleDir, "bundles", bundle.id, "rootfs");
-    const config = runtimeConfig({
-      id: bundle.id,
-      spec: bundle.spec,
-      rootfs: root,
-      idBase: bundle.idBase,
-      cgroupsPath: `${engine.group}/${bundle.id}`,
-      init: host.init,
-      binds: [...host.binds, ...engine.executor.binds(bundle.id)],
-      seccomp: engine.seccomp,
-      openFiles: host.openFiles,
-    });
-    writeFileSync(join(bundle.folder, "config.json"), JSON.stringify(config), { mode: 0o600 });
-    const keyring = runtime.kind === "runc" ? ["--no-new-keyring"] : [];
-    const argv = this.#command(engine, "run", "--detach", ...keyring, "--bundle", bundle.folder, bundle.id);
-    const started = runCommand([...host.prefix, ...argv], {
-      timeoutMs: commandTimeoutMs,
-      stderrFile: join(bundle.folder, "runtime.log"),
-    });
-    // The runtime is at work elsewhere; this would otherwise be the next start's delay.
-    if (bundle.spec !== trialSpec) this.#bundles.prepare(bundle.spec);
-    const result = await started;
-    if (result.code !== 0) throw failure("start", runtime, result);
-    if (!(await firstProcessRuns(`${engine.group}/${bundle.id}`, runtime.path))) {
-      throw failure("start", runtime, { ...result, reason: "its first process did not come up" });
-    }
+  async #run(engine: Engine, id: string, record: SandboxRecord, files: SandboxFile[] | null): Promise<void> {
+    const { containers, executor, seccomp } = engine;
+    await containers.start(id, { record, seccomp, binds: executor.binds(id), files });
   }
 
-  async #freeze(id: string, word: "pause" | "resume", wanted: "paused" | "running"): Promise<void> {
-    const engine = this.#opened();
-    const path = `${engine.group}/${id}`;
-    const state = this.#bundles.get(id) ? groupState(path) : "gone";
-    if (state === wanted) return;
-    if (state === "gone") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is not running.`);
-    const result = await runCommand(this.#command(engine, word, id), { timeoutMs: commandTimeoutMs });
-    if (result.code !== 0 && groupState(path) !== wanted) throw failure(word, engine.runtime, result);
+  async #freeze(id: string, frozen: boolean): Promise<void> {
+    const { files, containers } = this.#opened();
+    this.#record(files, id);
+    const group = containers.groupOf(id);
+    if (groupState(group) === "gone") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is not running.`);
+    if (await setFrozen(group, frozen)) return;
+    throw new PlatformError("SandboxFailed", `The processes of the sandbox ${id} do not ${frozen ? "freeze" : "go on"}.`);
   }
 
-  /** Kills the processes and forgets the container, if there is one. The files stay. */
-  async #deleteContainer(engine: Engine, id: string): Promise<void> {
-    const path = `${engine.group}/${id}`;
+  /** Ends the processes, if there are any. The files stay. */
+  async #end(engine: Engine, id: string): Promise<void> {
+    this.#listeners.close(id);
     engine.executor.drop(id);
-    // Killed here first: runc waits in steps of 100 ms for what it kills itself.
-    const dead = await killGroup(path);
-    if (existsSync(join(this.#dir, "state", id)) || !dead) {
-      const result = await runCommand(this.#command(engine, "delete", "--force", id), { timeoutMs: commandTimeoutMs });
-      if (!(await killGroup(path))) throw failure("remove", engine.runtime, result);
-    }
-    removeGroup(path);
-  }
-
-  async #removeFolder(id: string): Promise<void> {
-    const folder = this.#bundles.folderOf(id);
-    if (existsSync(folder)) {
-      // rm copes with names that are not UTF-8 and with any depth; the container is gone, so nothing changes below it.
-      const result = await runCommand(["rm", "-rf", "--one-file-system", "--", folder], { timeoutMs: 600_000 });
-      if (result.code !== 0)
-        throw new PlatformError("SandboxFailed", `The files of the sandbox could not be removed: ${result.reason}.`);
-    }
-    this.#bundles.forget(id);
+    await engine.containers.end(id);
   }
 }
 
@@ -322,16 +298,3 @@ const trialSpec: PreparedSpec = {
   user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
   limits: { memoryBytes: 64 * 2 ** 20, pids: 16, cpus: 1, diskBytes: 2 ** 20 },
 };
-
-function isFiltered(pid: number): boolean {
-  try {
-    return /^Seccomp:\s+2$/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
-
-function failure(what: string, runtime: Runtime, result: RuntimeResult): PlatformError {
-  const reason = result.reason || `it ended with code ${result.code}`;
-  return new PlatformError("SandboxFailed", `${runtime.kind} could not ${what} the sandbox: ${reason}.`);
-}

@@ -1,11 +1,12 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../driver.ts";
 import { type RunOptions, runToEnd } from "../../run.ts";
 import { hostSpec } from "../../specs.ts";
 import { installationGroup } from "./cgroups.ts";
 import { OciDriver } from "./oci-driver.ts";
 import { findRuntime } from "./runtime.ts";
+import { volatileFolder } from "./volatile-folder.ts";
 
 /** The runtimes that work on this machine: tests run over each of them. */
 export async function workingRuntimes(): Promise<string[]> {
@@ -35,6 +36,11 @@ export async function openTestDriver(runtime?: string): Promise<{ driver: OciDri
     rmSync(top, { recursive: true, force: true });
   };
   return { driver, dir, end };
+}
+
+/** The installation's folder for what ends with the machine. */
+export function volatileOf(dir: string): string {
+  return volatileFolder(`${basename(installationGroup(dir))}-run`);
 }
 
 /** Runs a command to its end; output as text. */

@@ -1,0 +1,218 @@
+import { chmodSync, closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PlatformError } from "../../../errors.ts";
+import { openUserNamespace } from "../../../kernel/id-mapped.ts";
+import type { SandboxFile } from "../../driver.ts";
+import { groupMembers, killGroup, removeGroup } from "./cgroups.ts";
+import { idRangeSize, runtimeConfig } from "./config.ts";
+import type { Host } from "./host.ts";
+import { Launcher } from "./launcher.ts";
+import type { Addition, LowerLayer } from "./launcher-messages.ts";
+import type { Layers } from "./layers.ts";
+import type { SandboxRecord } from "./records.ts";
+import { type Runtime, type RuntimeResult, reasonOf, runCommand } from "./runtime.ts";
+import type { SeccompFilter } from "./seccomp-filter.ts";
+
+const commandTimeoutMs = 20_000;
+
+export interface ContainersOptions {
+  runtime: Runtime;
+  host: Host;
+  /** Control group of the installation. */
+  group: string;
+  /** On a tmpfs; see `volatileFolder`. */
+  volatile: string;
+  layers: Layers;
+  /** Path of an unpacked image. Throws SandboxSpecUnusable. */
+  imageLayer: (reference: string) => string;
+  idBase: number;
+}
+
+export interface ContainerStart {
+  record: SandboxRecord;
+  seccomp: SeccompFilter;
+  /** Read-only bind mounts beside those of the host. */
+  binds: { source: string; destination: string }[];
+  /** Files of a new sandbox; null for one that starts again. */
+  files: SandboxFile[] | null;
+}
+
+/**
+ * The runtime's containers: the processes of sandboxes, and what belongs to them while they run. That lies in the volatile folder
+ * (`state/`, the runtime's, and `boxes/<id>/`), so that it ends with the machine like the processes themselves.
+ */
+export class Containers {
+  readonly stateDir: string;
+  readonly #options: ContainersOptions;
+  readonly #boxes: string;
+  readonly #launcher: Launcher;
+  #userNamespace: Promise<number> | undefined;
+
+  constructor(options: ContainersOptions) {
+    this.#options = options;
+    this.stateDir = join(options.volatile, "state");
+    this.#boxes = join(options.volatile, "boxes");
+    for (const [folder, mode] of [
+      [this.stateDir, 0o700],
+      [this.#boxes, 0o711],
+    ] as const) {
+      mkdirSync(folder, { recursive: true });
+      chmodSync(folder, mode);
+    }
+    const folders = join(options.volatile, "folders");
+    this.#launcher = new Launcher({ layers: options.layers.folder, folders, rootless: options.idBase === 1 });
+  }
+
+  groupOf(id: string): string {
+    return `${this.#options.group}/${id}`;
+  }
+
+  /** Folder for the short-lived files of commands, private to the server. */
+  execFolder(id: string): string {
+    return join(this.#boxes, id, "exec");
+  }
+
+  /** Names of everything that a start, finished or not, may have left. */
+  traces(): string[] {
+    return [...new Set([...readdirSync(this.stateDir), ...readdirSync(this.#boxes)])];
+  }
+
+  /** Starts the first process and resolves once it runs its own program; processes outlive this one. Throws SandboxFailed. */
+  async start(id: string, start: ContainerStart): Promise<void> {
+    const { host, runtime, layers, idBase } = this.#options;
+    const { record } = start;
+    const lower = await this.#lower(record);
+    const box = this.#makeBox(id);
+    const target = join(box, "root");
+    const config = runtimeConfig({
+      id,
+      spec: record.spec,
+      rootfs: target,
+      idBase,
+      cgroupsPath: this.groupOf(id),
+      init: host.init,
+      binds: [...(record.spec.root.kind === "host" ? host.binds : []), ...start.binds],
+      seccomp: start.seccomp,
+      openFiles: host.openFiles,
+    });
+    const configFile = join(box, "config.json");
+    writeFileSync(configFile, JSON.stringify(config), { mode: 0o600 });
+    const keyring = runtime.kind === "runc" ? ["--no-new-keyring"] : [];
+    const outputFile = join(box, "runtime.log");
+    const code = await this.#launcher.launch({
+      target,
+      lower,
+      upper: layers.path(record.upper),
+      work: layers.workPath(record.upper),
+      additions: start.files === null ? [] : additions(id, record, start.files, idBase),
+      root: { uid: idBase, gid: idBase },
+      argv: [runtime.path, "--root", this.stateDir, "run", "--detach", ...keyring, "--bundle", box, id],
+      outputFile,
+      timeoutMs: commandTimeoutMs,
+    });
+    if (code === 124)
+      throw failure("start", runtime, { code, output: "", reason: `no answer within ${commandTimeoutMs / 1000} s` });
+    if (code !== 0) {
+      const reason = reasonOf(readFileSync(outputFile, "utf8").slice(-8_192));
+      throw failure("start", runtime, { code, output: "", reason });
+    }
+    // The runtime keeps a copy.
+    rmSync(configFile);
+  }
+
+  /** Kills the processes of a sandbox, if there are any, and forgets its container. Throws SandboxFailed. */
+  async end(id: string): Promise<void> {
+    const { runtime } = this.#options;
+    const group = this.groupOf(id);
+    if (!(await killGroup(group))) {
+      const result = await runCommand([runtime.path, "--root", this.stateDir, "delete", "--force", id], {
+        timeoutMs: commandTimeoutMs,
+      });
+      if (!(await killGroup(group))) throw failure("end", runtime, result);
+    }
+    // Without processes a container is nothing but these.
+    removeGroup(group);
+    for (const folder of [join(this.stateDir, id), join(this.#boxes, id)]) rmSync(folder, { recursive: true, force: true });
+  }
+
+  /** Whether the first process is under a system call filter, and the filter that the runtime keeps, base64. */
+  filterOf(id: string): { compiled: string | undefined; filtered: boolean } {
+    const filtered = groupMembers(this.groupOf(id)).some(isFiltered);
+    try {
+      return { filtered, compiled: readFileSync(join(this.stateDir, id, "seccomp.bpf")).toString("base64") };
+    } catch {
+      return { filtered, compiled: undefined };
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#launcher.close();
+    const userNamespace = await this.#userNamespace;
+    if (userNamespace !== undefined) closeSync(userNamespace);
+    this.#userNamespace = undefined;
+  }
+
+  /** To be called when there is no sandbox left. */
+  removeFolder(): void {
+    rmSync(this.#options.volatile, { recursive: true, force: true });
+  }
+
+  #makeBox(id: string): string {
+    const box = join(this.#boxes, id);
+    for (const [folder, mode] of [
+      [box, 0o711],
+      [join(box, "root"), 0o755],
+      [join(box, "exec"), 0o700],
+    ] as const) {
+      mkdirSync(folder);
+      chmodSync(folder, mode);
+    }
+    return box;
+  }
+
+  async #lower(record: SandboxRecord): Promise<LowerLayer[]> {
+    const { layers, imageLayer, idBase } = this.#options;
+    const { root } = record.spec;
+    const own = record.layers.map((name) => ({ path: layers.path(name) }));
+    if (root.kind === "image") return [...own, { path: imageLayer(root.reference) }];
+    if (root.kind === "host") return [...own, { path: layers.path(record.hostLayer!) }];
+    if (idBase === 1)
+      throw new PlatformError("SandboxSpecUnusable", "A folder as root needs a server that runs as root; use an image instead.");
+    this.#userNamespace ??= openUserNamespace(idBase, idRangeSize).catch((error: unknown) => {
+      this.#userNamespace = undefined;
+      throw error;
+    });
+    return [...own, { folder: root.path, userNamespace: await this.#userNamespace }];
+  }
+}
+
+/** What a new sandbox has beside the files of its root. */
+function additions(id: string, { spec }: SandboxRecord, files: SandboxFile[], idBase: number): Addition[] {
+  const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
+  const hosts = `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`;
+  return [
+    { path: "/etc/hosts", content: hosts, optional: true },
+    { path: "/etc/hostname", content: `${id}\n`, optional: true },
+    ...(spec.root.kind === "host"
+      ? []
+      : [
+          { path: "/etc/resolv.conf", content: "", optional: true },
+          { path: "/tmp", owner: { uid: idBase, gid: idBase }, mode: 0o1777 },
+          { path: spec.workingDir, owner: user, mode: 0o755 },
+        ]),
+    ...files.map((file) => ({ ...file, optional: false })),
+  ];
+}
+
+function isFiltered(pid: number): boolean {
+  try {
+    return /^Seccomp:\s+2$/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+function failure(what: string, runtime: Runtime, result: RuntimeResult): PlatformError {
+  const reason = result.reason || `it ended with code ${result.code}`;
+  return new PlatformError("SandboxFailed", `${runtime.kind} could not ${what} the sandbox: ${reason}.`);
+}
