@@ -2,6 +2,7 @@ export * from "./conversations.ts";
 export * from "./events/content.ts";
 export * from "./events/event.ts";
 export * from "./events/tools.ts";
+export * from "./files.ts";
 export * from "./http.ts";
 export * from "./ids.ts";
 export * from "./previews.ts";

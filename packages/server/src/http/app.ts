@@ -17,6 +17,7 @@ import { settingsRoutes } from "./v0/settings.ts";
 import { appConversationRoutes } from "./v1/app-conversations.ts";
 import { eventRoutes } from "./v1/events.ts";
 import { sandboxArchiveRoutes } from "./v1/sandbox-archive.ts";
+import { sandboxFileRoutes } from "./v1/sandbox-files.ts";
 import { sandboxSpecRoutes } from "./v1/sandbox-specs.ts";
 import { sandboxRoutes } from "./v1/sandboxes.ts";
 import { snapshotRoutes } from "./v1/snapshots.ts";
@@ -73,6 +74,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     sandboxSpecRoutes(app, services);
     sandboxRoutes(app, services);
     sandboxArchiveRoutes(app, services);
+    sandboxFileRoutes(app, services);
     previewRoutes(app, services);
     snapshotRoutes(app, services);
     appConversationRoutes(app, services);

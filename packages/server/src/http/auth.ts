@@ -5,7 +5,7 @@ import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ApiKeys } from "../users/api.ts";
 import { decodedPath } from "./urls.ts";
 
-/** Who calls. `sandboxId` is set for a sandbox's session key: then only this sandbox's agent-server surface is open. */
+/** Who calls. `sandboxId` is set for a sandbox's session key: then only this sandbox's agent-server surface and files are open. */
 export interface Principal {
   userId: string;
   sandboxId?: string;

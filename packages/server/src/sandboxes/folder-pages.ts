@@ -12,14 +12,14 @@ export interface FolderEntry {
 }
 
 /**
- * A part of a folder, sorted by name: the first `limit` entries after the name `after`. Memory does not depend on the size of the folder.
+ * A part of a folder, sorted by name: the first `limit` entries after the name `after`; `next` is the `after` of the next part. Memory does not depend on the size of the folder.
  * What was removed meanwhile and names that are not UTF-8 are left out. Throws FileNotFound, FileForbidden, and InvalidParameter for what is no folder.
  */
 export async function folderPage(
   sandbox: Files,
   path: string,
   { limit, after }: { limit: number; after?: string | undefined },
-): Promise<{ entries: FolderEntry[]; more: boolean }> {
+): Promise<{ entries: FolderEntry[]; next: string | undefined }> {
   const process = await sandbox.exec(scriptCommand(sandbox, namesScript, [checked(path)]));
   process.stdin.end();
   const errors = collect(process.stderr, 8_192);
@@ -37,7 +37,7 @@ export async function folderPage(
   if (code !== 0) throw fileError(path, "listed", { code, stderr: (await errors).kept });
   const names = lowest.sorted();
   const page = names.slice(0, limit);
-  return { entries: await facts(sandbox, path, page), more: names.length > limit };
+  return { entries: await facts(sandbox, path, page), next: names.length > limit ? page.at(-1) : undefined };
 }
 
 /** Removes a file, a link (not what it leads to), or a folder, with what is in it only where that is asked for. Throws as `folderPage`. */

@@ -4,14 +4,14 @@ import { Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import { archiveIn, archiveOut } from "../../sandboxes/archives.ts";
-import type { Principal } from "../auth.ts";
 import type { App, HttpServices } from "../services.ts";
-import { sandboxId } from "./sandboxes.ts";
+import { runningSandbox } from "./sandbox-access.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const folder = Type.String({ minLength: 1, default: ".", description: "folder; relative ones start at the working directory" });
 const url = "/api/v1/sandboxes/:sandbox_id/archive";
 const tar = "application/x-tar";
+const gzip = "application/gzip";
 
 /**
  * Folders of a sandbox as tar streams, both ways; an addition to the contract, for the command line. Nothing is buffered, so
@@ -19,31 +19,29 @@ const tar = "application/x-tar";
  */
 export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["sandboxes"];
-  const running = async (principal: Principal, text: string) => {
-    const row = sandboxes.get(principal.userId, sandboxId(text));
-    if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
-    return sandboxes.running(row.id);
-  };
+  const config = { access: "agent" } as const;
 
   // A scope of its own: only here a body is a stream.
   app.register(async (scope: App) => {
-    scope.addContentTypeParser(tar, (_request, payload, done) => done(null, payload));
+    scope.addContentTypeParser([tar, gzip], (_request, payload, done) => done(null, payload));
     scope.put(
       url,
       {
+        config,
         bodyLimit: Number.MAX_SAFE_INTEGER,
         schema: {
           tags,
-          summary: `Unpack a tar (${tar}) into a folder of the sandbox`,
+          summary: `Unpack a tar (${tar}, or ${gzip} when it is compressed) into a folder of the sandbox`,
           params: SandboxPath,
           querystring: Type.Object({ path: folder }),
           response: { 200: Success },
         },
       },
       async (request) => {
-        if (!request.body) throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar}`);
-        const sandbox = await running(request.principal, request.params.sandbox_id);
-        await archiveIn(sandbox, request.query.path, request.body as Readable);
+        if (!request.body) throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar} or ${gzip}`);
+        const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
+        await archiveIn(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
         return { success: true };
       },
     );
@@ -51,20 +49,30 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
   app.get(
     url,
     {
+      config,
       exposeHeadRoute: false,
       schema: {
         tags,
         summary: "Pack a folder of the sandbox as a tar",
         params: SandboxPath,
-        querystring: Type.Object({ path: folder, exclude: Type.Optional(Type.Array(Type.String())) }),
+        querystring: Type.Object({
+          path: folder,
+          exclude: Type.Optional(Type.Array(Type.String())),
+          gzip: Type.Boolean({ default: false }),
+          sparse: Type.Boolean({
+            default: false,
+            description: "leave out the holes of files; GNU tar, bsdtar and Python read that",
+          }),
+        }),
       },
     },
     async (request, reply) => {
-      const sandbox = await running(request.principal, request.params.sandbox_id);
-      const stream = await archiveOut(sandbox, request.query.path, { excludes: request.query.exclude });
+      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const { path, exclude, ...how } = request.query;
+      const stream = await archiveOut(sandbox, path, { ...how, excludes: exclude ?? [] });
       // What fails before the first byte, such as a folder that is not there, is still an answer in words.
       await once(stream, "readable");
-      return reply.type(tar).send(stream);
+      return reply.type(how.gzip ? gzip : tar).send(stream);
     },
   );
 }
