@@ -1,7 +1,8 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { groupMembers, installationGroup } from "../src/sandboxes/drivers/oci/cgroups.ts";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
@@ -75,8 +76,8 @@ test("a sandbox whose processes are killed becomes a tool error, and a later cal
   const kill = async () => {
     const [sandbox] = (await server.call("GET", "/api/v1/sandboxes/search?limit=1")).body.items;
     sandboxId = sandbox.id;
-    const status = JSON.parse(await readFile(join(server.dataDir, "sandboxes/state", sandbox.id, "status"), "utf8"));
-    process.kill(status.pid, "SIGKILL");
+    for (const pid of groupMembers(`${installationGroup(join(server.dataDir, "sandboxes"))}/${sandbox.id}`))
+      process.kill(pid, "SIGKILL");
   };
   script = async ({ index, messages }) => {
     if (index === first) return reply.toolCalls([terminal("echo kept > note")]);
