@@ -93,7 +93,7 @@ export function describeCommands(context: SuiteContext): void {
     expect(await ended.exit).toEqual({ code: null, signal: "SIGTERM" });
 
     const stubborn = await driver.exec("one", {
-      argv: ["sh", "-c", "trap '' TERM INT HUP; echo ready; while :; do sleep 1; done"],
+      argv: ["sh", "-c", "trap '' TERM INT HUP; echo ready; while :; do sleep 0.1; done"],
     });
     await once(stubborn.stdout, "data");
     stubborn.kill("SIGTERM");

@@ -82,7 +82,6 @@ export function describeIsolation(context: SuiteContext): void {
     ]) {
       expect((await asRoot(command)).code, command).not.toBe(0);
     }
-    await context.driver.remove("root");
   });
 
   test("stops a fork bomb at the limit and goes on", async () => {
@@ -96,7 +95,7 @@ export function describeIsolation(context: SuiteContext): void {
   });
 
   test("kills what takes too much memory and goes on", async () => {
-    const hog = await inside(`exec tail -c ${suiteLimits.memoryBytes * 4} /dev/zero`);
+    const hog = await inside(`exec dd if=/dev/zero of=/dev/null count=1 bs=${suiteLimits.memoryBytes * 4}`);
     expect(hog.code).toBe(137);
     expect(await inside("echo alive")).toMatchObject({ out: "alive\n" });
   });

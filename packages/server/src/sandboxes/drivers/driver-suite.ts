@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
 import { describeCommands } from "./driver-suite-commands.ts";
 import { run, type SuiteContext, suiteLimits } from "./driver-suite-context.ts";
@@ -41,6 +41,11 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
     });
     afterAll(async () => {
       await made?.end();
+    });
+
+    afterEach(async () => {
+      for (const { id } of await driver.list()) if (id !== "one") await driver.remove(id);
+      for (const id of await driver.snapshots()) await driver.removeSnapshot(id);
     });
 
     test("prepares a spec again as the same, also a prepared one", async () => {
@@ -100,7 +105,9 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
         argv: ["sh", "-c", 'trap "echo ended >>file; exit" TERM; echo ready; while :; do sleep 0.05; done'],
       });
       await new Promise((resolve) => watcher.stdout.once("data", resolve));
-      const stubborn = await driver.exec("again", { argv: ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"] });
+      const stubborn = await driver.exec("again", {
+        argv: ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"],
+      });
       await new Promise((resolve) => stubborn.stdout.once("data", resolve));
       await driver.stop("again");
       await Promise.all([watcher.exit, stubborn.exit]);
@@ -114,7 +121,6 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await driver.pause("again");
       await driver.stop("again");
       expect(await driver.list()).toContainEqual({ id: "again", state: "stopped" });
-      await driver.remove("again");
     });
 
     test("removes a paused sandbox with everything in it", async () => {
@@ -127,23 +133,20 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await driver.remove("never-there");
       expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
       await driver.start({ id: "paused", spec });
-      await driver.remove("paused");
     });
 
     test("says so when a sandbox is not there or its processes have ended", async () => {
       for (const work of [
-        driver.exec("nothing", { argv: ["true"] }),
-        driver.usage("nothing"),
-        driver.connect("nothing", 80),
-        driver.snapshot("nothing", "s"),
+        () => driver.exec("nothing", { argv: ["true"] }),
+        () => driver.usage("nothing"),
+        () => driver.snapshot("nothing", "s"),
       ]) {
-        await expect(work).rejects.toMatchObject({ code: "SandboxNotFound" });
+        await expect(work()).rejects.toMatchObject({ code: "SandboxNotFound" });
       }
       await driver.start({ id: "brief", spec: { ...spec, command: ["sh", "-c", "sleep 0.2"] } });
       await expect.poll(() => driver.list()).toContainEqual({ id: "brief", state: "stopped" });
       await expect(driver.exec("brief", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
       await expect(driver.connect("brief", 80)).rejects.toMatchObject({ code: "SandboxNotRunning" });
-      await driver.remove("brief");
     });
 
     test("leaves nothing of a start that fails, and says why", async () => {
@@ -163,7 +166,6 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
         out: "a certificate\n",
         err: expect.stringMatching(/denied|read-only|can't create/i),
       });
-      await driver.remove("files");
     });
 
     test("starts others from a snapshot, and neither changes the other", async () => {
@@ -206,7 +208,6 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(usage.memoryBytes).toBeLessThan(suiteLimits.memoryBytes);
       expect(usage.pids).toBeGreaterThanOrEqual(1);
       expect(usage.pids).toBeLessThan(8);
-      await driver.remove("used");
     });
 
     test("is found again by another driver object, with its state and its spec", async () => {
@@ -234,8 +235,6 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(await driver.snapshots()).toEqual(["wanted"]);
       await driver.start({ id: "forked", spec, snapshot: "wanted" });
       expect(await run(driver, "forked", "echo alive")).toMatchObject({ out: "alive\n" });
-      await driver.remove("forked");
-      await driver.removeSnapshot("wanted");
     });
 
     test("starts several at once", async () => {

@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { Header } from "tar";
 import type { StartRequest } from "../../driver.ts";
-import { initPath as hostInit } from "../oci/host.ts";
-import { initPath } from "./container.ts";
 import type { Engine } from "./engine.ts";
+import type { Tool } from "./tools.ts";
 
 const block = 512;
 
@@ -18,9 +17,9 @@ interface Addition {
 
 /**
  * Puts into a new container what neither its image nor its configuration brings: the request's files, a working directory that belongs to the
- * sandbox's user, and the init where it cannot be bound. Makes no request when there is nothing to put.
+ * sandbox's user, and the `tools` that cannot be bound. Makes no request when there is nothing to put.
  */
-export async function putAdditions(engine: Engine, container: string, request: StartRequest, withInit: boolean): Promise<void> {
+export async function putAdditions(engine: Engine, container: string, request: StartRequest, tools: Tool[]): Promise<void> {
   const { files = [], spec } = request;
   const additions: Addition[] = files.map(({ path, content }) => ({
     path,
@@ -29,7 +28,9 @@ export async function putAdditions(engine: Engine, container: string, request: S
     gid: 0,
     content: Buffer.from(content),
   }));
-  if (withInit) additions.push({ path: initPath, mode: 0o755, uid: 0, gid: 0, content: readFileSync(hostInit) });
+  for (const { source, destination } of tools) {
+    additions.push({ path: destination, mode: 0o755, uid: 0, gid: 0, content: readFileSync(source) });
+  }
   const folder = await workingFolder(engine, container, request);
   if (folder) additions.push({ path: spec.workingDir, ...folder });
   if (additions.length === 0) return;

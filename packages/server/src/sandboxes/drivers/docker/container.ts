@@ -1,9 +1,6 @@
 import type { ContainerCreateOptions } from "dockerode";
 import type { PreparedSpec } from "../../driver.ts";
-import { initPath as hostInit } from "../oci/host.ts";
-
-/** Path of the static init inside. */
-export const initPath = "/run/init";
+import { initPath, type Tool } from "./tools.ts";
 
 /** Labels by which containers and images are found again. */
 export const labels = {
@@ -23,8 +20,8 @@ export interface ContainerInput {
   spec: PreparedSpec;
   /** Image reference or id; that of a snapshot instead of the spec's. */
   image: string;
-  /** The init is bound from this machine; otherwise it is copied into the container. */
-  bindInit: boolean;
+  /** Programs that are bound from this machine, read-only. */
+  binds: Tool[];
   /** Seccomp profile as JSON; undefined: the engine's own. */
   seccomp: string | undefined;
   /** The engine can bound the writable layer. */
@@ -71,7 +68,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       ShmSize: 256 * 2 ** 20,
       // That of open files stays the engine's: it cannot give more than it has itself.
       Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
-      Binds: input.bindInit && spec.command === null ? [`${hostInit}:${initPath}:ro`] : [],
+      Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
       ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
       MaskedPaths: [...masked],
       ReadonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],

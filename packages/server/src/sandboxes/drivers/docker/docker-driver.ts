@@ -17,16 +17,17 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
-import { initPath as hostInit } from "../oci/host.ts";
 import { connectInside, listenInside } from "../oci/ports.ts";
 import { putAdditions } from "./additions.ts";
-import { containerName, containerOptions, initPath, labels } from "./container.ts";
+import { containerName, containerOptions, labels } from "./container.ts";
 import { type Answers, Engine } from "./engine.ts";
+import { engineName, parseEngineImage } from "./engine-image.ts";
 import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { Listeners } from "./listeners.ts";
 import { belongsTo, DirectSignaller, InsideSignaller, type Signaller } from "./processes.ts";
 import { seccompOption } from "./seccomp-option.ts";
+import { findTools, initPath, shellOf, type Tool } from "./tools.ts";
 
 export interface DockerDriverOptions {
   /** Folder for what the driver has to remember itself: the name of this installation. Made when it is missing. */
@@ -44,6 +45,7 @@ interface Opened {
   installation: string;
   images: Images;
   signaller: Signaller;
+  tools: Tool[];
   /** The engine is on this machine: its bind mounts and process ids mean the same here. */
   local: boolean;
   seccomp: string | undefined;
@@ -78,9 +80,14 @@ export class DockerDriver implements SandboxDriver {
     this.#engine = new Engine(options.host, options.patienceMs);
   }
 
+  get shell(): string[] | undefined {
+    return shellOf(this.#opened?.tools ?? []);
+  }
+
   async open(): Promise<void> {
     const info = await this.#engine.info();
-    if (!existsSync(hostInit)) {
+    const tools = findTools();
+    if (!tools) {
       throw new PlatformError(
         "SandboxFailed",
         "The docker driver needs a static init: install it with `apt-get install catatonit`.",
@@ -98,7 +105,8 @@ export class DockerDriver implements SandboxDriver {
     this.#opened = {
       installation,
       images: new Images(this.#engine, installation, this.#options.authFile),
-      signaller: direct ? new DirectSignaller() : new InsideSignaller(this.#engine),
+      signaller: direct ? new DirectSignaller() : new InsideSignaller(this.#engine, shellOf(tools) ?? ["sh"]),
+      tools,
       local,
       seccomp: seccompOption(),
       diskLimit: mayLimitDisk(info.Driver, info.DriverStatus ?? []),
@@ -118,8 +126,8 @@ export class DockerDriver implements SandboxDriver {
     if (existing) return await this.#startContainer(existing.Id);
     const container = await this.#create(request);
     try {
-      const { local } = this.#now();
-      await putAdditions(this.#engine, container, request, !local && request.spec.command === null);
+      const { local, tools } = this.#now();
+      await putAdditions(this.#engine, container, request, local ? [] : tools);
       await this.#startContainer(container);
     } catch (error) {
       await this.#removeContainer(container).catch(() => {});
@@ -260,10 +268,10 @@ export class DockerDriver implements SandboxDriver {
   async #create(request: StartRequest): Promise<string> {
     const opened = this.#now();
     const { id, spec, snapshot } = request;
-    const reference = spec.root.kind === "image" ? spec.root.reference : "";
-    const image = snapshot === undefined ? reference : `${snapshotRepository(opened.installation)}:${snapshot}`;
-    const { installation, local, seccomp, diskLimit } = opened;
-    const options = containerOptions({ id, installation, spec, image, bindInit: local, seccomp, diskLimit });
+    const own = spec.root.kind === "image" ? engineName(parseEngineImage(spec.root.reference)) : "";
+    const image = snapshot === undefined ? own : `${snapshotRepository(opened.installation)}:${snapshot}`;
+    const { installation, local, tools, seccomp, diskLimit } = opened;
+    const options = containerOptions({ id, installation, spec, image, binds: local ? tools : [], seccomp, diskLimit });
     const refuse = (message: string): string => {
       if (diskLimit && /storage-opt|storage opt|quota/i.test(message)) return "";
       throw new PlatformError("SandboxFailed", `The container engine could not make the sandbox: ${message}.`);

@@ -10,6 +10,13 @@ export type Answers<T> = Record<number, (message: string) => T>;
 /** Time within which the engine answers an ordinary request, ms. */
 const defaultPatienceMs = 30_000;
 
+/** The engine took a request and did not answer it in time. */
+export class EngineSilent extends PlatformError {
+  constructor(message: string) {
+    super("SandboxFailed", message);
+  }
+}
+
 /** A container engine behind its API (Docker, or Podman's Docker-compatible one). */
 export class Engine {
   readonly docker: Docker;
@@ -48,7 +55,7 @@ export class Engine {
     const timeout = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         const seconds = Math.round(patienceMs / 100) / 10;
-        reject(new PlatformError("SandboxFailed", `The container engine at ${this.place} did not answer within ${seconds} s.`));
+        reject(new EngineSilent(`The container engine at ${this.place} did not answer within ${seconds} s.`));
         late.abort();
       }, patienceMs);
     });

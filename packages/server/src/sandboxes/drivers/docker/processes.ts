@@ -29,12 +29,14 @@ export class DirectSignaller implements Signaller {
   }
 }
 
-/** Everybody else lets a shell in the container do it, where the image has one with grep. */
+/** Everybody else lets a shell in the container do it. */
 export class InsideSignaller implements Signaller {
   readonly #engine: Engine;
+  readonly #shell: string[];
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, shell: string[]) {
     this.#engine = engine;
+    this.#shell = shell;
   }
 
   mark(execKey: string): string[] {
@@ -43,18 +45,19 @@ export class InsideSignaller implements Signaller {
 
   async one(container: string, user: string, { execKey }: { execKey: string }, signal: NodeJS.Signals): Promise<void> {
     const script = 'for f in $(grep -ls "$1" /proc/[0-9]*/environ); do f=${f#/proc/}; kill -s "$2" "${f%/environ}"; done';
-    const argv = ["sh", "-c", script, "sh", `${markerName}=${execKey}`, signal.replace(/^SIG/, "")];
+    const argv = ["-c", script, "sh", `${markerName}=${execKey}`, signal.replace(/^SIG/, "")];
     await this.#run(container, user, argv);
   }
 
   async terminateAll(container: string, user: string): Promise<void> {
-    await this.#run(container, user, ["sh", "-c", "kill -TERM -1"]);
+    await this.#run(container, user, ["-c", "kill -TERM -1"]);
   }
 
-  async #run(container: string, user: string, Cmd: string[]): Promise<void> {
+  async #run(container: string, user: string, words: string[]): Promise<void> {
     await this.#engine.ask("send a signal", async (abortSignal) => {
+      const Cmd = [...this.#shell, ...words];
       const exec = await this.#engine.docker.getContainer(container).exec({ Cmd, User: user, WorkingDir: "/", abortSignal });
-      await exec.start({ Detach: true, abortSignal });
+      (await exec.start({ Detach: true, abortSignal })).resume();
     });
   }
 }

@@ -1,12 +1,11 @@
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { PlatformError } from "../../../errors.ts";
+import type { PlatformError } from "../../../errors.ts";
 import type { PrepareOptions } from "../../driver.ts";
+import type { RegistryImage } from "../../specs/image-reference.ts";
+import { fetchProblem, unusable } from "../oci/images/problems.ts";
 import { credentialsFor } from "./credentials.ts";
-import type { Engine } from "./engine.ts";
-import { engineName, type Reference } from "./reference.ts";
-
-type Named = Extract<Reference, { kind: "named" }>;
+import { type Engine, EngineSilent } from "./engine.ts";
+import { engineName } from "./engine-image.ts";
 
 /** Within which a registry must have answered, ms. */
 const answerMs = 20_000;
@@ -25,30 +24,34 @@ interface Line {
 /** Lets the engine fetch an image. Throws SandboxSpecUnusable with one sentence on what is wrong, or the signal's reason. */
 export async function pull(
   engine: Engine,
-  reference: Named,
+  image: RegistryImage,
   authFile: string | undefined,
   options: PrepareOptions,
 ): Promise<void> {
   const { onProgress = () => {}, signal } = options;
   signal?.throwIfAborted();
-  const authconfig = credentialsFor(reference.registry, authFile);
-  onProgress(`asking ${reference.registry} for ${reference.text}`);
+  const authconfig = credentialsFor(image.registry, authFile);
+  onProgress(`asking ${image.registry} for ${image.name}`);
   const refuse = (message: string): never => {
-    throw problem(reference, message);
+    throw problem(image, message);
   };
   const answer = await engine
     .ask(
       "fetch an image",
       async (abortSignal) => {
-        const request = { fromImage: reference.name, tag: reference.version, ...(authconfig ? { authconfig } : {}), abortSignal };
+        const request = {
+          fromImage: `${image.registry}/${image.repository}`,
+          tag: image.digest ?? image.tag,
+          ...(authconfig ? { authconfig } : {}),
+          abortSignal,
+        };
         return (await engine.docker.createImage(request)) as Readable;
       },
       { 400: refuse, 401: refuse, 403: refuse, 404: refuse, 500: refuse },
       answerMs,
     )
     .catch((error: unknown) => {
-      if (error instanceof PlatformError && /did not answer within/.test(error.message)) throw problem(reference, "timeout");
-      throw error;
+      throw error instanceof EngineSilent ? problem(image, "", true) : error;
     });
   const progress = new Progress(onProgress);
   let silent = false;
@@ -65,22 +68,27 @@ export async function pull(
   let failed: string | undefined;
   try {
     wait();
-    // Destroying the source ends the lines without an error; what ended it is asked below.
-    answer.on("error", () => {});
-    for await (const text of createInterface({ input: answer })) {
+    let rest = "";
+    for await (const chunk of answer.setEncoding("utf8")) {
       wait();
-      const line = JSON.parse(text) as Line;
-      if (line.error !== undefined) failed = line.error;
-      progress.take(line);
+      const lines = `${rest}${chunk}`.split("\n");
+      rest = lines.pop() ?? "";
+      for (const text of lines.filter((one) => one.trim() !== "")) {
+        const line = JSON.parse(text) as Line;
+        if (line.error !== undefined) failed = line.error;
+        progress.take(line);
+      }
     }
+  } catch {
+    // It broke off, or was broken off; which of them, is told below.
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
   }
   signal?.throwIfAborted();
-  if (silent) throw problem(reference, "timeout");
-  if (failed !== undefined) throw problem(reference, failed);
-  if (!answer.readableEnded) throw problem(reference, "the engine broke off");
+  if (silent) throw problem(image, "", true);
+  if (failed !== undefined) throw problem(image, failed);
+  if (!answer.readableEnded) throw unusable(`The engine broke off while it fetched ${engineName(image)}: try again.`);
 }
 
 /** Turns the engine's lines about layers into a few for people. */
@@ -110,28 +118,13 @@ class Progress {
   }
 }
 
-/** One sentence from the engine's many ways to say that an image cannot be had. */
-function problem(reference: Named, message: string): PlatformError {
-  const name = engineName(reference);
-  const { registry } = reference;
-  const words = message.trim().replace(/\.$/, "");
-  const sentence = (() => {
-    if (/no space left/i.test(words)) return `There is no space left for the image ${name} on the engine's disk.`;
-    if (/no matching manifest|does not match the specified platform/i.test(words))
-      return `The image ${name} does not exist for this machine's architecture.`;
-    if (/unauthorized|authentication required|access denied|no basic auth|forbidden|incorrect username/i.test(words))
-      return `The registry ${registry} refused access to ${name}: it does not exist, or the credentials for ${registry} are missing or wrong.`;
-    if (/manifest unknown|not found|does not exist|name unknown/i.test(words))
-      return `The registry ${registry} has no image ${name}.`;
-    if (/verification failed|digest mismatch|unexpected digest/i.test(words))
-      return `What the registry ${registry} gave for ${name} does not have that digest.`;
-    if (
-      /timeout|deadline|connection refused|no such host|no route|unreachable|dial tcp|EOF|lookup|server misbehaving/i.test(words)
-    )
-      return `The registry ${registry} cannot be reached for ${name} (${words}).`;
-    if (/server gave HTTP response to HTTPS client/i.test(words))
-      return `The registry ${registry} does not speak TLS; allow it as an insecure registry in the engine's configuration.`;
-    return `The image ${name} could not be fetched: ${words}.`;
-  })();
-  return new PlatformError("SandboxSpecUnusable", sentence);
+/** One sentence from the engine's many ways to say that an image cannot be had. They come from the same libraries as skopeo's. */
+function problem(image: RegistryImage, words: string, timedOut = false): PlatformError {
+  if (/no matching manifest|does not match the specified platform/i.test(words))
+    return unusable(`The image ${image.name} does not exist for this machine's architecture.`);
+  if (/server gave HTTP response to HTTPS client/i.test(words))
+    return unusable(
+      `The registry ${image.registry} speaks plain HTTP: allow it as an insecure registry in the engine's configuration.`,
+    );
+  return fetchProblem(image, { ok: false, stdout: Buffer.alloc(0), problem: words.trim().replace(/\.$/, ""), timedOut });
 }
