@@ -9,6 +9,13 @@ const absolutePath = "^/[^\\0]*$";
 const variableName = "^[A-Za-z_][A-Za-z0-9_]*$";
 const specId = "^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}$";
 const method = "^[A-Za-z]{1,32}$";
+const typeNames: Record<string, string> = {
+  string: "a text",
+  integer: "a whole number",
+  number: "a number",
+  array: "a list",
+  object: "an object",
+};
 /** What follows "must be" for a text that does not match. */
 const meanings: Record<string, string> = {
   [absolutePath]: "an absolute path",
@@ -84,13 +91,25 @@ export function readSpecsFile(file: string): WrittenSpec[] {
   try {
     value = JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {
-    const reason = error instanceof SyntaxError ? `is no JSON: ${error.message}` : `cannot be read: ${(error as Error).message}`;
-    throw new PlatformError("ConfigInvalid", `The specs file ${file} ${reason}.`, { cause: error });
+    // The message of a syntax error quotes the file, which may hold secrets.
+    const at = / at position (\d+)/.exec((error as Error).message)?.[1];
+    const syntax = `is no JSON${at === undefined ? "" : `: see the ${at}th character`}`;
+    const reason = error instanceof SyntaxError ? syntax : `cannot be read: ${(error as Error).message}`;
+    throw new PlatformError("ConfigInvalid", `The specs file ${file} ${reason}.`);
   }
   if (validator.Check(value)) return value.specs;
-  const error =
-    validator.Errors(value).find(({ keyword }) => keyword !== "anyOf" && keyword !== "not") ?? validator.Errors(value)[0]!;
-  throw invalid(file, pathOf(error), problemOf(error));
+  const { path, problem } = plainest(validator.Errors(value));
+  throw invalid(file, path, problem);
+}
+
+/** Of what is wrong, the innermost: of several forms that a field may have, that is the one that was meant. */
+function plainest(errors: TLocalizedValidationError[]): { path: string; problem: string } {
+  const plain = errors.filter(({ keyword }) => keyword !== "anyOf" && keyword !== "not");
+  const depth = ({ instancePath }: TLocalizedValidationError) => instancePath.split("/").length;
+  const first = plain.toSorted((a, b) => depth(b) - depth(a))[0]!;
+  const types = plain.filter(({ keyword, instancePath }) => keyword === "type" && instancePath === first.instancePath);
+  const forms = types.map(({ params }) => typeNames[(params as { type: string }).type] ?? "null");
+  return { path: pathOf(first), problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : problemOf(first) };
 }
 
 /** An error in the field `path` (`specs[0].image`) of a specs file; `problem` follows the path. */
@@ -109,6 +128,7 @@ function pathOf({ instancePath }: TLocalizedValidationError): string {
 
 function problemOf({ keyword, params, message }: TLocalizedValidationError): string {
   const given = params as Record<string, unknown>;
+  if (keyword === "minItems") return "must not be empty";
   if (keyword === "boolean") return "is unknown";
   if (keyword === "pattern") return `must be ${meanings[String(given.pattern)] ?? "a text without NUL characters"}`;
   if (keyword === "required") return `lacks the field ${[given.requiredProperties].flat().join(", ")}`;
