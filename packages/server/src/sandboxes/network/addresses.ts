@@ -61,11 +61,18 @@ export function isReachable(address: string, exempt: BlockList): boolean {
 
 /** The IPv4 address that an IPv6 address stands for. */
 function embedded4(address: string): string | undefined {
-  if (!embedding.check(address, "ipv6")) return undefined;
-  // A URL parser writes every IPv6 address in one form, with the last 32 bits as two groups.
-  const groups = new URL(`http://[${address}]/`).hostname.slice(1, -1).split(":");
-  const [high, low] = groups.slice(-2).map((group) => Number.parseInt(group || "0", 16)) as [number, number];
-  return [high >> 8, high & 255, low >> 8, low & 255].join(".");
+  return embedding.check(address, "ipv6") ? addressBytes(address).subarray(12).join(".") : undefined;
+}
+
+/** An address in network byte order: 4 or 16 bytes. */
+export function addressBytes(address: string): Buffer {
+  if (isIP(address) === 4) return Buffer.from(address.split(".").map(Number));
+  // A URL parser writes every IPv6 address in one form: groups of hexadecimal digits, the longest row of zeros left out.
+  const [head = "", tail] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split("::");
+  const groups = (text = "") => (text === "" ? [] : text.split(":"));
+  const zeros = Array<string>(8 - groups(head).length - groups(tail).length).fill("0");
+  const all = [...groups(head), ...zeros, ...groups(tail)];
+  return Buffer.from(all.map((group) => group.padStart(4, "0")).join(""), "hex");
 }
 
 let own: { at: number; addresses: Set<string> } | undefined;

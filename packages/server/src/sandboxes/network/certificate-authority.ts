@@ -1,14 +1,13 @@
-import { randomBytes, webcrypto } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, X509Certificate } from "node:crypto";
 import { link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { isIP } from "node:net";
 import { dirname } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
-import * as x509 from "@peculiar/x509";
 import { PlatformError } from "../../errors.ts";
+import { makeCertificate } from "./certificates.ts";
 
-const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const dayMs = 86_400_000;
-const caDays = 3_650;
+const authorityName = "Sandpiper egress proxy of this installation";
+const authorityMs = 3_650 * dayMs;
 const leafMs = dayMs;
 const maxLeaves = 256;
 
@@ -19,24 +18,14 @@ const maxLeaves = 256;
 export class CertificateAuthority {
   /** PEM. */
   readonly certificate: string;
-  readonly #issuer: x509.X509Certificate;
-  readonly #key: webcrypto.CryptoKey;
-  /** All leaves share one key pair of this process. */
-  readonly #leafKeys: webcrypto.CryptoKeyPair;
-  readonly #leafKeyPem: string;
-  readonly #leaves = new Map<string, { until: number; context: Promise<SecureContext> }>();
+  readonly #key: KeyObject;
+  /** All leaves share one key of this process. */
+  readonly #leafKey = newKey();
+  readonly #leaves = new Map<string, { until: number; context: SecureContext }>();
 
-  private constructor(parts: {
-    certificate: string;
-    key: webcrypto.CryptoKey;
-    leafKeys: webcrypto.CryptoKeyPair;
-    leafKeyPem: string;
-  }) {
-    this.certificate = parts.certificate;
-    this.#issuer = new x509.X509Certificate(parts.certificate);
-    this.#key = parts.key;
-    this.#leafKeys = parts.leafKeys;
-    this.#leafKeyPem = parts.leafKeyPem;
+  private constructor(certificate: string, key: KeyObject) {
+    this.certificate = certificate;
+    this.#key = key;
   }
 
   /** Opens the authority of a file, which is made where it is missing. Throws ConfigInvalid when it is damaged or open to other users. */
@@ -47,11 +36,10 @@ export class CertificateAuthority {
       return readPrivate(file);
     });
     try {
-      const [keyPem = "", certificate = ""] = text.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----\n?/g) ?? [];
-      const der = Buffer.from(keyPem.replace(/-----[^-]+-----/g, ""), "base64");
-      const key = await webcrypto.subtle.importKey("pkcs8", der, algorithm, false, ["sign"]);
-      const leafKeys = await generateKeys();
-      return new CertificateAuthority({ certificate, key, leafKeys, leafKeyPem: await pem(leafKeys.privateKey) });
+      const key = createPrivateKey(text);
+      const certificate = new X509Certificate(text);
+      if (!certificate.checkPrivateKey(key)) throw new Error("key and certificate do not belong together");
+      return new CertificateAuthority(certificate.toString(), key);
     } catch (cause) {
       const reason = `The key file ${file} is damaged: restore it from a backup, or remove it (sandboxes that trust the old one then need to be made anew).`;
       throw new PlatformError("ConfigInvalid", reason, { cause });
@@ -59,7 +47,7 @@ export class CertificateAuthority {
   }
 
   /** What a TLS server needs to be this host (a name or an address) for the sandbox. */
-  contextFor(host: string): Promise<SecureContext> {
+  contextFor(host: string): SecureContext {
     const known = this.#leaves.get(host);
     this.#leaves.delete(host);
     const leaf = known && known.until > Date.now() ? known : { until: Date.now() + leafMs / 2, context: this.#issue(host) };
@@ -68,53 +56,24 @@ export class CertificateAuthority {
     return leaf.context;
   }
 
-  async #issue(host: string): Promise<SecureContext> {
-    const leaf = await x509.X509CertificateGenerator.create({
-      serialNumber: serial(),
-      subject: "CN=Sandpiper egress proxy",
-      issuer: this.#issuer.subject,
-      notBefore: new Date(Date.now() - dayMs / 24),
-      notAfter: new Date(Date.now() + leafMs),
-      signingAlgorithm: algorithm,
-      publicKey: this.#leafKeys.publicKey,
-      signingKey: this.#key,
-      extensions: [
-        new x509.BasicConstraintsExtension(false, undefined, true),
-        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-        new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-        new x509.SubjectAlternativeNameExtension([{ type: isIP(host) ? "ip" : "dns", value: host }]),
-        await x509.AuthorityKeyIdentifierExtension.create(this.#issuer),
-        await x509.SubjectKeyIdentifierExtension.create(this.#leafKeys.publicKey),
-      ],
-    });
-    return createSecureContext({ key: this.#leafKeyPem, cert: leaf.toString("pem") });
+  #issue(host: string): SecureContext {
+    const [from, until] = [Date.now() - dayMs / 24, Date.now() + leafMs];
+    const names = { subject: "Sandpiper egress proxy", issuer: authorityName };
+    const cert = makeCertificate({ ...names, key: this.#leafKey, issuerKey: this.#key, from, until, use: { host } });
+    return createSecureContext({ key: pem(this.#leafKey), cert });
   }
 }
 
 /** The file appears complete, or not at all; one that another process has just made stays. */
 async function create(file: string): Promise<void> {
-  const keys = await generateKeys();
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: serial(),
-    name: "CN=Sandpiper egress proxy of this installation",
-    notBefore: new Date(Date.now() - dayMs),
-    notAfter: new Date(Date.now() + caDays * dayMs),
-    signingAlgorithm: algorithm,
-    keys,
-    extensions: [
-      new x509.BasicConstraintsExtension(true, 0, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
-      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-    ],
-  });
+  const key = newKey();
+  const [from, until] = [Date.now() - dayMs, Date.now() + authorityMs];
+  const names = { subject: authorityName, issuer: authorityName };
+  const certificate = makeCertificate({ ...names, key, issuerKey: key, from, until, use: "authority" });
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   try {
-    await writeFile(draft, `${await pem(keys.privateKey)}\n${certificate.toString("pem")}\n`, {
-      mode: 0o600,
-      flag: "wx",
-      flush: true,
-    });
+    await writeFile(draft, pem(key) + certificate, { mode: 0o600, flag: "wx", flush: true });
     await link(draft, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EEXIST") throw error;
     });
@@ -130,18 +89,10 @@ async function readPrivate(file: string): Promise<string> {
   return readFile(file, "utf8");
 }
 
-function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]) as Promise<webcrypto.CryptoKeyPair>;
+function newKey(): KeyObject {
+  return generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
 }
 
-async function pem(key: webcrypto.CryptoKey): Promise<string> {
-  const der = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", key));
-  return `-----BEGIN PRIVATE KEY-----\n${der.toString("base64").replace(/.{64}(?=.)/g, "$&\n")}\n-----END PRIVATE KEY-----`;
-}
-
-/** 16 random bytes, positive. */
-function serial(): string {
-  const bytes = randomBytes(16);
-  bytes[0] = (bytes[0]! & 0x7f) | 1;
-  return bytes.toString("hex");
+function pem(key: KeyObject): string {
+  return key.export({ type: "pkcs8", format: "pem" }).toString();
 }

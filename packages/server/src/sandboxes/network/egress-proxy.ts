@@ -136,9 +136,9 @@ export class EgressProxy implements Egress, Inspector {
     this.#inspect(client, target, false);
   }
 
-  async tls(client: Duplex, target: Target): Promise<void> {
+  tls(client: Duplex, target: Target): void {
     const { session } = this.#origins.get(client)!;
-    const secureContext = await this.#authority.contextFor(target.host);
+    const secureContext = this.#authority.contextFor(target.host);
     if (client.destroyed) return;
     const secure = new TLSSocket(client as never, { isServer: true, secureContext, ALPNProtocols: ["http/1.1"] });
     const exchange = new Exchange(session, "CONNECT", target);
@@ -246,6 +246,8 @@ export class EgressProxy implements Egress, Inspector {
   /** What to answer to a request that goes nowhere; noted in the log. */
   #refused(origin: Origin, request: IncomingMessage, error: unknown): Refusal {
     const refusal = refusalOf(error);
+    // Many programs ask without the token first, to see whether one is wanted.
+    if (refusal.status === 407 && !request.headers["proxy-authorization"]) return refusal;
     const target = origin.tunnel?.target ?? parseProxyUrl(request.url ?? "") ?? parseAuthority(request.url ?? "");
     const { host, port } = target ?? { host: "", port: 0 };
     new Exchange(origin.session, request.method!, { host, port }).end(refusal.message, "refused");

@@ -11,6 +11,7 @@ export class Exchange {
   readonly #target: Target;
   readonly #at = Date.now();
   #upstream: Socket | undefined;
+  #address: string | null = null;
   #base = { up: 0, down: 0 };
   #done = false;
 
@@ -23,6 +24,7 @@ export class Exchange {
   /** From now on this connection carries it; a kept one has carried others before. */
   carriedBy(upstream: Socket): void {
     this.#upstream = upstream;
+    this.#address = upstream.remoteAddress ?? null;
     this.#base = { up: upstream.bytesWritten, down: upstream.bytesRead };
   }
 
@@ -35,7 +37,7 @@ export class Exchange {
       at: this.#at,
       method: this.#method,
       ...this.#target,
-      address: upstream?.remoteAddress ?? null,
+      address: this.#address,
       decision,
       reason,
       bytesUp: upstream ? upstream.bytesWritten - this.#base.up : 0,

@@ -36,6 +36,10 @@ export function forward(route: Route, request: IncomingMessage, response: Server
     upstream.on("error", (error) =>
       again && upstream.reusedSocket && !response.headersSent ? guard(() => attempt(false)) : fail(error),
     );
+    upstream.on("upgrade", (_answer, socket) => {
+      socket.destroy();
+      fail(new Refusal(502, `${route.target.host} switched to another protocol without being asked.`));
+    });
     upstream.on("response", (answer) => guard(() => answerWith(answer, credentials, request, response, exchange)));
     // What the server says to a request that broke off arrives as its answer or error.
     if (again) upstream.end();
@@ -158,12 +162,14 @@ function dropped(headers: RawHeaders, name: string): RawHeaders {
 
 /** Answers a request with a refusal. */
 export function refuse(response: ServerResponse, { status, message }: Refusal, last = false): void {
+  const text = `${message}\n`;
   response.writeHead(status, reasonPhrase(message), {
     "content-type": "text/plain; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
     ...(status === 407 ? { "proxy-authenticate": 'Basic realm="sandpiper"' } : {}),
     ...(last ? { connection: "close" } : {}),
   });
-  response.end(`${message}\n`);
+  response.end(text);
 }
 
 /** Answers on a connection that has no response object, and ends it. */

@@ -14,7 +14,7 @@ export interface Inspector {
   /** What comes is HTTP. */
   plain(client: Duplex, target: Target): void;
   /** What comes is TLS. */
-  tls(client: Duplex, target: Target): Promise<void>;
+  tls(client: Duplex, target: Target): void;
 }
 
 /** The client's greeting is not answered in this time, ms. */
