@@ -19,7 +19,8 @@ describeDriver("the docker driver", async () => {
     unusable: [
       [{ kind: "host" }, /^The docker driver starts sandboxes from images alone, not from the host's files: /],
       [{ kind: "folder", path: "/tmp" }, /not from a folder/],
-      [{ kind: "image", reference: "UPPER/case:1" }, /^"UPPER\/case:1" is not an image reference: /],
+      [{ kind: "image", reference: "UPPER/case:1" }, /^The engine takes UPPER\/case:1 for no image reference: /],
+      [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       [{ kind: "image", reference: `sha256:${"0".repeat(64)}` }, /^The engine has no image sha256:0+\.$/],
       [
         { kind: "image", reference: "127.0.0.1:1/nothing:1" },

@@ -51,6 +51,9 @@ export class Images {
     const handle = this.#engine.docker.getImage(engineName(image));
     return await this.#engine.ask("tell about an image", (abortSignal) => handle.inspect({ abortSignal } as object), {
       404: () => undefined,
+      400: (message) => {
+        throw unusable(`The engine takes ${engineName(image)} for no image reference: ${message}.`);
+      },
     });
   }
 

@@ -126,5 +126,7 @@ function problem(image: RegistryImage, words: string, timedOut = false): Platfor
     return unusable(
       `The registry ${image.registry} speaks plain HTTP: allow it as an insecure registry in the engine's configuration.`,
     );
+  // The engine's own words for credentials that it was not given.
+  if (/no basic auth credentials/i.test(words)) return problem(image, "unauthorized");
   return fetchProblem(image, { ok: false, stdout: Buffer.alloc(0), problem: words.trim().replace(/\.$/, ""), timedOut });
 }

@@ -18,14 +18,17 @@ export interface TestEngine {
 
 const patienceMs = 30_000;
 
-/** Starts a daemon and waits until it answers. Throws with the daemon's log when it does not. */
-export async function startTestEngine(): Promise<TestEngine> {
+/**
+ * Starts a daemon and waits until it answers. With `elsewhere` it has a host name of its own, like one in a virtual machine.
+ * Throws with the daemon's log when it does not start.
+ */
+export async function startTestEngine({ elsewhere = false } = {}): Promise<TestEngine> {
   const dir = mkdtempSync("/tmp/sandpiper-engine-");
   mkdirSync(join(dir, "exec"));
   writeFileSync(join(dir, "daemon.json"), "{}");
   const socketPath = join(dir, "docker.sock");
   const engine = new Engine({ socketPath });
-  let daemon = await startDaemon(dir, engine);
+  let daemon = await startDaemon(dir, engine, elsewhere);
   return {
     engine,
     socketPath,
@@ -34,10 +37,10 @@ export async function startTestEngine(): Promise<TestEngine> {
     },
     restart: async () => {
       await endDaemon(daemon);
-      daemon = await startDaemon(dir, engine);
+      daemon = await startDaemon(dir, engine, elsewhere);
     },
     end: async () => {
-      if (daemon.exitCode !== null || daemon.signalCode !== null) daemon = await startDaemon(dir, engine);
+      if (daemon.exitCode !== null || daemon.signalCode !== null) daemon = await startDaemon(dir, engine, elsewhere);
       for (const { Id } of await engine.docker.listContainers({ all: true })) {
         await engine.docker.getContainer(Id).remove({ force: true, v: true });
       }
@@ -48,12 +51,14 @@ export async function startTestEngine(): Promise<TestEngine> {
 }
 
 /** The daemon's mounts are its own, and it ends with this process. It has no networks: nothing of the machine's is changed. */
-async function startDaemon(dir: string, engine: Engine): Promise<ChildProcess> {
+async function startDaemon(dir: string, engine: Engine, elsewhere: boolean): Promise<ChildProcess> {
   const log = openSync(join(dir, "log"), "a");
   const daemon = spawn(
     "setpriv",
     [
-      ...["--pdeathsig", "TERM", "unshare", "--mount", "--propagation", "slave", "dockerd"],
+      ...["--pdeathsig", "TERM", "unshare", "--mount", "--propagation", "slave"],
+      ...(elsewhere ? ["--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh"] : []),
+      "dockerd",
       ...["--config-file", join(dir, "daemon.json"), "--data-root", join(dir, "data"), "--exec-root", join(dir, "exec")],
       ...["--pidfile", join(dir, "pid"), "--host", `unix://${join(dir, "docker.sock")}`],
       ...["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false", "--bridge=none"],

@@ -11,7 +11,7 @@ for (const runtime of await workingRuntimes()) {
       spec: { ...testSpec, limits: suiteLimits, env: { OF_SPEC: "a b" } },
       unusable: [
         [{ kind: "folder", path: "/no/such/folder" }, /\/no\/such\/folder/],
-        [{ kind: "image", reference: "UPPER/case:1" }, /UPPER\/case:1/],
+        [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       ],
       reopen: async () => {
         const again = new OciDriver({ dir, runtime });
