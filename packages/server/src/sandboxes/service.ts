@@ -286,6 +286,8 @@ export class SandboxService implements Sandboxes {
       live.incarnation = incarnation;
       live.diskLimit = spec.limits.diskBytes;
       live.writtenUseAt = live.lastUsedAt;
+      // Those that were being started at the same time could not make room.
+      void this.#makeRoom(live);
     } catch (error) {
       live.hasRoom = false;
       // A start that the server's end or a deletion breaks off leaves the record as it is, for the next start or for nobody.
@@ -307,12 +309,16 @@ export class SandboxService implements Sandboxes {
     });
   }
 
-  /** Pauses others of the user where there would be too many. */
+  /** Pauses others of the user where there would be too many. Never rejects. */
   async #makeRoom(live: LiveSandbox): Promise<void> {
     const others = toPause(this.#live.values(), live, this.#options.maxPerUser ?? 0);
     live.hasRoom = true;
     for (const other of others) other.hasRoom = false;
-    await Promise.allSettled(others.map(({ id }) => this.#queues.add(id, () => this.#pause(this.#existing(id)))));
+    const pauses = others.map(async (other) => {
+      await this.#queues.add(other.id, () => this.#pause(this.#existing(other.id)));
+    });
+    for (const [index, { status }] of (await Promise.allSettled(pauses)).entries())
+      if (status === "rejected") others[index]!.hasRoom = others[index]!.status === "RUNNING";
   }
 
   async #pause(row: SandboxRow): Promise<void> {
