@@ -111,7 +111,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     });
     opened.push(() => conversations.close(stepGraceMs));
 
-    const app = buildApp({ config, settings, apiKeys, conversations, sandboxes, events: store.events, logger });
+    const app = buildApp({ config, settings, apiKeys, conversations, sandboxes, egress, events: store.events, logger });
     opened.push(() => app.close());
     await listen(app, config);
     await conversations.open();

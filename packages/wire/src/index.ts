@@ -5,6 +5,7 @@ export * from "./events/tools.ts";
 export * from "./files.ts";
 export * from "./http.ts";
 export * from "./ids.ts";
+export * from "./network.ts";
 export * from "./previews.ts";
 export * from "./sandboxes.ts";
 export * from "./schema.ts";

@@ -18,6 +18,7 @@ import { appConversationRoutes } from "./v1/app-conversations.ts";
 import { eventRoutes } from "./v1/events.ts";
 import { sandboxArchiveRoutes } from "./v1/sandbox-archive.ts";
 import { sandboxFileRoutes } from "./v1/sandbox-files.ts";
+import { sandboxNetworkRoutes } from "./v1/sandbox-network.ts";
 import { sandboxSpecRoutes } from "./v1/sandbox-specs.ts";
 import { sandboxRoutes } from "./v1/sandboxes.ts";
 import { snapshotRoutes } from "./v1/snapshots.ts";
@@ -75,6 +76,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     sandboxRoutes(app, services);
     sandboxArchiveRoutes(app, services);
     sandboxFileRoutes(app, services);
+    sandboxNetworkRoutes(app, services);
     previewRoutes(app, services);
     snapshotRoutes(app, services);
     appConversationRoutes(app, services);

@@ -4,6 +4,7 @@ import type { Static, TSchema } from "typebox";
 import type { Config } from "../config/config.ts";
 import type { Conversations } from "../conversations/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import type { Egress } from "../sandboxes/network/api.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { ApiKeys, Settings } from "../users/api.ts";
 
@@ -14,6 +15,7 @@ export interface HttpServices {
   apiKeys: ApiKeys;
   conversations: Conversations;
   sandboxes: Sandboxes;
+  egress: Pick<Egress, "decisions">;
   events: EventLog;
   logger: FastifyBaseLogger;
 }

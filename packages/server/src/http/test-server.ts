@@ -14,6 +14,7 @@ import { PlatformError } from "../errors.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
 import type { SandboxSpec } from "../sandboxes/driver.ts";
+import { EgressProxy } from "../sandboxes/network/egress-proxy.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import type { ConversationConfig, SandboxRow, SnapshotRow } from "../store/store.ts";
 import { defaultUser } from "../users/api.ts";
@@ -191,6 +192,7 @@ export async function startServer(change: Partial<Config> = {}) {
   await apiKeys.adopt(defaultUser, "first", key);
   await apiKeys.adopt("stranger", "second", strangerKey);
   const sandboxes = new SandboxRecords();
+  const egress = await EgressProxy.open({ dir: join(dataDir, "network"), logger });
   const model = new TestModel();
   const openModel = () => model;
   let url = "";
@@ -203,7 +205,7 @@ export async function startServer(change: Partial<Config> = {}) {
     publicUrl: () => url,
     logger,
   });
-  const app = buildApp({ config, settings, apiKeys, conversations, sandboxes, events: store.events, logger });
+  const app = buildApp({ config, settings, apiKeys, conversations, sandboxes, egress, events: store.events, logger });
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;
   url = publicUrl(config, app.server);
@@ -220,6 +222,7 @@ export async function startServer(change: Partial<Config> = {}) {
     events: store.events,
     conversations,
     sandboxes,
+    egress,
     model,
     async close() {
       await app.close();
