@@ -20,8 +20,8 @@ export interface PreviewAccess {
 export function authorize(
   request: IncomingMessage,
   target: PreviewTarget,
-  sandboxes: Pick<Sandboxes, "get">,
-  authenticator: Authenticator,
+  upgrading: boolean,
+  { sandboxes, authenticator }: { sandboxes: Pick<Sandboxes, "get">; authenticator: Authenticator },
 ): PreviewAccess {
   const principal = authenticator.byHeaders(request.headers);
   if (principal) {
@@ -31,16 +31,15 @@ export function authorize(
     return { row, by: "key" };
   }
   const inPath = target.sessionToken && openToken(target.sessionToken, "session", target, sandboxes);
-  if (inPath) return { row: inPath.row, by: "path" };
+  if (inPath) return { row: inPath, by: "path" };
   const link = target.linkToken && openToken(target.linkToken, "link", target, sandboxes);
-  if (link) return { row: link.row, by: "link" };
+  if (link) return { row: link, by: "link" };
   if (target.form === "host") {
     for (const token of sessionTokens(request.headers.cookie)) {
-      const session = openToken(token, "session", target, sandboxes);
-      if (!session) continue;
-      if (!ownRequest(request, target))
-        throw new PlatformError("CrossOrigin", "Another page may not use your access to this preview.");
-      return { row: session.row, by: "cookie" };
+      const row = openToken(token, "session", target, sandboxes);
+      if (!row) continue;
+      if (ownRequest(request, target, upgrading)) return { row, by: "cookie" };
+      throw new PlatformError("CrossOrigin", "Another page may not use your access to this preview.");
     }
   }
   throw new PlatformError(
@@ -53,10 +52,10 @@ export function authorize(
  * Whether the preview's own page, or the user by opening an address, has made a request. Previews of different sandboxes may count as one site
  * for browsers, so that SameSite does not keep them apart.
  */
-function ownRequest(request: IncomingMessage, target: PreviewTarget): boolean {
+function ownRequest(request: IncomingMessage, target: PreviewTarget, upgrading: boolean): boolean {
   const { origin, "sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination } = request.headers;
   const fromOwnPage = origin === undefined || originOf(origin) === originOf(target.origin);
-  if (request.headers.upgrade !== undefined || site === undefined) return fromOwnPage;
+  if (upgrading || site === undefined) return fromOwnPage;
   if (site === "same-origin" || site === "none") return true;
   const opens = mode === "navigate" && (destination === "document" || destination === "iframe");
   return opens && (request.method === "GET" || request.method === "HEAD");

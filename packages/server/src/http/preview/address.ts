@@ -61,13 +61,15 @@ export function readTarget(request: IncomingMessage, publicUrl: string): Preview
   const byHost = hostForm(request, publicUrl);
   if (byHost) {
     const protocol = byHost.domain === previewDomain(publicUrl) ? own.protocol : "http:";
+    const address = `${protocol}//${byHost.host}`;
+    if (!URL.canParse(address)) throw new PlatformError("BadRequest", "The Host header of the request is malformed.");
     return {
       form: "host",
       ...portOfSandbox(byHost.sandboxId, byHost.port),
-      origin: new URL(`${protocol}//${byHost.host}`).origin,
+      origin: new URL(address).origin,
       prefix: "",
       cookiePath: "/",
-      localName: byHost.domain === "localhost",
+      localName: /(^|\.)localhost$/.test(byHost.domain),
       sessionToken: undefined,
       ...withoutLinkToken(url),
     };
@@ -82,7 +84,7 @@ function pathTarget(url: string, own: URL): PreviewTarget | { location: string }
   const [token, afterToken] = sessionOf(rest ?? "");
   const cookiePath = `${base}/preview/${sandboxId}/${port}/`;
   const prefix = cookiePath.slice(0, -1) + (token === undefined ? "" : `/~${token}`);
-  if (afterToken === "") return { location: `${own.origin}${prefix}/${query}` };
+  if (afterToken === "") return { location: `${prefix}/${query}` };
   return {
     form: "path",
     sandboxId,
@@ -108,6 +110,7 @@ function hostForm(
   publicUrl: string,
 ): { port: string; sandboxId: string; domain: string; host: string } | undefined {
   const host = (headers.host ?? "").toLowerCase();
+  if (!/^\d+-/.test(host)) return undefined;
   const name = host.replace(/:\d*$/, "").replace(/\.$/, "");
   const ownName = new URL(publicUrl).hostname;
   if (name === ownName) return undefined;

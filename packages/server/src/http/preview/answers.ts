@@ -14,12 +14,7 @@ const reloadSeconds = 2;
  * Answers a request that does not reach the app: a page for browsers, else JSON with a `detail`. The connection is closed where a body may
  * still be on its way.
  */
-export function answerError(
-  request: IncomingMessage,
-  response: ServerResponse,
-  error: PlatformError,
-  headers: OutgoingHttpHeaders = {},
-): void {
+export function answerError(request: IncomingMessage, response: ServerResponse, error: PlatformError): void {
   const { status } = error;
   const asPage = /\btext\/html\b/.test(request.headers.accept ?? "");
   // A server in the sandbox may just be starting.
@@ -27,7 +22,6 @@ export function answerError(
   const body = asPage ? page(status, error.message, reload) : JSON.stringify({ detail: error.message });
   if (hasBody(request)) response.shouldKeepAlive = false;
   response.writeHead(status, {
-    ...headers,
     ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
     "content-type": asPage ? "text/html; charset=utf-8" : "application/json",
     "content-length": Buffer.byteLength(body),
@@ -39,10 +33,16 @@ export function answerError(
   response.end(request.method === "HEAD" ? undefined : body);
 }
 
-/** Sends a browser elsewhere, without a trace of where it comes from. */
-export function redirect(request: IncomingMessage, response: ServerResponse, status: number, headers: OutgoingHttpHeaders): void {
+/** Answers with headers alone, such as those of a redirect; a browser does not tell the next server where it comes from. */
+export function answerEmpty(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  headers: OutgoingHttpHeaders,
+): void {
   if (hasBody(request)) response.shouldKeepAlive = false;
-  response.writeHead(status, { ...headers, "content-length": 0, "cache-control": "no-store", "referrer-policy": "no-referrer" });
+  const length = status === 204 ? {} : { "content-length": 0 };
+  response.writeHead(status, { ...headers, ...length, "cache-control": "no-store", "referrer-policy": "no-referrer" });
   response.end();
 }
 

@@ -47,14 +47,8 @@ export function forward(
     };
     response.once("close", gone);
 
-    const toApp = httpRequest({
-      createConnection: () => connection,
-      method: request.method,
-      path: appPath,
-      headers,
-      setHost: false,
-      maxHeaderSize: maxHeadBytes,
-    });
+    const options = { method: request.method, path: appPath, headers, setHost: false, maxHeaderSize: maxHeadBytes };
+    const toApp = httpRequest({ ...options, createConnection: () => connection });
     toApp.on("error", broken);
     toApp.on("upgrade", (answer, app, head) => {
       if (!onUpgrade || answer.statusCode !== 101) return broken(new Error("an upgrade that nobody has asked for"));

@@ -8,7 +8,7 @@ import type { HttpServices } from "../services.ts";
 import { publicUrl } from "../urls.ts";
 import { authorize, isForApp, type PreviewAccess } from "./access.ts";
 import { isForPreview, type PreviewTarget, readTarget } from "./address.ts";
-import { answerError, redirect } from "./answers.ts";
+import { answerEmpty, answerError } from "./answers.ts";
 import { connectInTime } from "./connect.ts";
 import { sessionCookies } from "./cookies.ts";
 import { forward, type OnUpgrade } from "./forward.ts";
@@ -36,7 +36,7 @@ export interface Previews {
   request(request: IncomingMessage, response: ServerResponse): boolean;
   /** The same for a WebSocket's handshake. */
   upgrade(request: IncomingMessage, connection: Duplex, head: Buffer): boolean;
-  /** Ends every connection. */
+  /** Ends every connection, and makes no new ones. */
   close(): void;
 }
 
@@ -53,9 +53,11 @@ export function createPreviews(
   const { config, sandboxes, logger } = services;
   /** By sandbox, with those that are still being made. */
   const open = new Map<string, Set<Entry>>();
+  let closing = false;
   const address = () => publicUrl(config, server());
 
   const connect = async ({ sandboxId, port }: PreviewTarget, response: ServerResponse): Promise<Duplex | undefined> => {
+    if (closing) throw new PlatformError("SandboxFailed", "The server is shutting down.");
     const siblings = open.get(sandboxId) ?? new Set();
     if (siblings.size >= limits.connections) {
       throw new PlatformError(
@@ -84,13 +86,13 @@ export function createPreviews(
 
   const serve = async (request: IncomingMessage, response: ServerResponse, onUpgrade?: Splice): Promise<void> => {
     const target = readTarget(request, address());
-    if ("location" in target) return redirect(request, response, 308, { location: target.location });
+    if ("location" in target) return answerEmpty(request, response, 308, { location: target.location });
     if (onUpgrade && request.method !== "GET") throw new PlatformError("BadRequest", "A WebSocket begins with a GET request.");
-    const access = authorize(request, target, sandboxes, authenticator);
+    const access = authorize(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
     if (access.by === "link" && !onUpgrade && isNavigation(request)) return enter(request, response, target, access);
     const cors = access.by === "link" || access.by === "path" ? corsFor(request) : undefined;
     if (cors && request.method === "OPTIONS" && "access-control-request-method" in request.headers) {
-      return redirect(request, response, 204, cors);
+      return answerEmpty(request, response, 204, cors);
     }
     if (target.form === "path" && request.headers["service-worker"] !== undefined) {
       throw new PlatformError(
@@ -106,13 +108,7 @@ export function createPreviews(
       byCookie: access.by === "cookie",
       frameAncestors: frameAncestors(address(), config.corsOrigins),
     };
-    const forApp = (authorization: string) => isForApp(authorization, authenticator);
-    const headers: OutgoingHttpHeaders = {
-      ...requestHeaders(request, target, forApp),
-      // An app that is told that the connection ends cuts it off behind an early answer, and the answer with it.
-      connection: onUpgrade ? "Upgrade" : "keep-alive",
-      ...(onUpgrade ? { upgrade: request.headers.upgrade } : {}),
-    };
+    const headers = requestHeaders(request, target, onUpgrade !== undefined, (text) => isForApp(text, authenticator));
     const upgraded: OnUpgrade | undefined =
       onUpgrade && ((answer, app, head) => onUpgrade(answer, app, responseHeaders(answer, rules), head));
     await forward(request, response, connection, { ...rules, headers, answerMs: limits.answerMs }, upgraded);
@@ -158,6 +154,7 @@ export function createPreviews(
       return true;
     },
     close() {
+      closing = true;
       for (const entries of open.values()) for (const entry of [...entries]) entry.end();
     },
   };
@@ -189,10 +186,10 @@ function enter(request: IncomingMessage, response: ServerResponse, target: Previ
   const token = makeToken(row, target.port, "session", expires);
   if (target.form === "host") {
     const location = target.origin + target.appPath;
-    return redirect(request, response, 303, { location, "set-cookie": sessionCookies(token, target, expires) });
+    return answerEmpty(request, response, 303, { location, "set-cookie": sessionCookies(token, target, expires) });
   }
   // A page without an origin sends no cookies, so the token stays in its path.
-  return redirect(request, response, 303, { location: `${target.origin}${target.cookiePath}~${token}${target.appPath}` });
+  return answerEmpty(request, response, 303, { location: `${target.cookiePath}~${token}${target.appPath}` });
 }
 
 /** Pages of the server's own address, of this machine, and of the origins that may call the API; not previews of other sandboxes. */

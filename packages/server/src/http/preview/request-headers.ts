@@ -28,11 +28,12 @@ export function connectionNames(header: string | undefined): Set<string> {
 /**
  * The headers of a request as the app in the sandbox gets them. Under a name that ends in `localhost` the app sees the outer host; development
  * servers refuse other names, so under these and in the path form a request looks as if the page had been opened at `http://localhost:<port>`.
- * `forApp` tells whether an Authorization header is the app's own.
+ * `forApp` tells whether an Authorization header is the app's own; `upgrading`, whether the request is a WebSocket's handshake.
  */
 export function requestHeaders(
   request: IncomingMessage,
   target: PreviewTarget,
+  upgrading: boolean,
   forApp: (authorization: string) => boolean,
 ): OutgoingHttpHeaders {
   const { headers, headersDistinct } = request;
@@ -60,7 +61,9 @@ export function requestHeaders(
     // The page has no origin of its own here: it would tell the app that each of its requests comes from another site.
     delete result["sec-fetch-site"];
   }
-  return { ...result, ...framing(request) };
+  if (upgrading) return { ...result, connection: "Upgrade", upgrade: headers.upgrade };
+  // An app that is told that the connection ends cuts it off behind an early answer, and the answer with it.
+  return { ...result, ...framing(request), connection: "keep-alive" };
 }
 
 /** Makes Origin and Referer of the preview's own pages those of `http://localhost:<port>`, and drops other Referers, which are not the app's business. */
@@ -75,7 +78,6 @@ function sameOriginInside(result: OutgoingHttpHeaders, { headers }: IncomingMess
 
 /** A body goes on in the framing in which it came; a method that usually has one says that there is none. */
 function framing({ method = "", headers }: IncomingMessage): OutgoingHttpHeaders {
-  if (headers.upgrade !== undefined) return {};
   if (headers["transfer-encoding"] !== undefined) return { "transfer-encoding": "chunked" };
   if (headers["content-length"] !== undefined) return { "content-length": headers["content-length"] };
   return ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"].includes(method) ? {} : { "content-length": "0" };

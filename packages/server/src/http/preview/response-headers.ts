@@ -50,7 +50,11 @@ export function responseHeaders(
   if (cookies.length > 0) result["set-cookie"] = cookies;
   if (answer.headers.location !== undefined) result.location = outerLocation(answer.headers.location, target);
   const policies = [answer.headersDistinct["content-security-policy"] ?? [], `frame-ancestors ${frameAncestors}`].flat();
-  if (target.form === "path") policies.push(sandboxPolicy);
+  if (target.form === "path") {
+    policies.push(sandboxPolicy);
+    // Without an origin the page would be kept from its own pictures and scripts.
+    delete result["cross-origin-resource-policy"];
+  }
   result["content-security-policy"] = policies.join(", ");
   if (byCookie) result["cross-origin-resource-policy"] = "same-origin";
   if (!cors) return result;
@@ -69,7 +73,8 @@ function outerLocation(location: string, target: PreviewTarget): string {
   // An app that knows its prefix may have put it there already.
   const prefixes = [`${target.prefix}/`, target.cookiePath, "/"];
   const below = to.pathname.slice(prefixes.find((prefix) => to.pathname.startsWith(prefix))!.length);
-  return `${target.origin}${target.prefix}/${below}${to.search}${to.hash}`;
+  // The server may have more names than the one that it knows; a preview's own host has no path before the app's.
+  return `${target.form === "host" ? target.origin : target.prefix}/${below}${to.search}${to.hash}`;
 }
 
 const loopbackNames = new Set(["localhost", "127.0.0.1", "[::1]", "0.0.0.0"]);

@@ -3,6 +3,7 @@ import {
   createServer,
   type IncomingHttpHeaders,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
   type RequestListener,
   request,
   type Server,
@@ -107,7 +108,7 @@ export class PreviewBench {
   async pathSession(port: number): Promise<string> {
     const { pathUrl } = await this.link(port);
     const answer = await this.call(pathUrl.pathname + pathUrl.search, { key: null, headers: navigation });
-    return new URL(answer.headers.location!).pathname;
+    return answer.headers.location!;
   }
 
   async close(): Promise<void> {
@@ -121,7 +122,7 @@ export class PreviewBench {
 
 interface PreviewCall {
   host?: string;
-  headers?: Record<string, string | string[]>;
+  headers?: OutgoingHttpHeaders;
   key?: string | null;
   method?: string;
   body?: string | Buffer;

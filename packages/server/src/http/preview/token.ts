@@ -29,21 +29,20 @@ export function makeToken(row: SandboxRow, port: number, purpose: TokenPurpose, 
   return `${seconds}.${user}.${signature(row, port, purpose, seconds).toString("base64url")}`;
 }
 
-/** The sandbox that a token opens, and until when (ms since the epoch); undefined for a token of another port or purpose, and for an expired one. */
+/** The sandbox that a token opens; undefined for a token of another port or purpose, and for an expired one. */
 export function openToken(
   text: string,
   purpose: TokenPurpose,
   { sandboxId, port }: PortOfSandbox,
   sandboxes: Pick<Sandboxes, "get">,
-): { row: SandboxRow; expires: number } | undefined {
+): SandboxRow | undefined {
   const parts = shape.exec(text);
   if (!parts) return undefined;
   const [, seconds, user, signed] = parts as unknown as [string, string, string, string];
-  const expires = Number.parseInt(seconds, 36) * 1000;
-  if (expires <= Date.now()) return undefined;
+  if (Number.parseInt(seconds, 36) * 1000 <= Date.now()) return undefined;
   const row = sandboxes.get(Buffer.from(user, "base64url").toString(), sandboxId);
   if (!row) return undefined;
-  return timingSafeEqual(Buffer.from(signed, "base64url"), signature(row, port, purpose, seconds)) ? { row, expires } : undefined;
+  return timingSafeEqual(Buffer.from(signed, "base64url"), signature(row, port, purpose, seconds)) ? row : undefined;
 }
 
 function signature(row: SandboxRow, port: number, purpose: TokenPurpose, seconds: string): Buffer {
