@@ -1,7 +1,5 @@
 import { once } from "node:events";
-import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Workspace } from "../conversations/workspace.ts";
 import { PlatformError } from "../errors.ts";
 import { testSpec } from "./drivers/oci/testing.ts";
 import type { SandboxService } from "./service.ts";
@@ -101,37 +99,6 @@ test("a sandbox that was not used for days is deleted, unless its conversation i
   expect(row(one.id)).toBeUndefined();
   expect(await bench.state(one.id)).toBeUndefined();
   expect(row(two.id)?.status).toBe("RUNNING");
-});
-
-test("the shell of a conversation goes on in its directory with its variables after hibernation, also after a restart", async () => {
-  service = await bench.serve({ idle });
-  const { id } = await service.create("me");
-  const conversation = {
-    id: "00000000-0000-4000-8000-000000000001",
-    sandboxId: id,
-    config: { workingDir: "/workspace/project" },
-  };
-  const open = () => new Workspace(service, conversation as never, () => false);
-  const run = async (workspace: Workspace, command: string) => {
-    const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;
-    return contentText((await (await workspace.terminal()).run(action, AbortSignal.timeout(20_000))).content);
-  };
-  let workspace = open();
-  await run(workspace, "mkdir -p src && cd src && export MODE='a b'");
-  await bench.pass(1_000);
-  await bench.pass(500);
-  expect(await bench.state(id)).toBe("stopped");
-  expect(await run(workspace, 'pwd; echo "$MODE"')).toBe("/workspace/project/src\na b\n");
-
-  await run(workspace, "cd .. && export MODE=second");
-  await bench.pass(1_000);
-  await bench.pass(500);
-  workspace.close();
-  await service.close();
-  service = await bench.serve({ idle });
-  workspace = open();
-  expect(await run(workspace, 'pwd; echo "$MODE"')).toBe("/workspace/project\nsecond\n");
-  workspace.close();
 });
 
 test("no more sandboxes of a user run than may, and the longest unused makes room", async () => {

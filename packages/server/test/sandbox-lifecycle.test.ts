@@ -1,0 +1,160 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { runToEnd } from "../src/sandboxes/run.ts";
+import type { SandboxService } from "../src/sandboxes/service.ts";
+import { type Json, removeSandboxes, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { startServerProcess } from "./support/server-process.ts";
+
+let server: TestPlatform;
+let call: TestPlatform["call"];
+
+beforeAll(async () => {
+  server = await startTestPlatform({ idlePauseMs: 200, hibernateAfterMs: 1, deleteAfterMs: 0 });
+  ({ call } = server);
+});
+afterEach(() => call("POST", "/api/settings", { sandbox_base_container_image: null, sandbox_grouping_strategy: null }));
+afterAll(() => server?.stop());
+
+/** Starts a conversation without a message; gives its start task once that has ended. */
+async function start(body: Json = {}): Promise<Json> {
+  const started = await call("POST", "/api/v1/app-conversations", body);
+  expect(started).toMatchObject({ status: 200 });
+  return until(async () => {
+    const [task] = (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${started.body.id}`)).body;
+    return ["READY", "ERROR"].includes(task.status) ? task : undefined;
+  });
+}
+
+const sandboxOf = async (id: string): Promise<Json> => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0];
+
+/** A sandbox that runs, made by the route. */
+async function makeSandbox(query = "", body?: Json): Promise<string> {
+  const made = await call("POST", `/api/v1/sandboxes${query}`, body);
+  expect(made).toMatchObject({ status: 200, body: { status: "STARTING" } });
+  await server.platform.sandboxes.running(made.body.id);
+  return made.body.id;
+}
+
+async function sh(id: string, command: string): Promise<string> {
+  const sandbox = await server.platform.sandboxes.running(id);
+  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 20_000 })).stdout.toString();
+}
+
+test("an image of the settings that cannot be had ends the start task with the reason within seconds", async () => {
+  await call("POST", "/api/settings", { sandbox_base_container_image: "127.0.0.1:9/nothing:1" });
+  const began = performance.now();
+  const task = await start();
+  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(task).toMatchObject({ status: "ERROR", detail: expect.stringMatching(/127\.0\.0\.1:9.*\.$/) });
+  expect(await sandboxOf(task.sandbox_id)).toMatchObject({
+    status: "ERROR",
+    status_detail: task.detail,
+    sandbox_spec_id: "127.0.0.1:9/nothing:1",
+  });
+  await call("POST", "/api/settings", { sandbox_base_container_image: "No Image!" });
+  expect(await call("POST", "/api/v1/app-conversations", {})).toMatchObject({ status: 422 });
+  expect(await call("POST", "/api/v1/sandboxes")).toMatchObject({ status: 422 });
+  expect((await start({ sandbox_spec_id: "host" })).status).toBe("READY");
+});
+
+test("conversations share a sandbox by the user's strategy, each in a folder of its own", async () => {
+  await call("POST", "/api/settings", { sandbox_grouping_strategy: "GROUP_BY_NEWEST" });
+  const alone = await makeSandbox();
+  const [first, second] = [await start(), await start()];
+  expect([first.sandbox_id, second.sandbox_id]).toEqual([alone, alone]);
+  const folders = await sh(alone, "ls /workspace/project");
+  expect(folders.trim().split("\n").sort()).toEqual([first.app_conversation_id, second.app_conversation_id].sort());
+  // What only a new sandbox can have is no reason to share.
+  expect((await start({ network: { mode: "none" } })).sandbox_id).not.toBe(alone);
+  // The sandbox goes with its last conversation.
+  await call("DELETE", `/api/v1/app-conversations/${first.app_conversation_id}`);
+  expect(await sandboxOf(alone)).not.toBeNull();
+  await call("DELETE", `/api/v1/app-conversations/${second.app_conversation_id}`);
+  expect(await sandboxOf(alone)).toBeNull();
+  expect(await call("POST", "/api/settings", { sandbox_grouping_strategy: "SOMEHOW" })).toMatchObject({ status: 422 });
+});
+
+test("the way out is there as the network of the sandbox says, after a hibernation too", async () => {
+  const ask = 'printf "%s " "$http_proxy"; curl -s -o /dev/null -w "%{http_code}" http://refused.example/';
+  const shut = await makeSandbox("", { network: { mode: "none" } });
+  expect(await sh(shut, ask)).toBe(" 000");
+  const open = await makeSandbox("", { network: { mode: "allowlist", allow: [{ host: "other.example" }] } });
+  const answer = await sh(open, ask);
+  expect(answer).toMatch(/^http:\/\/sandbox:[\w-]{20,}@127\.0\.0\.1:3128 403$/);
+  const { patrol } = server.platform.sandboxes as SandboxService;
+  await until(async () => {
+    await patrol.tick();
+    const { body } = await call("GET", `/api/v1/sandboxes?id=${open}`);
+    return body[0].status === "PAUSED" ? body : undefined;
+  });
+  await patrol.tick();
+  const incarnation = server.platform.store.sandboxes.get(open)?.incarnation;
+  expect(await sh(open, ask)).toBe(answer);
+  expect(server.platform.store.sandboxes.get(open)?.incarnation).not.toBe(incarnation);
+  const task = (await start({ network: { mode: "none" } })) as Json;
+  expect(await sh(task.sandbox_id, ask)).toBe(" 000");
+  for (const network of [
+    { mode: "some" },
+    { mode: "allowlist", allow: [{ host: "http://x" }] },
+    { mode: "open", credentials: [] },
+    {},
+  ])
+    expect([network, (await call("POST", "/api/v1/sandboxes", { network })).status]).toEqual([
+      network,
+      "credentials" in network ? 200 : 422,
+    ]);
+  expect((await call("POST", "/api/v1/app-conversations", { sandbox_id: shut, network: { mode: "open" } })).status).toBe(422);
+});
+
+test("snapshots are made, listed, forked and deleted over HTTP", async () => {
+  const id = await makeSandbox();
+  await sh(id, "echo then >file");
+  const made = await call("POST", `/api/v1/sandboxes/${id}/snapshots`);
+  expect(made).toMatchObject({ status: 201, body: { sandbox_id: id, sandbox_spec_id: "host" } });
+  const snapshot = made.body.id;
+  await sh(id, "echo now >file");
+  expect(await sh(await makeSandbox(`?snapshot_id=${snapshot}`), "cat file")).toBe("then\n");
+  expect((await call("GET", "/api/v1/snapshots/search")).body).toEqual({ items: [made.body], next_page_id: null });
+  expect((await call("GET", `/api/v1/snapshots/${snapshot}`)).body).toEqual(made.body);
+  expect(await call("DELETE", `/api/v1/snapshots/${snapshot}`)).toMatchObject({ status: 200, body: { success: true } });
+  for (const [method, path] of [
+    ["DELETE", `/api/v1/snapshots/${snapshot}`],
+    ["GET", `/api/v1/snapshots/${snapshot}`],
+    ["POST", `/api/v1/sandboxes?snapshot_id=${snapshot}`],
+    ["POST", "/api/v1/sandboxes/none/snapshots"],
+  ] as const)
+    expect([path, (await call(method, path)).status]).toEqual([path, 404]);
+  expect((await call("GET", "/openapi.json")).body.paths).toHaveProperty("/api/v1/sandboxes/{sandbox_id}/snapshots");
+});
+
+test("kill -9 while an image is fetched: the next server goes on with it, and a deletion leaves nothing", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
+  // A registry that accepts connections and never answers.
+  const registry: Server = createServer(() => {});
+  await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
+  const image = `127.0.0.1:${(registry.address() as { port: number }).port}/slow:1`;
+  let process = await startServerProcess(dataDir);
+  try {
+    await process.call("POST", "/api/settings", { sandbox_base_container_image: image });
+    const { body: task } = await process.call("POST", "/api/v1/app-conversations", {});
+    const asked = async () => (await process.call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
+    await until(async () => ((await asked()).status === "WAITING_FOR_SANDBOX" ? true : undefined));
+    await process.end("SIGKILL");
+    process = await startServerProcess(dataDir);
+    const { sandbox_id: id, status } = await asked();
+    expect(["WAITING_FOR_SANDBOX", "ERROR"]).toContain(status);
+    expect((await process.call("DELETE", `/api/v1/sandboxes/${id}?sandbox_id=${id}`)).status).toBe(200);
+    const ended = await until(async () => ((await asked()).status === "ERROR" ? asked() : undefined));
+    expect(ended.detail).toMatch(/\.$/);
+    expect((await process.call("GET", "/api/v1/sandboxes/search")).body.items).toEqual([]);
+    expect(await process.end("SIGTERM")).toBe(0);
+  } finally {
+    await removeSandboxes(process.call).catch(() => {});
+    await process.end("SIGTERM");
+    registry.close();
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
