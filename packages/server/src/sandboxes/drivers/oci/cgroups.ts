@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Dirent, existsSync, readdirSync, readFileSync, realpathSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -96,22 +97,18 @@ export async function killGroup(path: string, patienceMs = 5_000): Promise<boole
   const end = Date.now() + patienceMs;
   while (groupState(path) !== "gone") {
     if (Date.now() > end) return false;
-    signalGroup(path, ["SIGKILL"]);
+    for (const pid of groupMembers(path)) killProcess(pid);
     thawGroup(path);
     await delay(1);
   }
   return true;
 }
 
-/** Sends signals to all processes of a group but those in `except`. */
-export function signalGroup(path: string, signals: NodeJS.Signals[], except: number[] = []): void {
-  for (const pid of groupMembers(path)) {
-    if (except.includes(pid)) continue;
-    try {
-      for (const signal of signals) kill(pid, signal);
-    } catch {
-      // It has just ended.
-    }
+function killProcess(pid: number): void {
+  try {
+    kill(pid, "SIGKILL");
+  } catch {
+    // It has just ended.
   }
 }
 
@@ -153,6 +150,20 @@ function readText(path: string): string {
     return readFileSync(path, "latin1");
   } catch {
     return "0";
+  }
+}
+
+/**
+ * Moves this process into the group that it is in. The kernel lets a first move after some idle time wait for a grace period (10 ms and more), and
+ * the moves that come after it not; so this, begun together with a start, takes that time while the runtime is still at other work.
+ */
+export async function wakeMoves(): Promise<void> {
+  try {
+    const own = readFileSync("/proc/self/cgroup", "latin1");
+    const path = (isV2() ? /^0::(.*)$/m : /^\d+:(?:.*,)?freezer(?:,.*)?:(.*)$/m).exec(own)?.[1];
+    if (path !== undefined) await writeFile(`${stateFolder(path)}/cgroup.procs`, String(process.pid));
+  } catch {
+    // Not allowed here: the runtime waits itself.
   }
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { PlatformError } from "../../../errors.ts";
 import { openUserNamespace } from "../../../kernel/id-mapped.ts";
 import type { SandboxFile } from "../../driver.ts";
-import { groupMembers, killGroup, removeGroup } from "./cgroups.ts";
+import { groupMembers, killGroup, removeGroup, wakeMoves } from "./cgroups.ts";
 import { idRangeSize, runtimeConfig } from "./config.ts";
 import type { Host } from "./host.ts";
 import { Launcher } from "./launcher.ts";
@@ -47,6 +47,7 @@ export class Containers {
   readonly #boxes: string;
   readonly #launcher: Launcher;
   #userNamespace: Promise<number> | undefined;
+  #waking: Promise<void> | undefined;
 
   constructor(options: ContainersOptions) {
     this.#options = options;
@@ -81,6 +82,9 @@ export class Containers {
   async start(id: string, start: ContainerStart): Promise<void> {
     const { host, runtime, layers, idBase } = this.#options;
     const { record } = start;
+    this.#waking ??= wakeMoves().finally(() => {
+      this.#waking = undefined;
+    });
     const lower = await this.#lower(record);
     const box = this.#makeBox(id);
     const target = join(box, "root");
@@ -91,7 +95,7 @@ export class Containers {
       idBase,
       cgroupsPath: this.groupOf(id),
       init: host.init,
-      binds: [...(record.spec.root.kind === "host" ? host.binds : []), ...start.binds],
+      binds: [...(record.spec.root.kind === "host" ? host.binds : []), ...start.binds, ...nameFiles(box, id)],
       seccomp: start.seccomp,
       openFiles: host.openFiles,
     });
@@ -104,7 +108,7 @@ export class Containers {
       lower,
       upper: layers.path(record.upper),
       work: layers.workPath(record.upper),
-      additions: start.files === null ? [] : additions(id, record, start.files, idBase),
+      additions: start.files === null ? [] : additions(record, start.files, idBase),
       root: { uid: idBase, gid: idBase },
       argv: [runtime.path, "--root", this.stateDir, "run", "--detach", ...keyring, "--bundle", box, id],
       outputFile,
@@ -186,22 +190,27 @@ export class Containers {
   }
 }
 
+/** The files that tell a sandbox its own name: mounted rather than written, because it changes when files are used again by another one. */
+function nameFiles(box: string, id: string): { source: string; destination: string }[] {
+  const contents = { hosts: `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`, hostname: `${id}\n` };
+  return Object.entries(contents).map(([name, content]) => {
+    const source = join(box, name);
+    writeFileSync(source, content);
+    chmodSync(source, 0o644);
+    return { source, destination: `/etc/${name}` };
+  });
+}
+
 /** What a new sandbox has beside the files of its root. */
-function additions(id: string, { spec }: SandboxRecord, files: SandboxFile[], idBase: number): Addition[] {
+function additions({ spec }: SandboxRecord, files: SandboxFile[], idBase: number): Addition[] {
+  const root = { uid: idBase, gid: idBase };
   const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
-  const hosts = `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`;
-  return [
-    { path: "/etc/hosts", content: hosts, optional: true },
-    { path: "/etc/hostname", content: `${id}\n`, optional: true },
-    ...(spec.root.kind === "host"
-      ? []
-      : [
-          { path: "/etc/resolv.conf", content: "", optional: true },
-          { path: "/tmp", owner: { uid: idBase, gid: idBase }, mode: 0o1777 },
-          { path: spec.workingDir, owner: user, mode: 0o755 },
-        ]),
-    ...files.map((file) => ({ ...file, optional: false })),
+  const whereMissing: Addition[] = [
+    { path: "/etc/resolv.conf", content: "", optional: true },
+    { path: "/tmp", owner: root, mode: 0o1777 },
+    { path: spec.workingDir, owner: user, mode: 0o755 },
   ];
+  return [...(spec.root.kind === "host" ? [] : whereMissing), ...files.map((file) => ({ ...file, optional: false }))];
 }
 
 function isFiltered(pid: number): boolean {

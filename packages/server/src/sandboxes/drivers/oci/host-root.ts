@@ -30,12 +30,14 @@ export class HostRoot {
   readonly #layers: Layers;
   readonly #idBase: number;
   /** What the machine gives to every tree, read once. */
-  readonly #machine = machineEntries();
+  readonly #machine: Entry[];
   /** Names of layers that are there, by what they were asked for with. */
   readonly #made = new Map<string, string>();
 
-  constructor(layers: Layers, idBase: number) {
+  /** `idBase` is the host id of every sandbox's root. `mounts` are folders that something is mounted on at each start. */
+  constructor(layers: Layers, idBase: number, mounts: string[]) {
     this.#layers = layers;
+    this.#machine = machineEntries(mounts);
     this.#idBase = idBase;
   }
 
@@ -79,10 +81,11 @@ export class HostRoot {
   }
 }
 
-function machineEntries(): Entry[] {
+/** A mount point that is missing here would be made in the upper layer at each start, which costs more than the mount. */
+function machineEntries(mounts: string[]): Entry[] {
   const file = (path: string, content: string | Buffer): Entry => ({ path, base64: Buffer.from(content).toString("base64") });
   return [
-    ...folders.map((path) => ({ path, folder: 0o755, user: false })),
+    ...[...folders, ...mounts.flatMap(foldersDownTo)].map((path) => ({ path, folder: 0o755, user: false })),
     { path: "root", folder: 0o700, user: false },
     { path: "tmp", folder: 0o1777, user: false },
     { path: "var/tmp", folder: 0o1777, user: false },

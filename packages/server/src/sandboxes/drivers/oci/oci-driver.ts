@@ -26,6 +26,7 @@ import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { connectInside, type IsMember, Listeners, listenInside } from "./ports.ts";
 import type { SandboxRecord } from "./records.ts";
+import { insideFolder } from "./resident/folders.ts";
 import { findRuntime, type Runtime } from "./runtime.ts";
 import { SandboxFiles } from "./sandbox-files.ts";
 import { type SeccompFilter, seccompFilter, type Trial } from "./seccomp-filter.ts";
@@ -91,7 +92,8 @@ export class OciDriver implements SandboxDriver {
     const group = installationGroup(this.#dir);
     const volatile = volatileFolder(`${basename(group)}-run`);
     const host = inspectHost();
-    const files = new SandboxFiles(this.#dir, sandboxIdBase());
+    const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
+    const files = new SandboxFiles({ dir: this.#dir, idBase: sandboxIdBase(), hostMounts });
     const containers = new Containers({
       ...{ runtime, host, group, volatile, layers: files.layers, idBase: sandboxIdBase() },
       imageLayer: (reference) => this.#images.layerOf(reference),

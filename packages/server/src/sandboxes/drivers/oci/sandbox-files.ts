@@ -10,6 +10,15 @@ import { removeTrees } from "./remove-tree.ts";
 /** More would make every look-up in the root slow, and their names not fit into one mount. */
 const mostLayers = 400;
 
+export interface SandboxFilesOptions {
+  /** The driver's folder. */
+  dir: string;
+  /** Host id of every sandbox's root. */
+  idBase: number;
+  /** Folders inside that something is mounted on in `host` sandboxes. */
+  hostMounts: string[];
+}
+
 /**
  * The files of an installation's sandboxes and snapshots. What a record names exists, and a layer that no record names is garbage; each change
  * is one replaced record, made in one go with the layers that it names, so that nothing can come in between.
@@ -23,12 +32,11 @@ export class SandboxFiles {
   /** A record that cannot be read may name any layer. */
   #unreadable = false;
 
-  /** `dir` is the driver's folder, `idBase` the host id of every sandbox's root. */
-  constructor(dir: string, idBase: number) {
+  constructor({ dir, idBase, hostMounts }: SandboxFilesOptions) {
     this.layers = new Layers(dir, idBase);
     this.#sandboxes = new Records(join(dir, "sandboxes"));
     this.#snapshots = new Records(join(dir, "snapshots"));
-    this.#hostRoot = new HostRoot(this.layers, idBase);
+    this.#hostRoot = new HostRoot(this.layers, idBase, hostMounts);
   }
 
   ids(): string[] {

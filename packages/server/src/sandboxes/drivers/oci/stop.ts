@@ -1,10 +1,13 @@
 import { readFileSync } from "node:fs";
+import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
-import { groupMembers, groupState, killGroup, signalGroup, thawGroup } from "./cgroups.ts";
+import { groupMembers, groupState, killGroup, thawGroup } from "./cgroups.ts";
 
 /** How long processes may take to end by themselves, ms. */
 const graceMs = 1_000;
 const lookEveryMs = 5;
+
+const sigterm = 1n << 14n;
 
 /**
  * Ends the processes of a control group in order, also of a frozen one: first they are asked, then they are killed.
@@ -12,21 +15,36 @@ const lookEveryMs = 5;
  */
 export async function stopGroup(path: string, init: boolean): Promise<boolean> {
   if (groupState(path) === "gone") return true;
-  const first = groupMembers(path).filter(isFirst);
-  const waits = init ? first : [];
-  // An interactive shell goes by the end of its terminal alone, and one that is stopped only hears once it goes on.
-  signalGroup(path, ["SIGTERM", "SIGHUP", "SIGCONT"], waits);
+  const waits = new Set<number>();
+  for (const pid of groupMembers(path)) {
+    const { first, ignoresTerm } = factsOf(pid);
+    if (first && init) waits.add(pid);
+    // An interactive shell ignores SIGTERM and goes by the end of its terminal.
+    else ask(pid, ignoresTerm ? "SIGHUP" : "SIGTERM");
+  }
   thawGroup(path);
   const end = Date.now() + graceMs;
-  while (Date.now() < end && groupMembers(path).some((pid) => !waits.includes(pid))) await delay(lookEveryMs);
+  while (Date.now() < end && groupMembers(path).some((pid) => !waits.has(pid))) await delay(lookEveryMs);
   return killGroup(path);
 }
 
-/** Whether a process is the first one of its sandbox. */
-function isFirst(pid: number): boolean {
+function ask(pid: number, signal: NodeJS.Signals): void {
   try {
-    return /^NSpid:.*\s1$/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+    kill(pid, signal);
+    // One that is stopped hears of it once it goes on.
+    kill(pid, "SIGCONT");
   } catch {
-    return false;
+    // It has just ended.
+  }
+}
+
+/** Whether a process is the first one of its sandbox, and whether it ignores SIGTERM. */
+function factsOf(pid: number): { first: boolean; ignoresTerm: boolean } {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "latin1");
+    const ignored = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? "0"}`);
+    return { first: /^NSpid:.*\s1$/m.test(status), ignoresTerm: (ignored & sigterm) !== 0n };
+  } catch {
+    return { first: false, ignoresTerm: false };
   }
 }
