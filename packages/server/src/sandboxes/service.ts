@@ -85,6 +85,7 @@ export class SandboxService implements Sandboxes {
       space: options.space ?? (async () => undefined),
       live: this.#live,
       known: { sandboxes: this.#ids, snapshots: snapshots.ids },
+      egress,
       lastTraffic: (id) => egress?.lastTraffic(id),
       perform: {
         pause: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#pause(this.#existing(id))))),

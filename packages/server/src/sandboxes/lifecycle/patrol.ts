@@ -1,6 +1,7 @@
 import { errorText } from "../../errors.ts";
 import type { Logger } from "../../logger.ts";
 import type { SandboxDriver } from "../driver.ts";
+import type { Egress } from "../network/api.ts";
 import { DiskWatch, type WatchedSandbox } from "./disk-watch.ts";
 import { type IdlePolicy, type IdleStep, idleStep } from "./idle.ts";
 import { hasTraffic, isBusy, type LiveSandbox } from "./live.ts";
@@ -11,6 +12,7 @@ export interface PatrolOptions {
   live: ReadonlyMap<string, LiveSandbox>;
   /** The ids that the engine may know, as they are at any time. */
   known: { sandboxes: Set<string>; snapshots: Set<string> };
+  egress?: Pick<Egress, "reap"> | undefined;
   /** When something last passed through a sandbox's way out, ms since the epoch. */
   lastTraffic: (id: string) => number | undefined;
   space: () => Promise<{ free: number; total: number } | undefined>;
@@ -69,8 +71,9 @@ export class Patrol {
 
   /** Has the engine remove what belongs to no sandbox and no snapshot. Never rejects. */
   async reap(): Promise<void> {
-    const { driver, known, now } = this.#options;
+    const { driver, egress, known, now } = this.#options;
     this.#reapedAt = now();
+    await this.#try(undefined, "logs of sandboxes that are gone could not be removed", async () => egress?.reap(known.sandboxes));
     await this.#try(undefined, "what a crash may have left could not be removed", () => driver.reap(known));
   }
 

@@ -50,7 +50,9 @@ export interface Egress {
   detach(id: string): void;
   /** Detaches, and removes the log. */
   forget(id: string): Promise<void>;
-  /** When the last byte passed, ms since the epoch; undefined for a sandbox that is not attached or has been silent. */
+  /** Removes the logs of all sandboxes but these. */
+  reap(known: ReadonlySet<string>): Promise<void>;
+  /** When bytes last passed, as far as calls of this method can tell, ms since the epoch; undefined for a sandbox that is not attached or has been silent. */
   lastTraffic(id: string): number | undefined;
   /** Decisions, the newest first, older than `before` (a `seq`) where that is given. Unknown ids have none. */
   decisions(id: string, page: { limit: number; before?: number | undefined }): Promise<Decision[]>;

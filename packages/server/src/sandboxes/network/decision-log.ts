@@ -16,6 +16,8 @@ export class DecisionLog {
   readonly #logger: Logger;
   #waiting: string[] = [];
   #size = 0;
+  /** A crash has cut the last line. */
+  #torn = false;
   #seq = 0;
   #timer: NodeJS.Timeout | undefined;
   /** Everything that touches the files goes one after the other. */
@@ -47,8 +49,10 @@ export class DecisionLog {
     return this.#queue(async () => {
       const lines = this.#waiting.splice(0);
       if (lines.length === 0 || this.#removed) return;
+      if (this.#torn) lines.unshift("\n");
       try {
         await this.#append(lines.join(""));
+        this.#torn = false;
       } catch (error) {
         this.#logger.warn(
           { file: this.#file, lost: lines.length, error: errorText(error) },
@@ -83,6 +87,7 @@ export class DecisionLog {
   async #load(): Promise<void> {
     const text = await readText(this.#file);
     this.#size = Buffer.byteLength(text);
+    this.#torn = text !== "" && !text.endsWith("\n");
     const last = [...text.split("\n"), ...(text ? [] : (await readText(`${this.#file}.old`)).split("\n"))].findLast(parse);
     this.#seq += last ? parse(last)!.seq : 0;
   }

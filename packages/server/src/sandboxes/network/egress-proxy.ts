@@ -113,7 +113,6 @@ export class EgressProxy implements Egress, Inspector {
     await log.remove();
   }
 
-  /** Removes the logs of all sandboxes but these. */
   async reap(known: ReadonlySet<string>): Promise<void> {
     const ids = (await readdir(join(this.#options.dir, "decisions"))).map((name) => name.replace(/\.jsonl(\.old)?$/, ""));
     for (const id of new Set(ids)) if (!known.has(id)) await this.forget(id);
