@@ -34,6 +34,19 @@ export function describePorts(context: SuiteContext): void {
     expect([await ask("one"), await ask("two")]).toEqual(["one", "two"]);
     for (const listener of listeners) listener.close();
   });
+
+  test("ends a listener with the sandbox's processes, and listens again when they are back", async () => {
+    const { driver, spec } = context;
+    await driver.start({ id: "two", spec });
+    const accept = (connection: NodeJS.WritableStream) => void connection.end("here");
+    const before = await driver.listen("two", 3130, accept);
+    await driver.stop("two");
+    await driver.start({ id: "two", spec });
+    expect((await run(driver, "two", "busybox nc 127.0.0.1 3130 </dev/null")).code).not.toBe(0);
+    await driver.listen("two", 3130, accept);
+    expect(await run(driver, "two", "busybox nc 127.0.0.1 3130 </dev/null")).toMatchObject({ out: "here" });
+    before.close();
+  });
 }
 
 /** Tries until the server inside listens. */

@@ -10,7 +10,7 @@ export const labels = {
   /** `uid:gid` that runs commands. */
   user: "sandpiper.user",
   workingDir: "sandpiper.working-dir",
-  /** A container that is only looked into while an image is prepared. */
+  /** `yes`: a container that is only looked into while an image is prepared. */
   helper: "sandpiper.helper",
 } as const;
 
@@ -50,6 +50,8 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       [labels.sandbox]: id,
       [labels.user]: user,
       [labels.workingDir]: spec.workingDir,
+      // An image may bring labels of its own.
+      [labels.helper]: "no",
     },
     HostConfig: {
       NetworkMode: "none",

@@ -24,7 +24,7 @@ describeDriver("the docker driver", async () => {
       [{ kind: "image", reference: `sha256:${"0".repeat(64)}` }, /^The engine has no image sha256:0+\.$/],
       [
         { kind: "image", reference: "127.0.0.1:1/nothing:1" },
-        /^The registry 127\.0\.0\.1:1 cannot be reached for 127\.0\.0\.1:1\/nothing:1 /,
+        /^The registry 127\.0\.0\.1:1 cannot be reached: .*connection refused\.$/,
       ],
     ],
     reopen: async () => {

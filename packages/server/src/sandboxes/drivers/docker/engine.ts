@@ -9,6 +9,8 @@ export type Answers<T> = Record<number, (message: string) => T>;
 
 /** Time within which the engine answers an ordinary request, ms. */
 const defaultPatienceMs = 30_000;
+/** For what takes time by the size of a sandbox's files, ms. */
+export const longPatienceMs = 600_000;
 
 /** The engine took a request and did not answer it in time. */
 export class EngineSilent extends PlatformError {
@@ -74,15 +76,6 @@ export class Engine {
     }
   }
 
-  /**
-   * True when the engine shares this machine's kernel and name, so that its bind mounts and process ids mean the same here.
-   * One in a container or a virtual machine does not.
-   */
-  async isOnThisMachine(): Promise<boolean> {
-    const info = await this.info();
-    return info.Name === hostname() && info.KernelVersion === release();
-  }
-
   async info(): Promise<EngineInfo> {
     return await this.ask("tell about itself", () => this.docker.info(), {}, Math.min(this.#patienceMs, 10_000));
   }
@@ -104,6 +97,14 @@ export interface EngineInfo {
   SecurityOptions?: string[] | null;
   Driver: string;
   DriverStatus?: [string, string][] | null;
+}
+
+/**
+ * True when the engine shares this machine's kernel and name, so that its bind mounts and process ids mean the same here. One in a container
+ * or a virtual machine does not.
+ */
+export function isOnThisMachine({ Name, KernelVersion }: EngineInfo): boolean {
+  return Name === hostname() && KernelVersion === release();
 }
 
 /** The engine's own words, without the client's frame and without a full stop. */

@@ -54,7 +54,15 @@ export async function execInContainer(target: ExecTarget, command: ExecRequest):
   // Newer engines refuse a command that cannot be run before there is output.
   const refused: Answers<string> = { 400: (message) => message, 500: (message) => message };
   const start = { hijack: true, stdin: true, Detach: false, Tty: tty, ...(ConsoleSize ? { ConsoleSize } : {}) };
-  const socket = await engine.ask("run a command", () => exec.start(start), { ...answers, ...refused });
+  const socket = await engine.ask(
+    "run a command",
+    async (signal) => {
+      const connection = await exec.start(start);
+      if (signal.aborted) connection.destroy();
+      return connection;
+    },
+    { ...answers, ...refused },
+  );
   if (typeof socket === "string") return neverRan(socket);
   return await attach(target, exec, socket as unknown as Socket, command, execKey);
 }

@@ -1,25 +1,58 @@
-/** The listening sockets inside sandboxes. An open one keeps the network namespace of ended processes alive, so they end with them. */
+import type Docker from "dockerode";
+
+interface Closable {
+  close(): void;
+}
+
+/**
+ * The listening sockets inside sandboxes. An open one keeps the network namespace of ended processes alive, so they are closed when the
+ * engine says that the container has ended.
+ */
 export class Listeners {
-  readonly #open = new Map<string, Set<{ close(): void }>>();
+  readonly #docker: Docker;
+  readonly #open = new Map<string, { sockets: Set<Closable>; watch: AbortController }>();
+
+  constructor(docker: Docker) {
+    this.#docker = docker;
+  }
 
   /** Gives the listener as its owner closes it. */
-  add(id: string, listener: { close(): void }): { close(): void } {
-    const own = this.#open.get(id) ?? new Set();
-    this.#open.set(id, own.add(listener));
+  add(id: string, container: string, listener: Closable): Closable {
+    const own = this.#open.get(id) ?? this.#watch(id, container);
+    own.sockets.add(listener);
     return {
       close: () => {
-        own.delete(listener);
-        listener.close();
+        if (own.sockets.delete(listener)) listener.close();
       },
     };
   }
 
   close(id: string): void {
-    for (const listener of this.#open.get(id) ?? []) listener.close();
+    const own = this.#open.get(id);
     this.#open.delete(id);
+    own?.watch.abort();
+    for (const socket of own?.sockets ?? []) socket.close();
+    own?.sockets.clear();
   }
 
   closeAll(): void {
     for (const id of [...this.#open.keys()]) this.close(id);
+  }
+
+  #watch(id: string, container: string): { sockets: Set<Closable>; watch: AbortController } {
+    const own = { sockets: new Set<Closable>(), watch: new AbortController() };
+    this.#open.set(id, own);
+    this.#docker
+      .getContainer(container)
+      .wait({ condition: "not-running", abortSignal: own.watch.signal })
+      .then(
+        () => {
+          if (this.#open.get(id) === own) this.close(id);
+        },
+        () => {
+          // The engine went away, and the sandbox may run on: its end is noticed when it is stopped, started or removed.
+        },
+      );
+    return own;
   }
 }

@@ -3,7 +3,8 @@ import { profilePath, type SeccompProfile, seccompSection } from "../oci/seccomp
 
 /**
  * The oci driver's system call filter in the form that an engine takes, made from the profile of this machine's distribution. Undefined
- * where there is none for this architecture: then the engine's own profile holds.
+ * where there is none for this architecture: then the engine's own profile holds, which may let a hypervisor's sockets (AF_VSOCK) through
+ * that no network namespace keeps back.
  */
 export function seccompOption(path = profilePath): string | undefined {
   if (!existsSync(path)) return undefined;
