@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { PlatformError } from "../errors.ts";
+import { bufferPassed } from "./buffer-garbage.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
 import { checked, type Files, reason, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
@@ -29,6 +30,7 @@ export async function archiveIn(
   process.stdout.resume();
   let failed: unknown;
   try {
+    tar.on("data", (chunk: Buffer) => bufferPassed(chunk.length)).pause();
     await pipeline(tar, process.stdin, signal ? { signal } : {});
   } catch (error) {
     // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
@@ -59,7 +61,10 @@ export async function archiveOut(
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {
     try {
-      yield* process.stdout;
+      for await (const chunk of process.stdout) {
+        bufferPassed(chunk.length);
+        yield chunk;
+      }
       const code = exitCode(await process.exit);
       // 1: a file changed while it was read, which is normal for a folder in use.
       if (code > 1) throw failure("packed from", folder, code, (await errors).kept);

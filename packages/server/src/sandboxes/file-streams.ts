@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { PlatformError } from "../errors.ts";
+import { bufferPassed } from "./buffer-garbage.ts";
 import type { SandboxProcess } from "./driver.ts";
 import { codes, downloadScript, writeScript } from "./file-scripts.ts";
 import { checked, type Files, fileError, script, scriptCommand, uniqueWord } from "./files.ts";
@@ -59,6 +60,7 @@ async function* rest(
     for (let chunk: Buffer | undefined = first; chunk !== undefined && left > 0; ) {
       const part: Buffer = chunk.length > left ? chunk.subarray(0, left) : chunk;
       left -= part.length;
+      bufferPassed(part.length);
       if (part.length > 0) yield part;
       const next: IteratorResult<Buffer> = left > 0 ? await chunks.next() : { done: true, value: undefined };
       chunk = next.done ? undefined : next.value;
@@ -91,6 +93,7 @@ export async function upload(sandbox: Files, path: string, source: Readable, siz
       // The source stays whole when the command takes no more, so that its sender can be told why.
       for await (const chunk of source.iterator({ destroyOnReturn: false })) {
         arrived += chunk.length;
+        bufferPassed(chunk.length);
         yield chunk;
       }
     } catch (error) {

@@ -92,7 +92,7 @@ export class Executor {
     return execTty(target.folder, process, command.tty, argv, kind === "crun" ? repair : undefined);
   }
 
-  /** To be called when the processes of a sandbox have ended or are about to: what is kept for its next command is let go. */
+  /** To be called once the processes of a sandbox have ended: what is kept for its next command is let go. */
   drop(id: string): void {
     this.#shells.get(id)?.end();
     this.#shells.delete(id);

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { makeFifo } from "../../../../kernel/fifo.ts";
 
 const { O_RDONLY, O_RDWR, O_WRONLY, O_NONBLOCK } = constants;
+/** Of Linux; opens a place in the file system, and neither end of the pipe. */
+const O_PATH = 0x20_0000;
 
 /** Ends of the names: stdin, stdout, stderr. */
 const kinds = ["i", "o", "e"] as const;
@@ -15,7 +17,10 @@ const kinds = ["i", "o", "e"] as const;
  */
 export class CommandPipes {
   readonly #base: string;
-  #ends: { stdin: number; stdout: number; stderr: number } | undefined;
+  /** Our ends as long as they are not streams. */
+  #ends: [stdin: number, stdout: number, stderr: number] | undefined;
+  /** Where stdin is, also when it has lost its name. */
+  #stdin: number | undefined;
 
   /** Makes the pipes `<name>.i`, `.o` and `.e` in a folder that only the server can change, for a user of the sandbox (host ids). */
   constructor(folder: string, name: string, owner: { uid: number; gid: number }) {
@@ -28,19 +33,19 @@ export class CommandPipes {
         // A reader alone would not let anyone open stdin for reading; a writer alone cannot be opened.
         opened.push(openSync(this.#path(kind), (kind === "i" ? O_RDWR : O_RDONLY) | O_NONBLOCK));
       }
+      this.#stdin = openSync(this.#path("i"), O_PATH);
+      this.#ends = opened as [number, number, number];
     } catch (error) {
       for (const fd of opened) closeSync(fd);
       this.#unlink();
       throw error;
     }
-    const [stdin, stdout, stderr] = opened as [number, number, number];
-    this.#ends = { stdin, stdout, stderr };
   }
 
   /** To be called once the command has opened all three. From now on each pipe ends with its last user. Throws what `open` throws. */
   connect(): { stdin: Socket; stdout: Socket; stderr: Socket } {
     if (!this.#ends) throw new Error("the pipes are closed");
-    const { stdin, stdout, stderr } = this.#ends;
+    const [stdin, stdout, stderr] = this.#ends;
     const writing = openSync(this.#path("i"), O_WRONLY | O_NONBLOCK);
     this.#ends = undefined;
     closeSync(stdin);
@@ -52,11 +57,23 @@ export class CommandPipes {
     };
   }
 
-  /** Takes the pipes away from a command that has not opened them: it cannot any more. */
-  discard(): void {
+  /**
+   * To be called from time to time once stdin has ended: who opens `/dev/stdin` only then would wait for a writer for ever, and now finds
+   * the end of it.
+   */
+  wakeReaders(): void {
+    try {
+      closeSync(openSync(`/proc/self/fd/${this.#stdin}`, O_WRONLY | O_NONBLOCK));
+    } catch {
+      // Nobody has it open.
+    }
+  }
+
+  /** Lets go of everything but the connected pipes. A command that has not opened its pipes cannot do it any more. */
+  close(): void {
     this.#unlink();
-    if (this.#ends) for (const fd of Object.values(this.#ends)) closeSync(fd);
-    this.#ends = undefined;
+    for (const fd of [this.#stdin, ...(this.#ends ?? [])]) if (fd !== undefined) closeSync(fd);
+    this.#ends = this.#stdin = undefined;
   }
 
   #path(kind: (typeof kinds)[number]): string {

@@ -12,6 +12,9 @@ import type { ShellChannel } from "./shell-channel.ts";
 /** How long a shell may take to open a command's pipes before the command goes another way, ms. */
 const openMs = 1_000;
 
+/** How often who still waits for an ended stdin is woken, ms. */
+const wakeMs = 100;
+
 /** How long after SIGKILL a command counts as ended although its shell says nothing, ms. A frozen process cannot die. */
 const patienceMs = 1_000;
 
@@ -68,17 +71,18 @@ export class ResidentShell {
     const text = commandText(name, command);
     if (text === undefined) return undefined;
     this.#busy = true;
-    const pipes = new CommandPipes(this.#place.folder, name, this.#place.owner);
+    let pipes: CommandPipes | undefined;
     try {
+      pipes = new CommandPipes(this.#place.folder, name, this.#place.owner);
       this.#channel.send(text);
-      if ((await this.#channel.line(openMs)) !== "s") {
-        this.end();
-        return undefined;
-      }
-      return this.#attach(pipes);
-    } finally {
-      pipes.discard();
+      if ((await this.#channel.line(openMs)) === "s") return this.#attach(pipes);
+    } catch {
+      // The server has no descriptors left, or the folder is gone.
     }
+    // Without its pipes the command cannot begin any more.
+    pipes?.close();
+    this.end();
+    return undefined;
   }
 
   /** Ends the shell; a command that it runs goes on. */
@@ -100,10 +104,16 @@ export class ResidentShell {
 
     let ended = false;
     let giveUp: NodeJS.Timeout | undefined;
+    let wake: NodeJS.Timeout | undefined;
+    stdin.once("close", () => {
+      if (!ended) wake = setInterval(() => pipes.wakeReaders(), wakeMs).unref();
+    });
     const finish = async (): Promise<ExitStatus> => {
       const line = await told;
       ended = true;
       clearTimeout(giveUp);
+      clearInterval(wake);
+      pipes.close();
       this.#busy = false;
       const code = /^x (\d{1,3})$/.exec(line ?? "")?.[1];
       if (code === undefined) this.#abandon();
