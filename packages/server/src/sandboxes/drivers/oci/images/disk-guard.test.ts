@@ -1,0 +1,32 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { guardDisk, usableSpace } from "./disk-guard.ts";
+
+test("a disk counts as full before it is, by bytes and by files", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandpiper-disk-"));
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=20m,nr_inodes=200", "tmpfs", folder]);
+  const full = () =>
+    new Promise<void>((resolve) => {
+      const guard = guardDisk(folder, () => {
+        guard.end();
+        resolve();
+      });
+    });
+  try {
+    expect(await usableSpace(folder)).toBeGreaterThan(18 * 2 ** 20);
+    const filled = full();
+    writeFileSync(join(folder, "data"), Buffer.alloc(19.5 * 2 ** 20));
+    await filled;
+    rmSync(join(folder, "data"));
+    expect(await usableSpace(folder)).toBeGreaterThan(0);
+    const many = full();
+    for (let n = 0; n < 197; n++) writeFileSync(join(folder, String(n)), "");
+    await many;
+  } finally {
+    execFileSync("umount", [folder]);
+    rmSync(folder, { recursive: true });
+  }
+});
