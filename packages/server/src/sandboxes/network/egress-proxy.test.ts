@@ -35,7 +35,7 @@ const echo: RequestListener = async (request, response) => {
 
 beforeAll(async () => {
   proxy = await TestProxy.open({
-    env: { THE_SECRET: secret },
+    env: { THE_SECRET: secret, ANOTHER_SECRET: "another-secret" },
     resolve: (host) => {
       resolutions.push(host);
       return addressesOf(host);
@@ -52,7 +52,10 @@ beforeAll(async () => {
     await serve(echo, { address, port: 8443, host: "other.test" }),
     await serve(echo, { address: elsewhere, port: 80 }),
   );
-  const credentials = [{ name: "TOKEN", hosts: ["a.test"], fromEnv: "THE_SECRET" }];
+  const credentials = [
+    { name: "TOKEN", hosts: ["a.test"], fromEnv: "THE_SECRET" },
+    { name: "OTHER", hosts: ["other.test"], fromEnv: "ANOTHER_SECRET" },
+  ];
   await proxy.attach("list", {
     allow: [
       { host: "a.test", ports: [80, 443, 22], methods: null },
@@ -122,6 +125,11 @@ describe("requests", () => {
 
   test.each([
     ["a wrong token", `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: ${basic("wrong")}\r\n\r\n`, [407]],
+    [
+      "a token of the same length",
+      `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: ${basic(token.replace("t", "T"))}\r\n\r\n`,
+      [407],
+    ],
     ["no token", "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", [407]],
     ["CONNECT without a token", "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n", [407]],
     ["a path alone", `GET / HTTP/1.1\r\nHost: a.test\r\n${auth}\r\n`, [400]],
@@ -379,15 +387,7 @@ describe("a look into TLS", () => {
     await curl("credentials", "https://a.test/basic", "-u", `user:${placeholder()}`);
     await curl("credentials", "https://a.test/own", "-H", `X-Api-Key: ${placeholder()}`);
     await curl("credentials", "http://a.test/plain", "-H", `Authorization: Bearer ${placeholder()}`);
-    await proxy.curl(
-      "credentials",
-      "--cacert",
-      "/dev/null",
-      "-k",
-      "https://other.test:8443/other",
-      "-H",
-      `Authorization: Bearer ${placeholder()}`,
-    );
+    await curl("credentials", "https://other.test:8443/other", "-H", `Authorization: Bearer ${placeholder()}`);
     const value = (path: string) =>
       seen.find(({ line }) => line.endsWith(path))?.headers.find((text) => /Bearer|Basic|s3cret|sandpiper_/.test(text));
     expect(value("/bearer")).toBe(`Bearer ${secret}`);
@@ -510,7 +510,7 @@ describe("bounds", () => {
   test("a flood of requests waits, and of those sent ahead there are few", async () => {
     await proxy.attach("flood", { mode: "allowlist" });
     const request = `GET http://no.test/ HTTP/1.1\r\nHost: x\r\n${auth}\r\n`;
-    expect(statuses(await proxy.raw("flood", request.repeat(1000))).length).toBeLessThanOrEqual(32);
+    expect(statuses(await proxy.raw("flood", request.repeat(1000))).length).toBeLessThanOrEqual(12);
     await proxy.proxy.forget("flood");
     await proxy.attach("flood", { mode: "allowlist" });
     const begin = performance.now();

@@ -38,8 +38,9 @@ interface Origin {
   open: number;
 }
 
-/** Requests that a connection may send ahead of their answers. */
-const maxPipelined = 32;
+/** Requests that a connection may send ahead of their answers: apt sends ten. All of them are held in memory. */
+const maxPipelined = 12;
+const maxHeaderBytes = 16_384;
 
 /** The egress proxy of all sandboxes of a server. Each reaches it by a listener of its own in its own network. */
 export class EgressProxy implements Egress, Inspector {
@@ -169,7 +170,7 @@ export class EgressProxy implements Egress, Inspector {
   /** The one parser of all that sandboxes say; it never listens itself. */
   #httpServer(): Server {
     const server = createServer({
-      maxHeaderSize: 32_768,
+      maxHeaderSize: maxHeaderBytes,
       requestTimeout: 0,
       keepAliveTimeout: 60_000,
       shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket",
