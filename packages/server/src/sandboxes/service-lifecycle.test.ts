@@ -234,6 +234,19 @@ test("a snapshot that cannot be recorded is not kept, and the sandbox goes on", 
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
 });
 
+test("a sandbox that could not be deleted is still there to be used", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me");
+  await service.running(id);
+  const { remove } = bench.store.sandboxes;
+  bench.store.sandboxes.remove = () => Promise.reject(new PlatformError("StorageFull", "The disk is full."));
+  await expect(service.remove("me", id)).rejects.toMatchObject({ code: "StorageFull" });
+  bench.store.sandboxes.remove = remove;
+  await bench.driver.stop(id);
+  await service.pause("me", id);
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+});
+
 test("what a crash leaves of sandboxes and snapshots without a record is removed at the next start", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");

@@ -1,8 +1,8 @@
-import { randomBytes, randomUUID } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { PageRequest, PageResult, SandboxChange, SandboxRow, Store } from "../store/store.ts";
+import { Access } from "./access.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "./api.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "./driver.ts";
 import type { IdlePolicy } from "./lifecycle/idle.ts";
@@ -10,6 +10,7 @@ import { cutConnections, type LiveSandbox, liveSandbox, type Occupant } from "./
 import { Patrol } from "./lifecycle/patrol.ts";
 import { toPause } from "./lifecycle/room.ts";
 import type { Egress } from "./network/api.ts";
+import { newSandbox } from "./new-sandbox.ts";
 import { Processes } from "./processes.ts";
 import { Queues } from "./queues.ts";
 import type { Sandbox } from "./sandbox.ts";
@@ -53,6 +54,7 @@ export class SandboxService implements Sandboxes {
   readonly #logger: SandboxServiceOptions["logger"];
   readonly #now: () => number;
   readonly #processes: Processes;
+  readonly #access: Access;
   readonly #queues = new Queues();
   readonly #listeners = new Set<Listener>();
   /** Every sandbox that has a record. */
@@ -96,6 +98,7 @@ export class SandboxService implements Sandboxes {
         write: (live) => this.#writeUse(live),
       },
     });
+    this.#access = new Access({ driver, live: this.#live, now, onUse: (id) => this.patrol.disk.used(id) });
   }
 
   async open(): Promise<void> {
@@ -131,20 +134,9 @@ export class SandboxService implements Sandboxes {
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const fromSnapshot = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
     const spec = fromSnapshot ?? this.specFor(userId, specId);
-    const row: SandboxRow = {
-      id: newSandboxId(),
-      userId,
-      specId: spec.id,
-      status: "STARTING",
-      statusDetail: null,
-      incarnation: randomUUID(),
-      sessionKey: randomBytes(32).toString("base64url"),
-      createdAt: this.#now(),
-      spec: options.network ? { ...spec, network: { ...spec.network, ...options.network } } : spec,
-      prepared: fromSnapshot !== undefined,
-      snapshotId: snapshot?.id ?? null,
-      lastUsedAt: this.#now(),
-    };
+    const { network, snapshotId } = options;
+    const now = this.#now();
+    const row = newSandbox(userId, spec, { network, snapshotId, prepared: fromSnapshot !== undefined, now });
     const live = this.#admit(row);
     try {
       await this.#store.sandboxes.create(row);
@@ -172,7 +164,7 @@ export class SandboxService implements Sandboxes {
   }
 
   async running(id: string): Promise<Sandbox> {
-    this.#used(id);
+    this.#access.used(id);
     await this.#queues.idle(id);
     const usable = (row: SandboxRow | undefined) =>
       row?.status === "RUNNING" && row.prepared && this.#live.get(id)?.incarnation !== undefined;
@@ -186,7 +178,7 @@ export class SandboxService implements Sandboxes {
         await this.#bringUp(row);
       });
     }
-    return this.#handle(this.#existing(id));
+    return this.#access.handle(this.#existing(id));
   }
 
   async pause(userId: string, id: string): Promise<void> {
@@ -196,7 +188,7 @@ export class SandboxService implements Sandboxes {
 
   async resume(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
-    this.#used(id);
+    this.#access.used(id);
     await this.#queues.add(id, async () => {
       const row = this.#owned(userId, id);
       if (row.status === "RUNNING" && this.#live.get(id)?.incarnation !== undefined) return;
@@ -207,21 +199,20 @@ export class SandboxService implements Sandboxes {
 
   async remove(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
-    this.#live.get(id)?.removal.abort(new PlatformError("SandboxNotFound", `The sandbox ${id} has been deleted.`));
-    await this.#queues.add(id, () => this.#remove(id));
+    const live = this.#live.get(id);
+    live?.removal.abort(new PlatformError("SandboxNotFound", `The sandbox ${id} has been deleted.`));
+    await this.#queues
+      .add(id, () => this.#remove(id))
+      .catch((error) => {
+        // The record could not be removed, so the sandbox is still there to be used.
+        if (live) live.removal = new AbortController();
+        throw error;
+      });
   }
 
   async connect(id: string, port: number): Promise<Duplex> {
     await this.running(id);
-    const connection = await this.#driver.connect(id, port).catch((error) => this.#lost(id, error));
-    const live = this.#live.get(id);
-    if (live?.status !== "RUNNING") {
-      connection.destroy();
-      throw new PlatformError("SandboxFailed", `The sandbox ${id} does not run any more; try again.`);
-    }
-    live.connections.set(connection, 0);
-    connection.once("close", () => live.connections.delete(connection));
-    return connection;
+    return this.#access.connect(id, port);
   }
 
   occupy(id: string, occupant: Occupant): () => void {
@@ -392,48 +383,6 @@ export class SandboxService implements Sandboxes {
     this.#ids.delete(id);
   }
 
-  #handle(row: SandboxRow): Sandbox {
-    const { id, incarnation } = row;
-    return {
-      id,
-      incarnation,
-      spec: row.spec as PreparedSpec,
-      shell: this.#driver.shell,
-      exec: async (command) => {
-        const live = this.#live.get(id);
-        if (live?.incarnation !== incarnation) {
-          const what = live ? "has been started anew" : "has been deleted";
-          throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
-        }
-        this.#used(id);
-        const counts = command.tty === undefined;
-        if (counts) live.commands += 1;
-        try {
-          const process = await this.#driver.exec(id, command).catch((error) => this.#lost(id, error));
-          if (counts) void process.exit.then(() => this.#commandEnded(live));
-          return process;
-        } catch (error) {
-          if (counts) this.#commandEnded(live);
-          throw error;
-        }
-      },
-    };
-  }
-
-  #commandEnded(live: LiveSandbox): void {
-    live.commands -= 1;
-    live.lastUsedAt = this.#now();
-  }
-
-  /** What an error of the driver means: a sandbox that should run and does not is to be started anew. */
-  #lost(id: string, error: unknown): never {
-    const live = this.#live.get(id);
-    const gone = error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound");
-    if (!gone || live?.status !== "RUNNING") throw error;
-    live.incarnation = undefined;
-    throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, { cause: error });
-  }
-
   async #change(id: string, change: SandboxChange): Promise<void> {
     await this.#store.sandboxes.update(id, change);
     const row = this.#store.sandboxes.get(id);
@@ -441,13 +390,6 @@ export class SandboxService implements Sandboxes {
     const live = this.#live.get(id);
     if (live) live.status = row.status;
     this.#tell(row);
-  }
-
-  #used(id: string): void {
-    const live = this.#live.get(id);
-    if (!live) return;
-    live.lastUsedAt = this.#now();
-    this.patrol.disk.used(id);
   }
 
   async #writeUse(live: LiveSandbox): Promise<void> {
@@ -484,10 +426,4 @@ export class SandboxService implements Sandboxes {
     if (row.userId !== userId) throw new PlatformError("SandboxNotFound", `There is no sandbox ${id}.`);
     return row;
   }
-}
-
-/** `sbx-` and 24 letters and digits out of 120 random bits. */
-function newSandboxId(): string {
-  const alphabet = "abcdefghijklmnopqrstuvwxyz234567";
-  return `sbx-${Array.from(randomBytes(24), (byte) => alphabet[byte & 31]).join("")}`;
 }

@@ -32,8 +32,8 @@ export interface LiveSandbox {
   readonly occupants: Set<Occupant>;
   /** Connections into the sandbox, with the bytes that had passed when they were last looked at. */
   readonly connections: Map<Duplex, number>;
-  /** Is being deleted: what is under way is broken off. */
-  readonly removal: AbortController;
+  /** Aborted while it is deleted: what is under way is broken off. */
+  removal: AbortController;
 }
 
 export function liveSandbox(row: SandboxRow, now: number): LiveSandbox {

@@ -1,0 +1,33 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { SandboxRow } from "../store/store.ts";
+import type { CreateOptions } from "./api.ts";
+import type { SandboxSpec } from "./driver.ts";
+
+/** The record of a sandbox that is to be started. `prepared` tells whether the root of the spec is ready. */
+export function newSandbox(
+  userId: string,
+  spec: SandboxSpec,
+  options: Pick<CreateOptions, "network" | "snapshotId"> & { prepared: boolean; now: number },
+): SandboxRow {
+  const { network, snapshotId = null, prepared, now } = options;
+  return {
+    id: newSandboxId(),
+    userId,
+    specId: spec.id,
+    status: "STARTING",
+    statusDetail: null,
+    incarnation: randomUUID(),
+    sessionKey: randomBytes(32).toString("base64url"),
+    createdAt: now,
+    spec: network ? { ...spec, network: { ...spec.network, ...network } } : spec,
+    prepared,
+    snapshotId,
+    lastUsedAt: now,
+  };
+}
+
+/** `sbx-` and 24 letters and digits out of 120 random bits. */
+function newSandboxId(): string {
+  const alphabet = "abcdefghijklmnopqrstuvwxyz234567";
+  return `sbx-${Array.from(randomBytes(24), (byte) => alphabet[byte & 31]).join("")}`;
+}
