@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -106,6 +106,38 @@ test("what was fetched for another image is not fetched again; concurrent calls 
   const fetched = registry.fetched();
   expect(fetched).not.toContain(blobs[0]);
   expect(fetched).toContain(layersOf(second)[1]);
+});
+
+test("the progress of a slow download is told in layers and megabytes", async () => {
+  const layers = [1, 2].map((n) => ({ [`random${n}`]: randomBytes(3_000_000) }));
+  const name = registry.push("slow:1", { layers }).split("/")[1];
+  const slow = createServer((socket) => {
+    const upstream = connect(Number(registry.host.split(":")[1]), "127.0.0.1");
+    for (const side of [socket, upstream])
+      side.on("error", () => {}).on("close", () => [socket, upstream].map((s) => s.destroy()));
+    socket.pipe(upstream);
+    upstream.on("data", (chunk) => {
+      upstream.pause();
+      socket.write(chunk, () => setTimeout(() => upstream.resume(), chunk.length / 10_000));
+    });
+  });
+  await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
+  const { port } = slow.address() as { port: number };
+  const lines: string[] = [];
+  await store.prepare(`localhost:${port}/${name}`, { onProgress: (line) => lines.push(line) });
+  await new Promise((resolve) => slow.close(resolve));
+  const fetching = lines.filter((line) => line.startsWith("fetching"));
+  expect(fetching.length).toBeGreaterThan(1);
+  const numbers = fetching.map((line) => /^fetching layer [12] of 2, (\d+) of [67] MB$/.exec(line)?.[1]).map(Number);
+  expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+  expect(numbers.at(-1)).toBeGreaterThan(0);
+});
+
+test("an image whose description was damaged is fetched anew", async () => {
+  const reference = registry.push("damaged:1", { layers: [{ file: "x" }] });
+  const image = await store.prepare(reference);
+  writeFileSync(join(store.layerOf(image.reference), "../image.json"), "");
+  expect(await store.prepare(reference)).toEqual(image);
 });
 
 function layersOf(reference: string): string[] {

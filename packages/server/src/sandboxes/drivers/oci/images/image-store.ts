@@ -151,14 +151,16 @@ export class ImageStore {
         manifest.config.digest,
         ...manifest.layers.map((layer) => layer.digest),
       ];
+      const stored: StoredImage = { reference: pinned(image, digest), env, user, blobs: [...new Set(fetched)] };
+      await writeFile(join(draft, "image.json"), JSON.stringify(stored));
       await unpackImage(image, { layout, root: join(draft, "rootfs"), idBase: this.#idBase }, signal).catch(async (error) => {
         // A damaged blob must not stand in the way of every later try.
         if (!signal.aborted) await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
         throw error;
       });
-      const stored: StoredImage = { reference: pinned(image, digest), env, user, blobs: [...new Set(fetched)] };
-      await writeFile(join(draft, "image.json"), JSON.stringify(stored));
       await runTool(["rm", "-rf", "--", layout], { signal });
+      // One that is there all the same was damaged, or it would have been used.
+      if (existsSync(this.#rootOf(digest))) await rename(this.#rootOf(digest), this.#temporary());
       await rename(draft, this.#rootOf(digest));
       return stored;
     } catch (error) {

@@ -108,6 +108,7 @@ export class ImageSource {
       if (!result.ok) throw fetchProblem(image, result);
     } finally {
       clearInterval(timer);
+      progress.end();
       guard.end();
     }
   }
@@ -137,6 +138,7 @@ class Progress {
   #bytes = -1;
   #movedAt = Date.now();
   #there = new Set<string>();
+  #ended = false;
 
   constructor(manifest: Manifest, to: { folder: string; blobs: string }) {
     this.#layers = manifest.layers;
@@ -152,12 +154,18 @@ class Progress {
   async look(report: (text: string) => void, stalled: () => void): Promise<void> {
     await this.#find();
     const bytes = this.#sum((digest) => this.#there.has(digest)) + (await sizeOfFiles(this.#to.folder));
+    if (this.#ended) return;
     if (bytes !== this.#bytes) this.#movedAt = Date.now();
     else if (Date.now() - this.#movedAt > stallMs) stalled();
     this.#bytes = bytes;
     const total = this.#sum(() => true);
     const layer = Math.min(this.#there.size + 1, this.#layers.length);
     report(`fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(bytes, total))} of ${megabytes(total)} MB`);
+  }
+
+  /** A look that is under way says nothing any more. */
+  end(): void {
+    this.#ended = true;
   }
 
   #sum(counts: (digest: string) => boolean): number {
