@@ -133,7 +133,9 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   plain(client: Duplex, target: Target): void {
-    this.#inspect(client, target, false);
+    const { session } = this.#origins.get(client)!;
+    this.#origins.set(client, { session, tunnel: { target, secure: false }, open: 0 });
+    this.#server.emit("connection", client);
   }
 
   tls(client: Duplex, target: Target): void {
@@ -149,16 +151,11 @@ export class EgressProxy implements Egress, Inspector {
     };
     secure.once("error", failed).once("close", failed);
     secure.once("secure", () => {
-      secure.off("close", failed);
+      secure.off("close", failed).off("error", failed);
+      secure.on("error", () => secure.destroy());
       this.#origins.set(secure, { session, tunnel: { target, secure: true }, open: 0 });
       this.#server.emit("connection", secure);
     });
-  }
-
-  #inspect(client: Duplex, target: Target, secure: boolean): void {
-    const { session } = this.#origins.get(client)!;
-    this.#origins.set(client, { session, tunnel: { target, secure }, open: 0 });
-    this.#server.emit("connection", client);
   }
 
   #accept(session: Session, connection: Duplex): void {
