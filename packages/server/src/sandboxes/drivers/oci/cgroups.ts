@@ -57,6 +57,15 @@ export function groupChildren(path: string): string[] {
   return [...names];
 }
 
+/** Names of the groups below one that may have processes. */
+export function activeChildren(path: string): Set<string> {
+  try {
+    return new Set(readdirSync(stateFolder(path)));
+  } catch {
+    return new Set();
+  }
+}
+
 /** How long every process of a group may take to freeze or to go on, ms. */
 const freezePatienceMs = 5_000;
 

@@ -56,6 +56,11 @@ export class Layers {
     rmSync(this.workPath(name), { recursive: true, force: true });
   }
 
+  /** Makes a layer writable again that was to be sealed. */
+  unseal(name: string): void {
+    mkdirSync(this.workPath(name), { recursive: true, mode: 0o700 });
+  }
+
   /** Takes layers out of use at once and gives the folders that hold what is left of them. A missing one is fine. */
   discard(names: string[]): string[] {
     const left: string[] = [];

@@ -2,11 +2,12 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PreparedSpec } from "../../driver.ts";
 import type { OciDriver } from "./oci-driver.ts";
 import { findBusybox } from "./resident/busybox.ts";
-import { groups, openTestDriver, run, testSpec, volatileOf, workingRuntimes } from "./testing.ts";
+import { groups, openTestDriver, run, startDriverProcess, testSpec, volatileOf, workingRuntimes } from "./testing.ts";
 
 describe.each(await workingRuntimes())("files and processes of sandboxes over %s", (runtime) => {
   let driver: OciDriver;
@@ -172,6 +173,48 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     await driver.start({ id: "one", spec: testSpec });
     expect(await out("one", "cat file")).toBe("kept\n");
     await driver.remove("one");
+  });
+
+  test("a kill at any instant of a snapshot, stop or removal leaves the old or the new state", async () => {
+    await driver.start({ id: "kept", spec: testSpec });
+    await run(driver, "kept", "echo 0 >round; sync");
+    await driver.close();
+    for (let round = 0; round < 3; round++) {
+      const victim = startDriverProcess(
+        `const spec = ${JSON.stringify(testSpec)};
+        await driver.open();
+        console.log("working");
+        for (let n = 0; ; n++) {
+          const name = "snap-${round}-" + n;
+          await driver.snapshot("kept", name);
+          await driver.start({ id: "kept", spec });
+          await driver.start({ id: "fork-" + n, spec, snapshot: name });
+          await driver.stop("fork-" + n);
+          await driver.removeSnapshot(name);
+          await driver.remove("fork-" + n);
+        }`,
+        dir,
+        runtime,
+      );
+      await once(victim.stdout, "data");
+      await delay(20 + Math.random() * 150);
+      victim.kill("SIGKILL");
+      await once(victim, "exit");
+      await driver.open();
+      await driver.reap({ sandboxes: new Set(["kept"]), snapshots: new Set() });
+      const [kept, ...others] = await driver.list();
+      expect([kept?.id, others]).toEqual(["kept", []]);
+      if (kept?.state === "stopped") await driver.start({ id: "kept", spec: testSpec });
+      expect(await out("kept", `cat round; echo ${round + 1} >round; sync`)).toBe(`${round}\n`);
+      const record = JSON.parse(readFileSync(join(dir, "sandboxes", "kept.json"), "utf8"));
+      expect(layers().toSorted()).toEqual([record.upper, ...record.layers].toSorted());
+      expect([readdirSync(join(dir, "work")), readdirSync(join(dir, "trash"))]).toEqual([[record.upper], []]);
+      expect(groups(dir).every((path) => path.endsWith("/kept"))).toBe(true);
+      await driver.close();
+    }
+    await driver.open();
+    await driver.remove("kept");
+    expect(layers()).toEqual([]);
   });
 
   test("a folder is a root whose files keep their owners and are never written", async () => {

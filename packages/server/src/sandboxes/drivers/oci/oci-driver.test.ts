@@ -1,16 +1,12 @@
-import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runToEnd } from "../../run.ts";
 import { OciDriver } from "./oci-driver.ts";
-import { groups, openTestDriver, run, testSpec, volatileOf, workingRuntimes } from "./testing.ts";
-
-const here = fileURLToPath(new URL(".", import.meta.url));
+import { groups, openTestDriver, run, startDriverProcess, testSpec, volatileOf, workingRuntimes } from "./testing.ts";
 
 describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   let driver: OciDriver;
@@ -310,10 +306,3 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect(await run(driver, "one", "echo alive")).toMatchObject({ out: "alive\n" });
   });
 });
-
-/** Another process that owns a driver over the same folder. `code` finds it as `driver`. */
-function startDriverProcess(code: string, dir: string, runtime: string) {
-  const head = `import { OciDriver } from ${JSON.stringify(join(here, "oci-driver.ts"))};
-    const driver = new OciDriver(${JSON.stringify({ dir, runtime })});`;
-  return spawn(process.execPath, ["--input-type=module", "-e", head + code], { stdio: ["ignore", "pipe", "inherit"] });
-}

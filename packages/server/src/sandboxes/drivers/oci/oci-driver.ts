@@ -16,7 +16,16 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
-import { groupChildren, groupMembers, groupState, groupUsage, installationGroup, removeGroup, setFrozen } from "./cgroups.ts";
+import {
+  activeChildren,
+  groupChildren,
+  groupMembers,
+  groupState,
+  groupUsage,
+  installationGroup,
+  removeGroup,
+  setFrozen,
+} from "./cgroups.ts";
 import { Containers } from "./containers.ts";
 import { DiskUsage } from "./disk-usage.ts";
 import { Executor } from "./exec.ts";
@@ -102,7 +111,16 @@ export class OciDriver implements SandboxDriver {
     const executor = new Executor({ runtime, prefix: [], stateDir: containers.stateDir, openFiles: host.openFiles, group });
     const engine: Engine = { runtime, group, files, containers, seccomp: { section: {} }, executor };
     this.#engine = engine;
-    engine.seccomp = await seccompFilter({ runtime, folder: this.#dir, start: (seccomp) => this.#trial({ ...engine, seccomp }) });
+    try {
+      engine.seccomp = await seccompFilter({
+        runtime,
+        folder: this.#dir,
+        start: (seccomp) => this.#trial({ ...engine, seccomp }),
+      });
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
   }
 
   get shell(): string[] | undefined {
@@ -153,9 +171,8 @@ export class OciDriver implements SandboxDriver {
 
   async stop(id: string): Promise<void> {
     const engine = this.#opened();
-    const { files, containers, executor } = engine;
+    const { files, containers } = engine;
     const { spec } = this.#record(files, id);
-    executor.drop(id);
     await stopGroup(containers.groupOf(id), spec.command === null);
     await this.#end(engine, id);
     files.forget(id);
@@ -225,7 +242,7 @@ export class OciDriver implements SandboxDriver {
 
   async list(): Promise<DriverSandbox[]> {
     const { files, containers, group } = this.#opened();
-    const active = new Set(groupChildren(group));
+    const active = activeChildren(group);
     return files.ids().map((id) => {
       const state = active.has(id) ? groupState(containers.groupOf(id)) : "gone";
       return { id, state: state === "gone" ? "stopped" : state };
@@ -285,8 +302,8 @@ export class OciDriver implements SandboxDriver {
   /** Ends the processes, if there are any. The files stay. */
   async #end(engine: Engine, id: string): Promise<void> {
     this.#listeners.close(id);
-    engine.executor.drop(id);
     await engine.containers.end(id);
+    engine.executor.drop(id);
   }
 }
 

@@ -94,14 +94,14 @@ function init(): Fact {
 
 function overlay(): Fact {
   const ok = /^nodev\s+overlay$/m.test(readFileSync("/proc/filesystems", "utf8"));
-  const detail = ok ? "available" : "not loaded; the host spec does not need it";
-  return { name: "overlay filesystem", ok: true, detail, ...(!ok && { fix: "For specs with images run `modprobe overlay`." }) };
+  const fix = { fix: "Run `modprobe overlay`; every sandbox's files are stacked by it." };
+  return { name: "overlay filesystem", ok, detail: ok ? "available" : "not loaded", ...(!ok && fix) };
 }
 
 function kernel(): Fact {
   const [major, minor] = release().split(".").map(Number);
-  const ok = major! > 5 || (major === 5 && minor! >= 4);
-  return { name: "kernel", ok, detail: release(), ...(!ok && { fix: "Use Linux 5.4 or newer." }) };
+  const ok = major! > 5 || (major === 5 && minor! >= 6);
+  return { name: "kernel", ok, detail: release(), ...(!ok && { fix: "Use Linux 5.6 or newer; a folder as root needs 5.19." }) };
 }
 
 function readNumber(path: string): number | undefined {

@@ -62,6 +62,7 @@ export class SandboxFiles {
 
   /** What a sandbox starts again with: its files, over the root that the machine has now. */
   renew(id: string, record: SandboxRecord, spec: PreparedSpec): SandboxRecord {
+    this.layers.unseal(record.upper);
     const whole: PreparedSpec = { ...spec, root: record.spec.root };
     const next = { ...record, spec: whole, hostLayer: this.#hostLayer(whole) };
     return JSON.stringify(next) === JSON.stringify(record) ? record : this.#set(id, next);
@@ -74,8 +75,9 @@ export class SandboxFiles {
     if (layers.length > mostLayers) {
       throw new PlatformError("SandboxFailed", `A sandbox can hold ${mostLayers} snapshots above each other, and this one does.`);
     }
-    this.#set(id, { ...record, upper: this.layers.make(), layers });
+    // In this order a kill in between leaves nothing behind; `renew` makes good for what is missing then.
     this.layers.seal(upper);
+    this.#set(id, { ...record, upper: this.layers.make(), layers });
     const snapshot = { root: spec.root, layers, hostLayer };
     this.#snapshots.set(snapshotId, snapshot);
     this.#snapshots.forget(snapshotId);

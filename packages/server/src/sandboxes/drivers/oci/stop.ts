@@ -6,6 +6,7 @@ import { groupMembers, groupState, killGroup, thawGroup } from "./cgroups.ts";
 /** How long processes may take to end by themselves, ms. */
 const graceMs = 1_000;
 const lookEveryMs = 5;
+const roundsToAsk = 20;
 
 const sigterm = 1n << 14n;
 
@@ -16,15 +17,25 @@ const sigterm = 1n << 14n;
 export async function stopGroup(path: string, init: boolean): Promise<boolean> {
   if (groupState(path) === "gone") return true;
   const waits = new Set<number>();
-  for (const pid of groupMembers(path)) {
-    const { first, ignoresTerm } = factsOf(pid);
-    if (first && init) waits.add(pid);
-    // An interactive shell ignores SIGTERM and goes by the end of its terminal.
-    else ask(pid, ignoresTerm ? "SIGHUP" : "SIGTERM");
-  }
+  const asked = new Map<number, NodeJS.Signals>();
+  const askAll = () => {
+    for (const pid of groupMembers(path)) {
+      const { first, ignoresTerm } = factsOf(pid);
+      // An interactive shell ignores SIGTERM and goes by the end of its terminal.
+      const signal = ignoresTerm ? "SIGHUP" : "SIGTERM";
+      if (first && init) waits.add(pid);
+      else if (!asked.has(pid) || (ignoresTerm && asked.get(pid) !== signal)) ask(pid, signal);
+      asked.set(pid, signal);
+    }
+  };
+  askAll();
   thawGroup(path);
   const end = Date.now() + graceMs;
-  while (Date.now() < end && groupMembers(path).some((pid) => !waits.has(pid))) await delay(lookEveryMs);
+  for (let round = 1; Date.now() < end && groupMembers(path).some((pid) => !waits.has(pid)); round++) {
+    await delay(lookEveryMs);
+    // Some have only just come to ignore it, or to be.
+    if (round % roundsToAsk === 0) askAll();
+  }
   return killGroup(path);
 }
 

@@ -1,5 +1,7 @@
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../driver.ts";
 import { type RunOptions, runToEnd } from "../../run.ts";
 import { hostSpec } from "../../specs.ts";
@@ -63,4 +65,11 @@ export function groups(dir: string): string[] {
     .flatMap((folder) => readdirSync(folder, { withFileTypes: true }))
     .filter((entry) => entry.isDirectory())
     .map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** Another process that owns a driver over the same folder. `code` finds it as `driver`. */
+export function startDriverProcess(code: string, dir: string, runtime: string) {
+  const head = `import { OciDriver } from ${JSON.stringify(fileURLToPath(new URL("oci-driver.ts", import.meta.url)))};
+    const driver = new OciDriver(${JSON.stringify({ dir, runtime })});`;
+  return spawn(process.execPath, ["--input-type=module", "-e", head + code], { stdio: ["ignore", "pipe", "inherit"] });
 }
