@@ -46,7 +46,8 @@ export function answerEmpty(
   response.end();
 }
 
-function hasBody({ headers }: IncomingMessage): boolean {
+/** Whether a request brings a body, which may still be on its way. */
+export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 

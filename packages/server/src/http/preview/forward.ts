@@ -31,7 +31,6 @@ export function forward(
   return new Promise((resolve, reject) => {
     const fail = (error: PlatformError) => {
       clearTimeout(silence);
-      connection.destroy();
       reject(error);
     };
     const broken = (cause: unknown) => fail(failure(cause, port));
@@ -39,7 +38,7 @@ export function forward(
       fail(new PlatformError("PreviewTimeout", `What listens on port ${port} has not answered within ${answerMs / 1000} s.`));
     }, answerMs);
     request.on("data", () => silence.refresh());
-    // A client that goes away takes the app's connection with it.
+    // With the answer ends the app's connection, be it that the client goes away or that it got an error.
     const gone = () => {
       clearTimeout(silence);
       connection.destroy();
@@ -51,7 +50,7 @@ export function forward(
     const toApp = httpRequest({ ...options, createConnection: () => connection });
     toApp.on("error", broken);
     toApp.on("upgrade", (answer, app, head) => {
-      if (!onUpgrade || answer.statusCode !== 101) return broken(new Error("an upgrade that nobody has asked for"));
+      if (!onUpgrade) return broken(new Error("an upgrade that nobody has asked for"));
       clearTimeout(silence);
       response.off("close", gone);
       onUpgrade(answer, app, head);
@@ -75,8 +74,7 @@ export function forward(
         request.resume();
       });
     });
-    if (onUpgrade) toApp.end();
-    else request.pipe(toApp);
+    request.pipe(toApp);
   });
 }
 

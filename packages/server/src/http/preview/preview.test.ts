@@ -47,14 +47,17 @@ test("a link opens a preview under a path, where the session stays in the path a
   });
   expect(opened.headers["set-cookie"]).toBeUndefined();
   const { pathname, search } = new URL(opened.headers.location!, bench.server.url);
-  const page = await bench.call(pathname + search, { key: null, headers: { origin: "null", "sec-fetch-site": "cross-site" } });
+  const page = await bench.call(pathname + search, {
+    key: null,
+    headers: { origin: "null", "sec-fetch-site": "cross-site", "x-forwarded-host": "evil.example" },
+  });
   expect(page.status).toBe(200);
   expect(page.headers["access-control-allow-origin"]).toBe("null");
   const { url, headers } = got(page);
   expect(url).toBe("/a/b?x=1");
   expect(headers).toMatchObject({ host: "localhost:8000", origin: "http://localhost:8000" });
   expect(headers["x-forwarded-prefix"]).toBe(pathname.replace("/a/b", ""));
-  expect(headers["sec-fetch-site"]).toBeUndefined();
+  for (const name of ["sec-fetch-site", "x-forwarded-host"]) expect(headers[name]).toBeUndefined();
   const slash = await bench.call("/preview/sbx-one/8000?x=1", { key: null });
   expect(slash).toMatchObject({ status: 308, headers: { location: "/preview/sbx-one/8000/?x=1" } });
 });
@@ -70,7 +73,7 @@ test("a page without an origin may ask from the path form what it likes: the ser
       "access-control-allow-headers": "x-own",
     },
   });
-  const plain = await bench.call(path, { key: null, method: "OPTIONS" });
+  const plain = await bench.call(path, { key: null, method: "OPTIONS", headers: { origin: "null" } });
   expect(got(plain).method).toBe("OPTIONS");
 });
 
@@ -184,6 +187,17 @@ test("what an app sends piece by piece arrives piece by piece, and the app hears
     next();
     expect(String((await once(answer, "data"))[0])).toBe("data: tick\n\n");
   }
+  call.destroy();
+  await left;
+});
+
+test("an app that has not answered yet hears when the client leaves", async () => {
+  const asked = Promise.withResolvers<IncomingMessage>();
+  await bench.app(8009, (request) => asked.resolve(request));
+  const call = httpRequest({ port: bench.server.port, headers: { host: bench.host(8009), cookie: await bench.session(8009) } });
+  call.on("error", () => {}).end();
+  const { socket } = await asked.promise;
+  const left = once(socket, "close");
   call.destroy();
   await left;
 });
@@ -311,7 +325,8 @@ test("a server that shuts down ends open previews at once", async () => {
   const [answer] = (await once(call.end(), "response")) as [IncomingMessage];
   const ended = once(answer, "error");
   const began = performance.now();
-  await other.close();
+  await other.server.close();
   await ended;
   expect(performance.now() - began).toBeLessThan(2_000);
+  other.endApps();
 });

@@ -8,7 +8,7 @@ import type { HttpServices } from "../services.ts";
 import { publicUrl } from "../urls.ts";
 import { authorize, isForApp, type PreviewAccess } from "./access.ts";
 import { isForPreview, type PreviewTarget, readTarget } from "./address.ts";
-import { answerEmpty, answerError } from "./answers.ts";
+import { answerEmpty, answerError, hasBody } from "./answers.ts";
 import { connectInTime } from "./connect.ts";
 import { sessionCookies } from "./cookies.ts";
 import { forward, type OnUpgrade } from "./forward.ts";
@@ -87,7 +87,9 @@ export function createPreviews(
   const serve = async (request: IncomingMessage, response: ServerResponse, onUpgrade?: Splice): Promise<void> => {
     const target = readTarget(request, address());
     if ("location" in target) return answerEmpty(request, response, 308, { location: target.location });
-    if (onUpgrade && request.method !== "GET") throw new PlatformError("BadRequest", "A WebSocket begins with a GET request.");
+    if (onUpgrade && (request.method !== "GET" || hasBody(request))) {
+      throw new PlatformError("BadRequest", "A WebSocket begins with a GET request without a body.");
+    }
     const access = authorize(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
     if (access.by === "link" && !onUpgrade && isNavigation(request)) return enter(request, response, target, access);
     const cors = access.by === "link" || access.by === "path" ? corsFor(request) : undefined;

@@ -43,8 +43,7 @@ export function responseHeaders(
   const result: OutgoingHttpHeaders = {};
   const perConnection = connectionNames(answer.headers.connection);
   for (const [name, values] of Object.entries(answer.headersDistinct)) {
-    const kept = !hopByHop.has(name) && !perConnection.has(name) && !dropped.has(name);
-    if (values && kept && !(cors && name.startsWith("access-control-"))) result[name] = values;
+    if (values && !hopByHop.has(name) && !perConnection.has(name) && !dropped.has(name)) result[name] = values;
   }
   const cookies = (answer.headers["set-cookie"] ?? []).flatMap((cookie) => cookieFromApp(cookie, target) ?? []);
   if (cookies.length > 0) result["set-cookie"] = cookies;

@@ -111,11 +111,15 @@ export class PreviewBench {
     return answer.headers.location!;
   }
 
-  async close(): Promise<void> {
+  endApps(): void {
     for (const server of this.#servers) {
       server.closeAllConnections?.();
       server.close();
     }
+  }
+
+  async close(): Promise<void> {
+    this.endApps();
     await this.server.close();
   }
 }
