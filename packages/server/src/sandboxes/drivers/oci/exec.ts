@@ -50,8 +50,7 @@ export class Executor {
   constructor(host: ExecHost) {
     this.#host = host;
     const busybox = findBusybox();
-    const folders = busybox === undefined ? undefined : ResidentFolders.open(basename(host.group));
-    this.#resident = busybox !== undefined && folders ? { busybox, folders } : undefined;
+    this.#resident = busybox === undefined ? undefined : { busybox, folders: new ResidentFolders(basename(host.group)) };
   }
 
   /** argv words before a script that run a POSIX shell with file tools in every sandbox. */

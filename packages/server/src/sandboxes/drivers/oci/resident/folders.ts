@@ -1,7 +1,6 @@
-import { accessSync, chmodSync, constants, lstatSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-
-const tmpfsMagic = 0x0102_1994;
+import { volatileFolder } from "../volatile-folder.ts";
 
 /** Where a sandbox finds its folder, and in it the program. */
 export const insideFolder = "/run/sandpiper";
@@ -14,14 +13,9 @@ export const insideBusybox = `${insideFolder}/busybox`;
 export class ResidentFolders {
   readonly #folder: string;
 
-  private constructor(folder: string) {
-    this.#folder = folder;
-  }
-
-  /** `installation` tells installations on one machine apart. Undefined where no tmpfs can be used. */
-  static open(installation: string): ResidentFolders | undefined {
-    const folder = tmpfsFolder(installation);
-    return folder === undefined ? undefined : new ResidentFolders(folder);
+  /** `installation` tells installations on one machine apart. Throws SandboxFailed where there is no tmpfs. */
+  constructor(installation: string) {
+    this.#folder = volatileFolder(installation);
   }
 
   of(id: string): string {
@@ -47,25 +41,4 @@ export class ResidentFolders {
   close(): void {
     if (readdirSync(this.#folder).length === 0) rmSync(this.#folder, { recursive: true, force: true });
   }
-}
-
-/** A folder of that name on a tmpfs that belongs to this server; anybody could have made one of that name where all may write. */
-function tmpfsFolder(name: string): string | undefined {
-  for (const place of ["/run", process.env.XDG_RUNTIME_DIR, "/dev/shm"]) {
-    if (place === undefined) continue;
-    try {
-      if (statfsSync(place).type !== tmpfsMagic) continue;
-      accessSync(place, constants.W_OK);
-      const folder = join(place, name);
-      mkdirSync(folder, { recursive: true });
-      const facts = lstatSync(folder);
-      if (facts.isDirectory() && facts.uid === process.getuid!() && (facts.mode & 0o022) === 0) {
-        chmodSync(folder, 0o711);
-        return folder;
-      }
-    } catch {
-      // Not there, or another's.
-    }
-  }
-  return undefined;
 }
