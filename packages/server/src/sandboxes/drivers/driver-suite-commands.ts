@@ -58,6 +58,8 @@ export function describeCommands(context: SuiteContext): void {
       out: `${words}\n`,
       err: `${words}\n`,
     });
+    const long = await inside(`echo '${words}'; i=0; while [ $i -lt 10000 ]; do echo 0123456789; i=$((i+1)); done`);
+    expect(long).toEqual({ code: 0, out: `${words}\n${"0123456789\n".repeat(10_000)}`, err: "" });
     expect(await inside("echo 'executable file not found' >&2; exit 255")).toMatchObject({ code: 255 });
     expect(await inside("exit 137")).toMatchObject({ code: 137 });
   });

@@ -11,6 +11,8 @@ import type { Signaller } from "./processes.ts";
 
 /** How the engine begins when it tells, in the place of output, that a command could not be run. */
 const complaint = "OCI runtime exec failed";
+/** What goes on longer is a program's own output, bytes. */
+const longestComplaint = 4_096;
 /** How long the engine may take from the end of a command's output until it knows the exit code, ms. */
 const exitPatienceMs = 10_000;
 const stepMs = 5;
@@ -80,9 +82,14 @@ async function attach(
   let ended = false;
   let complaints = "";
   const { stdout, stderr } = takeApart(socket, tty, (chunk) => {
-    const keep = complaints !== "" || chunk.toString("latin1", 0, complaint.length) === complaint;
-    if (keep && complaints.length < 8_192) complaints += chunk.toString("latin1");
-    return keep;
+    const text = complaints + chunk.toString("latin1");
+    if (text.startsWith(complaint) && text.length <= longestComplaint) {
+      complaints = text;
+      return true;
+    }
+    if (complaints) stdout.write(Buffer.from(complaints, "latin1"));
+    complaints = "";
+    return false;
   });
 
   // A connection that breaks ends the output; what became of the command, the engine tells.
