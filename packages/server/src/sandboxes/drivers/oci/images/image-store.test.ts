@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => registry.remove());
 beforeEach(async () => {
-  dir = mkdtempSync(join(tmpdir(), "sandpiper-images-"));
+  dir = mkdtempSync(join(tmpdir(), "sandpiper-images:, "));
   store = await open();
 });
 afterEach(async () => {
@@ -118,7 +118,7 @@ test("the progress of a slow download is told in layers and megabytes", async ()
     socket.pipe(upstream);
     upstream.on("data", (chunk) => {
       upstream.pause();
-      socket.write(chunk, () => setTimeout(() => upstream.resume(), chunk.length / 10_000));
+      socket.write(chunk, () => setTimeout(() => upstream.resume(), chunk.length / 3_000));
     });
   });
   await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
@@ -207,7 +207,7 @@ test("zstd layers, docker's manifests, docker save archives and OCI layouts work
     registry.push("zstd:1", content, ["--dest-compress-format", "zstd"]),
     registry.push("docker:1", content, ["--format", "v2s2"]),
     `oci:${join(registry.folder, "images/zstd-1")}:image`,
-    `docker-archive:${join(dir, "saved.tar")}`,
+    `docker-archive:${join(registry.folder, "saved.tar")}`,
   ];
   skopeo("copy", "-q", `${sources[2]}`, `${sources[3]}:saved/image:1`);
   for (const reference of sources) {

@@ -87,24 +87,20 @@ export class ImageSource {
     const stalled = () => abort.abort(unusable(`The download of ${image.name} stood still for ${stallMs / 1000} s: try again.`));
     const timer = setInterval(() => void progress.look(report, stalled), progressMs);
     try {
-      const argv = [
-        ...this.#skopeo("copy", image, "--src-tls-verify"),
-        ...(this.#options.authFile ? ["--src-authfile", this.#options.authFile] : []),
-        // umoci reads no other compression.
-        ...[
-          "--dest-compress-format",
-          "gzip",
-          "--retry-times",
-          "2",
-          "--tmpdir",
-          to.folder,
-          "--dest-shared-blob-dir",
-          to.blobs,
-          source,
-          `oci:${to.folder}:image`,
-        ],
+      const auth = this.#options.authFile ? ["--src-authfile", this.#options.authFile] : [];
+      // umoci reads no compression but gzip. A colon in a path would end it for skopeo, so it works from within the folder.
+      const options = [
+        "--dest-compress-format",
+        "gzip",
+        "--retry-times",
+        "2",
+        "--tmpdir",
+        ".",
+        "--dest-shared-blob-dir",
+        to.blobs,
       ];
-      const result = await runTool(argv, { signal: AbortSignal.any([signal, abort.signal]) });
+      const argv = [...this.#skopeo("copy", image, "--src-tls-verify"), ...auth, ...options, source, "oci:.:image"];
+      const result = await runTool(argv, { cwd: to.folder, signal: AbortSignal.any([signal, abort.signal]) });
       if (!result.ok) throw fetchProblem(image, result);
     } finally {
       clearInterval(timer);

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { PlatformError } from "../../../../errors.ts";
 
 export interface ToolOptions {
+  cwd?: string;
   /** The tool is killed after this time, ms; it then counts as failed with an empty message. */
   timeoutMs?: number;
   /** Kills the tool; the call then rejects with the signal's reason. */
@@ -26,11 +27,11 @@ const maxOutputBytes = 8 * 2 ** 20;
  * Runs a program to its end. It dies with this process, so that nothing goes on working in folders that the next process clears away.
  * Throws PlatformError SandboxSpecUnusable when the program is not installed.
  */
-export async function runTool(argv: string[], { timeoutMs, signal }: ToolOptions): Promise<ToolResult> {
+export async function runTool(argv: string[], { cwd, timeoutMs, signal }: ToolOptions): Promise<ToolResult> {
   signal.throwIfAborted();
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => passedOn.test(name)));
   // Of this thread: the main thread lives as long as the process.
-  const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", ...argv], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", ...argv], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   const stdout: Buffer[] = [];
   let size = 0;
   let errors = "";

@@ -22,8 +22,8 @@ export async function unpackImage(
   const guard = guardDisk(layout, () => abort.abort(diskFull(image)));
   const map = `0:${idBase}:${idRange}`;
   try {
-    const argv = ["umoci", "raw", "unpack", "--image", `${layout}:image`, "--uid-map", map, "--gid-map", map, root];
-    const unpacked = await runTool(argv, { signal: either });
+    const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
+    const unpacked = await runTool(argv, { cwd: layout, signal: either });
     if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw diskFull(image);
     if (!unpacked.ok) throw unusable(`The image ${image.name} cannot be unpacked: ${detail(unpacked.problem)}.`);
     // Folders that no layer describes belong to the server, whom the sandbox does not know.
