@@ -7,8 +7,8 @@ import { startTestEngine } from "./test-engine.ts";
 import { busyboxImage, importTestImages } from "./test-image.ts";
 
 describeDriver("the docker driver", async () => {
-  const dir = mkdtempSync("/tmp/sandpiper-test-");
   const engine = await startTestEngine();
+  const dir = mkdtempSync("/tmp/sandpiper-test-");
   const host = { socketPath: engine.socketPath };
   await importTestImages(engine.engine.docker);
   const driver = new DockerDriver({ dir, host });

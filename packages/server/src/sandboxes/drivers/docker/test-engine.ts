@@ -71,6 +71,7 @@ async function startDaemon(dir: string, engine: Engine, elsewhere: boolean): Pro
     if (Date.now() > end || daemon.exitCode !== null || daemon.pid === undefined) {
       daemon.kill("SIGKILL");
       const words = readFileSync(join(dir, "log"), "utf8").slice(-2_000);
+      rmSync(dir, { recursive: true, force: true });
       throw new Error(`The tests need Docker's daemon (\`apt-get install docker.io\`), and it does not start here: ${words}`);
     }
     await delay(20);
