@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { createAuthenticator } from "../auth.ts";
 import { key, strangerKey } from "../test-server.ts";
-import { createPreviews, previewLimits } from "./preview.ts";
+import { createPreviews, type PreviewLimits, previewLimits } from "./preview.ts";
 import { echo, navigation, type PreviewAnswer, PreviewBench } from "./testing.ts";
 import { makeToken } from "./token.ts";
 
@@ -303,50 +303,64 @@ test("an app that misbehaves gives a sentence, and the server goes on", async ()
   expect((await bench.call("/health", { key: null })).status).toBe(200);
 });
 
-test("waiting for a sandbox and for an app is bounded, and so are connections", async () => {
+/** Asks previews with limits of their own. */
+async function limited(
+  change: Partial<PreviewLimits>,
+  use: (ask: (to: string) => Promise<{ status: number | undefined; answer: IncomingMessage }>) => Promise<void>,
+): Promise<void> {
   const { config, sandboxes, logger, apiKeys } = bench.server;
-  const limits = { ...previewLimits, connectMs: 50, answerMs: 50, connections: 2 };
   const authenticator = createAuthenticator({ apiKeys, sandboxes });
-  const server = createServer((request, response) => {
-    if (!previews.request(request, response)) response.end();
-  });
+  const limits = { ...previewLimits, ...change };
+  const server = createServer((request, response) => void previews.request(request, response));
   const previews = createPreviews({ config, sandboxes, logger }, authenticator, () => server, limits);
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
-  const ask = async (to: string) => {
-    const call = httpRequest({ port, headers: { host: to, "x-session-api-key": key }, agent: false });
-    const [answer] = (await once(call.end(), "response")) as [IncomingMessage];
-    return { status: answer.statusCode, answer, text: async () => (await buffer(answer)).toString() };
-  };
   try {
-    let cut: Promise<unknown> | undefined;
-    await bench.rawApp(8005, (socket) => {
-      cut = once(socket.resume(), "close");
+    await use(async (to) => {
+      const call = httpRequest({ port, headers: { host: to, "x-session-api-key": key }, agent: false });
+      const [answer] = (await once(call.end(), "response")) as [IncomingMessage];
+      return { status: answer.statusCode, answer };
     });
-    const silent = await ask(bench.host(8005));
-    expect([silent.status, await silent.text()]).toEqual([504, expect.stringContaining("has not answered within 0.05 s")]);
-    await cut;
-
-    const late = { destroy: vi.fn(), on() {} };
-    let wake = (_: unknown) => {};
-    const waking = vi.spyOn(sandboxes, "connect").mockReturnValueOnce(new Promise((resolve) => (wake = resolve)) as never);
-    const asleep = await ask(bench.host(8000));
-    expect([asleep.status, await asleep.text()]).toEqual([504, expect.stringContaining("did not become ready")]);
-    wake(late);
-    await expect.poll(() => late.destroy).toHaveBeenCalled();
-    waking.mockRestore();
-
-    await bench.app(8006, (_request, response) => response.writeHead(200).flushHeaders());
-    const [one, two] = [await ask(bench.host(8006)), await ask(bench.host(8006))];
-    expect((await ask(bench.host(8006))).status).toBe(503);
-    one.answer.destroy();
-    await expect.poll(async () => (await ask(bench.host(8006))).status).toBe(200);
-    two.answer.destroy();
   } finally {
     previews.close();
     server.closeAllConnections();
     server.close();
   }
+}
+
+test("an app that never answers is given up, and its connection ends", async () => {
+  let cut: Promise<unknown> | undefined;
+  await bench.rawApp(8005, (socket) => {
+    cut = once(socket.resume(), "close");
+  });
+  await limited({ answerMs: 50 }, async (ask) => {
+    const { status, answer } = await ask(bench.host(8005));
+    expect([status, (await buffer(answer)).toString()]).toEqual([504, expect.stringContaining("has not answered within 0.05 s")]);
+    await cut;
+  });
+});
+
+test("a sandbox that does not wake is given up, and a connection that comes too late is closed", async () => {
+  const late = { destroy: vi.fn(), on() {} };
+  const waking = Promise.withResolvers<unknown>();
+  const connecting = vi.spyOn(bench.server.sandboxes, "connect").mockReturnValueOnce(waking.promise as never);
+  await limited({ connectMs: 50 }, async (ask) => {
+    const { status, answer } = await ask(host);
+    expect([status, (await buffer(answer)).toString()]).toEqual([504, expect.stringContaining("did not become ready")]);
+  });
+  waking.resolve(late);
+  await expect.poll(() => late.destroy).toHaveBeenCalled();
+  connecting.mockRestore();
+});
+
+test("a sandbox has so many connections at a time, and one that ends makes room", async () => {
+  await bench.app(8006, (_request, response) => response.writeHead(200).flushHeaders());
+  await limited({ connections: 2 }, async (ask) => {
+    const [one] = [await ask(bench.host(8006)), await ask(bench.host(8006))];
+    expect((await ask(bench.host(8006))).status).toBe(503);
+    one.answer.destroy();
+    await expect.poll(async () => (await ask(bench.host(8006))).status).toBe(200);
+  });
 });
 
 test("tokens and keys are in no log", async () => {

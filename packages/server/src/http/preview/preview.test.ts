@@ -327,6 +327,7 @@ test("a server that shuts down ends open previews at once", async () => {
   const began = performance.now();
   await other.server.close();
   await ended;
-  expect(performance.now() - began).toBeLessThan(2_000);
+  // Without that it would take the five seconds that `close` gives to clients.
+  expect(performance.now() - began).toBeLessThan(4_000);
   other.endApps();
 });
