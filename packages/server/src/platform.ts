@@ -74,6 +74,8 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     const settings = new StoredSettings(store.settings);
 
     const specs = loadSpecs(config, env);
+    for (const { fromEnv } of specs.flatMap(({ network }) => network.credentials))
+      if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env });
     opened.push(() => egress.close());
     const sandboxes = new SandboxService({
