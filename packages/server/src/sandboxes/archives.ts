@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { PlatformError } from "../errors.ts";
 import { bufferPassed } from "./buffer-garbage.ts";
+import { feed } from "./feed.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
 import { checked, type Files, reason, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
@@ -28,19 +28,11 @@ export async function archiveIn(
   const process = await sandbox.exec(scriptCommand(sandbox, unpackScript, [checked(folder), ...(gzip ? ["-z"] : [])]));
   const errors = collect(process.stderr, maxErrorBytes);
   process.stdout.resume();
-  let failed: unknown;
-  try {
-    tar.on("data", (chunk: Buffer) => bufferPassed(chunk.length)).pause();
-    await pipeline(tar, process.stdin, signal ? { signal } : {});
-  } catch (error) {
-    // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
-    if (!["EPIPE", "ERR_STREAM_PREMATURE_CLOSE"].includes((error as NodeJS.ErrnoException).code ?? "")) {
-      failed = error;
-      process.kill();
-    }
-  }
+  // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
+  const { cut } = await feed(tar, process.stdin, signal);
+  if (cut) process.kill();
   const code = exitCode(await process.exit);
-  if (failed) throw failed;
+  if (cut) throw cut;
   if (code !== 0) throw failure("unpacked into", folder, code, (await errors).kept);
 }
 

@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { PlatformError } from "../errors.ts";
 import { bufferPassed } from "./buffer-garbage.ts";
 import type { SandboxProcess } from "./driver.ts";
+import { feed } from "./feed.ts";
 import { codes, downloadScript, writeScript } from "./file-scripts.ts";
 import { checked, type Files, fileError, script, scriptCommand, uniqueWord } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
@@ -86,28 +86,12 @@ export async function upload(sandbox: Files, path: string, source: Readable, siz
   );
   process.stdout.resume();
   const errors = collect(process.stderr, maxErrorBytes);
-  let arrived = 0;
-  let cut: unknown;
-  async function* counted(): AsyncGenerator<Buffer> {
-    try {
-      // The source stays whole when the command takes no more, so that its sender can be told why.
-      for await (const chunk of source.iterator({ destroyOnReturn: false })) {
-        arrived += chunk.length;
-        bufferPassed(chunk.length);
-        yield chunk;
-      }
-    } catch (error) {
-      cut = error;
-      throw error;
-    }
-  }
-  // That the command takes no more is told by its exit code.
-  await pipeline(counted, process.stdin).catch(() => {});
+  const { bytes, cut } = await feed(source, process.stdin);
   const code = exitCode(await process.exit);
   const failed = code !== 0 && code !== codes.inPlace;
   if (size === undefined && code === 0) {
     // A length that no file has: the part that arrived is removed.
-    const kept = await script(sandbox, writeScript, args(cut ? -1 : arrived, "keep"));
+    const kept = await script(sandbox, writeScript, args(cut ? -1 : bytes, "keep"));
     if (!cut && kept.code !== 0) throw fileError(path, "written", kept);
   }
   if (cut) throw cut;

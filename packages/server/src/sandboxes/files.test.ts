@@ -170,6 +170,21 @@ line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tm
     ).toBe("same\n-x\n.git\nbig\nlink\nrun\nsub dir\n755\n");
   });
 
+  test("compresses on request, and leaves out the holes of files", async () => {
+    await inside("mkdir -p /tmp/z; truncate -s 100M /tmp/z/holes; echo end >>/tmp/z/holes");
+    const packed = await buffer(await archiveOut(sandbox, "/tmp/z", { gzip: true }));
+    expect(packed.subarray(0, 2).toString("hex")).toBe("1f8b");
+    expect(packed.length).toBeLessThan(1_000_000);
+    await archiveIn(sandbox, "/tmp/z1", Readable.from([packed]), { gzip: true });
+    expect(await inside("cmp /tmp/z/holes /tmp/z1/holes && echo same")).toBe("same\n");
+    const sparse = await buffer(await archiveOut(sandbox, "/tmp/z", { sparse: true }));
+    expect(sparse.length).toBeLessThan(100_000);
+    await archiveIn(sandbox, "/tmp/z2", Readable.from([sparse]));
+    expect(await inside("cmp /tmp/z/holes /tmp/z2/holes && du -m /tmp/z2/holes; rm -r /tmp/z /tmp/z1 /tmp/z2")).toMatch(
+      /^[01]\t/,
+    );
+  });
+
   test("unpacks an archive that tries to get out only into the sandbox", async () => {
     const script = `import io, sys, tarfile
 out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|")

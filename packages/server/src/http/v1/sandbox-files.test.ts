@@ -144,10 +144,12 @@ test("says in words what is wrong with a path", async () => {
 });
 
 test("says that the sandbox's disk is full, and leaves the old file", async () => {
-  await inside("echo old >/dev/shm/file");
-  const answer = await detail(await put("/dev/shm/file", Buffer.alloc(300 * 2 ** 20)));
+  await inside("echo old >/dev/shm/file; head -c 254M /dev/zero >/dev/shm/rest");
+  const answer = await detail(await put("/dev/shm/file", Buffer.alloc(5 * 2 ** 20)));
   expect(answer).toEqual({ status: 422, text: expect.stringMatching(/No space left/) });
-  expect(await inside("ls -A /dev/shm; cat /dev/shm/file")).toBe("file\nold\n");
+  // The rest of the body is not in the way of the connection's next request.
+  expect((await put("/tmp/next", "x")).status).toBe(200);
+  expect(await inside("ls -A /dev/shm; cat /dev/shm/file")).toBe("file\nrest\nold\n");
 });
 
 test("lists a folder page by page, with odd names and links as links", async () => {
