@@ -46,7 +46,7 @@ const testPasses = (folder: string) => {
     return false;
   }
 };
-const bundles = () => readdir(join(base, "data/sandboxes/bundles"));
+const sandboxes = () => readdir(join(base, "data/sandboxes/sandboxes"));
 
 test("run works on a copy and prints a patch that git takes; the sandbox is gone afterwards", async () => {
   const run = new Command(["run", task, "--dir", dir, ...model], env);
@@ -55,7 +55,7 @@ test("run works on a copy and prints a patch that git takes; the sandbox is gone
   expect(run.stderr).toMatch(/The run is finished after .*: [\d,]+ tokens, \$0\.0000/);
   execFileSync("git", ["apply"], { cwd: dir, input: run.stdout });
   expect(testPasses(dir)).toBe(true);
-  expect(await bundles()).toEqual([]);
+  expect(await sandboxes()).toEqual([]);
 });
 
 test("run --apply brings the changes back into a git repository and touches nothing else", async () => {
@@ -99,7 +99,7 @@ test("Ctrl-C stops the agent, shows what it did so far and ends with 130", async
   expect(run.stderr).toMatch(/stopped +by the user/);
   expect(run.stderr).toMatch(/Interrupting the agent/);
   expect(run.stderr).toMatch(/The run is paused/);
-  expect(await bundles()).toEqual([]);
+  expect(await sandboxes()).toEqual([]);
 });
 
 test("Ctrl-C twice ends at once; the sandbox that stays is found by the next server", async () => {
@@ -109,7 +109,7 @@ test("Ctrl-C twice ends at once; the sandbox that stays is found by the next ser
   run.signal("SIGINT");
   run.signal("SIGTERM");
   expect(await run.exit).toBe(130);
-  expect(await bundles()).toHaveLength(1);
+  expect(await sandboxes()).toHaveLength(1);
   const server = new Command(["serve"], { ...env, SANDPIPER_API_KEY: "a-key-for-this-test" });
   servers.push(server);
   const url = (await server.says(/serves (\S+)\n/))[1]!;

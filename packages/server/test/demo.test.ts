@@ -63,7 +63,7 @@ test("without --exit the demo goes on serving, its curl line works, and a signal
   expect(demo.stdout).toMatch(/API key +sp_/);
   demo.signal("SIGTERM");
   expect(await demo.exit).toBe(0);
-  const left = execFileSync("sh", ["-c", `ls ${base}/data/demo/sandboxes/bundles`], { encoding: "utf8" });
+  const left = execFileSync("sh", ["-c", `ls ${base}/data/demo/sandboxes/sandboxes`], { encoding: "utf8" });
   expect(left).toBe("");
   expect(existsSync(join(base, "data/store"))).toBe(false);
 });

@@ -230,7 +230,9 @@ test("the set-up installs what the machine lacks with apt-get, after refreshing 
   expect(code).toBe(0);
 
   await call("sh", [join(folder, "scripts/setup.sh"), "tests"], { env: { PATH: `${apt}:${few}` } });
-  expect((await readFile(log, "utf8")).trim()).toMatch(/ golang-github-containers-common python3 procps curl$/);
+  expect((await readFile(log, "utf8")).trim()).toMatch(
+    / golang-github-containers-common python3 procps curl git sudo iproute2 uidmap docker\.io docker-registry$/m,
+  );
 });
 
 test("the set-up installs the library that the bundled Node is linked with, where it is missing", async () => {

@@ -156,7 +156,10 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await driver.pause("one");
     await driver.pause("one");
     expect(await driver.list()).toEqual([{ id: "one", state: "paused" }]);
-    await expect(driver.exec("one", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning", message: expect.stringMatching(/paused/) });
+    await expect(driver.exec("one", { argv: ["true"] })).rejects.toMatchObject({
+      code: "SandboxNotRunning",
+      message: expect.stringMatching(/paused/),
+    });
     // What was in the pipe arrives; then nothing does for far longer than a step takes.
     await new Promise((resolve) => setTimeout(resolve, 50));
     const frozen = last;
