@@ -1,12 +1,13 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
+import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
 import { benchPlatform } from "./platform.ts";
 import { benchSandboxes } from "./sandboxes.ts";
 import { benchServer } from "./server.ts";
 
-const groups = { sandboxes: benchSandboxes, platform: benchPlatform, server: benchServer };
+const groups = { sandboxes: benchSandboxes, lifecycle: benchLifecycle, platform: benchPlatform, server: benchServer };
 
 /** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */
 const wanted = process.argv.slice(2);

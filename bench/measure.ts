@@ -2,13 +2,14 @@
 export interface Figures {
   p50: number;
   p95: number;
+  p99: number;
   samples: number;
 }
 
 /** One line of the table: a figure, its floor measured in the same run, and what is asked for. */
 export interface Row {
   name: string;
-  unit: "ms" | "MB" | "requests/s";
+  unit: "ms" | "MB" | "KB" | "requests/s" | "per s" | "x" | "count";
   figures: Figures;
   floor?: { name: string; figures: Figures };
   target: string;
@@ -18,7 +19,12 @@ export interface Row {
 export function figures(samples: readonly number[]): Figures {
   const sorted = [...samples].sort((a, b) => a - b);
   const at = (quantile: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN;
-  return { p50: at(0.5), p95: at(0.95), samples: sorted.length };
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99), samples: sorted.length };
+}
+
+/** A figure that is measured once. */
+export function single(value: number): Figures {
+  return figures([value]);
 }
 
 /** Runs `once` some times for warmth, then `count` times; gives the durations in ms, or what `once` measured itself. */
@@ -32,15 +38,30 @@ export async function sample(count: number, once: (index: number) => Promise<unk
   return durations;
 }
 
-const format = (value: number) => (value >= 100 ? value.toFixed(0) : value.toFixed(2));
+/** Several works in turn, so that a busy moment of the machine meets all of them; gives the durations of each in ms as `sample` does. */
+export async function inTurn(
+  count: number,
+  works: readonly ((index: number) => Promise<unknown>)[],
+  warmUp = 3,
+): Promise<number[][]> {
+  const series = works.map((): number[] => []);
+  for (let index = -warmUp; index < count; index++) {
+    for (const [which, work] of works.entries()) {
+      const [took] = await sample(1, () => work(index), 0);
+      if (index >= 0) series[which]!.push(took!);
+    }
+  }
+  return series;
+}
+
+const format = (value: number) => (value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(2));
 
 /** The rows as a text table. */
 export function table(rows: readonly Row[]): string {
-  const head = ["measurement", "p50", "p95", "unit", "floor", "floor p50", "p50 / floor", "target", ""];
-  const body = rows.map(({ name, figures: { p50, p95 }, unit, floor, target, met }) => [
+  const head = ["measurement", "p50", "p95", "p99", "unit", "floor", "floor p50", "p50 / floor", "target", ""];
+  const body = rows.map(({ name, figures: { p50, p95, p99 }, unit, floor, target, met }) => [
     name,
-    format(p50),
-    format(p95),
+    ...[p50, p95, p99].map(format),
     unit,
     floor?.name ?? "-",
     floor ? format(floor.figures.p50) : "-",

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import WebSocket from "ws";
 import { requestsPerSecond } from "./load.ts";
-import { figures, type Row } from "./measure.ts";
+import { figures, type Row, single } from "./measure.ts";
 import { residentMemory, startProgram, stopProgram } from "./process.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
@@ -90,7 +90,7 @@ async function idleConversations(url: string, pid: number): Promise<Row> {
   return {
     name: "server memory of 100 conversations, open and idle",
     unit: "MB",
-    figures: { p50: used, p95: used, samples: 1 },
+    figures: single(used),
     target: "< 20 MB",
     met: used < 20,
   };
