@@ -71,9 +71,10 @@ fi
 folder=\${target%/*}; [ -n "$folder" ] || folder=/
 [ -d "$folder" ] || mkdir -p -- "$folder" || exit 45
 if [ -e "$target" ]; then
+  [ -f "$target" ] || { echo 'it is neither a file nor a directory' >&2; exit 43; }
   [ -w "$target" ] || { echo 'Permission denied' >&2; exit 45; }
   mode=$(stat -c %a -- "$target") || exit 45
-  if [ ! -w "$folder" ] || [ ! -f "$target" ]; then cat >"$target" || exit 45; exit 46; fi
+  if [ ! -w "$folder" ]; then cat >"$target" || exit 45; exit 46; fi
 fi
 new=$folder/.write-$3
 trap 'rm -f -- "$new"' EXIT

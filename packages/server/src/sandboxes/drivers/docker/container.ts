@@ -73,7 +73,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
       ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
       MaskedPaths: [...masked],
-      ReadonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+      ReadonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"],
     },
   };
 }

@@ -22,6 +22,9 @@ export interface ConfigInput {
   openFiles: number;
 }
 
+/** The machine has some 3,000 for all sandboxes together, and each needs one now and then. */
+const terminals = 128;
+
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
 /** The OCI runtime configuration (config.json) of a sandbox. */
@@ -44,7 +47,7 @@ export function runtimeConfig(input: ConfigInput): object {
         destination: "/dev/pts",
         type: "devpts",
         source: "devpts",
-        options: ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+        options: ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", `max=${terminals}`],
       },
       { destination: "/dev/shm", type: "tmpfs", source: "shm", options: ["nosuid", "nodev", "mode=1777", "size=256m"] },
       { destination: "/sys", type: "sysfs", source: "sysfs", options: ["nosuid", "noexec", "nodev", "ro"] },
@@ -84,7 +87,7 @@ export function runtimeConfig(input: ConfigInput): object {
         "/sys/devices/virtual/powercap",
         "/sys/firmware",
       ],
-      readonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+      readonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"],
     },
   };
 }

@@ -1,0 +1,36 @@
+import { request } from "node:http";
+
+/**
+ * A process of its own that asks a server for its health at a fixed rate, however slowly that answers, so that a slow answer does not hide those
+ * that would have come after it. It gets the address as its argument; to each message it answers with the times since the last one, ms.
+ */
+const [url] = process.argv.slice(2);
+const everyMs = 10;
+let times: number[] = [];
+const open = new Set<number>();
+
+function ask(): void {
+  const began = performance.now();
+  open.add(began);
+  const done = () => {
+    open.delete(began);
+    times.push(performance.now() - began);
+  };
+  const call = request(`${url}/health`, { agent: false }, (answer) => {
+    answer.resume().on("end", () => (answer.statusCode === 200 ? done() : fail(`${answer.statusCode}`)));
+  });
+  call.on("error", (error) => fail(error.message)).end();
+}
+
+function fail(reason: string): void {
+  process.send?.({ error: reason });
+}
+
+setInterval(ask, everyMs);
+process.on("message", () => {
+  // What is still unanswered counts with the time that it has taken so far.
+  const now = performance.now();
+  process.send?.({ times: [...times, ...[...open].map((began) => now - began)] });
+  times = [];
+});
+process.on("disconnect", () => process.exit());

@@ -1,0 +1,28 @@
+import { describe, expect, test } from "vitest";
+import { useArena } from "./arena.ts";
+
+/** From inside at the kernel: mounts, devices, other processes, key rings, sockets, modules, and what else the machine has only once. */
+
+const arena = useArena();
+
+/** Errors by which the kernel or the filter refuses, or by which a thing is not there. Others might only mean bad arguments. */
+const refused = /^(EPERM|EACCES|ENOSYS|EROFS|ENOENT|ESRCH|EAFNOSUPPORT|ENXIO|ENODEV|signal 31)$/;
+/** The filter's answer to this one is that of a kernel without it. */
+const alsoRefused: Record<string, string> = { "netlink audit": "EINVAL" };
+
+describe.each(["agent", "root"])("the user %s", (user) => {
+  test("gets out by no system call", async () => {
+    const place = await arena.place(`?sandbox_spec_id=${user}`);
+    const results: Record<string, string> = await place.attack("system_calls.py", String(process.pid));
+    expect(Object.keys(results).length).toBeGreaterThan(200);
+    const open = Object.entries(results).filter(([name, result]) => !refused.test(result) && alsoRefused[name] !== result);
+    expect(Object.fromEntries(open)).toEqual({});
+  });
+
+  test("can write no file of the kernel", async () => {
+    const place = await arena.place(`?sandbox_spec_id=${user}`);
+    const { opened, looked } = await place.attack("kernel_files.py");
+    expect(looked).toBeGreaterThan(1_000);
+    expect(opened).toEqual([]);
+  });
+});
