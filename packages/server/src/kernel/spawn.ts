@@ -19,7 +19,6 @@ const attributesDestroy = native("int posix_spawnattr_destroy(void *attributes)"
 const setFlags = native("int posix_spawnattr_setflags(void *attributes, short flags)");
 const setMask = native("int posix_spawnattr_setsigmask(void *attributes, const void *set)");
 const setDefault = native("int posix_spawnattr_setsigdefault(void *attributes, const void *set)");
-const fillSet = native("int sigfillset(void *set)");
 const emptySet = native("int sigemptyset(void *set)");
 const pipe2 = native("int pipe2(_Out_ int *fds, int flags)");
 const waitpid = native("int waitpid(int pid, _Out_ int *status, int options)");
@@ -31,59 +30,95 @@ const O_CLOEXEC = 0o2000000;
 const WNOHANG = 1;
 /** Larger than each of glibc's opaque structures (80, 336 and 128 bytes). */
 const structBytes = 512;
-/** Descriptor that a spawned program inherits; its other end shows when it and what inherited it have ended. */
-const lifelineFd = 3;
 
 export interface SpawnRequest {
   /** The first word is looked up in PATH. */
   argv: string[];
+  /** Default: PATH alone. Secrets of the server's environment are none of a runtime's business. */
   env?: Record<string, string>;
-  /** File that takes stdout and stderr, made anew. */
-  outputFile: string;
 }
 
 export interface Spawned {
   pid: number;
-  /** Exit code, or 128 + signal. Resolves when the program has ended and no process holds its descriptor 3 any more. */
+  /** Exit code, or 128 + signal. Resolves when the program has ended and no process holds its lifeline any more. */
   exit: Promise<number>;
 }
 
-/** Starts a program in a session of its own with default signals. Throws ENOENT, EACCES, …. */
-export function spawnDetached(request: SpawnRequest): Spawned {
+/** What a descriptor of a spawned program leads to: nothing, or a pipe that it reads (`in`) or writes (`out`). */
+export type Descriptor = "null" | "in" | "out";
+
+/** Starts a program in a session of its own with default signals; stdout and stderr go to a file, made anew. Throws ENOENT, EACCES, …. */
+export function spawnDetached(request: SpawnRequest & { outputFile: string }): Spawned {
+  const { O_WRONLY, O_CREAT, O_TRUNC } = constants;
+  return start(request, 3, (actions) => {
+    addOpen(actions, 0, "/dev/null", constants.O_RDONLY, 0);
+    addOpen(actions, 1, request.outputFile, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
+    addDup2(actions, 1, 2);
+  });
+}
+
+/** Like `spawnDetached`, with these descriptors from 0 on; `pipes` are the other ends in the same order, null where there is none. */
+export function spawnPiped(request: SpawnRequest & { descriptors: Descriptor[] }): Spawned & { pipes: (Socket | null)[] } {
+  const { descriptors } = request;
+  const ends = descriptors.map((kind) => (kind === "null" ? null : makePipe()));
+  try {
+    const spawned = start(request, descriptors.length, (actions) => {
+      for (const [fd, end] of ends.entries()) {
+        if (end === null) addOpen(actions, fd, "/dev/null", constants.O_RDWR, 0);
+        else addDup2(actions, descriptors[fd] === "in" ? end.reading : end.writing, fd);
+      }
+    });
+    const pipes = ends.map((end, fd) => {
+      if (end === null) return null;
+      const writable = descriptors[fd] === "in";
+      return new Socket({ fd: writable ? end.writing : end.reading, readable: !writable, writable });
+    });
+    for (const [fd, end] of ends.entries()) if (end) closeSync(descriptors[fd] === "in" ? end.reading : end.writing);
+    return { ...spawned, pipes };
+  } catch (error) {
+    for (const end of ends) for (const fd of Object.values(end ?? {})) closeSync(fd);
+    throw error;
+  }
+}
+
+/** `lifeline` is a descriptor that the program inherits; its other end shows when the program and what inherited it have ended. */
+function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions: Buffer) => void): Spawned {
   const actions = Buffer.alloc(structBytes);
   const attributes = Buffer.alloc(structBytes);
   const signals = Buffer.alloc(structBytes);
-  const fds = [0, 0];
-  call("pipe2", () => pipe2(fds, O_CLOEXEC));
-  const [end, start] = fds as [number, number];
+  const { reading, writing } = makePipe();
   let pid: number;
   try {
     actionsInit(actions);
     attributesInit(attributes);
-    const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC } = constants;
-    addOpen(actions, 0, "/dev/null", O_RDONLY, 0);
-    addOpen(actions, 1, request.outputFile, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
-    addDup2(actions, 1, 2);
-    addDup2(actions, start, lifelineFd);
+    describe(actions);
+    addDup2(actions, writing, lifeline);
     setFlags(attributes, SETSIGDEF | SETSIGMASK | SETSID);
     emptySet(signals);
     setMask(attributes, signals);
-    fillSet(signals);
+    // All of them: those that glibc keeps for itself and leaves out of its sets would be ignored by the program.
+    signals.fill(0xff, 0, 8);
     setDefault(attributes, signals);
-    const env = Object.entries(request.env ?? process.env).map(([name, value]) => `${name}=${value}`);
+    const variables = Object.entries(env ?? { PATH: process.env.PATH ?? "" }).map(([name, value]) => `${name}=${value}`);
     const out = [0];
-    const failed = posixSpawn(out, request.argv[0], actions, attributes, [...request.argv, null], [...env, null]);
-    if (failed !== 0) throw systemError(`spawn ${request.argv[0]}`, failed);
+    const failed = posixSpawn(out, argv[0], actions, attributes, [...argv, null], [...variables, null]);
+    if (failed !== 0) throw systemError(`spawn ${argv[0]}`, failed);
     pid = out[0]!;
   } catch (error) {
-    closeSync(end);
+    closeSync(reading);
     throw error;
   } finally {
-    closeSync(start);
+    closeSync(writing);
     actionsDestroy(actions);
     attributesDestroy(attributes);
   }
-  return { pid, exit: exitOf(pid, end) };
+  return { pid, exit: exitOf(pid, reading) };
+}
+
+function makePipe(): { reading: number; writing: number } {
+  const fds = [0, 0];
+  call("pipe2", () => pipe2(fds, O_CLOEXEC));
+  return { reading: fds[0]!, writing: fds[1]! };
 }
 
 function exitOf(pid: number, lifeline: number): Promise<number> {

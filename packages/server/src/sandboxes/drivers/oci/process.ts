@@ -1,5 +1,7 @@
-import { type StdioOptions, spawn } from "node:child_process";
-import type { Readable, Writable } from "node:stream";
+import type { Socket } from "node:net";
+import { kill } from "node:process";
+import { errorText, PlatformError } from "../../../errors.ts";
+import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { processConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
@@ -26,33 +28,36 @@ export function execPiped(
   const through = kind === "runc";
   const files = new ExecFiles(folder, through ? { ...process, args: [...adoptPipes, ...process.args] } : process);
   const argv = command(files);
-  const stdio: StdioOptions = through ? ["ignore", "ignore", "pipe", "pipe", "pipe", "pipe"] : ["pipe", "pipe", "pipe"];
-  const child = spawn(argv[0]!, argv.slice(1), { stdio, detached: true });
-  const [stdin, out, err] = child.stdio.slice(through ? 3 : 0) as unknown as [Writable, Readable, Readable];
+  const descriptors: Descriptor[] = through ? ["null", "null", "out", "in", "out", "out"] : ["in", "out", "out"];
+  let child: ReturnType<typeof spawnPiped>;
+  try {
+    child = spawnPiped({ argv, descriptors });
+  } catch (error) {
+    files.finish();
+    throw new PlatformError("SandboxFailed", `The command could not be run: ${errorText(error)}.`, { cause: error });
+  }
+  const { pid, pipes } = child;
+  const [stdin, out, err] = pipes.slice(through ? 3 : 0) as [Socket, Socket, Socket];
   // The reader of a pipe may end before everything is written; that is the command's own affair.
   stdin.on("error", () => {});
   const stdout = capture(out);
   const stderr = capture(err);
-  const signals = new Signals(files.started, child.pid, () => child.kill("SIGKILL"));
+  let ended = false;
+  const signals = new Signals(files.started, pid, () => !ended && kill(pid, "SIGKILL"));
 
-  const exit = new Promise<ExitStatus>((resolve) => {
-    let message = "";
-    child.stderr?.on("data", (chunk: Buffer) => {
-      if (message.length < 2_048) message += chunk.toString("latin1", 0, 2_048);
-    });
-    const ended = async (code: number | null) => {
-      const ran = files.finish();
-      signals.end();
-      if (through && !ran) stderr.write(Buffer.from(`${reasonOf(message)}\n`));
-      await Promise.all([readOut(out, stdout), readOut(err, stderr)]);
-      stdin.destroy();
-      resolve(exitStatus(code, ran, signals.sent, message));
-    };
-    child.on("error", (error) => {
-      stderr.write(Buffer.from(`${error.message}\n`));
-      void ended(126);
-    });
-    child.on("exit", (code) => void ended(code));
+  let message = "";
+  pipes[2]!.on("data", (chunk: Buffer) => {
+    if (message.length < 2_048) message += chunk.toString("latin1", 0, 2_048);
+  });
+  const exit = child.exit.then(async (code): Promise<ExitStatus> => {
+    ended = true;
+    const ran = files.finish();
+    signals.end();
+    if (through && !ran) stderr.write(Buffer.from(`${reasonOf(message)}\n`));
+    await Promise.all([readOut(out, stdout), readOut(err, stderr)]);
+    stdin.destroy();
+    if (through) pipes[2]!.destroy();
+    return exitStatus(code, ran, signals.sent, message);
   });
 
   return { stdin, stdout, stderr, exit, kill: (signal) => signals.send(signal), resize: () => {} };
