@@ -1,13 +1,20 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
+import { benchDocker } from "./docker.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
 import { benchPlatform } from "./platform.ts";
 import { benchSandboxes } from "./sandboxes.ts";
 import { benchServer } from "./server.ts";
 
-const groups = { sandboxes: benchSandboxes, lifecycle: benchLifecycle, platform: benchPlatform, server: benchServer };
+const groups = {
+  sandboxes: benchSandboxes,
+  lifecycle: benchLifecycle,
+  docker: benchDocker,
+  platform: benchPlatform,
+  server: benchServer,
+};
 
 /** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */
 const wanted = process.argv.slice(2);

@@ -38,17 +38,20 @@ export async function sample(count: number, once: (index: number) => Promise<unk
   return durations;
 }
 
-/** Several works in turn, so that a busy moment of the machine meets all of them; gives the durations of each in ms as `sample` does. */
+/**
+ * Several works in turn, so that a busy moment of the machine meets all of them; gives the durations of each in ms as `sample` does.
+ * Short ones take turns in blocks: each finds the machine's caches as the one before of its own kind has left them.
+ */
 export async function inTurn(
   count: number,
   works: readonly ((index: number) => Promise<unknown>)[],
-  warmUp = 3,
+  { warmUp = 3, block = 1 } = {},
 ): Promise<number[][]> {
   const series = works.map((): number[] => []);
-  for (let index = -warmUp; index < count; index++) {
+  for (let first = -warmUp; first < count; first += block) {
     for (const [which, work] of works.entries()) {
-      const [took] = await sample(1, () => work(index), 0);
-      if (index >= 0) series[which]!.push(took!);
+      const durations = await sample(block, (index) => work(first + index), 0);
+      series[which]!.push(...durations.filter((_, index) => first + index >= 0));
     }
   }
   return series;

@@ -98,10 +98,10 @@ async function commands(sandbox: Sandbox, bare: BareRuntime, shell: TimedShell):
   await runToEnd(sandbox, { argv: ["sh", "-c", "head -c 4096 /dev/urandom >4k"] });
   const execTrue = async () => void (await runToEnd(sandbox, { argv: ["true"] }));
   const [exec, read, host, runtime] = await inTurn(
-    100,
+    200,
     [execTrue, () => readFile(sandbox, "4k"), () => shell.time("/bin/true"), () => bare.execTrue("commands")],
     // The resident shell comes up behind the first commands.
-    10,
+    { warmUp: 25, block: 25 },
   );
   const [ofExec, ofRead] = [figures(exec!), figures(read!)];
   const execRow = { name: "exec of true", unit: "ms", figures: ofExec, target: "< 2 ms", met: ofExec.p50 < 2 } as const;
