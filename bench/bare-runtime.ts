@@ -1,31 +1,34 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { PreparedSpec } from "../packages/server/src/sandboxes/driver.ts";
-import { installationGroup } from "../packages/server/src/sandboxes/drivers/oci/cgroups.ts";
-import { processConfig, runtimeConfig } from "../packages/server/src/sandboxes/drivers/oci/config.ts";
-import { inspectHost } from "../packages/server/src/sandboxes/drivers/oci/host.ts";
-import { sandboxIdBase } from "../packages/server/src/sandboxes/drivers/oci/id-base.ts";
-import type { OciDriver } from "../packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
 import { volatileOf } from "../packages/server/src/sandboxes/drivers/oci/testing.ts";
+import type { BenchService } from "./sandbox-service.ts";
 import type { TimedShell } from "./timed-shell.ts";
 
+/** As much of an OCI runtime configuration as is changed here. */
+interface Configuration {
+  root: { path: string };
+  process: object;
+  mounts: { source?: string }[];
+  linux: { cgroupsPath: string };
+}
+
 /**
- * The floor of sandboxes: the runtime's own command line on bundles that are there already, with the configuration of the driver's sandboxes
+ * The floor of sandboxes: crun's own command line on bundles that are there already, with the configuration of the driver's sandboxes
  * (same limits, namespaces, filter and mounts of the host) on a plain folder as root, and with its state on the same tmpfs.
  */
 export class BareRuntime {
-  readonly #command: string;
-  readonly #group: string;
-  readonly #bundles: string;
-  readonly #config: (id: string) => object;
   readonly #shell: TimedShell;
+  readonly #command: string;
+  readonly #bundles: string;
+  readonly #model: Configuration;
   readonly #running = new Set<string>();
 
-  /** `model` is a running `host` sandbox of the driver, which keeps its files in `dir`. */
-  constructor(driver: OciDriver, dir: string, shell: TimedShell, model: { id: string; spec: PreparedSpec }) {
-    const state = join(volatileOf(dir), "bare");
-    this.#group = installationGroup(dir);
+  /** `model` is a running `host` sandbox of the service. */
+  constructor({ driver, dir, spec }: BenchService, shell: TimedShell, model: string) {
+    if (driver.runtime.kind !== "crun") throw new Error("The floors are those of crun: install it, and unset SANDPIPER_RUNTIME.");
+    const volatile = volatileOf(dir);
+    const state = join(volatile, "bare");
     this.#bundles = join(dir, "bare");
     this.#shell = shell;
     this.#command = `${driver.runtime.path} --root ${state}`;
@@ -34,29 +37,25 @@ export class BareRuntime {
     const layer = readdirSync(join(dir, "layers")).find((name) => name.startsWith("h"))!;
     const rootfs = join(this.#bundles, "root");
     execFileSync("cp", ["-a", join(dir, "layers", layer), rootfs]);
-    const host = inspectHost();
-    this.#config = (id) =>
-      runtimeConfig({
-        id,
-        spec: model.spec,
-        rootfs,
-        idBase: sandboxIdBase(),
-        cgroupsPath: `${this.#group}/${id}`,
-        init: host.init,
-        binds: host.binds,
-        seccomp: compiledFilter(dir),
-        openFiles: host.openFiles,
-      });
-    const exec = processConfig(model.spec, { argv: ["echo", "ready"], cwd: "/" }, host.openFiles);
-    writeFileSync(join(this.#bundles, "exec.json"), JSON.stringify(exec));
-    writeFileSync(join(this.#bundles, "true.json"), JSON.stringify({ ...exec, args: ["true"] }));
+    const config = JSON.parse(readFileSync(join(volatile, "state", model, "config.json"), "utf8")) as Configuration;
+    const mounts = config.mounts.filter(({ source }) => !source?.startsWith("/dev/shm/") && !source?.startsWith("/run/"));
+    this.#model = { ...config, root: { ...config.root, path: rootfs }, mounts };
+    const user = { uid: spec.user.uid, gid: spec.user.gid };
+    for (const [name, args] of Object.entries({ echo: ["echo", "ready"], true: ["true"] }))
+      writeFileSync(join(this.#bundles, `${name}.json`), JSON.stringify({ ...config.process, user, args }));
+  }
+
+  /** Control group of a container, as a path below the mount. */
+  groupOf(id: string): string {
+    return join(this.#model.linux.cgroupsPath, "..", id);
   }
 
   /** Makes the bundle of a container, which is not part of any measurement. */
   prepare(id: string): void {
     const bundle = join(this.#bundles, id);
     mkdirSync(bundle);
-    writeFileSync(join(bundle, "config.json"), JSON.stringify(this.#config(id)));
+    const config = { ...this.#model, linux: { ...this.#model.linux, cgroupsPath: this.groupOf(id) } };
+    writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
   }
 
   /** `run --detach`; ms. */
@@ -68,7 +67,7 @@ export class BareRuntime {
   /** `run --detach` and `exec`, to the first output; ms. */
   async runToOutput(id: string): Promise<number> {
     this.#running.add(id);
-    const exec = `read -r line < <(exec ${this.#command} exec --process ${this.#bundles}/exec.json ${id}); [ "$line" = ready ]`;
+    const exec = `read -r line < <(exec ${this.#command} exec --process ${this.#bundles}/echo.json ${id}); [ "$line" = ready ]`;
     return this.#shell.time(`${this.#runText(id)} && ${exec}`);
   }
 
@@ -88,11 +87,4 @@ export class BareRuntime {
   #runText(id: string): string {
     return `${this.#command} run --detach --bundle ${this.#bundles}/${id} ${id}`;
   }
-}
-
-/** The filter that the driver has had compiled. */
-function compiledFilter(dir: string): { compiled: string } {
-  const name = readdirSync(dir).find((entry) => entry.endsWith(".bpf"));
-  if (name === undefined) throw new Error("The floors need crun; install it with `apt-get install crun`.");
-  return { compiled: readFileSync(join(dir, name), "latin1") };
 }

@@ -1,6 +1,5 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { installationGroup } from "../packages/server/src/sandboxes/drivers/oci/cgroups.ts";
 import { runToEnd } from "../packages/server/src/sandboxes/run.ts";
 import { BareRuntime } from "./bare-runtime.ts";
 import { type Figures, figures, inTurn, type Row } from "./measure.ts";
@@ -15,7 +14,7 @@ export async function benchLifecycle(): Promise<Row[]> {
   const bench = await openBenchService();
   try {
     const id = await started(bench.service);
-    const bare = new BareRuntime(bench.driver, bench.dir, shell, { id, spec: bench.spec });
+    const bare = new BareRuntime(bench, shell, id);
     try {
       return [
         ...(await pauseAndResume(bench, shell, bare)),
@@ -37,11 +36,11 @@ function under(limit: number, name: string, own: Figures, floorName: string, flo
   return { name, unit: "ms", figures: own, floor: { name: floorName, figures: floor }, target, met: own.p50 < limit };
 }
 
-async function pauseAndResume({ service, dir }: BenchService, shell: TimedShell, bare: BareRuntime): Promise<Row[]> {
+async function pauseAndResume({ service }: BenchService, shell: TimedShell, bare: BareRuntime): Promise<Row[]> {
   const id = await started(service);
   bare.prepare("frozen");
   await bare.run("frozen");
-  const group = `/sys/fs/cgroup/freezer${installationGroup(dir)}/frozen/freezer.state`;
+  const group = `/sys/fs/cgroup/freezer${bare.groupOf("frozen")}/freezer.state`;
   const write = (word: string) => `echo ${word} >${group}; until read -r now <${group}; [ "$now" = ${word} ]; do :; done`;
   const [pause, resume, freeze, thaw] = await inTurn(rounds * 2, [
     () => service.pause(user, id),

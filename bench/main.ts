@@ -2,10 +2,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { benchDocker } from "./docker.ts";
+import { benchHibernated } from "./hibernated.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
 import { benchPlatform } from "./platform.ts";
 import { benchSandboxes } from "./sandboxes.ts";
+import { benchScale } from "./scale.ts";
 import { benchServer } from "./server.ts";
 
 const groups = {
@@ -14,6 +16,8 @@ const groups = {
   docker: benchDocker,
   platform: benchPlatform,
   server: benchServer,
+  scale: benchScale,
+  hibernated: benchHibernated,
 };
 
 /** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */

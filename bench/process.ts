@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 
 /** Starts a Node program and resolves with the first match of `pattern` in its output. */
 export async function startProgram(args: string[], env: Record<string, string>, pattern: RegExp) {
@@ -28,27 +28,9 @@ export function residentMemory(pid: number): number {
   return statusField(pid, "VmRSS");
 }
 
-/** Memory of processes without what they share with others (proportional set size where the kernel gives it), bytes. */
-export function proportionalMemory(pids: readonly number[]): number {
-  return pids.reduce((sum, pid) => {
-    try {
-      return sum + Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024;
-    } catch {
-      return sum;
-    }
-  }, 0);
-}
-
-/** The process ids of everything now alive on the machine. */
-export function allProcesses(): number[] {
-  return readdirSync("/proc").map(Number).filter(Number.isInteger);
-}
-
-/** Memory that the kernel holds for processes, mounts, namespaces and control groups of the whole machine, bytes. */
-export function kernelMemory(): number {
-  const text = readFileSync("/proc/meminfo", "utf8");
-  const fields = ["SUnreclaim", "KernelStack", "PageTables", "Percpu"];
-  return fields.reduce((sum, name) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024, 0);
+/** What the machine could still give to programs, bytes. */
+export function availableMemory(): number {
+  return Number(/^MemAvailable:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) * 1024;
 }
 
 function statusField(pid: number, name: string): number {

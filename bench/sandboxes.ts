@@ -15,9 +15,9 @@ export async function benchSandboxes(): Promise<Row[]> {
   const shell = new TimedShell();
   const bench = await openBenchService();
   try {
-    const { service, driver, dir, spec } = bench;
+    const { service } = bench;
     const id = await started(service);
-    const bare = new BareRuntime(driver, dir, shell, { id, spec });
+    const bare = new BareRuntime(bench, shell, id);
     try {
       return [
         await startToOutput(bench, bare),
