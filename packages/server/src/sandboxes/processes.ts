@@ -63,11 +63,8 @@ export class Processes {
     const { id } = row;
     const state = known ?? (await this.#state(live));
     const resumed = state === "paused" ? await this.#resume(id) : state === "running";
-    if (resumed) {
-      // Found running after a start that took too long, or by a new server.
-      if (live.incarnation === undefined) await this.attach(row, spec);
-      return row.incarnation;
-    }
+    // Found running after a start that took too long, or by a new server, it may lack its way out.
+    if (resumed && (live.incarnation !== undefined || (await this.#attached(row, spec)))) return row.incarnation;
     live.incarnation = undefined;
     // What comes of a start that fails or takes too long, only the engine knows.
     live.stopped = false;
@@ -84,6 +81,18 @@ export class Processes {
   async attach(row: SandboxRow, spec: PreparedSpec): Promise<void> {
     const { driver, egress } = this.#options;
     await egress?.attach(proxied(row, spec), (port, accept) => driver.listen(row.id, port, accept));
+  }
+
+  /** Gives found processes their way out. They are ended where one of them sits on the proxy's port; false then. */
+  async #attached(row: SandboxRow, spec: PreparedSpec): Promise<boolean> {
+    try {
+      await this.attach(row, spec);
+      return true;
+    } catch (error) {
+      if (!(error instanceof PlatformError && error.code === "PortUnreachable")) throw error;
+      await this.#options.driver.stop(row.id);
+      return false;
+    }
   }
 
   /** Ends the processes, with their shells' state kept. From a pause too. */

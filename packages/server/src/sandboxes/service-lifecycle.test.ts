@@ -1,7 +1,10 @@
 import { once } from "node:events";
+import { join } from "node:path";
+import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
 import { testSpec } from "./drivers/oci/testing.ts";
+import { EgressProxy } from "./network/egress-proxy.ts";
 import type { SandboxService } from "./service.ts";
 import { altered, ServiceBench, sh } from "./service-testing.ts";
 
@@ -53,6 +56,30 @@ test("a hibernated sandbox is one after a restart too, and its use is remembered
   service = await bench.serve({ idle });
   expect(row(id)).toMatchObject({ status: "PAUSED", lastUsedAt: usedAt });
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
+});
+
+test("a sandbox that was paused, or whose program took the proxy's port meanwhile, has its way out after a restart", async () => {
+  const specs = [{ ...testSpec, network: { mode: "open" as const, allow: [], credentials: [] } }];
+  let egress: EgressProxy | undefined;
+  const serve = async () => {
+    egress = await EgressProxy.open({ dir: join(bench.dir, "network"), logger: pino({ level: "silent" }) });
+    service = await bench.serve({ specs, egress });
+  };
+  const request = "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; head -c 12 <&3";
+  const ask = async (id: string) => sh(await service.running(id), `bash -c "${request}"`);
+  await serve();
+  const [paused, greedy] = [(await service.create("me")).id, (await service.create("me")).id];
+  for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
+  await service.pause("me", paused);
+  const take = 'until ($s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1:3128")) {} system("touch taken"); sleep';
+  await sh(await service.running(greedy), `perl -MIO::Socket::INET -e '${take}' >/dev/null 2>&1 &`);
+  await egress?.close();
+  await expect.poll(async () => sh(await service.running(greedy), "ls taken")).toBe("taken\n");
+  await service.close();
+  await serve();
+  expect(row(paused)?.status).toBe("PAUSED");
+  for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
+  await egress?.close();
 });
 
 test("commands, occupants at work and connections are use; a shell on a terminal that does nothing is not", async () => {

@@ -241,7 +241,6 @@ export class SandboxService implements Sandboxes {
     if (row.status === "STARTING") return this.#startInBackground(id, state);
     live.stopped = state === "stopped";
     if (state === "stopped") return;
-    live.incarnation = row.incarnation;
     live.hasRoom = state === "running";
     // What ran while the server was away was not left alone by its user.
     if (state === "running") live.lastUsedAt = this.#now();
@@ -250,9 +249,14 @@ export class SandboxService implements Sandboxes {
     if (!row.prepared) return;
     const spec = row.spec as PreparedSpec;
     live.diskLimit = spec.limits.diskBytes;
-    await this.#processes.attach(row, spec).catch((error) => {
+    // A paused one gets its way out when it is resumed, and one that cannot have it now at its next use.
+    if (state === "paused") return;
+    try {
+      await this.#processes.attach(row, spec);
+      live.incarnation = row.incarnation;
+    } catch (error) {
       this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its way out again");
-    });
+    }
   }
 
   #startInBackground(id: string, state: DriverSandbox["state"], after?: Promise<void>): void {

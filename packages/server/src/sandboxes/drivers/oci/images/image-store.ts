@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { readdir, readFile, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errorText } from "../../../../errors.ts";
 import type { Logger } from "../../../../logger.ts";
@@ -92,17 +92,18 @@ export class ImageStore {
   /** Removes images that are not among `used` (pinned references) and that nobody asked for during the last days. */
   async prune(used: Iterable<string>, keepMs = 7 * dayMs): Promise<void> {
     const keep = new Set([...used].map(digestOf));
+    const removed: string[] = [];
     for (const hex of await readdir(join(this.#dir, "roots"))) {
+      if (keep.has(`sha256:${hex}`)) continue;
       const folder = join(this.#dir, "roots", hex);
-      const usedAt = await stat(join(folder, "image.json")).then(
-        ({ mtimeMs }) => mtimeMs,
-        () => 0,
-      );
-      if (!keep.has(`sha256:${hex}`) && Date.now() - usedAt >= keepMs) await rename(folder, this.#temporary());
+      // Without a pause between look and move: nobody can come to use it in between.
+      const usedAt = statSync(join(folder, "image.json"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+      if (Date.now() - usedAt < keepMs) continue;
+      removed.push(this.#temporary());
+      renameSync(folder, removed.at(-1)!);
     }
-    if (this.#unpacks.busy) return;
     await this.#pruneBlobs();
-    await this.#clear();
+    if (removed.length > 0) await remove(...removed);
   }
 
   /** Ends what is under way; what is half-made is removed. */
@@ -188,7 +189,10 @@ export class ImageStore {
       for (const blob of (JSON.parse(text) as StoredImage).blobs) keep.add(blob);
     }
     const folder = join(this.#dir, "blobs", "sha256");
-    for (const hex of await readdir(folder).catch(() => [])) if (!keep.has(`sha256:${hex}`)) await unlink(join(folder, hex));
+    const blobs = await readdir(folder).catch(() => []);
+    // Those of an image that is being made are not in use yet.
+    if (this.#unpacks.busy) return;
+    for (const hex of blobs) if (!keep.has(`sha256:${hex}`)) rmSync(join(folder, hex), { force: true });
     const there = Object.entries(this.#tags()).filter(([, digest]) => existsSync(this.#rootOf(digest)));
     this.#writeTags(Object.fromEntries(there));
   }
