@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { benchDocker } from "./docker.ts";
+import { benchFiles } from "./files.ts";
 import { benchHibernated } from "./hibernated.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
@@ -13,6 +14,7 @@ import { benchServer } from "./server.ts";
 const groups = {
   sandboxes: benchSandboxes,
   lifecycle: benchLifecycle,
+  files: benchFiles,
   docker: benchDocker,
   platform: benchPlatform,
   server: benchServer,

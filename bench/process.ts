@@ -33,6 +33,20 @@ export function availableMemory(): number {
   return Number(/^MemAvailable:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) * 1024;
 }
 
+/** Memory that the kernel holds for processes, mounts, namespaces, control groups and volatile files of the whole machine, bytes. */
+export function kernelMemory(): number {
+  const text = readFileSync("/proc/meminfo", "utf8");
+  const fields = ["SUnreclaim", "KernelStack", "PageTables", "Percpu", "Shmem"];
+  return fields.reduce((sum, name) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024, 0);
+}
+
+/** Memory of this process and its children without what they share with others (proportional set size), bytes. */
+export function ownMemory(pids: readonly number[]): number {
+  return [process.pid, ...pids].reduce((sum, pid) => {
+    return sum + Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024;
+  }, 0);
+}
+
 function statusField(pid: number, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
 }

@@ -1,35 +1,25 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import WebSocket from "ws";
 import { requestsPerSecond } from "./load.ts";
 import { figures, type Row, single } from "./measure.ts";
 import { residentMemory, startProgram, stopProgram } from "./process.ts";
+import { type BenchServer, startBenchServer } from "./server-process.ts";
 
-const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
-const main = fileURLToPath(new URL("../packages/server/src/main.ts", import.meta.url));
 const floorHttp = fileURLToPath(new URL("./floor-http.ts", import.meta.url));
 const rounds = 7;
 const load = { connections: 16, ms: 1_500 };
 
 /** A server in a process of its own: throughput of the settings read, memory of idle conversations. */
 export async function benchServer(): Promise<Row[]> {
-  const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
-  const env = { SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
-  const { child, match } = await startProgram([main, "serve"], env, /http:\/\/[\w.:]+\d/);
-  const url = match[0];
+  const server = await startBenchServer();
   try {
-    return [await settingsRead(url), await idleConversations(url, child.pid!)];
+    return [await settingsRead(server), await idleConversations(server)];
   } finally {
-    await removeSandboxes(url);
-    await stopProgram(child);
-    rmSync(dataDir, { recursive: true, force: true });
+    await server.end();
   }
 }
 
-async function settingsRead(url: string): Promise<Row> {
-  const headers = { "X-Session-API-Key": key };
+async function settingsRead({ url, headers }: BenchServer): Promise<Row> {
   const body = await (await fetch(`${url}/api/settings`, { headers })).text();
   const floor = await startProgram([floorHttp], { BODY: body }, /\d+/);
   const floorUrl = new URL(`http://127.0.0.1:${floor.match[0]}/api/settings`);
@@ -52,8 +42,8 @@ async function settingsRead(url: string): Promise<Row> {
 }
 
 /** Conversations that exist in the server and have an open socket each, without a message. */
-async function idleConversations(url: string, pid: number): Promise<Row> {
-  const headers = { "X-Session-API-Key": key, "content-type": "application/json" };
+async function idleConversations({ url, pid, headers: own }: BenchServer): Promise<Row> {
+  const headers = { ...own, "content-type": "application/json" };
   const post = async (body: object) => {
     const response = await fetch(`${url}/api/v1/app-conversations`, { method: "POST", headers, body: JSON.stringify(body) });
     return (await response.json()) as { id: string };
@@ -69,7 +59,9 @@ async function idleConversations(url: string, pid: number): Promise<Row> {
   };
   const open = (id: string) =>
     new Promise<WebSocket>((resolve, reject) => {
-      const socket = new WebSocket(`${url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${key}`);
+      const socket = new WebSocket(
+        `${url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${own["X-Session-API-Key"]}`,
+      );
       socket.once("message", () => resolve(socket));
       socket.once("error", reject);
     });
@@ -106,10 +98,4 @@ async function quietMemory(pid: number): Promise<number> {
     last = now;
   }
   return last;
-}
-
-async function removeSandboxes(url: string): Promise<void> {
-  const headers = { "X-Session-API-Key": key };
-  const page = (await (await fetch(`${url}/api/v1/sandboxes/search`, { headers })).json()) as { items: { id: string }[] };
-  for (const { id } of page.items) await fetch(`${url}/api/v1/sandboxes/${id}?sandbox_id=${id}`, { method: "DELETE", headers });
 }

@@ -1,0 +1,48 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { startProgram, stopProgram } from "./process.ts";
+
+const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
+const main = fileURLToPath(new URL("../packages/server/src/main.ts", import.meta.url));
+
+/** A server in a process of its own, on a data folder of its own. */
+export interface BenchServer {
+  url: string;
+  pid: number;
+  /** What every request needs. */
+  headers: Record<string, string>;
+  /** Makes a sandbox and waits until it runs. */
+  sandbox(): Promise<string>;
+  /** Removes its sandboxes, ends it, and removes its files. */
+  end(): Promise<void>;
+}
+
+export async function startBenchServer(): Promise<BenchServer> {
+  const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
+  const env = { SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
+  const { child, match } = await startProgram([main, "serve"], env, /http:\/\/[\w.:]+\d/);
+  const url = match[0];
+  const headers = { "X-Session-API-Key": key };
+  const ask = async (method: string, path: string) => {
+    const response = await fetch(`${url}/api/v1/sandboxes${path}`, { method, headers });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return response.json() as Promise<unknown>;
+  };
+  const all = async () => ((await ask("GET", "/search")) as { items: { id: string; status: string }[] }).items;
+  return {
+    ...{ url, headers, pid: child.pid! },
+    async sandbox() {
+      const { id } = (await ask("POST", "")) as { id: string };
+      while ((await all()).find((one) => one.id === id)?.status !== "RUNNING") await delay(10);
+      return id;
+    },
+    async end() {
+      for (const { id } of await all()) await ask("DELETE", `/${id}?sandbox_id=${id}`);
+      await stopProgram(child);
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
