@@ -1,4 +1,4 @@
-import { closeSync, openSync } from "node:fs";
+import { openSync } from "node:fs";
 import { call, native } from "./libc.ts";
 
 const CLONE_NEWNS = 0x0002_0000;
@@ -18,17 +18,20 @@ export function privateMounts(): void {
 let own: number | undefined;
 
 /**
- * Runs synchronous work in the network namespace of a process, so that a socket made by it belongs there for good.
+ * Gives the calling thread a network namespace of its own. Only for a worker thread: for one that can enter other networks and not come back to
+ * the machine's, as it is in a user namespace.
+ */
+export function privateNetwork(): void {
+  call("unshare", () => unshare(CLONE_NEWNET));
+}
+
+/**
+ * Runs synchronous work in a network namespace (an open file of it), so that a socket made by it belongs there for good.
  * The work must be synchronous: nothing else runs on this thread meanwhile.
  */
-export function inNetworkOf<T>(pid: number, work: () => T): T {
+export function inNetwork<T>(network: number, work: () => T): T {
   own ??= openSync("/proc/thread-self/ns/net", "r");
-  const theirs = openSync(`/proc/${pid}/ns/net`, "r");
-  try {
-    call("setns", () => setns(theirs, CLONE_NEWNET));
-  } finally {
-    closeSync(theirs);
-  }
+  call("setns", () => setns(network, CLONE_NEWNET));
   try {
     return work();
   } finally {

@@ -1,4 +1,5 @@
 import type { PreparedSpec } from "../../driver.ts";
+import type { ProcessRules } from "./process-rules.ts";
 
 /** Ids that one sandbox owns: its user namespace maps 0…65535 to `idBase`…`idBase + 65535` of the host. */
 export const idRangeSize = 65_536;
@@ -12,18 +13,24 @@ export interface ConfigInput {
   spec: PreparedSpec;
   rootfs: string;
   idBase: number;
-  cgroupsPath: string;
+  /** What the section `linux` says about the sandbox's process group and its limits. */
+  group: object;
   /** Host path of a static init, or null for the shell loop. */
   init: string | null;
   /** Bind mounts, read-only: host path and path inside. */
   binds: { source: string; destination: string; recursive?: boolean }[];
   /** `linux.seccomp` section, or the compiled filter that crun takes by annotation instead. */
   seccomp: { section: object } | { compiled: string };
-  openFiles: number;
+  rules: ProcessRules;
 }
 
 /** The machine has some 3,000 for all sandboxes together, and each needs one now and then. */
 const terminals = 128;
+
+/** Size of /dev/shm: it keeps its memory without a process, and what is left must do to run the command that empties it. */
+export function shmBytes({ limits }: PreparedSpec): number {
+  return Math.min(256 * 2 ** 20, Math.floor(limits.memoryBytes / 2));
+}
 
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
@@ -31,13 +38,19 @@ const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted
 export function runtimeConfig(input: ConfigInput): object {
   const { id, spec, idBase } = input;
   const mapping = [{ containerID: 0, hostID: idBase, size: idRangeSize }];
+  // The group sets those of the first process once it runs: the runtime would set them while it still counts among the server's processes.
+  const rules = { ...input.rules, rlimits: () => ({}) };
   const init = input.init === null ? shellInit : [initPath, "-P"];
   const binds = input.init === null ? input.binds : [...input.binds, { source: input.init, destination: initPath }];
   return {
     ociVersion: "1.0.2",
     process: spec.command
-      ? processConfig(spec, { argv: spec.command }, input.openFiles)
-      : { ...processConfig(spec, { argv: init, cwd: "/" }, input.openFiles), user: { uid: 0, gid: 0 }, oomScoreAdj: 0 },
+      ? processConfig(spec, { argv: spec.command }, rules)
+      : {
+          ...processConfig(spec, { argv: init, cwd: "/" }, rules),
+          user: { uid: 0, gid: 0 },
+          oomScoreAdj: rules.oomScoreAdj(0),
+        },
     root: { path: input.rootfs, readonly: false },
     hostname: id,
     mounts: [
@@ -49,7 +62,12 @@ export function runtimeConfig(input: ConfigInput): object {
         source: "devpts",
         options: ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", `max=${terminals}`],
       },
-      { destination: "/dev/shm", type: "tmpfs", source: "shm", options: ["nosuid", "nodev", "mode=1777", "size=256m"] },
+      {
+        destination: "/dev/shm",
+        type: "tmpfs",
+        source: "shm",
+        options: ["nosuid", "nodev", "mode=1777", `size=${shmBytes(spec)}`],
+      },
       { destination: "/sys", type: "sysfs", source: "sysfs", options: ["nosuid", "noexec", "nodev", "ro"] },
       ...binds.map(({ source, destination, recursive }) => ({
         destination,
@@ -62,13 +80,7 @@ export function runtimeConfig(input: ConfigInput): object {
     linux: {
       uidMappings: mapping,
       gidMappings: mapping,
-      cgroupsPath: input.cgroupsPath,
-      resources: {
-        devices: [{ allow: false, access: "rwm" }],
-        memory: { limit: spec.limits.memoryBytes, swap: spec.limits.memoryBytes },
-        pids: { limit: spec.limits.pids },
-        cpu: { quota: Math.max(1_000, Math.round(spec.limits.cpus * 100_000)), period: 100_000 },
-      },
+      ...input.group,
       namespaces: ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"].map((type) => ({ type })),
       ...("section" in input.seccomp ? { seccomp: input.seccomp.section } : {}),
       maskedPaths: [
@@ -100,7 +112,7 @@ export interface ProcessInput {
 }
 
 /** The process part of a runtime configuration: the sandbox's user without capabilities. `crun exec` takes all of it from here. */
-export function processConfig(spec: PreparedSpec, input: ProcessInput, openFiles: number) {
+export function processConfig(spec: PreparedSpec, input: ProcessInput, rules: ProcessRules) {
   const { user } = spec;
   const env = {
     PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
@@ -123,10 +135,9 @@ export function processConfig(spec: PreparedSpec, input: ProcessInput, openFiles
     capabilities: noCapabilities,
     noNewPrivileges: true,
     // Under memory pressure of the whole machine the sandboxes' work goes before the server.
-    oomScoreAdj: 500,
-    rlimits: [
-      { type: "RLIMIT_NOFILE", hard: openFiles, soft: openFiles },
-      { type: "RLIMIT_CORE", hard: 0, soft: 0 },
-    ],
+    oomScoreAdj: rules.oomScoreAdj(500),
+    rlimits: Object.entries({ RLIMIT_NOFILE: rules.openFiles, RLIMIT_CORE: 0, ...rules.rlimits(spec.limits) }).map(
+      ([type, most]) => ({ type, hard: most, soft: most }),
+    ),
   };
 }

@@ -3,12 +3,13 @@ import { join } from "node:path";
 import { PlatformError } from "../../../errors.ts";
 import { openUserNamespace } from "../../../kernel/id-mapped.ts";
 import type { SandboxFile } from "../../driver.ts";
-import { groupMembers, killGroup, removeGroup, wakeMoves } from "./cgroups.ts";
 import { idRangeSize, runtimeConfig } from "./config.ts";
 import type { Host } from "./host.ts";
 import { Launcher } from "./launcher.ts";
 import type { Addition, LowerLayer } from "./launcher-messages.ts";
 import type { Layers } from "./layers.ts";
+import type { ProcessGroups } from "./process-group.ts";
+import type { ProcessRules } from "./process-rules.ts";
 import type { SandboxRecord } from "./records.ts";
 import { type Runtime, type RuntimeResult, reasonOf, runCommand } from "./runtime.ts";
 import type { SeccompFilter } from "./seccomp-filter.ts";
@@ -18,8 +19,8 @@ const commandTimeoutMs = 20_000;
 export interface ContainersOptions {
   runtime: Runtime;
   host: Host;
-  /** Control group of the installation. */
-  group: string;
+  groups: ProcessGroups;
+  rules: ProcessRules;
   /** On a tmpfs; see `volatileFolder`. */
   volatile: string;
   layers: Layers;
@@ -47,7 +48,6 @@ export class Containers {
   readonly #boxes: string;
   readonly #launcher: Launcher;
   #userNamespace: Promise<number> | undefined;
-  #waking: Promise<void> | undefined;
 
   constructor(options: ContainersOptions) {
     this.#options = options;
@@ -64,8 +64,10 @@ export class Containers {
     this.#launcher = new Launcher({ layers: options.layers.folder, folders, rootless: options.idBase === 1 });
   }
 
-  groupOf(id: string): string {
-    return `${this.#options.group}/${id}`;
+  /** argv words before a command of the runtime. */
+  get words(): string[] {
+    const { runtime, groups } = this.#options;
+    return [runtime.path, ...groups.runtimeWords(runtime.kind), "--root", this.stateDir];
   }
 
   /** Folder for the short-lived files of commands, private to the server. */
@@ -80,11 +82,9 @@ export class Containers {
 
   /** Starts the first process and resolves once it runs its own program; processes outlive this one. Throws SandboxFailed. */
   async start(id: string, start: ContainerStart): Promise<void> {
-    const { host, runtime, layers, idBase } = this.#options;
+    const { host, rules, runtime, layers, idBase, groups } = this.#options;
     const { record } = start;
-    this.#waking ??= wakeMoves().finally(() => {
-      this.#waking = undefined;
-    });
+    groups.expectStart();
     const lower = await this.#lower(record);
     const box = this.#makeBox(id);
     const target = join(box, "root");
@@ -93,11 +93,11 @@ export class Containers {
       spec: record.spec,
       rootfs: target,
       idBase,
-      cgroupsPath: this.groupOf(id),
+      group: groups.section(id, record.spec.limits),
       init: host.init,
       binds: [...(record.spec.root.kind === "host" ? host.binds : []), ...start.binds, ...nameFiles(box, id)],
       seccomp: start.seccomp,
-      openFiles: host.openFiles,
+      rules,
     });
     const configFile = join(box, "config.json");
     writeFileSync(configFile, JSON.stringify(config), { mode: 0o600 });
@@ -110,7 +110,7 @@ export class Containers {
       work: layers.workPath(record.upper),
       additions: start.files === null ? [] : additions(record, start.files, idBase),
       root: { uid: idBase, gid: idBase },
-      argv: [runtime.path, "--root", this.stateDir, "run", "--detach", ...keyring, "--bundle", box, id],
+      argv: [...this.words, "run", "--detach", ...keyring, ...groups.runWords(id), "--bundle", box, id],
       outputFile,
       timeoutMs: commandTimeoutMs,
     });
@@ -120,28 +120,27 @@ export class Containers {
       const reason = reasonOf(readFileSync(outputFile, "utf8").slice(-8_192));
       throw failure("start", runtime, { code, output: "", reason });
     }
+    groups.started(id, record.spec.limits);
     // The runtime keeps a copy.
     rmSync(configFile);
   }
 
   /** Kills the processes of a sandbox, if there are any, and forgets its container. Throws SandboxFailed. */
   async end(id: string): Promise<void> {
-    const { runtime } = this.#options;
-    const group = this.groupOf(id);
-    if (!(await killGroup(group))) {
-      const result = await runCommand([runtime.path, "--root", this.stateDir, "delete", "--force", id], {
-        timeoutMs: commandTimeoutMs,
-      });
-      if (!(await killGroup(group))) throw failure("end", runtime, result);
+    const { runtime, groups } = this.#options;
+    const group = groups.of(id);
+    if (!(await group.kill())) {
+      const result = await runCommand([...this.words, "delete", "--force", id], { timeoutMs: commandTimeoutMs });
+      if (!(await group.kill())) throw failure("end", runtime, result);
     }
     // Without processes a container is nothing but these.
-    removeGroup(group);
+    group.remove();
     for (const folder of [join(this.stateDir, id), join(this.#boxes, id)]) rmSync(folder, { recursive: true, force: true });
   }
 
   /** Whether the first process is under a system call filter, and the filter that the runtime keeps, base64. */
   filterOf(id: string): { compiled: string | undefined; filtered: boolean } {
-    const filtered = groupMembers(this.groupOf(id)).some(isFiltered);
+    const filtered = this.#options.groups.of(id).members().some(isFiltered);
     try {
       return { filtered, compiled: readFileSync(join(this.stateDir, id, "seccomp.bpf")).toString("base64") };
     } catch {
@@ -180,8 +179,6 @@ export class Containers {
     const own = record.layers.map((name) => ({ path: layers.path(name) }));
     if (root.kind === "image") return [...own, { path: imageLayer(root.reference) }];
     if (root.kind === "host") return [...own, { path: layers.path(record.hostLayer!) }];
-    if (idBase === 1)
-      throw new PlatformError("SandboxSpecUnusable", "A folder as root needs a server that runs as root; use an image instead.");
     this.#userNamespace ??= openUserNamespace(idBase, idRangeSize).catch((error: unknown) => {
       this.#userNamespace = undefined;
       throw error;

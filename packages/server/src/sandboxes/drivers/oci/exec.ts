@@ -1,10 +1,10 @@
-import { basename } from "node:path";
 import { PlatformError } from "../../../errors.ts";
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "../../driver.ts";
-import { groupState } from "./cgroups.ts";
 import { processConfig } from "./config.ts";
 import type { ExecFiles } from "./exec-files.ts";
 import { execPiped } from "./process.ts";
+import type { ProcessGroup } from "./process-group.ts";
+import type { ProcessRules } from "./process-rules.ts";
 import { findBusybox } from "./resident/busybox.ts";
 import { insideBusybox, insideFolder, ResidentFolders } from "./resident/folders.ts";
 import { ResidentShells } from "./resident/shells.ts";
@@ -15,14 +15,11 @@ import { execTty } from "./tty-process.ts";
 /** What a command needs to know of the installation. */
 export interface ExecHost {
   runtime: Runtime;
-  /** argv words before an `exec` of the runtime. */
-  prefix: string[];
-  /** The runtime's `--root`. */
-  stateDir: string;
-  /** Limit of open files of a process. */
-  openFiles: number;
-  /** Control group of the installation; its last part is the installation's name. */
-  group: string;
+  /** argv words before an `exec`: the runtime and its general options. */
+  words: string[];
+  rules: ProcessRules;
+  /** Tells installations on this machine apart. */
+  installation: string;
 }
 
 /** What a command needs to know of its sandbox. */
@@ -33,8 +30,7 @@ export interface ExecTarget {
   spec: PreparedSpec;
   /** Host id of the sandbox's root. */
   idBase: number;
-  /** Control group, as a path below the mount. */
-  group: string;
+  group: ProcessGroup;
 }
 
 /**
@@ -50,7 +46,7 @@ export class Executor {
   constructor(host: ExecHost) {
     this.#host = host;
     const busybox = findBusybox();
-    this.#resident = busybox === undefined ? undefined : { busybox, folders: new ResidentFolders(basename(host.group)) };
+    this.#resident = busybox === undefined ? undefined : { busybox, folders: new ResidentFolders(host.installation) };
   }
 
   /** argv words before a script that run a POSIX shell with file tools in every sandbox. */
@@ -73,7 +69,7 @@ export class Executor {
     checkText([...command.argv, command.cwd ?? "", ...Object.entries(command.env ?? {}).flat()]);
     if (command.argv.length === 0) throw new PlatformError("InvalidParameter", "A command needs at least one word.");
     checkRunning(target);
-    const process = processConfig(target.spec, command, this.#host.openFiles);
+    const process = processConfig(target.spec, command, this.#host.rules);
     if (!command.tty) {
       const resident = await this.#shellsOf(target)?.run(process);
       if (resident) return resident;
@@ -118,7 +114,7 @@ export class Executor {
 
   #startShell(target: ExecTarget, pipes: string) {
     const { spec, idBase, group } = target;
-    const process = { ...processConfig(spec, { argv: shellArgv, cwd: "/" }, this.#host.openFiles), env: [] };
+    const process = { ...processConfig(spec, { argv: shellArgv, cwd: "/" }, this.#host.rules), env: [] };
     const owner = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
     return startShell(target.folder, process, (files) => this.#argv(target, files, ["--detach", "--preserve-fds", "1"]), {
       folder: pipes,
@@ -128,14 +124,12 @@ export class Executor {
   }
 
   #argv(target: ExecTarget, files: ExecFiles, words: string[]): string[] {
-    const { prefix, runtime, stateDir } = this.#host;
-    const runtimeWords = [...prefix, runtime.path, "--root", stateDir, "exec", ...words];
-    return [...runtimeWords, "--pid-file", files.pidFile, "--process", files.processFile, target.id];
+    return [...this.#host.words, "exec", ...words, "--pid-file", files.pidFile, "--process", files.processFile, target.id];
   }
 }
 
 function checkRunning({ id, group }: ExecTarget): void {
-  const state = groupState(group);
+  const state = group.state();
   if (state === "paused") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is paused; resume it first.`);
   if (state === "gone")
     throw new PlatformError("SandboxNotRunning", `The processes of the sandbox ${id} have ended; start it again.`);

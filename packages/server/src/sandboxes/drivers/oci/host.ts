@@ -4,8 +4,6 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 export interface Host {
   /** A static init, or null. */
   init: string | null;
-  /** Largest number of open files that a process in a sandbox may have. */
-  openFiles: number;
   /** Shown read-only in `host` sandboxes. */
   binds: { source: string; destination: string; recursive?: boolean }[];
 }
@@ -16,7 +14,6 @@ export const initPath = "/usr/bin/catatonit";
 export function inspectHost(): Host {
   return {
     init: existsSync(initPath) ? initPath : null,
-    openFiles: Math.min(65_536, hardOpenFiles()),
     binds: ["/usr", ...etcFolders()].map((path) => ({
       source: path,
       destination: path,
@@ -37,9 +34,4 @@ function hasMountsBelow(path: string): boolean {
   return readFileSync("/proc/self/mountinfo", "utf8")
     .split("\n")
     .some((line) => line.split(" ")[4]?.startsWith(`${path}/`));
-}
-
-function hardOpenFiles(): number {
-  const line = /^Max open files\s+\d+\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
-  return line ? Number(line[1]) : 1_024;
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync } from "node:fs";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../../../errors.ts";
 import type { Logger } from "../../../logger.ts";
@@ -16,24 +16,17 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
-import {
-  activeChildren,
-  groupChildren,
-  groupMembers,
-  groupState,
-  groupUsage,
-  installationGroup,
-  removeGroup,
-  setFrozen,
-} from "./cgroups.ts";
 import { Containers } from "./containers.ts";
 import { DiskUsage } from "./disk-usage.ts";
 import { Executor } from "./exec.ts";
+import { processGroups } from "./groups.ts";
 import { inspectHost } from "./host.ts";
-import { sandboxIdBase } from "./id-base.ts";
+import { rootless, sandboxIdBase } from "./id-base.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { connectInside, type IsMember, Listeners, listenInside } from "./ports.ts";
+import type { ProcessGroups } from "./process-group.ts";
+import { processRules } from "./process-rules.ts";
 import type { SandboxRecord } from "./records.ts";
 import { insideFolder } from "./resident/folders.ts";
 import { findRuntime, type Runtime } from "./runtime.ts";
@@ -56,8 +49,7 @@ export interface OciDriverOptions {
 /** What `open` found out. */
 interface Engine {
   runtime: Runtime;
-  /** Control group of this installation. */
-  group: string;
+  groups: ProcessGroups;
   files: SandboxFiles;
   containers: Containers;
   seccomp: SeccompFilter;
@@ -98,18 +90,19 @@ export class OciDriver implements SandboxDriver {
     chmodSync(this.#dir, 0o711);
     await this.#images.open();
     const runtime = await findRuntime(this.#wanted);
-    const group = installationGroup(this.#dir);
-    const volatile = volatileFolder(`${basename(group)}-run`);
+    const groups = processGroups(this.#dir);
+    const rules = processRules(groups);
+    const volatile = volatileFolder(`${groups.name}-run`);
     const host = inspectHost();
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
     const files = new SandboxFiles({ dir: this.#dir, idBase: sandboxIdBase(), hostMounts });
     const containers = new Containers({
-      ...{ runtime, host, group, volatile, layers: files.layers, idBase: sandboxIdBase() },
+      ...{ runtime, host, groups, rules, volatile, layers: files.layers, idBase: sandboxIdBase() },
       imageLayer: (reference) => this.#images.layerOf(reference),
     });
     await endStrayStarts(containers.stateDir);
-    const executor = new Executor({ runtime, prefix: [], stateDir: containers.stateDir, openFiles: host.openFiles, group });
-    const engine: Engine = { runtime, group, files, containers, seccomp: { section: {} }, executor };
+    const executor = new Executor({ runtime, words: containers.words, rules, installation: groups.name });
+    const engine: Engine = { runtime, groups, files, containers, seccomp: { section: {} }, executor };
     this.#engine = engine;
     try {
       engine.seccomp = await seccompFilter({
@@ -136,10 +129,9 @@ export class OciDriver implements SandboxDriver {
     const engine = this.#opened();
     const { id, spec } = request;
     if (!idPattern.test(id)) throw new PlatformError("SandboxFailed", `"${id}" cannot name a sandbox.`);
-    const { files, containers } = engine;
+    const { files, groups } = engine;
     const known = files.get(id);
-    if (known && groupState(containers.groupOf(id)) !== "gone")
-      throw new PlatformError("SandboxFailed", `The sandbox ${id} runs already.`);
+    if (known && groups.of(id).state() !== "gone") throw new PlatformError("SandboxFailed", `The sandbox ${id} runs already.`);
     await this.#end(engine, id);
     try {
       const record = known ? files.renew(id, known, spec) : files.create(id, spec, request.snapshot);
@@ -155,10 +147,10 @@ export class OciDriver implements SandboxDriver {
   }
 
   async exec(id: string, command: ExecRequest): Promise<SandboxProcess> {
-    const { files, containers, executor } = this.#opened();
+    const { files, containers, executor, groups } = this.#opened();
     const { spec } = this.#record(files, id);
     const folder = containers.execFolder(id);
-    return executor.exec({ id, folder, spec, idBase: sandboxIdBase(), group: containers.groupOf(id) }, command);
+    return executor.exec({ id, folder, spec, idBase: sandboxIdBase(), group: groups.of(id) }, command);
   }
 
   async pause(id: string): Promise<void> {
@@ -171,9 +163,9 @@ export class OciDriver implements SandboxDriver {
 
   async stop(id: string): Promise<void> {
     const engine = this.#opened();
-    const { files, containers } = engine;
+    const { files, groups } = engine;
     const { spec } = this.#record(files, id);
-    await stopGroup(containers.groupOf(id), spec.command === null);
+    await stopGroup(groups.of(id), spec.command === null);
     await this.#end(engine, id);
     files.forget(id);
   }
@@ -185,7 +177,8 @@ export class OciDriver implements SandboxDriver {
     await engine.files.remove(id);
   }
 
-  prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec> {
+  async prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec> {
+    if (spec.root.kind === "folder" && rootless()) throw new PlatformError("SandboxSpecUnusable", noFolders);
     return prepareSpec(spec, { images: this.#images, dataDir: this.#dir }, options);
   }
 
@@ -216,23 +209,23 @@ export class OciDriver implements SandboxDriver {
 
   /** A process of a running sandbox, and how to see whether it still is one. Throws SandboxNotRunning. */
   #member(id: string): { pid: number; isMember: IsMember } {
-    const group = `${this.#opened().group}/${id}`;
-    const [pid] = idPattern.test(id) && groupState(group) === "running" ? groupMembers(group) : [];
+    const group = this.#opened().groups.of(id);
+    const pid = idPattern.test(id) && group.state() === "running" ? group.member() : undefined;
     if (pid === undefined)
       throw new PlatformError("SandboxNotRunning", `The sandbox ${id} does not run; start or resume it first.`);
-    return { pid, isMember: (one) => groupMembers(group).includes(one) };
+    return { pid, isMember: (one) => group.has(one) };
   }
 
   async usage(id: string): Promise<SandboxUsage> {
-    const { files, containers } = this.#opened();
+    const { files, groups } = this.#opened();
     const { upper } = this.#record(files, id);
     const diskBytes = await this.#disk.measure(files.layers.path(upper));
-    return { ...groupUsage(containers.groupOf(id)), diskBytes };
+    return { ...groups.of(id).usage(), diskBytes };
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
-    const { files, containers, group } = this.#opened();
-    const traces = new Set([...files.ids(), ...containers.traces(), ...groupChildren(group)]);
+    const { files, containers, groups } = this.#opened();
+    const traces = new Set([...files.ids(), ...containers.traces(), ...groups.names()]);
     // Asked again right before each removal: a sandbox may have been made meanwhile.
     for (const id of traces) if (!known.sandboxes.has(id) && !this.#trials.has(id)) await this.remove(id);
     for (const id of files.snapshotIds()) if (!known.snapshots.has(id)) await files.removeSnapshot(id);
@@ -241,10 +234,10 @@ export class OciDriver implements SandboxDriver {
   }
 
   async list(): Promise<DriverSandbox[]> {
-    const { files, containers, group } = this.#opened();
-    const active = activeChildren(group);
+    const { files, groups } = this.#opened();
+    const mayRun = groups.mayRun();
     return files.ids().map((id) => {
-      const state = active.has(id) ? groupState(containers.groupOf(id)) : "gone";
+      const state = mayRun(id) ? groups.of(id).state() : "gone";
       return { id, state: state === "gone" ? "stopped" : state };
     });
   }
@@ -257,7 +250,7 @@ export class OciDriver implements SandboxDriver {
     engine.executor.close();
     await engine.containers.close();
     if (engine.files.ids().length > 0) return;
-    removeGroup(engine.group);
+    engine.groups.removeAll();
     engine.containers.removeFolder();
   }
 
@@ -291,11 +284,11 @@ export class OciDriver implements SandboxDriver {
   }
 
   async #freeze(id: string, frozen: boolean): Promise<void> {
-    const { files, containers } = this.#opened();
+    const { files, groups } = this.#opened();
     this.#record(files, id);
-    const group = containers.groupOf(id);
-    if (groupState(group) === "gone") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is not running.`);
-    if (await setFrozen(group, frozen)) return;
+    const group = groups.of(id);
+    if (group.state() === "gone") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is not running.`);
+    if (await group.setFrozen(frozen)) return;
     throw new PlatformError("SandboxFailed", `The processes of the sandbox ${id} do not ${frozen ? "freeze" : "go on"}.`);
   }
 
@@ -306,6 +299,9 @@ export class OciDriver implements SandboxDriver {
     engine.executor.drop(id);
   }
 }
+
+/** Only the machine's root may show the owners of files as others. */
+const noFolders = "A folder as root needs a server that runs as root; use an image instead.";
 
 const trialSpec: PreparedSpec = {
   network: { mode: "none", allow: [], credentials: [] },

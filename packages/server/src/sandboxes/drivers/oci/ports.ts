@@ -1,19 +1,18 @@
-import { closeSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, statSync } from "node:fs";
 import { createServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { PlatformError } from "../../../errors.ts";
-import { inNetworkOf } from "../../../kernel/namespaces.ts";
-import { loopbackListener, tcpSocket } from "../../../kernel/sockets.ts";
+import { makeSocket } from "./socket-maker.ts";
+import type { SocketKind } from "./socket-messages.ts";
 
 /**
- * Says whether a process still belongs to the sandbox. It is asked when its network namespace is held: an id that the kernel has given to
+ * Says whether a process still belongs to the sandbox. It is asked while its network namespace is held: an id that the kernel has given to
  * another process meanwhile would lead elsewhere.
  */
 export type IsMember = (pid: number) => boolean;
 
 /** Loopback answers at once, or after the kernel's first retry, which comes after a second. */
 const connectTimeoutMs = 2_500;
-const backlog = 128;
 
 /**
  * Connects to a port on the loopback addresses of the network namespace of a process. IPv4 goes first, then IPv6.
@@ -42,13 +41,9 @@ export async function listenInside(
   accept: (connection: Duplex) => void,
   isMember?: IsMember,
 ): Promise<{ close(): void }> {
-  const fd = inSandbox(pid, isMember, () => {
-    try {
-      return loopbackListener(port, backlog);
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== "EADDRINUSE") throw cause;
-      throw new PlatformError("PortUnreachable", `Port ${port} inside the sandbox is in use.`, { cause });
-    }
+  const fd = await socketInside(pid, isMember, { listen: port }).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== "EADDRINUSE") throw cause;
+    throw new PlatformError("PortUnreachable", `Port ${port} inside the sandbox is in use.`, { cause });
   });
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (connection) => {
     connection.on("error", () => connection.destroy());
@@ -94,7 +89,7 @@ export class Listeners {
 }
 
 async function connected(pid: number, family: 4 | 6, port: number, isMember: IsMember | undefined): Promise<Socket> {
-  const fd = inSandbox(pid, isMember, () => tcpSocket(family));
+  const fd = await socketInside(pid, isMember, { connect: family });
   const socket = new Socket({ fd, allowHalfOpen: true });
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => {
@@ -113,27 +108,30 @@ async function connected(pid: number, family: 4 | 6, port: number, isMember: IsM
   });
 }
 
-/** The server's own network namespace. */
-const home = namespaceHere();
-
-/** Number of the network namespace in which this thread is. */
-function namespaceHere(): number {
-  return statSync("/proc/thread-self/ns/net").ino;
+/** A socket in the network namespace of a process; the caller owns the descriptor. */
+async function socketInside(pid: number, isMember: IsMember | undefined, kind: SocketKind): Promise<number> {
+  const network = openNetwork(pid, isMember);
+  try {
+    return await makeSocket(network, kind);
+  } finally {
+    closeSync(network);
+  }
 }
 
-function inSandbox<T>(pid: number, isMember: IsMember | undefined, work: () => T): T {
+function openNetwork(pid: number, isMember: IsMember | undefined): number {
   const gone = (cause?: unknown) =>
     new PlatformError("SandboxNotRunning", "The processes of the sandbox have ended; start it again.", { cause });
+  let network: number;
   try {
-    return inNetworkOf(pid, () => {
-      if (namespaceHere() === home || isMember?.(pid) === false) throw gone();
-      return work();
-    });
+    network = openSync(`/proc/${pid}/ns/net`, "r");
   } catch (error) {
     // The process ended between two looks at it.
     if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) throw gone(error);
     throw error;
   }
+  if (fstatSync(network).ino !== statSync("/proc/self/ns/net").ino && isMember?.(pid) !== false) return network;
+  closeSync(network);
+  throw gone();
 }
 
 function unreachable(port: number, cause: unknown): unknown {

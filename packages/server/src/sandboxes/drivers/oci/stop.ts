@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
-import { groupMembers, groupState, killGroup, thawGroup } from "./cgroups.ts";
+import type { ProcessGroup } from "./process-group.ts";
 
 /** How long processes may take to end by themselves, ms. */
 const graceMs = 1_000;
@@ -11,15 +11,15 @@ const roundsToAsk = 20;
 const sigterm = 1n << 14n;
 
 /**
- * Ends the processes of a control group in order, also of a frozen one: first they are asked, then they are killed.
+ * Ends the processes of a sandbox in order, also of a frozen one: first they are asked, then they are killed.
  * Gives false when some are still there. With `init`, the first process is one that only reaps and waits for nothing.
  */
-export async function stopGroup(path: string, init: boolean): Promise<boolean> {
-  if (groupState(path) === "gone") return true;
+export async function stopGroup(group: ProcessGroup, init: boolean): Promise<boolean> {
+  if (group.state() === "gone") return true;
   const waits = new Set<number>();
   const asked = new Map<number, NodeJS.Signals>();
   const askAll = () => {
-    for (const pid of groupMembers(path)) {
+    for (const pid of group.members()) {
       const { first, ignoresTerm } = factsOf(pid);
       // An interactive shell ignores SIGTERM and goes by the end of its terminal.
       const signal = ignoresTerm ? "SIGHUP" : "SIGTERM";
@@ -29,14 +29,14 @@ export async function stopGroup(path: string, init: boolean): Promise<boolean> {
     }
   };
   askAll();
-  thawGroup(path);
+  group.thaw();
   const end = Date.now() + graceMs;
-  for (let round = 1; Date.now() < end && groupMembers(path).some((pid) => !waits.has(pid)); round++) {
+  for (let round = 1; Date.now() < end && group.members().some((pid) => !waits.has(pid)); round++) {
     await delay(lookEveryMs);
     // Some have only just come to ignore it, or to be.
     if (round % roundsToAsk === 0) askAll();
   }
-  return killGroup(path);
+  return group.kill();
 }
 
 function ask(pid: number, signal: NodeJS.Signals): void {

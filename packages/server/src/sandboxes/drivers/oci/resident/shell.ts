@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { kill } from "node:process";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
-import { groupMembers } from "../cgroups.ts";
 import { exitStatus } from "../exit-status.ts";
 import { capture, readOut } from "../output-pipe.ts";
+import type { ProcessGroup } from "../process-group.ts";
 import { statFields } from "../process-stat.ts";
 import { CommandPipes } from "./command-pipes.ts";
 import { type Command, commandText } from "./command-text.ts";
@@ -23,8 +23,8 @@ export interface ShellPlace {
   folder: string;
   /** Host ids of the user that commands run as. */
   owner: { uid: number; gid: number };
-  /** Control group of the sandbox, as a path below the mount. */
-  group: string;
+  /** The processes of the sandbox. */
+  group: ProcessGroup;
 }
 
 /** Names of pipes: a server that was killed may have left some. */
@@ -89,7 +89,7 @@ export class ResidentShell {
   end(): void {
     this.#channel.end();
     // A shell that is stopped does not see the end of its input.
-    if (groupMembers(this.#place.group).includes(this.#pid)) send(this.#pid, "SIGKILL");
+    if (this.#place.group.has(this.#pid)) send(this.#pid, "SIGKILL");
   }
 
   #attach(pipes: CommandPipes): SandboxProcess {
@@ -139,7 +139,7 @@ export class ResidentShell {
 
   /** Host id of the process that the shell waits for: its only child. Asked of the kernel, not of the sandbox. */
   #command(): number | undefined {
-    return groupMembers(this.#place.group).find((pid) => fieldOf(pid, 1) === this.#pid);
+    return this.#place.group.members().find((pid) => fieldOf(pid, 1) === this.#pid);
   }
 }
 
