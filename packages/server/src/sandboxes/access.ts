@@ -11,6 +11,10 @@ export interface AccessOptions {
   /** Milliseconds since the epoch. */
   now: () => number;
   onUse: (id: string) => void;
+  /** Resolves when the operations on a sandbox that are under way have ended. */
+  settled: (id: string) => Promise<void>;
+  /** Makes a paused sandbox run. */
+  wake: (id: string) => Promise<unknown>;
 }
 
 /** Handles of running sandboxes and connections into them, with their use noted. */
@@ -41,10 +45,10 @@ export class Access {
     };
   }
 
-  /** Throws SandboxFailed, PortUnreachable. */
-  async connect(id: string, port: number): Promise<Duplex> {
+  /** Connects to the incarnation of a handle. Throws SandboxFailed, PortUnreachable. */
+  async connect({ id, incarnation }: Sandbox, port: number): Promise<Duplex> {
     const { driver, live } = this.#options;
-    const connection = await driver.connect(id, port).catch((error) => this.#lost(id, error));
+    const connection = await this.#awake(id, incarnation, () => driver.connect(id, port));
     const one = live.get(id);
     if (one?.status !== "RUNNING") {
       connection.destroy();
@@ -56,22 +60,19 @@ export class Access {
   }
 
   async #exec(id: string, incarnation: string, command: ExecRequest): Promise<SandboxProcess> {
-    const live = this.#options.live.get(id);
-    if (live?.incarnation !== incarnation) {
-      const what = live ? "has been started anew" : "has been deleted";
-      throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
-    }
+    const live = this.#current(id, incarnation);
     this.used(id);
+    const start = () => this.#awake(id, incarnation, () => this.#options.driver.exec(id, command));
     // A shell on a terminal is there for long; who uses it tells when it is at work.
-    if (command.tty) return this.#options.driver.exec(id, command).catch((error) => this.#lost(id, error));
+    if (command.tty) return start();
     live.commands += 1;
     try {
-      const process = await this.#options.driver.exec(id, command);
+      const process = await start();
       void process.exit.then(() => this.#commandEnded(live));
       return process;
     } catch (error) {
       this.#commandEnded(live);
-      return this.#lost(id, error);
+      throw error;
     }
   }
 
@@ -80,12 +81,35 @@ export class Access {
     live.lastUsedAt = this.#options.now();
   }
 
-  /** What an error of the driver means: a sandbox that should run and does not is to be started anew. */
-  #lost(id: string, error: unknown): never {
+  /** Throws SandboxFailed where the processes are not those of the incarnation any more. */
+  #current(id: string, incarnation: string): LiveSandbox {
     const live = this.#options.live.get(id);
-    const gone = error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound");
-    if (!gone || live?.status !== "RUNNING") throw error;
-    live.incarnation = undefined;
-    throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, { cause: error });
+    if (live?.incarnation === incarnation) return live;
+    const what = live ? "has been started anew" : "has been deleted";
+    throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
   }
+
+  /** Has the driver do something in a sandbox; one that has been paused meanwhile is woken. One whose processes are gone is to be started anew. */
+  async #awake<T>(id: string, incarnation: string, work: () => Promise<T>): Promise<T> {
+    const { settled, wake } = this.#options;
+    try {
+      return await work();
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      // The driver may have seen an operation that is under way.
+      await settled(id);
+      const live = this.#current(id, incarnation);
+      if (live.status === "PAUSED") {
+        await wake(id);
+        this.#current(id, incarnation);
+        return work();
+      }
+      if (live.status === "RUNNING") live.incarnation = undefined;
+      throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, { cause: error });
+    }
+  }
+}
+
+function isGone(error: unknown): error is PlatformError {
+  return error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound");
 }

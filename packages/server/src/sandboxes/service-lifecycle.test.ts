@@ -3,8 +3,11 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
+import type { SandboxProcess } from "./driver.ts";
+import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { testSpec } from "./drivers/oci/testing.ts";
 import { EgressProxy } from "./network/egress-proxy.ts";
+import type { Sandbox } from "./sandbox.ts";
 import type { SandboxService } from "./service.ts";
 import { altered, ServiceBench, sh } from "./service-testing.ts";
 
@@ -80,6 +83,32 @@ test("a sandbox that was paused, or whose program took the proxy's port meanwhil
   expect(row(paused)?.status).toBe("PAUSED");
   for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
   await egress?.close();
+});
+
+test("a pause that comes between two steps of somebody's work does not stop it", async () => {
+  let handle: Sandbox | undefined;
+  let process: SandboxProcess | undefined;
+  const pauses = (driver: OciDriver) =>
+    altered(driver, {
+      pause: async (id) => {
+        process = await handle?.exec({ argv: ["cat"] });
+        await driver.pause(id);
+      },
+    });
+  service = await bench.serve({ idle }, pauses);
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  await service.pause("me", id);
+  expect(await sh(sandbox, "echo woken")).toBe("woken\n");
+  await service.pause("me", id);
+  await service.connect(id, 1).catch((error) => expect(error).toMatchObject({ code: "PortUnreachable" }));
+
+  handle = sandbox;
+  await bench.pass(1_000);
+  expect(process).toBeDefined();
+  expect(row(id)?.status).toBe("RUNNING");
+  process?.stdin.end();
+  expect(await process?.exit).toMatchObject({ code: 0 });
 });
 
 test("commands, occupants at work and connections are use; a shell on a terminal that does nothing is not", async () => {

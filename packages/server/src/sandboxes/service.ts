@@ -6,7 +6,7 @@ import { Access } from "./access.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "./api.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "./driver.ts";
 import type { IdlePolicy } from "./lifecycle/idle.ts";
-import { cutConnections, type LiveSandbox, liveSandbox, type Occupant } from "./lifecycle/live.ts";
+import { cutConnections, isBusy, type LiveSandbox, liveSandbox, type Occupant } from "./lifecycle/live.ts";
 import { Patrol } from "./lifecycle/patrol.ts";
 import { toPause } from "./lifecycle/room.ts";
 import type { Egress } from "./network/api.ts";
@@ -90,7 +90,7 @@ export class SandboxService implements Sandboxes {
       egress,
       lastTraffic: (id) => egress?.lastTraffic(id),
       perform: {
-        pause: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#pause(this.#existing(id))))),
+        pause: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#pauseUnused(id)))),
         hibernate: (id, due) =>
           this.#queues.add(id, async () => void (due() && (await this.#processes.stop(this.#live.get(id)!)))),
         delete: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#remove(id)))),
@@ -98,7 +98,14 @@ export class SandboxService implements Sandboxes {
         write: (live) => this.#writeUse(live),
       },
     });
-    this.#access = new Access({ driver, live: this.#live, now, onUse: (id) => this.patrol.disk.used(id) });
+    this.#access = new Access({
+      driver,
+      live: this.#live,
+      now,
+      onUse: (id) => this.patrol.disk.used(id),
+      settled: (id) => this.#queues.idle(id),
+      wake: (id) => this.running(id),
+    });
   }
 
   async open(): Promise<void> {
@@ -211,8 +218,7 @@ export class SandboxService implements Sandboxes {
   }
 
   async connect(id: string, port: number): Promise<Duplex> {
-    await this.running(id);
-    return this.#access.connect(id, port);
+    return this.#access.connect(await this.running(id), port);
   }
 
   occupy(id: string, occupant: Occupant): () => void {
@@ -336,6 +342,12 @@ export class SandboxService implements Sandboxes {
     live.pausedAt = this.#now();
     live.hasRoom = false;
     cutConnections(live);
+  }
+
+  /** Pauses a sandbox that nobody uses; a command that came while its processes were frozen lets them go again. */
+  async #pauseUnused(id: string): Promise<void> {
+    await this.#pause(this.#existing(id));
+    if (isBusy(this.#live.get(id)!)) await this.#bringUp(this.#existing(id));
   }
 
   /** Stops a sandbox at once; only its user can make it run again. */
