@@ -1,5 +1,6 @@
 import type { ContainerCreateOptions } from "dockerode";
 import type { PreparedSpec } from "../../driver.ts";
+import { shmBytes } from "../oci/config.ts";
 import { initPath, type Tool } from "./tools.ts";
 
 /** Labels by which containers and images are found again. */
@@ -67,7 +68,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       CpuQuota: Math.max(1_000, Math.round(cpus * 100_000)),
       // Under memory pressure of the whole machine the sandboxes' work goes before the server.
       OomScoreAdj: 500,
-      ShmSize: 256 * 2 ** 20,
+      ShmSize: shmBytes(spec),
       // That of open files stays the engine's: it cannot give more than it has itself.
       Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
