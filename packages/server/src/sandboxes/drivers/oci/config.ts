@@ -32,11 +32,6 @@ export function shmBytes({ limits }: PreparedSpec): number {
   return Math.min(256 * 2 ** 20, Math.floor(limits.memoryBytes / 2));
 }
 
-/** Size of /dev/shm: it keeps its memory without a process, and what is left must do to run the command that empties it. */
-export function shmBytes({ limits }: PreparedSpec): number {
-  return Math.min(256 * 2 ** 20, Math.floor(limits.memoryBytes / 2));
-}
-
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
 /** The OCI runtime configuration (config.json) of a sandbox. */
