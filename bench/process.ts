@@ -40,10 +40,15 @@ export function kernelMemory(): number {
   return fields.reduce((sum, name) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024, 0);
 }
 
-/** Memory of this process and its children without what they share with others (proportional set size), bytes. */
-export function ownMemory(pids: readonly number[]): number {
-  return [process.pid, ...pids].reduce((sum, pid) => {
-    return sum + Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024;
+/** Memory of processes without what they share with others (proportional set size), bytes. */
+export function proportionalMemory(pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => {
+    try {
+      return sum + Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024;
+    } catch {
+      // It has just ended.
+      return sum;
+    }
   }, 0);
 }
 
