@@ -277,6 +277,27 @@ test("a snapshot holds the files as they were, and sandboxes begin with it, also
   expect(await sh(await service.running(late.id), "cat file")).toBe("then\n");
 });
 
+test("sandboxes that are yet to begin with a snapshot get its files when it is deleted meanwhile, also after a crash", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me");
+  await sh(await service.running(id), "echo kept >file");
+  const { id: snapshotId } = await service.snapshots.create("me", id);
+  const forks = [await service.create("me", undefined, { snapshotId }), await service.create("me", undefined, { snapshotId })];
+  const crashed = { ...forks[0]!, id: "sbx-crashed", sessionKey: "another" };
+  await bench.store.sandboxes.create(crashed);
+  await service.snapshots.remove("me", snapshotId);
+  for (const fork of forks) expect(await sh(await service.running(fork.id), "cat file")).toBe("kept\n");
+  expect(await bench.driver.snapshots()).toEqual([]);
+
+  const again = await service.snapshots.create("me", id);
+  await bench.store.sandboxes.update(crashed.id, { snapshotId: again.id });
+  await bench.store.snapshots.remove(again.id);
+  await service.close();
+  service = await bench.serve();
+  expect(await sh(await service.running(crashed.id), "cat file")).toBe("kept\n");
+  expect(await bench.driver.snapshots()).toEqual([]);
+});
+
 test("a snapshot that cannot be recorded is not kept, and the sandbox goes on", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");

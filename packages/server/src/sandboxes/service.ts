@@ -3,7 +3,7 @@ import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { PageRequest, PageResult, SandboxChange, SandboxRow, Store } from "../store/store.ts";
 import { Access } from "./access.ts";
-import type { CreateOptions, Sandboxes, Snapshots } from "./api.ts";
+import type { CreateOptions, Sandboxes } from "./api.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "./driver.ts";
 import type { IdlePolicy } from "./lifecycle/idle.ts";
 import { cutConnections, isBusy, type LiveSandbox, liveSandbox, type Occupant } from "./lifecycle/live.ts";
@@ -45,7 +45,7 @@ const never: IdlePolicy = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs:
 
 /** Lifecycle and ownership of sandboxes over one driver. Operations on one sandbox are served one after the other. */
 export class SandboxService implements Sandboxes {
-  readonly snapshots: Snapshots;
+  readonly snapshots: SnapshotService;
   /** Looks after idle and large sandboxes, and removes what belongs to none. */
   readonly patrol: Patrol;
   readonly #options: SandboxServiceOptions;
@@ -71,13 +71,12 @@ export class SandboxService implements Sandboxes {
     this.#logger = logger;
     this.#now = now;
     this.#processes = new Processes({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
-    const snapshots = new SnapshotService({
+    this.snapshots = new SnapshotService({
       driver,
       store: store.snapshots,
       now,
       stopped: (userId, id, work) => this.#withStopped(userId, id, work),
     });
-    this.snapshots = snapshots;
     this.patrol = new Patrol({
       driver,
       logger,
@@ -86,7 +85,7 @@ export class SandboxService implements Sandboxes {
       everyMs: options.patrolMs ?? 0,
       space: options.space ?? (async () => undefined),
       live: this.#live,
-      known: { sandboxes: this.#ids, snapshots: snapshots.ids },
+      known: { sandboxes: this.#ids, snapshots: this.snapshots.ids },
       egress,
       lastTraffic: (id) => egress?.lastTraffic(id),
       perform: {
@@ -148,7 +147,7 @@ export class SandboxService implements Sandboxes {
     try {
       await this.#store.sandboxes.create(row);
     } catch (error) {
-      this.#forget(row.id);
+      await this.#forget(row);
       throw error;
     }
     live.stopped = true;
@@ -285,6 +284,7 @@ export class SandboxService implements Sandboxes {
       const incarnation = await this.#processes.bringUp(live, row, spec, known);
       const change = { status: "RUNNING", statusDetail: null, incarnation, snapshotId: null } as const;
       await this.#change(id, { ...change, ...(!row.prepared && { spec, prepared: true }), lastUsedAt: live.lastUsedAt });
+      if (row.snapshotId !== null) await this.snapshots.release(row.snapshotId, id);
       live.incarnation = incarnation;
       live.diskLimit = spec.limits.diskBytes;
       live.writtenUseAt = live.lastUsedAt;
@@ -388,7 +388,8 @@ export class SandboxService implements Sandboxes {
   }
 
   async #remove(id: string): Promise<void> {
-    if (!this.#store.sandboxes.get(id)) return;
+    const row = this.#store.sandboxes.get(id);
+    if (!row) return;
     const live = this.#live.get(id);
     // The record goes first: what a crash leaves in the engine is an orphan, which is reaped.
     await this.#store.sandboxes.remove(id);
@@ -396,7 +397,7 @@ export class SandboxService implements Sandboxes {
     this.#live.delete(id);
     this.#tell({ id, removed: true });
     await this.#processes.remove(id);
-    this.#ids.delete(id);
+    await this.#forget(row);
   }
 
   async #change(id: string, change: SandboxChange): Promise<void> {
@@ -419,12 +420,14 @@ export class SandboxService implements Sandboxes {
     const live = liveSandbox(row, this.#now());
     this.#live.set(row.id, live);
     this.#ids.add(row.id);
+    if (row.snapshotId !== null) this.snapshots.hold(row.snapshotId, row.id);
     return live;
   }
 
-  #forget(id: string): void {
+  async #forget({ id, snapshotId }: SandboxRow): Promise<void> {
     this.#live.delete(id);
     this.#ids.delete(id);
+    if (snapshotId !== null) await this.snapshots.release(snapshotId, id);
   }
 
   #tell(change: Parameters<Listener>[0]): void {

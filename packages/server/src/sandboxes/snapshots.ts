@@ -18,6 +18,8 @@ export class SnapshotService implements Snapshots {
   /** Ids that the engine may know: also those that are being made or removed. */
   readonly ids = new Set<string>();
   readonly #options: SnapshotServiceOptions;
+  /** The sandboxes that have yet to begin with a snapshot. For them the engine keeps it also after its record is gone. */
+  readonly #awaited = new Map<string, Set<string>>();
 
   constructor(options: SnapshotServiceOptions) {
     this.#options = options;
@@ -52,6 +54,24 @@ export class SnapshotService implements Snapshots {
   async remove(userId: string, id: string): Promise<void> {
     if (!this.get(userId, id)) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);
     await this.#options.store.remove(id);
+    if (!this.#awaited.has(id)) await this.#discard(id);
+  }
+
+  /** A sandbox is going to begin with a snapshot, until `release` is called. */
+  hold(id: string, sandboxId: string): void {
+    this.ids.add(id);
+    this.#awaited.set(id, (this.#awaited.get(id) ?? new Set()).add(sandboxId));
+  }
+
+  /** A sandbox has begun with a snapshot, or is gone. Never rejects. */
+  async release(id: string, sandboxId: string): Promise<void> {
+    const sandboxes = this.#awaited.get(id);
+    if (!sandboxes?.delete(sandboxId) || sandboxes.size > 0) return;
+    this.#awaited.delete(id);
+    if (!this.#options.store.get(id)) await this.#discard(id).catch(() => {});
+  }
+
+  async #discard(id: string): Promise<void> {
     try {
       await this.#options.driver.removeSnapshot(id);
     } finally {
