@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import type { ExecRequest } from "../../src/sandboxes/driver.ts";
 import { type RunOptions, runToEnd } from "../../src/sandboxes/run.ts";
@@ -52,7 +52,7 @@ export const specs: Json[] = ["agent", "root"].map((user) => ({
 }));
 
 /**
- * A platform for the tests of a file, which other processes use at the same time: each test fails when `/health` answers slowly during it.
+ * A platform for the tests of a file. Another process asks for its health all the time; the file fails when the answers are slow.
  */
 export function useArena(options: (folder: string) => Promise<ArenaOptions> | ArenaOptions = () => ({ specs })): Arena {
   let folder: string;
@@ -65,16 +65,14 @@ export function useArena(options: (folder: string) => Promise<ArenaOptions> | Ar
     await writeFile(specsFile, JSON.stringify({ specs }));
     server = await startTestPlatform({ specsFile, ...config });
     health = new Health(server.url);
-  });
-  beforeEach(async () => void (await health.look()));
-  afterEach(async () => {
-    const { count, p99 } = await health.look();
-    expect(p99, `p99 of ${count} answers of /health, ms`).toBeLessThan(mostMs);
+    await health.look();
   });
   afterAll(async () => {
-    health?.end();
+    const { count, p99 } = await health.look();
+    health.end();
     await server?.stop();
     await rm(folder, { recursive: true, force: true });
+    expect(p99, `p99 of ${count} answers of /health, ms`).toBeLessThan(mostMs);
   });
   return {
     get server() {

@@ -1,7 +1,7 @@
 import { statfsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { openTerminal } from "../../src/sandboxes/terminal.ts";
-import { until } from "../support/platform.ts";
+import { type Json, until } from "../support/platform.ts";
 import { specs, useArena } from "./arena.ts";
 
 /** Attacks on the disk, and floods, of a size that takes a while. */
@@ -51,7 +51,10 @@ test("100,000 files are made, listed, packed, removed and deleted with their san
   let page: string | null = "";
   let names = 0;
   do {
-    const { items, next_page_id } = await (await place.route("GET", `/files/list?limit=100${page && `&page_id=${page}`}`)).json();
+    const answer = await place.route("GET", `/files/list?limit=100${page && `&page_id=${page}`}`);
+    const body = await answer.text();
+    expect([answer.status, body]).toEqual([200, expect.anything()]);
+    const { items, next_page_id } = JSON.parse(body);
     names += items.length;
     page = names < 1_000 ? next_page_id : null;
   } while (page);
@@ -63,7 +66,9 @@ test("100,000 files are made, listed, packed, removed and deleted with their san
   expect((await place.route("DELETE", "/files?recursive=true&path=many/1")).status).toBe(200);
   const snapshot = await place.route("POST", "/snapshots");
   expect(snapshot.status).toBe(201);
-  expect((await arena.server.call("DELETE", `/api/v1/snapshots/${(await snapshot.json()).id}`)).status).toBeLessThan(300);
+  expect((await arena.server.call("DELETE", `/api/v1/snapshots/${((await snapshot.json()) as Json).id}`)).status).toBeLessThan(
+    300,
+  );
   expect((await place.route("DELETE", "", { signal: AbortSignal.timeout(60_000) })).status).toBe(200);
 }, 180_000);
 

@@ -36,7 +36,11 @@ async function start(place: Place, script: string, ...args: string[]) {
   const text = readFileSync(new URL(`attacks/${script}`, import.meta.url), "utf8");
   const process = await (await place.handle()).exec({ argv: ["python3", "-c", text, ...args] });
   const line = String((await once(process.stdout, "data"))[0]);
-  return { line, end: () => (process.stdin.end(), process.exit) };
+  const end = () => {
+    process.stdin.end();
+    return process.exit;
+  };
+  return { line, end };
 }
 
 test("the server, the host, the metadata address and other sandboxes cannot be reached, with no proxy's token", async () => {

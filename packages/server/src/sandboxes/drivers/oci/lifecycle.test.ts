@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PreparedSpec } from "../../driver.ts";
+import { sandboxIdBase } from "./id-base.ts";
 import type { OciDriver } from "./oci-driver.ts";
 import { findBusybox } from "./resident/busybox.ts";
 import { groups, openTestDriver, run, startDriverProcess, testSpec, volatileOf, workingRuntimes } from "./testing.ts";
@@ -132,6 +133,24 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     expect(await driver.usage("one")).toEqual({ memoryBytes: 0, cpuMs: 0, pids: 0, diskBytes: expect.any(Number) });
     await driver.remove("one");
     await expect(driver.usage("one")).rejects.toMatchObject({ code: "SandboxNotFound" });
+  });
+
+  test("counts files that have no name any more once, whoever holds them, and none that is in memory", async () => {
+    await driver.start({ id: "one", spec: testSpec });
+    const hold = `import mmap, os, time
+held = open("held", "w+b"); held.write(bytes(20 << 20)); held.flush(); os.unlink("held"); os.dup(held.fileno())
+mapped = open("mapped", "w+b"); mapped.write(bytes(10 << 20)); mapped.flush(); area = mmap.mmap(mapped.fileno(), 10 << 20); mapped.close(); os.unlink("mapped")
+os.write(os.memfd_create("x"), bytes(5 << 20)); shm = open("/dev/shm/x", "wb"); shm.write(bytes(5 << 20)); shm.flush(); os.unlink("/dev/shm/x")
+os.fork(); print("ready", flush=True); time.sleep(60)`;
+    const before = await driver.usage("one");
+    const process = await driver.exec("one", { argv: ["python3", "-c", hold] });
+    await once(process.stdout, "data");
+    const grown = (await driver.usage("one")).diskBytes - before.diskBytes;
+    expect(grown).toBeGreaterThanOrEqual(20 * 2 ** 20);
+    expect(grown).toBeLessThan(32 * 2 ** 20);
+    // Only the machine's root may look at mappings.
+    if (sandboxIdBase() !== 1) expect(grown).toBeGreaterThanOrEqual(30 * 2 ** 20);
+    await driver.remove("one");
   });
 
   test("reap removes what belongs to nobody, and nothing else", async () => {

@@ -34,6 +34,7 @@ import { SandboxFiles } from "./sandbox-files.ts";
 import { type SeccompFilter, seccompFilter, type Trial } from "./seccomp-filter.ts";
 import { stopGroup } from "./stop.ts";
 import { endStrayStarts } from "./stray-starts.ts";
+import { unnamedBytes } from "./unnamed-files.ts";
 import { volatileFolder } from "./volatile-folder.ts";
 
 export interface OciDriverOptions {
@@ -219,8 +220,10 @@ export class OciDriver implements SandboxDriver {
   async usage(id: string): Promise<SandboxUsage> {
     const { files, groups } = this.#opened();
     const { upper } = this.#record(files, id);
-    const diskBytes = await this.#disk.measure(files.layers.path(upper));
-    return { ...groups.of(id).usage(), diskBytes };
+    const group = groups.of(id);
+    const named = await this.#disk.measure(files.layers.path(upper));
+    const unnamed = await unnamedBytes(group.members(), sandboxIdBase());
+    return { ...group.usage(), diskBytes: named + unnamed };
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
