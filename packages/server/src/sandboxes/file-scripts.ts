@@ -59,7 +59,8 @@ exit 0`;
 /**
  * Path, size, a word that nobody else has, and what to do: \`all\`, or \`take\` and later \`keep\` where the size is known only afterwards.
  * Content comes on stdin; when less than the announced size arrives, the writer has died and the old file stays.
- * The new file is made exclusively, so that a planted link is not followed.
+ * The new file is made exclusively, so that a planted link is not followed. Where nobody reads the reason of a failure any more, as after the
+ * death of the server, the signal for that does not keep the new file from being removed.
  */
 export const writeScript = `
 target=$1 mode=
@@ -78,6 +79,7 @@ if [ -e "$target" ]; then
 fi
 new=$folder/.write-$3
 trap 'rm -f -- "$new"' EXIT
+trap '' PIPE
 if [ "$4" != keep ]; then
   set -C
   cat >"$new" || exit 45

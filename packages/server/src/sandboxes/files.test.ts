@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveIn, archiveOut } from "./archives.ts";
 import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "./drivers/oci/testing.ts";
+import { writeScript } from "./file-scripts.ts";
 import { list, readFile, stat, writeFile } from "./files.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -103,7 +104,6 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
 
   test("leaves the old content when the writer dies in the middle", async () => {
     await writeFile(sandbox, "/tmp/half", "complete");
-    const { writeScript } = await import("./file-scripts.ts");
     const result = await run(
       driver,
       "files",
@@ -112,6 +112,28 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     );
     expect(result.code).not.toBe(0);
     expect(await inside("cat /tmp/half; ls -A /tmp | grep write")).toBe("complete");
+  });
+
+  test("leaves nothing of an upload when the server dies in the middle", async () => {
+    await inside("mkdir -p /tmp/orphans");
+    // Nobody reads what the script says, as after a kill of the server.
+    await run(driver, "files", {
+      argv: [
+        "sh",
+        "-c",
+        'printf part | "$@" 2>&1 | true',
+        "sh",
+        ...sandbox.shell!,
+        "-c",
+        writeScript,
+        "sh",
+        "/tmp/orphans/file",
+        "100",
+        "word",
+        "all",
+      ],
+    });
+    expect(await inside("ls -A /tmp/orphans")).toBe("");
   });
 
   test("refuses to write a directory, a read-only file and what is not the user's", async () => {
