@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { runToEnd } from "../src/sandboxes/run.ts";
 import type { SandboxService } from "../src/sandboxes/service.ts";
@@ -128,6 +129,45 @@ test("snapshots are made, listed, forked and deleted over HTTP", async () => {
   ] as const)
     expect([path, (await call(method, path)).status]).toEqual([path, 404]);
   expect((await call("GET", "/openapi.json")).body.paths).toHaveProperty("/api/v1/sandboxes/{sandbox_id}/snapshots");
+});
+
+test("a start goes on from what a crash has left of its records, and no sandbox is made that its task does not know", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
+  let one = await startTestPlatform({ dataDir });
+  try {
+    const { startTasks, sandboxes } = one.platform.store;
+    const written: unknown[] = [];
+    const [update, create] = [startTasks.update.bind(startTasks), sandboxes.create.bind(sandboxes)];
+    startTasks.update = async (id, change) => {
+      written.push(change.sandboxId);
+      await update(id, change);
+    };
+    sandboxes.create = async (row) => {
+      written.push(row.id);
+      await create(row);
+    };
+    const { body } = await one.call("POST", "/api/v1/app-conversations", {});
+    const ended = () =>
+      until(async () => {
+        const [task] = (await one.call("GET", `/api/v1/app-conversations/start-tasks?ids=${body.id}`)).body;
+        return ["READY", "ERROR"].includes(task.status) ? task : undefined;
+      });
+    const { status, sandbox_id: id, app_conversation_id: conversation } = await ended();
+    expect([status, ...written.slice(0, 2)]).toEqual(["READY", id, id]);
+
+    // Only the task was written.
+    await one.platform.store.conversations.remove(parseId(conversation)!);
+    await one.call("DELETE", `/api/v1/sandboxes/${id}`);
+    await startTasks.update(parseId(body.id)!, { status: "WAITING_FOR_SANDBOX" });
+    await one.platform.close();
+    one = await startTestPlatform({ dataDir });
+    const task = await ended();
+    expect(task).toMatchObject({ status: "READY", app_conversation_id: conversation, detail: null });
+    const { items } = (await one.call("GET", "/api/v1/sandboxes/search")).body;
+    expect(items.map((sandbox: Json) => sandbox.id)).toEqual([task.sandbox_id]);
+  } finally {
+    await one.stop();
+  }
 });
 
 test("kill -9 while an image is fetched: the next server goes on with it, and a deletion leaves nothing", async () => {

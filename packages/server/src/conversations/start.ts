@@ -6,6 +6,7 @@ import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import { networkOverride } from "../sandboxes/network-override.ts";
+import { newSandboxId } from "../sandboxes/new-sandbox.ts";
 import type { ConversationConfig, ConversationRow, StartTaskRow, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 import { abortable } from "./abortable.ts";
@@ -82,7 +83,8 @@ export class Starter {
     const conversation = conversations.get(task.conversationId);
     if (!conversation) {
       // The sandbox that was made for it has its network already.
-      const known = task.sandboxId ? { sandbox_id: task.sandboxId, network: null } : {};
+      const made = task.sandboxId !== null && this.#deps.sandboxes.get(task.userId, task.sandboxId) !== undefined;
+      const known = made ? { sandbox_id: task.sandboxId, network: null } : {};
       const plan = this.#check(task.userId, { ...request, conversation_id: task.conversationId, ...known });
       return this.#work(task, plan, request);
     }
@@ -180,12 +182,15 @@ export class Starter {
     // Starting a sandbox keeps this process busy for some milliseconds, so the model's first request goes out before.
     const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
     const shared = plan.sandboxId ?? this.#sandboxToShare(plan, request);
-    const sandboxId = shared ?? (await this.#newSandbox(plan.userId, request, asked));
+    const sandboxId = shared ?? newSandboxId();
     try {
-      await Promise.all([
-        store.conversations.create({ ...conversation, sandboxId }),
+      // All in one go, and the task first: no crash leaves a sandbox that nothing leads to.
+      const stored = await Promise.allSettled([
         store.startTasks.update(task.id, { status: "WAITING_FOR_SANDBOX", sandboxId }),
+        shared === undefined && this.#newSandbox(plan.userId, sandboxId, request, asked),
+        store.conversations.create({ ...conversation, sandboxId }),
       ]);
+      for (const one of stored) if (one.status === "rejected") throw one.reason;
       if (request.initial_message) {
         await this.#deps.send(plan.id, readContent(request.initial_message.content), { run: true });
       }
@@ -215,10 +220,10 @@ export class Starter {
     return chooseSandbox(strategy, candidates);
   }
 
-  async #newSandbox(userId: string, request: AppConversationStartRequest, after: Promise<void>): Promise<string> {
+  async #newSandbox(userId: string, id: string, request: AppConversationStartRequest, after: Promise<void>): Promise<void> {
     const { sandbox_spec_id, network } = request;
-    const options = { after, ...(network && { network: networkOverride(network) }) };
-    return (await this.#deps.sandboxes.create(userId, sandbox_spec_id ?? undefined, options)).id;
+    const options = { id, after, ...(network && { network: networkOverride(network) }) };
+    await this.#deps.sandboxes.create(userId, sandbox_spec_id ?? undefined, options);
   }
 
   /** Waits for the sandbox and its working folder. The task shows how the preparation of the sandbox goes on. */

@@ -78,7 +78,8 @@ export class SandboxRecords implements Sandboxes {
     if (options.snapshotId !== undefined && !this.snapshots.get(userId, options.snapshotId))
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const network = { ...spec.network, ...options.network };
-    return this.add({ userId, status: "STARTING", spec: { ...spec, network }, snapshotId: options.snapshotId ?? null });
+    const { id, snapshotId = null } = options;
+    return this.add({ ...(id && { id }), userId, status: "STARTING", spec: { ...spec, network }, snapshotId });
   }
   get(userId: string, id: string) {
     const row = this.rows.get(id);

@@ -48,6 +48,8 @@ export interface Sandboxes {
 }
 
 export interface CreateOptions {
+  /** From `newSandboxId`, for a caller that has to know it before; default: a new one. */
+  id?: string;
   /** Something that goes before the start; it must end, and not reject. */
   after?: Promise<void>;
   /** In the place of the spec's own; its credentials stay those of the spec. */

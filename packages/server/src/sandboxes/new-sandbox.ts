@@ -7,11 +7,11 @@ import type { SandboxSpec } from "./driver.ts";
 export function newSandbox(
   userId: string,
   spec: SandboxSpec,
-  options: Pick<CreateOptions, "network" | "snapshotId"> & { prepared: boolean; now: number },
+  options: Pick<CreateOptions, "id" | "network" | "snapshotId"> & { prepared: boolean; now: number },
 ): SandboxRow {
-  const { network, snapshotId = null, prepared, now } = options;
+  const { id = newSandboxId(), network, snapshotId = null, prepared, now } = options;
   return {
-    id: newSandboxId(),
+    id,
     userId,
     specId: spec.id,
     status: "STARTING",
@@ -27,7 +27,7 @@ export function newSandbox(
 }
 
 /** `sbx-` and 24 letters and digits out of 120 random bits. */
-function newSandboxId(): string {
+export function newSandboxId(): string {
   const alphabet = "abcdefghijklmnopqrstuvwxyz234567";
   return `sbx-${Array.from(randomBytes(24), (byte) => alphabet[byte & 31]).join("")}`;
 }

@@ -140,9 +140,7 @@ export class SandboxService implements Sandboxes {
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const fromSnapshot = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
     const spec = fromSnapshot ?? this.specFor(userId, specId);
-    const { network, snapshotId } = options;
-    const now = this.#now();
-    const row = newSandbox(userId, spec, { network, snapshotId, prepared: fromSnapshot !== undefined, now });
+    const row = newSandbox(userId, spec, { ...options, prepared: fromSnapshot !== undefined, now: this.#now() });
     const live = this.#admit(row);
     try {
       await this.#store.sandboxes.create(row);
