@@ -234,6 +234,26 @@ test("a pause takes effect after the step, and run goes on", async () => {
   await ended(id);
 });
 
+test("a message wakes the sandbox that was paused under a command, which then ends", async () => {
+  await useModel([reply.toolCalls([terminal("touch begun; sleep 1; echo woke")]), reply.text("Done.")]);
+  const { id, sandboxId } = await startConversation(server.call, "Wait");
+  await until(
+    async () => (await server.call("GET", `/api/v1/sandboxes/${sandboxId}/files?path=begun`)).status === 200 || undefined,
+  );
+  expect(await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).toMatchObject({ status: 200 });
+  const began = performance.now();
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "Go on" }],
+    run: true,
+  });
+  await ended(id);
+  // Well before the terminal gives up waiting for output.
+  expect(performance.now() - began).toBeLessThan(10_000);
+  const [observation] = (await events(id)).filter(({ kind }) => kind === "ObservationEvent");
+  expect(observation?.observation).toMatchObject({ exit_code: 0, content: [{ text: "woke\n" }] });
+});
+
 test("a message that comes while the agent works is read before the turn ends", async () => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {

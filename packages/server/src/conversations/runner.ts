@@ -67,10 +67,20 @@ export class Runner {
     return workspace;
   }
 
-  /** Starts a run unless one goes on, which then sees by itself what is new in the log. */
+  /** Starts a run unless one goes on, which then sees by itself what is new in the log. Wakes the sandbox that a call of it waits for. */
   wake(conversationId: string, options: { approved: boolean } = { approved: false }): void {
     if (options.approved) this.#approved.add(conversationId);
-    if (this.#closing || this.#runs.has(conversationId)) return;
+    if (this.#closing) return;
+    const current = this.#runs.get(conversationId);
+    if (current) {
+      // The sandbox may have been paused under a tool call, which cannot end then. If it fails to wake, the call tells why.
+      if (current.follower.state.open.size > 0)
+        void this.#workspaces
+          .get(conversationId)
+          ?.sandbox()
+          .catch(() => {});
+      return;
+    }
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
     const { store, hub, tools, settings } = this.#deps;
