@@ -67,8 +67,10 @@ export class BareRuntime {
   /** `run --detach` and `exec`, to the first output; ms. */
   async runToOutput(id: string): Promise<number> {
     this.#running.add(id);
-    const exec = `read -r line < <(exec ${this.#command} exec --process ${this.#bundles}/echo.json ${id}); [ "$line" = ready ]`;
-    return this.#shell.time(`${this.#runText(id)} && ${exec}`);
+    // `run` comes back before the first process runs its own program, and until then a command may be refused.
+    const exec = `read -r line < <(exec ${this.#command} exec --process ${this.#bundles}/echo.json ${id})`;
+    const ready = `for try in 1 2 3 4 5; do ${exec} && break; done; [ "$line" = ready ]`;
+    return this.#shell.time(`${this.#runText(id)} && { ${ready}; }`);
   }
 
   /** `exec` of `true` in a running one; ms. */
