@@ -86,7 +86,7 @@ if [ "$4" != keep ]; then
   set +C
   [ "$4" = take ] && { trap - EXIT; exit 0; }
 fi
-[ "$(wc -c <"$new")" -eq "$2" ] || { echo 'the content did not arrive completely' >&2; exit 45; }
+[ "$(stat -c %s -- "$new")" -eq "$2" ] || { echo 'the content did not arrive completely' >&2; exit 45; }
 [ -z "$mode" ] || chmod "$mode" "$new" || exit 45
 mv -f -- "$new" "$target" || exit 45
 trap - EXIT`;
