@@ -75,6 +75,8 @@ export class RootFolder {
     const how = Buffer.from(
       BigUint64Array.of(BigInt(flags | O_CLOEXEC), BigInt(mode), RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT).buffer,
     );
-    return call("openat2", () => openat2(SYS_openat2, this.#fd, path, how, how.length));
+    // A leading slash would lead away from the folder, were it not for the flag.
+    const relative = path.replace(/^\/+/, "") || ".";
+    return call("openat2", () => openat2(SYS_openat2, this.#fd, relative, how, how.length));
   }
 }
