@@ -6,8 +6,20 @@ const prlimit = native("int prlimit64(int pid, int resource, const void *limits,
 const resources = { RLIMIT_DATA: 2, RLIMIT_NPROC: 6 };
 export type Limit = keyof typeof resources;
 
-/** Sets a limit, soft and hard, of a process and of those that it starts from then on. Throws ESRCH, EPERM. */
-export function limitProcess(pid: number, name: Limit, most: number): void {
-  const limits = Buffer.from(BigUint64Array.of(BigInt(most), BigInt(most)).buffer);
-  call("prlimit64", () => prlimit(pid, resources[name], limits, null));
+/**
+ * Lowers a limit, soft and hard, of a process and of those that it starts from then on. Gives false when it was that low before, or the process has
+ * ended. Throws EPERM.
+ */
+export function limitProcess(pid: number, name: Limit, most: number): boolean {
+  const limits = new BigUint64Array(2);
+  try {
+    call("prlimit64", () => prlimit(pid, resources[name], null, limits));
+    if (limits[1]! <= BigInt(most)) return false;
+    limits.fill(BigInt(most));
+    call("prlimit64", () => prlimit(pid, resources[name], limits, null));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
+    throw error;
+  }
 }

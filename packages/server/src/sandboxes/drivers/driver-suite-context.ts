@@ -5,6 +5,8 @@ import { type RunOptions, runToEnd } from "../run.ts";
 export interface SuiteContext {
   readonly driver: SandboxDriver;
   readonly spec: PreparedSpec;
+  /** See `DriverUnderTest`. */
+  readonly memoryByProcess: boolean;
 }
 
 /** Limits that the suite's tests run into on purpose. */

@@ -38,18 +38,16 @@ const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted
 export function runtimeConfig(input: ConfigInput): object {
   const { id, spec, idBase } = input;
   const mapping = [{ containerID: 0, hostID: idBase, size: idRangeSize }];
-  // The group sets those of the first process once it runs: the runtime would set them while it still counts among the server's processes.
-  const rules = { ...input.rules, rlimits: () => ({}) };
   const init = input.init === null ? shellInit : [initPath, "-P"];
   const binds = input.init === null ? input.binds : [...input.binds, { source: input.init, destination: initPath }];
   return {
     ociVersion: "1.0.2",
     process: spec.command
-      ? processConfig(spec, { argv: spec.command }, rules)
+      ? processConfig(spec, { argv: spec.command }, input.rules)
       : {
-          ...processConfig(spec, { argv: init, cwd: "/" }, rules),
+          ...processConfig(spec, { argv: init, cwd: "/" }, input.rules),
           user: { uid: 0, gid: 0 },
-          oomScoreAdj: rules.oomScoreAdj(0),
+          oomScoreAdj: input.rules.oomScoreAdj(0),
         },
     root: { path: input.rootfs, readonly: false },
     hostname: id,
@@ -136,8 +134,9 @@ export function processConfig(spec: PreparedSpec, input: ProcessInput, rules: Pr
     noNewPrivileges: true,
     // Under memory pressure of the whole machine the sandboxes' work goes before the server.
     oomScoreAdj: rules.oomScoreAdj(500),
-    rlimits: Object.entries({ RLIMIT_NOFILE: rules.openFiles, RLIMIT_CORE: 0, ...rules.rlimits(spec.limits) }).map(
-      ([type, most]) => ({ type, hard: most, soft: most }),
-    ),
+    rlimits: [
+      { type: "RLIMIT_NOFILE", hard: rules.openFiles, soft: rules.openFiles },
+      { type: "RLIMIT_CORE", hard: 0, soft: 0 },
+    ],
   };
 }

@@ -120,7 +120,9 @@ export class Containers {
       const reason = reasonOf(readFileSync(outputFile, "utf8").slice(-8_192));
       throw failure("start", runtime, { code, output: "", reason });
     }
-    groups.started(id, record.spec.limits);
+    const group = groups.of(id);
+    const first = group.member();
+    if (first !== undefined) group.admit(first, record.spec.limits);
     // The runtime keeps a copy.
     rmSync(configFile);
   }

@@ -46,8 +46,6 @@ export class ControlGroups implements ProcessGroups {
     });
   }
 
-  started(): void {}
-
   runtimeWords(): string[] {
     return [];
   }
@@ -66,10 +64,6 @@ export class ControlGroups implements ProcessGroups {
         cpu: { quota: Math.max(1_000, Math.round(cpus * 100_000)), period: 100_000 },
       },
     };
-  }
-
-  rlimits(): object {
-    return {};
   }
 
   removeAll(): void {
@@ -103,6 +97,8 @@ class ControlGroup implements ProcessGroup {
   has(pid: number): boolean {
     return groupMembers(this.#path).includes(pid);
   }
+
+  admit(): void {}
 
   setFrozen(frozen: boolean): Promise<boolean> {
     return setFrozen(this.#path, frozen);

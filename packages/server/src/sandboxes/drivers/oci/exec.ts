@@ -123,8 +123,9 @@ export class Executor {
     });
   }
 
-  #argv(target: ExecTarget, files: ExecFiles, words: string[]): string[] {
-    return [...this.#host.words, "exec", ...words, "--pid-file", files.pidFile, "--process", files.processFile, target.id];
+  #argv({ id, group, spec }: ExecTarget, files: ExecFiles, words: string[]): string[] {
+    void files.started.then((pid) => pid !== undefined && group.admit(pid, spec.limits));
+    return [...this.#host.words, "exec", ...words, "--pid-file", files.pidFile, "--process", files.processFile, id];
   }
 }
 

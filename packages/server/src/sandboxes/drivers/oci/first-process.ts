@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { statFields } from "./process-stat.ts";
+import { isAlive, statFields } from "./process-stat.ts";
 
 interface FirstProcess {
   pid: number;
@@ -79,11 +79,10 @@ export class FirstProcesses {
   }
 }
 
-/** Undefined for a process that has ended, also where nobody has taken notice of that yet. */
+/** Undefined for a process that has ended or is ending. */
 function beginOf(pid: number): string | undefined {
   try {
-    const fields = statFields(pid);
-    return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
+    return isAlive(pid) ? statFields(pid)[19] : undefined;
   } catch {
     return undefined;
   }

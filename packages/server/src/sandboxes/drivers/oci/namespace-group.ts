@@ -1,16 +1,26 @@
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
 import { join } from "node:path";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
+import { limitProcess } from "../../../kernel/limits.ts";
+import type { SandboxLimits } from "../../driver.ts";
 import type { FirstProcesses } from "./first-process.ts";
 import type { GroupUsage, ProcessGroup } from "./process-group.ts";
-import { statFields } from "./process-stat.ts";
+import { isAlive, isStill, statFields } from "./process-stat.ts";
 
 /** How long every process may take to stop, ms. */
 const freezePatienceMs = 5_000;
 /** One look may miss what a process that was about to stop had just started. */
 const quietLooks = 2;
 const tickMs = 10;
+
+const sweepEveryMs = 5;
+const mostSweeps = 200;
+
+/** Before Linux 5.14 the kernel counts the processes of all sandboxes together. */
+const [major, minor] = release().split(".").map(Number);
+const countsBySandbox = major! > 5 || (major === 5 && minor! >= 14);
 
 /**
  * The processes of one process id namespace. A frozen one has a file `<id>.paused`, with the ids of processes that had been stopped before.
@@ -33,11 +43,7 @@ export class NamespaceGroup implements ProcessGroup {
 
   members(): number[] {
     const space = this.#space();
-    if (space === undefined) return [];
-    return readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number)
-      .filter((pid) => spaceOf(pid) === space);
+    return space === undefined ? [] : membersOf(space);
   }
 
   member(): number | undefined {
@@ -49,16 +55,28 @@ export class NamespaceGroup implements ProcessGroup {
     return space !== undefined && spaceOf(pid) === space;
   }
 
+  admit(pid: number, limits: SandboxLimits): void {
+    limit(pid, limits);
+    // What it had started before is found by looking again, until nothing is.
+    const sweep = async () => {
+      for (let rounds = 0; rounds < mostSweeps; rounds++) {
+        await delay(sweepEveryMs);
+        if (!this.members().some((one) => limit(one, limits))) return;
+      }
+    };
+    void sweep();
+  }
+
   async setFrozen(frozen: boolean): Promise<boolean> {
     if (this.state() === "gone") return false;
     if (!frozen) {
       this.thaw();
       return true;
     }
-    if (!this.#stoppedBefore()) writeFileSync(this.#mark, this.members().filter(isStopped).join(" "), { mode: 0o600 });
+    if (!this.#stoppedBefore()) writeFileSync(this.#mark, this.members().filter(isStill).join(" "), { mode: 0o600 });
     const end = Date.now() + freezePatienceMs;
     for (let quiet = 0; Date.now() < end; ) {
-      const moving = this.members().filter((pid) => !isStopped(pid));
+      const moving = this.members().filter((pid) => !isStill(pid));
       if (this.state() === "gone") return false;
       for (const pid of moving) send(pid, "SIGSTOP");
       quiet = moving.length === 0 ? quiet + 1 : 0;
@@ -79,10 +97,13 @@ export class NamespaceGroup implements ProcessGroup {
 
   async kill(patienceMs = 5_000): Promise<boolean> {
     const end = Date.now() + patienceMs;
-    // The end of the first process is the end of all, and it ends last.
-    for (let pid = this.#first.search(this.#id); pid !== undefined; pid = this.#first.of(this.#id)) {
+    const first = this.#first.search(this.#id);
+    const space = first === undefined ? undefined : spaceOf(first);
+    if (first === undefined || space === undefined) return true;
+    // With the first process the kernel kills all others.
+    send(first, "SIGKILL");
+    while (this.#first.of(this.#id) !== undefined || membersOf(space).length > 0) {
       if (Date.now() > end) return false;
-      send(pid, "SIGKILL");
       await delay(1);
     }
     return true;
@@ -114,6 +135,14 @@ export class NamespaceGroup implements ProcessGroup {
   }
 }
 
+/** The processes of a process id namespace that are alive. */
+function membersOf(space: number): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => spaceOf(pid) === space && isAlive(pid));
+}
+
 /** Number of the process id namespace that a process is in; undefined when it has ended or is none of ours. */
 function spaceOf(pid: number): number | undefined {
   try {
@@ -123,13 +152,13 @@ function spaceOf(pid: number): number | undefined {
   }
 }
 
-/** Also true for one that has ended. */
-function isStopped(pid: number): boolean {
-  try {
-    return "TtZX".includes(statFields(pid)[0]!);
-  } catch {
-    return true;
-  }
+/**
+ * What a process may have of memory is what the sandbox may have; processes are counted for each user of each sandbox. Gives whether it was not
+ * limited before. The runtime could not do it: it would count the server's own processes.
+ */
+function limit(pid: number, { memoryBytes, pids }: SandboxLimits): boolean {
+  limitProcess(pid, "RLIMIT_DATA", memoryBytes);
+  return countsBySandbox && limitProcess(pid, "RLIMIT_NPROC", pids);
 }
 
 function send(pid: number, signal: NodeJS.Signals): void {

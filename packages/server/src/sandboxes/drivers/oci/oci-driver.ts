@@ -92,7 +92,7 @@ export class OciDriver implements SandboxDriver {
     await this.#images.open();
     const runtime = await findRuntime(this.#wanted);
     const groups = processGroups(this.#dir);
-    const rules = processRules(groups);
+    const rules = processRules();
     const volatile = volatileFolder(`${groups.name}-run`);
     const host = inspectHost();
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];

@@ -1,5 +1,6 @@
 import { describeDriver } from "../driver-suite.ts";
 import { suiteLimits } from "../driver-suite-context.ts";
+import { rootless } from "./id-base.ts";
 import { OciDriver } from "./oci-driver.ts";
 import { openTestDriver, testSpec, workingRuntimes } from "./testing.ts";
 
@@ -10,9 +11,10 @@ for (const runtime of await workingRuntimes()) {
       driver,
       spec: { ...testSpec, limits: suiteLimits, env: { OF_SPEC: "a b" } },
       unusable: [
-        [{ kind: "folder", path: "/no/such/folder" }, /\/no\/such\/folder/],
+        [{ kind: "folder", path: "/no/such/folder" }, rootless() ? /needs a server that runs as root/ : /\/no\/such\/folder/],
         [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       ],
+      memoryByProcess: rootless(),
       reopen: async () => {
         const again = new OciDriver({ dir, runtime });
         await again.open();

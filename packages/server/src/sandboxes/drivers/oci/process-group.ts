@@ -1,4 +1,3 @@
-import type { Limit } from "../../../kernel/limits.ts";
 import type { SandboxLimits } from "../../driver.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -18,6 +17,8 @@ export interface ProcessGroup {
   member(): number | undefined;
   /** Whether a process is a member now. */
   has(pid: number): boolean;
+  /** To be called for each process that was started in the group from outside, also for the first one. */
+  admit(pid: number, limits: SandboxLimits): void;
   /** Freezes every process, or lets them go on, and resolves once that is so. Gives false when it does not get there or the group goes. */
   setFrozen(frozen: boolean): Promise<boolean>;
   /** Lets a frozen group go on without waiting for it. */
@@ -41,16 +42,12 @@ export interface ProcessGroups {
   mayRun(): (id: string) => boolean;
   /** To be called when a start begins. */
   expectStart(): void;
-  /** To be called when the first process runs. */
-  started(id: string, limits: SandboxLimits): void;
   /** argv words of every call of the runtime, before its command. */
   runtimeWords(kind: Runtime["kind"]): string[];
   /** argv words of the `run` of a sandbox. */
   runWords(id: string): string[];
   /** What the section `linux` of a runtime configuration says about the group and its limits. */
   section(id: string, limits: SandboxLimits): object;
-  /** Limits of each further process by their OCI names, where the group has none; `started` sets those of the first one. */
-  rlimits(limits: SandboxLimits): Partial<Record<Limit, number>>;
   /** To be called when there is no sandbox left. */
   removeAll(): void;
 }

@@ -1,23 +1,19 @@
 import { readFileSync } from "node:fs";
-import type { ProcessGroups } from "./process-group.ts";
 
 const mostOpenFiles = 65_536;
 
-/** What the machine and the way of keeping groups decide about every process in a sandbox. */
+/** What the machine decides about every process in a sandbox. */
 export interface ProcessRules {
   /** Files that a process may have open. */
   openFiles: number;
-  /** Further limits of a process by their OCI names. */
-  rlimits: ProcessGroups["rlimits"];
   /** What may be set: the server cannot protect a process better than it is protected itself. */
   oomScoreAdj(wanted: number): number;
 }
 
-export function processRules(groups: ProcessGroups): ProcessRules {
+export function processRules(): ProcessRules {
   const own = Number(readFileSync("/proc/self/oom_score_adj", "latin1"));
   return {
     openFiles: Math.min(mostOpenFiles, hardOpenFiles()),
-    rlimits: (limits) => groups.rlimits(limits),
     oomScoreAdj: (wanted) => Math.max(wanted, own),
   };
 }

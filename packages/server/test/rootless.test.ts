@@ -1,0 +1,91 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+
+const checkout = fileURLToPath(new URL("../../../", import.meta.url));
+const user = "sandpiper-test";
+const uid = 54_321;
+const subordinate = 0x2000_0000;
+let base = "";
+let asUser = "";
+const children: ChildProcess[] = [];
+
+/**
+ * Runs `$@` as an ordinary user with subordinate ids. That user exists only in the mount namespace of this command, where the checkout appears in
+ * a place that the user may read.
+ */
+const script = (base: string) => `
+set -e
+mount --bind ${base}/passwd /etc/passwd
+mount --bind ${base}/subids /etc/subuid
+mount --bind ${base}/subids /etc/subgid
+mount --bind ${checkout} ${base}/checkout
+cd ${base}/checkout
+exec setpriv --reuid ${uid} --regid ${uid} --clear-groups --reset-env env HOME=${base}/home PATH=/usr/local/bin:/usr/bin:/bin "$@"
+`;
+
+beforeAll(async () => {
+  base = await mkdtemp("/tmp/sandpiper-rootless-");
+  await command("sh", [
+    "-c",
+    `chmod 755 ${base}; mkdir -m 755 ${base}/checkout; install -d -m 700 -o ${uid} -g ${uid} ${base}/home`,
+  ]);
+  const passwd = await readFile("/etc/passwd", "utf8");
+  await writeFile(join(base, "passwd"), `${passwd}${user}:x:${uid}:${uid}::${base}/home:/bin/sh\n`);
+  await writeFile(join(base, "subids"), `${user}:${subordinate}:65536\n`);
+  asUser = join(base, "as-user");
+  await writeFile(asUser, script(base));
+});
+
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+});
+
+afterAll(async () => {
+  const folder = `/dev/shm/sandpiper-user-${uid}`;
+  const holder = Number((await readFile(join(folder, "holder"), "utf8").catch(() => "")).split(" ")[0]);
+  if (holder > 0) process.kill(holder, "SIGKILL");
+  await rm(folder, { recursive: true, force: true });
+  await rm(base, { recursive: true, force: true });
+});
+
+function start(argv: string[], env: Record<string, string> = {}): ChildProcess {
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const child = spawn("unshare", ["--mount", "sh", asUser, ...variables, ...argv], { stdio: ["ignore", "pipe", "pipe"] });
+  children.push(child);
+  return child;
+}
+
+async function outcome(child: ChildProcess): Promise<{ code: number; output: string }> {
+  let output = "";
+  for (const stream of [child.stdout!, child.stderr!]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+    });
+  }
+  const [code] = await once(child, "close");
+  return { code, output };
+}
+
+async function command(name: string, argv: string[]): Promise<void> {
+  const { code, output } = await outcome(spawn(name, argv, { stdio: ["ignore", "pipe", "pipe"] }));
+  if (code !== 0) throw new Error(output);
+}
+
+test("an ordinary user's server does all that a driver does", async () => {
+  const vitest = [
+    "node_modules/vitest/vitest.mjs",
+    "run",
+    "--configLoader=runner",
+    "--cache=false",
+    "oci-suite",
+    "-t",
+    "over crun",
+  ];
+  const { code, output } = await outcome(start(["scripts/rootless", "scripts/node", ...vitest], { NO_COLOR: "1" }));
+  expect(code, output).toBe(0);
+  expect(output).toMatch(/Tests +(3[5-9]|[4-9]\d) passed/);
+}, 90_000);
