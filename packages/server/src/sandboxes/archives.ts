@@ -52,19 +52,20 @@ export async function archiveOut(
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {
-    try {
-      for await (const chunk of process.stdout) {
-        bufferPassed(chunk.length);
-        yield chunk;
-      }
-      const code = exitCode(await process.exit);
-      // 1: a file changed while it was read, which is normal for a folder in use.
-      if (code > 1) throw failure("packed from", folder, code, (await errors).kept);
-    } finally {
-      process.kill();
+    for await (const chunk of process.stdout) {
+      bufferPassed(chunk.length);
+      yield chunk;
     }
+    const code = exitCode(await process.exit);
+    // 1: a file changed while it was read, which is normal for a folder in use.
+    if (code > 1) throw failure("packed from", folder, code, (await errors).kept);
   }
   const stream = Readable.from(read(), { objectMode: false });
+  // Also where nobody ever begins to read.
+  stream.once("close", () => {
+    process.kill();
+    process.stdout.destroy();
+  });
   if (signal) {
     const abort = () => stream.destroy(signal.reason);
     if (signal.aborted) abort();

@@ -1,7 +1,6 @@
 import { Readable } from "node:stream";
 import { PlatformError } from "../errors.ts";
 import { bufferPassed } from "./buffer-garbage.ts";
-import type { SandboxProcess } from "./driver.ts";
 import { feed } from "./feed.ts";
 import { codes, downloadScript, writeScript } from "./file-scripts.ts";
 import { checked, type Files, fileError, script, scriptCommand, uniqueWord } from "./files.ts";
@@ -44,33 +43,29 @@ export async function download(sandbox: Files, path: string, what: "content" | "
     throw fileError(path, "read", { code: exitCode(await process.exit), stderr: (await errors).kept });
   }
   const first = head.subarray(end + 1);
-  const content = what === "facts" ? [] : rest(process, first, chunks, Number(size));
-  return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content: Readable.from(content, { objectMode: false }) };
-}
-
-/** The announced number of bytes; everything where none were announced. */
-async function* rest(
-  process: SandboxProcess,
-  first: Buffer,
-  chunks: AsyncIterator<Buffer>,
-  size: number,
-): AsyncGenerator<Buffer> {
-  let left = size || Number.POSITIVE_INFINITY;
-  try {
-    for (let chunk: Buffer | undefined = first; chunk !== undefined && left > 0; ) {
-      const part: Buffer = chunk.length > left ? chunk.subarray(0, left) : chunk;
-      left -= part.length;
-      bufferPassed(part.length);
-      if (part.length > 0) yield part;
-      const next: IteratorResult<Buffer> = left > 0 ? await chunks.next() : { done: true, value: undefined };
-      chunk = next.done ? undefined : next.value;
-    }
-    if (left > 0 && size > 0) throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
-  } finally {
+  const parts = what === "facts" ? [] : rest(first, chunks, Number(size));
+  const content = Readable.from(parts, { objectMode: false });
+  // Also where nobody ever begins to read.
+  content.once("close", () => {
     process.kill();
     // Without a reader the rest would stay in the pipe, and the end of the process unseen.
     process.stdout.destroy();
+  });
+  return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content };
+}
+
+/** The announced number of bytes; everything where none were announced. */
+async function* rest(first: Buffer, chunks: AsyncIterator<Buffer>, size: number): AsyncGenerator<Buffer> {
+  let left = size || Number.POSITIVE_INFINITY;
+  for (let chunk: Buffer | undefined = first; chunk !== undefined && left > 0; ) {
+    const part: Buffer = chunk.length > left ? chunk.subarray(0, left) : chunk;
+    left -= part.length;
+    bufferPassed(part.length);
+    if (part.length > 0) yield part;
+    const next: IteratorResult<Buffer> = left > 0 ? await chunks.next() : { done: true, value: undefined };
+    chunk = next.done ? undefined : next.value;
   }
+  if (left > 0 && size > 0) throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
 }
 
 /**

@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ExecRequest, SandboxProcess } from "../../sandboxes/driver.ts";
 import type { OciDriver } from "../../sandboxes/drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "../../sandboxes/drivers/oci/testing.ts";
+import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import { key, read, startServer, strangerKey, type TestServer } from "../test-server.ts";
 
 let server: TestServer;
@@ -107,6 +109,38 @@ test("a download that is left ends the command inside", async () => {
   expect(await inside("pgrep -c '^cat$'")).toBe("1\n");
   abort.abort();
   await expect.poll(() => inside("pgrep -c '^cat$'")).toBe("0\n");
+});
+
+test.each(["files", "archive"])("a download that is left before it begins (%s) ends the command inside", async (what) => {
+  await inside("mkdir -p /tmp/left && truncate -s 3G /tmp/left/holes");
+  const { running } = server.sandboxes;
+  const [asked, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const started = Promise.withResolvers<SandboxProcess>();
+  server.sandboxes.running = (async () => {
+    asked.resolve();
+    await gone.promise;
+    const sandbox = (await running.call(server.sandboxes)) as Sandbox;
+    const exec = (command: ExecRequest) => {
+      const process = sandbox.exec(command);
+      started.resolve(process);
+      return process;
+    };
+    return { ...sandbox, exec };
+  }) as never;
+  try {
+    const arrived = once(server.app.server, "connection");
+    const client = connect(server.port, "127.0.0.1");
+    const path = what === "files" ? "files?path=/tmp/left/holes" : "archive?path=/tmp/left";
+    client.write(`GET /api/v1/sandboxes/${id}/${path} HTTP/1.1\r\nHost: x\r\nX-Session-API-Key: ${key}\r\n\r\n`);
+    const [accepted] = await arrived;
+    await asked.promise;
+    client.destroy();
+    await once(accepted, "close");
+    gone.resolve();
+    await (await started.promise).exit;
+  } finally {
+    server.sandboxes.running = running;
+  }
 });
 
 test("says in words what is wrong with a path", async () => {
