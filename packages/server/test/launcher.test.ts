@@ -99,6 +99,7 @@ test("another user than root gets root by sudo, with keys in the environment and
   const env = {
     PATH: `${path}:${process.env.PATH}`,
     OPENAI_API_KEY: secret,
+    TEAM_GITHUB_TOKEN: secret,
     SANDPIPER_API_KEY: secret,
     HOME: base,
     SANDPIPER_DATA: "",
@@ -109,7 +110,9 @@ test("another user than root gets root by sudo, with keys in the environment and
   const args = await readFile(join(base, "sudo-arguments"), "utf8");
   expect(args).not.toContain(secret);
   const preserved = /--preserve-env=(\S+)/.exec(args)![1]!.split(",");
-  expect(preserved).toEqual(expect.arrayContaining(["OPENAI_API_KEY", "SANDPIPER_API_KEY", "SANDPIPER_DATA"]));
+  expect(preserved).toEqual(
+    expect.arrayContaining(["OPENAI_API_KEY", "TEAM_GITHUB_TOKEN", "SANDPIPER_API_KEY", "SANDPIPER_DATA"]),
+  );
   const seen = await readFile(join(base, "sudo-environment"), "utf8");
   expect(seen).toContain(`OPENAI_API_KEY=${secret}`);
   expect(seen).toContain(`SANDPIPER_DATA=${base}/.local/share/sandpiper`);

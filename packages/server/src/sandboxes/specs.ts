@@ -1,4 +1,4 @@
-import { PlatformError } from "../errors.ts";
+import { errorText, PlatformError } from "../errors.ts";
 import type { NetworkPolicy, PreparedSpec, SandboxLimits, SandboxSpec, SandboxUser } from "./driver.ts";
 import { parseImageReference } from "./specs/image-reference.ts";
 
@@ -39,12 +39,19 @@ export function hostUser(text: string | null): SandboxUser {
 }
 
 /**
- * The spec of an image that a user asks for; all else is as in `defaults`. Images in files of the server's machine are not for users.
- * Throws PlatformError SandboxSpecUnusable for a bad reference.
+ * The spec of the image that a user's setting `sandbox_base_container_image` asks for; all else is as in `defaults`. Images in files
+ * of the server's machine are not for users.
+ * Throws PlatformError SandboxSpecUnusable, naming the setting, for a bad reference.
  */
 export function imageSpec(reference: string, defaults: SandboxSpec): SandboxSpec {
-  const image = parseImageReference(reference);
-  if (image.source !== "registry")
-    throw new PlatformError("SandboxSpecUnusable", `${JSON.stringify(image.name)} is not an image in a registry.`);
+  try {
+    const { source, name } = parseImageReference(reference);
+    if (source !== "registry") throw new Error(`${JSON.stringify(name)} is not an image in a registry.`);
+  } catch (error) {
+    throw new PlatformError(
+      "SandboxSpecUnusable",
+      `The setting sandbox_base_container_image cannot be used: ${errorText(error)}`,
+    );
+  }
   return { ...defaults, id: reference, root: { kind: "image", reference }, command: null, user: null };
 }

@@ -66,10 +66,14 @@ export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices
       return info(row);
     },
   );
+  const verbs = {
+    pause: "Freeze the processes of a sandbox and pause its conversations; any use wakes it",
+    resume: "Let the processes of a sandbox go on, or start them anew after a hibernation or an error",
+  };
   for (const verb of ["pause", "resume"] as const) {
     app.post(
       `/api/v1/sandboxes/:sandbox_id/${verb}`,
-      { schema: { tags, summary: `${verb} a sandbox`, params: SandboxPath, response: { 200: Success } } },
+      { schema: { tags, summary: verbs[verb], params: SandboxPath, response: { 200: Success } } },
       async (request) => {
         await sandboxes[verb](request.principal.userId, sandboxId(request.params.sandbox_id));
         return { success: true };

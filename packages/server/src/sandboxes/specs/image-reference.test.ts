@@ -103,7 +103,12 @@ test("the image that a user asks for gets everything else from the default spec"
     user: null,
   });
   for (const reference of ["oci:/srv/image", "docker-archive:/etc/passwd", "a b"])
-    expect(() => imageSpec(reference, host)).toThrow(expect.objectContaining({ code: "SandboxSpecUnusable" }));
+    expect(() => imageSpec(reference, host)).toThrow(
+      expect.objectContaining({
+        code: "SandboxSpecUnusable",
+        message: expect.stringContaining("The setting sandbox_base_container_image cannot be used: "),
+      }),
+    );
 });
 
 test("a host sandbox's user is a name or numbers", () => {
