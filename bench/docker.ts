@@ -56,11 +56,12 @@ interface Drivers {
 }
 
 async function compare({ oci, host, docker, image }: Drivers, shell: TimedShell, client: string): Promise<Row[]> {
-  const [ours, byDriver, run] = await inTurn(15, [
-    (index) => startToOutput(oci, host, `sandbox${index}`),
-    (index) => startToOutput(docker, image, `sandbox${index}`),
-    (index) => shell.time(dockerRun(client, `bare${index}`)),
-  ]);
+  const works = [
+    (index: number) => startToOutput(oci, host, `sandbox${index}`),
+    (index: number) => startToOutput(docker, image, `sandbox${index}`),
+    (index: number) => shell.time(dockerRun(client, `bare${index}`)),
+  ];
+  const [ours, byDriver, run] = await inTurn(20, works, { warmUp: 5, block: 5 });
   const [ociFigures, driverFigures, runFigures] = [figures(ours!), figures(byDriver!), figures(run!)];
   const floor = { name: "docker run + docker exec", figures: runFigures };
   return [
