@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
@@ -333,6 +333,18 @@ test("the sandbox's session key opens its own conversation and no platform route
   expect(await get(`/api/conversations/${other.id}/events/search`)).toBe(404);
   expect(await get("/api/settings")).toBe(401);
   expect(await get("/api/v1/app-conversations/search")).toBe(401);
+});
+
+test("a deletion whose sandbox could not be removed can be repeated, and leaves no sandbox behind", async () => {
+  await useModel([reply.text("Hello.")]);
+  const { id, sandboxId } = await startConversation(server.call, "Hello");
+  await ended(id);
+  const removal = vi.spyOn(server.platform.sandboxes, "remove").mockRejectedValueOnce(new Error("the runtime failed"));
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(500);
+  removal.mockRestore();
+  expect(await server.call("DELETE", `/api/v1/app-conversations/${id}`)).toMatchObject({ status: 200 });
+  expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body).toEqual([null]);
+  expect(await conversation(id)).toBeNull();
 });
 
 test("deleting a conversation ends its run and removes its sandbox", async () => {

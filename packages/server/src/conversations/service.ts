@@ -100,10 +100,10 @@ export class ConversationService implements Conversations {
     const { store, sandboxes } = this.#deps;
     for (const child of store.conversations.childrenOf([id]).get(id) ?? []) await this.remove(userId, child);
     await this.#runner.forget(id);
+    // The sandbox first: after a failure or a kill in between, the conversation is there to be deleted once more.
+    const isLast = store.conversations.bySandbox(row.sandboxId).every((other) => other.id === id);
+    if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
     await store.conversations.remove(id);
-    if (store.conversations.bySandbox(row.sandboxId).length === 0 && sandboxes.get(userId, row.sandboxId)) {
-      await sandboxes.remove(userId, row.sandboxId);
-    }
   }
 
   async send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void> {
