@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -89,3 +89,49 @@ test("an ordinary user's server does all that a driver does", async () => {
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +(3[5-9]|[4-9]\d) passed/);
 }, 90_000);
+
+test("its command line runs the demo in a sandbox, with the files of the data folder its own", async () => {
+  const { code, output } = await outcome(start(["bin/sandpiper", "demo", "--exit"], { NO_COLOR: "1" }));
+  expect(code, output).toBe(0);
+  const { uid: owner } = await stat(join(base, "home/.local/share/sandpiper/demo/vault.key"));
+  expect(owner).toBe(uid);
+}, 60_000);
+
+test("its sandboxes go on without it, and a later server reaches them", async () => {
+  const drive = (code: string) =>
+    start([
+      ...["scripts/rootless", "scripts/node", "--input-type=module", "-e"],
+      `import { OciDriver } from "./packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
+      import { run, testSpec } from "./packages/server/src/sandboxes/drivers/oci/testing.ts";
+      const driver = new OciDriver({ dir: "${base}/home/sandboxes" });
+      await driver.open();
+      ${code}`,
+    ]);
+  const first = drive(`await driver.start({ id: "left", spec: testSpec });
+    await driver.start({ id: "frozen", spec: testSpec });
+    await run(driver, "left", "echo kept >file; sleep 300 >/dev/null 2>&1 &");
+    await driver.pause("frozen");
+    console.log("ready");
+    await new Promise(() => setInterval(() => {}, 1000));`);
+  let told = "";
+  first.stderr!.on("data", (text) => {
+    told += text;
+  });
+  await Promise.race([once(first.stdout!, "data"), once(first, "exit").then(() => Promise.reject(new Error(told)))]);
+  first.kill("SIGKILL");
+  await once(first, "close");
+  const { code, output } = await outcome(
+    drive(`console.log((await driver.list()).map(({ id, state }) => id + " " + state).sort().join());
+    console.log((await run(driver, "left", "cat file; pgrep -c sleep")).out.trim());
+    await driver.resume("frozen");
+    console.log((await run(driver, "frozen", "hostname")).out.trim());
+    await driver.listen("left", 3128, (connection) => connection.end("through"));
+    console.log((await run(driver, "left", "busybox nc 127.0.0.1 3128 </dev/null")).out);
+    for (const { id } of await driver.list()) await driver.remove(id);
+    await driver.close();`),
+  );
+  expect({ code, output }).toEqual({
+    code: 0,
+    output: "frozen paused,left running\nkept\n1\nfrozen\nthrough\n",
+  });
+});
