@@ -48,6 +48,25 @@ test("a sandbox that nobody uses is paused, hibernated, and wakes on its files w
   });
 });
 
+test.each([1e9, -1e9])("a clock that is set by %d ms makes no sandbox unused, and none used for ever", async (jump) => {
+  service = await bench.serve({ idle });
+  const { id } = await service.create("me");
+  await service.running(id);
+  const other = await service.create("me");
+  bench.jump = jump;
+  await service.running(other.id);
+  await bench.pass(999);
+  expect(row(other.id)?.status).toBe("RUNNING");
+  expect(row(id)?.status).toBe("RUNNING");
+  await bench.pass(1);
+  expect(row(id)?.status).toBe("PAUSED");
+  bench.jump = 0;
+  await bench.pass(499);
+  expect(await bench.state(id)).toBe("paused");
+  await bench.pass(1);
+  expect(await bench.state(id)).toBe("stopped");
+});
+
 test("a hibernated sandbox is one after a restart too, and its use is remembered", async () => {
   service = await bench.serve({ idle });
   const { id } = await service.create("me");
@@ -92,6 +111,8 @@ test("a pause that comes between two steps of somebody's work does not stop it",
     altered(driver, {
       pause: async (id) => {
         process = await handle?.exec({ argv: ["cat"] });
+        process?.stdin.write("begun");
+        if (process) await once(process.stdout, "readable");
         await driver.pause(id);
       },
     });
@@ -108,6 +129,7 @@ test("a pause that comes between two steps of somebody's work does not stop it",
   expect(process).toBeDefined();
   expect(row(id)?.status).toBe("RUNNING");
   process?.stdin.end();
+  process?.stdout.resume();
   expect(await process?.exit).toMatchObject({ code: 0 });
 });
 

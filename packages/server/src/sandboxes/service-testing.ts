@@ -14,6 +14,8 @@ import { SandboxService, type SandboxServiceOptions } from "./service.ts";
 export class ServiceBench {
   /** The clock of the services, ms. */
   time = Date.now();
+  /** How far their clock has been set forward, ms. */
+  jump = 0;
   readonly dir = mkdtempSync("/tmp/sandpiper-test-");
   store!: Store;
   driver!: OciDriver;
@@ -31,7 +33,7 @@ export class ServiceBench {
   ): Promise<SandboxService> {
     this.driver = new OciDriver({ dir: join(this.dir, "sandboxes") });
     const logger = { info() {}, warn() {}, error() {} };
-    const common = { store: this.store, specs: [testSpec], logger, now: () => this.time };
+    const common = { store: this.store, specs: [testSpec], logger, now: () => this.time + this.jump, steady: () => this.time };
     this.service = new SandboxService({ driver: wrap(this.driver), ...common, ...options });
     await this.service.open();
     return this.service;

@@ -37,6 +37,8 @@ export interface SandboxServiceOptions {
   patrolMs?: number;
   /** Milliseconds since the epoch. */
   now?: () => number;
+  /** Milliseconds by a clock that nobody sets. */
+  steady?: () => number;
 }
 
 type Listener = Parameters<Sandboxes["onChange"]>[0];
@@ -81,6 +83,7 @@ export class SandboxService implements Sandboxes {
       driver,
       logger,
       now,
+      steady: options.steady ?? (() => performance.now()),
       policy: options.idle ?? never,
       everyMs: options.patrolMs ?? 0,
       space: options.space ?? (async () => undefined),

@@ -23,6 +23,8 @@ export interface PatrolOptions {
   };
   logger: Pick<Logger, "info" | "warn">;
   now: () => number;
+  /** Milliseconds by a clock that nobody sets. */
+  steady: () => number;
   /** 0: only `tick` and `reap`. */
   everyMs: number;
 }
@@ -30,6 +32,8 @@ export interface PatrolOptions {
 const reapEveryMs = 300_000;
 /** How old the stored time of the last use may get, ms. */
 const writeUseMs = 600_000;
+/** By how much the clock may differ from the steady one between two looks before it has been set, or the machine has slept, ms. */
+const jumpMs = 5_000;
 /** Steps that are done at the same time. */
 const together = 16;
 
@@ -41,17 +45,20 @@ export class Patrol {
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
   #reapedAt = 0;
+  /** How far the clock is ahead of the steady one, ms. */
+  #ahead: number;
 
   constructor(options: PatrolOptions) {
-    const { driver, space, perform, now, logger } = options;
+    const { driver, space, perform, now, steady, logger } = options;
     this.#options = options;
+    this.#ahead = now() - steady();
     this.known = options.known;
     this.disk = new DiskWatch({
       running: () => this.#watched(),
       usage: (id) => driver.usage(id),
       stop: perform.stop,
       space,
-      now,
+      now: steady,
       logger,
     });
   }
@@ -71,8 +78,8 @@ export class Patrol {
 
   /** Has the engine remove what belongs to no sandbox and no snapshot. Never rejects. */
   async reap(): Promise<void> {
-    const { driver, egress, known, now } = this.#options;
-    this.#reapedAt = now();
+    const { driver, egress, known, steady } = this.#options;
+    this.#reapedAt = steady();
     await this.#try(undefined, "logs of sandboxes that are gone could not be removed", async () => egress?.reap(known.sandboxes));
     await this.#try(undefined, "what a crash may have left could not be removed", () => driver.reap(known));
   }
@@ -83,7 +90,8 @@ export class Patrol {
   }
 
   async #look(): Promise<void> {
-    const { live, now, perform, policy, lastTraffic } = this.#options;
+    const { live, now, steady, perform, policy, lastTraffic } = this.#options;
+    this.#followClock();
     const due: { id: string; step: IdleStep }[] = [];
     for (const one of live.values()) {
       if (isBusy(one) || hasTraffic(one)) one.lastUsedAt = now();
@@ -96,7 +104,21 @@ export class Patrol {
     for (let i = 0; i < due.length; i += together)
       await Promise.all(due.slice(i, i + together).map(({ id, step }) => this.#perform(id, step)));
     await this.#try(undefined, "the disk use of sandboxes could not be looked at", () => this.disk.tick());
-    if (now() - this.#reapedAt > reapEveryMs) await this.reap();
+    if (steady() - this.#reapedAt > reapEveryMs) await this.reap();
+  }
+
+  /** A clock that has been set, and the sleep of the machine, make no sandbox unused. */
+  #followClock(): void {
+    const { live, now, steady } = this.#options;
+    const jump = now() - steady() - this.#ahead;
+    if (Math.abs(jump) < jumpMs) return;
+    this.#ahead += jump;
+    // What came after the jump has the new time already; where that cannot be told, a sandbox counts as used later than it was.
+    const moved = (at: number) => (jump > 0 || at > now() ? Math.min(at + jump, now()) : at);
+    for (const one of live.values()) {
+      one.lastUsedAt = moved(one.lastUsedAt);
+      one.pausedAt = moved(one.pausedAt);
+    }
   }
 
   async #perform(id: string, step: IdleStep): Promise<void> {

@@ -49,7 +49,7 @@ export class Session {
   #passed = 0;
   #seen = 0;
   #lastTraffic: number | undefined;
-  #nextSlot = 0;
+  #nextSlot = Number.NEGATIVE_INFINITY;
 
   constructor({ sandbox, log, resolve, env, trusted }: SessionOptions) {
     this.id = sandbox.id;
@@ -92,7 +92,7 @@ export class Session {
 
   /** Waits where the sandbox makes too many requests. */
   async turn(): Promise<void> {
-    const now = Date.now();
+    const now = performance.now();
     this.#nextSlot = Math.max(now - (burst * 1000) / requestsPerSecond, this.#nextSlot) + 1000 / requestsPerSecond;
     if (this.#nextSlot > now) await delay(this.#nextSlot - now);
     if (this.#closed) throw new Refusal(403, "This sandbox has no network any more.");

@@ -72,12 +72,12 @@ function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean)
 
 /** Waits for the first bytes of a client, and puts them back. `more` means that the connection ended first. */
 async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   let bytes: Buffer = Buffer.alloc(0);
   let opening: Opening = { kind: "more" };
-  while (opening.kind === "more" && !client.readableEnded && !client.destroyed && Date.now() < end) {
+  while (opening.kind === "more" && !client.readableEnded && !client.destroyed && performance.now() < end) {
     const chunk: Buffer | null = client.read();
-    if (chunk === null) await arrival(client, end - Date.now());
+    if (chunk === null) await arrival(client, end - performance.now());
     else {
       bytes = Buffer.concat([bytes, chunk]);
       opening = readOpening(bytes);
