@@ -89,22 +89,25 @@ export class Access {
     throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
   }
 
-  /** Has the driver do something in a sandbox; one that has been paused meanwhile is woken. One whose processes are gone is to be started anew. */
+  /**
+   * Has the driver do something in a sandbox. An operation may have paused it meanwhile, or may just be at it: then it is waited for, and the
+   * sandbox woken. One whose processes are gone is to be started anew.
+   */
   async #awake<T>(id: string, incarnation: string, work: () => Promise<T>): Promise<T> {
     const { settled, wake } = this.#options;
     try {
       return await work();
     } catch (error) {
       if (!isGone(error)) throw error;
-      // The driver may have seen an operation that is under way.
-      await settled(id);
-      const live = this.#current(id, incarnation);
-      if (live.status === "PAUSED") {
-        await wake(id);
-        this.#current(id, incarnation);
-        return work();
-      }
-      if (live.status === "RUNNING") live.incarnation = undefined;
+    }
+    await settled(id);
+    if (this.#current(id, incarnation).status === "PAUSED") await wake(id);
+    const live = this.#current(id, incarnation);
+    try {
+      return await work();
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      if (live.status === "RUNNING" && live.incarnation === incarnation) live.incarnation = undefined;
       throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, { cause: error });
     }
   }

@@ -107,6 +107,7 @@ test("a sandbox that was paused, or whose program took the proxy's port meanwhil
 test("a pause that comes between two steps of somebody's work does not stop it", async () => {
   let handle: Sandbox | undefined;
   let process: SandboxProcess | undefined;
+  let refusal: PromiseWithResolvers<void> | undefined;
   const pauses = (driver: OciDriver) =>
     altered(driver, {
       pause: async (id) => {
@@ -115,6 +116,15 @@ test("a pause that comes between two steps of somebody's work does not stop it",
         if (process) await once(process.stdout, "readable");
         await driver.pause(id);
       },
+      resume: async (id) => {
+        await refusal?.promise;
+        await driver.resume(id);
+      },
+      exec: (id, command) =>
+        driver.exec(id, command).catch((error) => {
+          refusal?.resolve();
+          throw error;
+        }),
     });
   service = await bench.serve({ idle }, pauses);
   const { id } = await service.create("me");
@@ -123,6 +133,13 @@ test("a pause that comes between two steps of somebody's work does not stop it",
   expect(await sh(sandbox, "echo woken")).toBe("woken\n");
   await service.pause("me", id);
   await service.connect(id, 1).catch((error) => expect(error).toMatchObject({ code: "PortUnreachable" }));
+
+  // It runs again before the command that was refused is told so.
+  refusal = Promise.withResolvers<void>();
+  const over = Promise.all([service.pause("me", id), service.resume("me", id)]);
+  await expect.poll(() => bench.state(id)).toBe("paused");
+  expect(await sh(sandbox, "echo again")).toBe("again\n");
+  await over;
 
   handle = sandbox;
   await bench.pass(1_000);
