@@ -75,6 +75,18 @@ async function command(name: string, argv: string[]): Promise<void> {
   if (code !== 0) throw new Error(output);
 }
 
+/** A process of the user with an open driver, always over the same folder. */
+function driverScript(code: string): string[] {
+  return [
+    ...["scripts/rootless", "scripts/node", "--input-type=module", "-e"],
+    `import { OciDriver } from "./packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
+    import { run, testSpec } from "./packages/server/src/sandboxes/drivers/oci/testing.ts";
+    const driver = new OciDriver({ dir: "${base}/home/sandboxes" });
+    await driver.open();
+    ${code}`,
+  ];
+}
+
 test("an ordinary user's server does all that a driver does", async () => {
   const vitest = [
     "node_modules/vitest/vitest.mjs",
@@ -98,21 +110,14 @@ test("its command line runs the demo in a sandbox, with the files of the data fo
 }, 60_000);
 
 test("its sandboxes go on without it, and a later server reaches them", async () => {
-  const drive = (code: string) =>
-    start([
-      ...["scripts/rootless", "scripts/node", "--input-type=module", "-e"],
-      `import { OciDriver } from "./packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
-      import { run, testSpec } from "./packages/server/src/sandboxes/drivers/oci/testing.ts";
-      const driver = new OciDriver({ dir: "${base}/home/sandboxes" });
-      await driver.open();
-      ${code}`,
-    ]);
-  const first = drive(`await driver.start({ id: "left", spec: testSpec });
+  const first = start(
+    driverScript(`await driver.start({ id: "left", spec: testSpec });
     await driver.start({ id: "frozen", spec: testSpec });
     await run(driver, "left", "echo kept >file; sleep 300 >/dev/null 2>&1 &");
     await driver.pause("frozen");
     console.log("ready");
-    await new Promise(() => setInterval(() => {}, 1000));`);
+    await new Promise(() => setInterval(() => {}, 1000));`),
+  );
   let told = "";
   first.stderr!.on("data", (text) => {
     told += text;
@@ -121,7 +126,8 @@ test("its sandboxes go on without it, and a later server reaches them", async ()
   first.kill("SIGKILL");
   await once(first, "close");
   const { code, output } = await outcome(
-    drive(`console.log((await driver.list()).map(({ id, state }) => id + " " + state).sort().join());
+    start(
+      driverScript(`console.log((await driver.list()).map(({ id, state }) => id + " " + state).sort().join());
     console.log((await run(driver, "left", "cat file; pgrep -c sleep")).out.trim());
     await driver.resume("frozen");
     console.log((await run(driver, "frozen", "hostname")).out.trim());
@@ -129,9 +135,45 @@ test("its sandboxes go on without it, and a later server reaches them", async ()
     console.log((await run(driver, "left", "busybox nc 127.0.0.1 3128 </dev/null")).out);
     for (const { id } of await driver.list()) await driver.remove(id);
     await driver.close();`),
+    ),
   );
   expect({ code, output }).toEqual({
     code: 0,
     output: "frozen paused,left running\nkept\n1\nfrozen\nthrough\n",
   });
+});
+
+test("it unpacks images, with owners and without the image's user being one of the machine's", async () => {
+  await command("sh", [
+    "-ec",
+    `cd ${base}; mkdir -p tree/bin tree/own; cp /usr/bin/busybox tree/bin/busybox; ln -s busybox tree/bin/sh
+    echo joe >tree/own/file; chown -R 1234:1234 tree/own; tar -C tree -cf layer.tar .
+    umoci init --layout image; umoci new --image image:one; umoci raw add-layer --image image:one layer.tar
+    umoci config --image image:one --config.user 1234; chmod -R a+rX image`,
+  ]);
+  const { code, output } = await outcome(
+    start(
+      driverScript(`const image = { kind: "image", reference: "oci:${base}/image:one" };
+    const spec = await driver.prepare({ ...testSpec, root: image, user: null, workingDir: "/work" });
+    await driver.start({ id: "image", spec });
+    const command = "id -u; stat -c %u:%g /own /own/file . /bin/busybox; cat /own/file; echo x >/own/file";
+    console.log((await run(driver, "image", { argv: ["/bin/busybox", "sh", "-c", command] })).out);
+    await driver.remove("image");
+    await driver.reap({ sandboxes: new Set(), snapshots: new Set() });
+    await driver.close();`),
+    ),
+  );
+  expect({ code, output }).toEqual({ code: 0, output: "1234\n1234:1234\n1234:1234\n1234:0\n0:0\njoe\n\n" });
+});
+
+test("doctor says what it has, and what another user lacks", async () => {
+  const well = await outcome(start(["bin/sandpiper", "doctor"], { NO_COLOR: "1" }));
+  expect(well.code, well.output).toBe(0);
+  expect(well.output).toMatch(/^OK +root +not needed: this user has subordinate ids\n/m);
+  expect(well.output).toMatch(/^missing +control groups +not for this user/m);
+  expect(well.output).toMatch(/^OK +sandbox +started and ran a command/m);
+  await writeFile(join(base, "subids"), "");
+  const ill = await outcome(start(["bin/sandpiper", "doctor"], { NO_COLOR: "1" }));
+  expect(ill.output).toMatch(/→ To do without: sandpiper-test has no 65536 subordinate ids: run as root {2}usermod/);
+  expect(ill.output).not.toMatch(/MISSING +OCI runtime/);
 });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import { errorText } from "../errors.ts";
+import { DockerDriver } from "../sandboxes/drivers/docker/docker-driver.ts";
 import { OciDriver } from "../sandboxes/drivers/oci/oci-driver.ts";
 import { probeOci } from "../sandboxes/drivers/oci/probe.ts";
 import { hostSpec } from "../sandboxes/specs.ts";
@@ -12,23 +13,31 @@ import { duration } from "./style.ts";
 /** What sandboxes need of this machine, and whether one really starts. */
 export async function examineSandboxes(config: Config): Promise<Finding[]> {
   // A fact that is fine and still has advice is something that the machine could do better.
+  if (config.driver === "docker") return [await engine(config)];
   const facts = await probeOci(config.runtime);
-  return [
-    ...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)),
-    images(),
-    await trial(config),
-  ];
+  return [...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)), await trial(config)];
 }
 
-function images(): Finding {
-  return finding("images", false, true, "none needed: the spec `host` shows this machine's /usr");
+/** Whether the engine of the docker driver answers. */
+async function engine({ dockerHost, registryAuth }: Config): Promise<Finding> {
+  const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
+  const driver = new DockerDriver({ dir, host: dockerHost, authFile: registryAuth });
+  try {
+    await driver.open();
+    return finding("container engine", true, true, "answers");
+  } catch (error) {
+    return finding("container engine", true, false, "cannot be used", errorText(error));
+  } finally {
+    await driver.close();
+    await rm(dir, { recursive: true, force: true });
+  }
 }
 
 /** Starts a sandbox, runs a command in it and removes it. */
 async function trial(config: Config): Promise<Finding> {
   const name = "sandbox";
   if (process.getuid?.() !== 0)
-    return finding(name, false, false, "not tried: this is not root", "Run `sudo bin/sandpiper doctor` to try one.");
+    return finding(name, false, false, "not tried: this user cannot run one", "Run `sudo bin/sandpiper doctor` to try one.");
   const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
   const driver = new OciDriver({ dir, runtime: config.runtime });
   const id = "doctor";

@@ -2,8 +2,10 @@ import { execFile } from "node:child_process";
 import { constants } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Config } from "../config/config.ts";
+import { rootless } from "../sandboxes/drivers/oci/id-base.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -12,6 +14,7 @@ import { paintFor } from "./style.ts";
 
 const lowDiskBytes = 1024 ** 3;
 const run = promisify(execFile);
+const rootlessScript = fileURLToPath(new URL("../../../../scripts/rootless", import.meta.url));
 
 /** `sandpiper doctor`. Gives 1 when something essential is missing. */
 export async function doctor(options: { json?: boolean }): Promise<number> {
@@ -57,18 +60,21 @@ function node(): Finding {
 }
 
 async function root(): Promise<Finding> {
-  if (process.getuid?.() === 0) return finding("root", true, true, "this is root");
+  if (process.getuid?.() === 0) {
+    return finding("root", true, true, rootless() ? "not needed: this user has subordinate ids" : "this is root");
+  }
+  const obstacle = await run(rootlessScript, ["--check"]).then(
+    () => "",
+    (error: { stderr?: string }) => (error.stderr ?? "").replace(/^sandpiper: /, "").trim(),
+  );
   const sudo = await run("sudo", ["-V"]).then(
     () => true,
     () => false,
   );
-  return finding(
-    "root",
-    true,
-    sudo,
-    sudo ? "by sudo" : "not root, and no sudo",
-    "Run as root, or install sudo: starting sandboxes needs root.",
-  );
+  return {
+    ...finding("root", !sudo, false, sudo ? "by sudo, because this user cannot run sandboxes" : "not root, and no sudo"),
+    advice: `To do without: ${obstacle}`,
+  };
 }
 
 /** The data folder, or the nearest folder above it that exists. */

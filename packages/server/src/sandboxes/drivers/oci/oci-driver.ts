@@ -67,6 +67,7 @@ export class OciDriver implements SandboxDriver {
   readonly name = "oci";
   readonly #dir: string;
   readonly #wanted: string | undefined;
+  readonly #logger: Logger | undefined;
   readonly #listeners = new Listeners();
   readonly #disk = new DiskUsage();
   readonly #images: ImageStore;
@@ -77,6 +78,7 @@ export class OciDriver implements SandboxDriver {
   constructor(options: OciDriverOptions) {
     this.#dir = options.dir;
     this.#wanted = options.runtime;
+    this.#logger = options.logger;
     this.#images = new ImageStore({
       dir: join(options.dir, "images"),
       idBase: sandboxIdBase(),
@@ -91,6 +93,7 @@ export class OciDriver implements SandboxDriver {
     chmodSync(this.#dir, 0o711);
     await this.#images.open();
     const runtime = await findRuntime(this.#wanted);
+    if (rootless()) this.#logger?.warn({}, withoutGroups);
     const groups = processGroups(this.#dir);
     const rules = processRules();
     const volatile = volatileFolder(`${groups.name}-run`);
@@ -302,6 +305,9 @@ export class OciDriver implements SandboxDriver {
     engine.executor.drop(id);
   }
 }
+
+const withoutGroups =
+  "This server may not make control groups: memory and processes are limited for each process and user of a sandbox, CPUs are not.";
 
 /** Only the machine's root may show the owners of files as others. */
 const noFolders = "A folder as root needs a server that runs as root; use an image instead.";

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { probeOci } from "./probe.ts";
+import { findRuntime } from "./runtime.ts";
 
 test("tells what this machine can do, and what to do about what is missing", async () => {
   const facts = await probeOci();
@@ -13,5 +14,12 @@ test("names the runtime that was asked for and is not there", async () => {
     ok: false,
     detail: expect.stringContaining("no-such-runtime"),
     fix: expect.stringContaining("apt-get install"),
+  });
+});
+
+test.each(["/bin/ls", "/usr/bin/git", "/bin/false"])("does not take %s for a runtime", async (program) => {
+  await expect(findRuntime(program)).rejects.toMatchObject({
+    code: "SandboxFailed",
+    message: expect.stringContaining(`${program} does not run here as an OCI runtime`),
   });
 });

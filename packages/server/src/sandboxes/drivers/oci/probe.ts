@@ -3,7 +3,9 @@ import { release } from "node:os";
 import { errorText } from "../../../errors.ts";
 import { type CgroupLayout, cgroupLayout } from "./cgroups.ts";
 import { initPath } from "./host.ts";
-import { findRuntime } from "./runtime.ts";
+import { rootless } from "./id-base.ts";
+import { findBusybox } from "./resident/busybox.ts";
+import { findRuntime, runCommand } from "./runtime.ts";
 import { profilePackage, profilePath } from "./seccomp.ts";
 
 /** One thing that this machine can or cannot do. */
@@ -17,19 +19,37 @@ export interface Fact {
 
 /** Says what the OCI driver finds on this machine, for `doctor`. Changes nothing. */
 export async function probeOci(wanted?: string): Promise<Fact[]> {
-  return [await runtime(wanted), userNamespaces(), controlGroups(cgroupLayout()), seccomp(), init(), overlay(), kernel()];
+  const groups = rootless() ? noControlGroups() : controlGroups(cgroupLayout());
+  return [
+    await runtime(wanted),
+    userNamespaces(),
+    groups,
+    seccomp(),
+    init(),
+    busybox(),
+    overlay(),
+    kernel(),
+    disk(),
+    await images(),
+  ];
 }
 
 async function runtime(wanted?: string): Promise<Fact> {
   try {
-    const { kind, version } = await findRuntime(wanted);
+    // For users the v2 part is hidden by scripts/rootless or scripts/isolate, once they can run sandboxes.
+    const { kind, version } = await findRuntime(wanted, process.getuid?.() === 0 ? cgroupLayout() : "v1");
     const slow = kind === "runc" && wanted === undefined;
     const fix = slow
       ? { fix: "crun starts sandboxes 2 to 4 times faster: run `apt-get install crun`, and start through scripts/isolate." }
       : {};
     return { name: "OCI runtime", ok: true, detail: `${kind} ${version}`, ...fix };
   } catch (error) {
-    return { name: "OCI runtime", ok: false, detail: errorText(error), fix: "Run `apt-get install crun`." };
+    return {
+      name: "OCI runtime",
+      ok: false,
+      detail: errorText(error),
+      fix: wanted ? "Unset SANDPIPER_RUNTIME, and run `apt-get install crun`." : "Run `apt-get install crun`.",
+    };
   }
 }
 
@@ -41,11 +61,17 @@ function userNamespaces(): Fact {
   }
   if (most === 0) return { name, ok: false, detail: "switched off", fix: "Run `sysctl user.max_user_namespaces=15000`." };
   const ids = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);
+  if (rootless() && ids.length > 3) return { name, ok: true, detail: `an ordinary user's, with ${ids[5]} subordinate ids` };
   if ((ids[2] ?? 0) < 2 ** 31) {
     const fix = "Run the server outside of the container or user namespace that it is in.";
     return { name, ok: false, detail: "only a part of the user ids is available here", fix };
   }
   return { name, ok: true, detail: `up to ${most}` };
+}
+
+function noControlGroups(): Fact {
+  const detail = "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not";
+  return { name: "control groups", ok: true, detail, fix: "Run the server as root where sandboxes need limits as a whole." };
 }
 
 /** What the limits of a sandbox need. */
@@ -73,7 +99,9 @@ function controlGroups(layout: CgroupLayout): Fact {
     const fix = "Start the container with the machine's control groups (`--cgroupns=host --privileged`).";
     return { name, ok: false, detail: "v2, but only a part of the tree is visible", fix };
   }
-  const hidden = layout === "hybrid" ? { fix: "Start through scripts/isolate, so that crun can be used." } : {};
+  // Users do not start it by themselves.
+  const hidden =
+    layout === "hybrid" && process.getuid?.() === 0 ? { fix: "Start through scripts/isolate, so that crun can be used." } : {};
   return { name, ok: true, detail: `${layout} with ${controllers.join(", ")}`, ...hidden };
 }
 
@@ -92,6 +120,29 @@ function init(): Fact {
   return { name, ok: true, detail: "a shell loop", fix: "An idle sandbox needs less memory with `apt-get install catatonit`." };
 }
 
+function busybox(): Fact {
+  const name = "static busybox";
+  const path = findBusybox();
+  if (path !== undefined) return { name, ok: true, detail: path };
+  return { name, ok: true, detail: "none", fix: "Commands start 5 times faster with `apt-get install busybox-static`." };
+}
+
+function disk(): Fact {
+  return { name: "disk limits", ok: true, detail: "measured every few seconds" };
+}
+
+/** Programs that images need. */
+async function images(): Promise<Fact> {
+  const name = "images";
+  const found = await Promise.all(
+    ["skopeo", "umoci"].map(async (tool) => ({ tool, ...(await runCommand([tool, "--version"], { timeoutMs: 5_000 })) })),
+  );
+  const missing = found.filter(({ code }) => code !== 0).map(({ tool }) => tool);
+  if (missing.length === 0) return { name, ok: true, detail: "by skopeo and umoci" };
+  const fix = `Run \`apt-get install ${missing.join(" ")}\`; the spec \`host\` needs no image.`;
+  return { name, ok: true, detail: `${missing.join(" and ")} not found`, fix };
+}
+
 function overlay(): Fact {
   const ok = /^nodev\s+overlay$/m.test(readFileSync("/proc/filesystems", "utf8"));
   const fix = { fix: "Run `modprobe overlay`; every sandbox's files are stacked by it." };
@@ -101,7 +152,12 @@ function overlay(): Fact {
 function kernel(): Fact {
   const [major, minor] = release().split(".").map(Number);
   const ok = major! > 5 || (major === 5 && minor! >= 6);
-  return { name: "kernel", ok, detail: release(), ...(!ok && { fix: "Use Linux 5.6 or newer; a folder as root needs 5.19." }) };
+  return {
+    name: "kernel",
+    ok,
+    detail: release(),
+    ...(!ok && { fix: "Use Linux 5.6 or newer (an ordinary user's server: 5.11); a folder as root needs 5.19." }),
+  };
 }
 
 function readNumber(path: string): number | undefined {

@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { promisify } from "node:util";
 import { PlatformError } from "../../../errors.ts";
-import { cgroupLayout } from "./cgroups.ts";
+import { type CgroupLayout, cgroupLayout } from "./cgroups.ts";
 
 /** An OCI runtime found on this machine. `kind` decides which of its habits apply; every other runtime is treated like runc. */
 export interface Runtime {
@@ -19,16 +19,16 @@ const installHint = "install one with `apt-get install crun` (or `runc`) and sta
  * on a hybrid cgroup mount whose v2 part is visible.
  * Throws SandboxFailed when there is none that works.
  */
-export async function findRuntime(wanted?: string): Promise<Runtime> {
+export async function findRuntime(wanted?: string, layout: CgroupLayout = cgroupLayout()): Promise<Runtime> {
   const found: Runtime[] = [];
   for (const name of wanted === undefined ? ["crun", "runc"] : [wanted, "runc"]) {
     const runtime = await askVersion(name);
     if (runtime) found.push(runtime);
     else if (name === wanted)
-      throw new PlatformError("SandboxFailed", `The OCI runtime ${wanted} does not run here; ${installHint}.`);
+      throw new PlatformError("SandboxFailed", `${wanted} does not run here as an OCI runtime; ${installHint}.`);
   }
   if (found.length === 0) throw new PlatformError("SandboxFailed", `No OCI runtime is installed; ${installHint}.`);
-  const usable = found.find((runtime) => runtime.kind !== "crun" || cgroupLayout() !== "hybrid");
+  const usable = found.find((runtime) => runtime.kind !== "crun" || layout !== "hybrid");
   if (!usable) {
     throw new PlatformError(
       "SandboxFailed",
@@ -42,10 +42,22 @@ async function askVersion(name: string): Promise<Runtime | undefined> {
   try {
     const { stdout } = await promisify(execFile)(name, ["--version"], { timeout: 5_000 });
     const first = stdout.split("\n", 1)[0] ?? "";
+    const version = /^\S+ version (\S+)$/.exec(first)?.[1];
+    if (version === undefined || !(/^spec: /m.test(stdout) || (await hasFeatures(name)))) return undefined;
     const kind = first.startsWith("crun") || basename(name) === "crun" ? "crun" : "runc";
-    return { kind, path: name, version: first.replace(/^\S+ version /, "") };
+    return { kind, path: name, version };
   } catch {
     return undefined;
+  }
+}
+
+/** Whether a program answers to `features` as the OCI runtime specification has it; those that do not may say `spec:` with their version. */
+async function hasFeatures(name: string): Promise<boolean> {
+  try {
+    const { stdout } = await promisify(execFile)(name, ["features"], { timeout: 5_000 });
+    return typeof JSON.parse(stdout).ociVersionMin === "string";
+  } catch {
+    return false;
   }
 }
 
