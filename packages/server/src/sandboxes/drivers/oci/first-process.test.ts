@@ -15,7 +15,11 @@ async function startInBox(id: string) {
   const script = `mount --bind ${top}/boxes/${id}/hostname /etc/hostname && echo ready && exec sleep 300`;
   const child = spawn("unshare", ["--mount", "sh", "-c", script], { stdio: ["ignore", "pipe", "inherit"] });
   await once(child.stdout, "data");
-  return { pid: child.pid!, end: () => (child.kill("SIGKILL"), once(child, "exit")) };
+  const end = async () => {
+    child.kill("SIGKILL");
+    await once(child, "exit");
+  };
+  return { pid: child.pid!, end };
 }
 
 test("knows a sandbox's first process, and takes no other process that has got its id", async () => {
