@@ -140,7 +140,7 @@ test("a start goes on from what a crash has left of its records, and no sandbox 
     const [update, create] = [startTasks.update.bind(startTasks), sandboxes.create.bind(sandboxes)];
     startTasks.update = async (id, change) => {
       written.push(change.sandboxId);
-      await update(id, change);
+      return update(id, change);
     };
     sandboxes.create = async (row) => {
       written.push(row.id);

@@ -117,7 +117,7 @@ export function processConfig(spec: PreparedSpec, input: ProcessInput, rules: Pr
     HOME: user.home,
     USER: user.name,
     LOGNAME: user.name,
-    SHELL: "/bin/bash",
+    SHELL: spec.root.kind === "host" ? "/bin/bash" : "/bin/sh",
     LANG: "C.UTF-8",
     ...(input.tty ? { TERM: "xterm-256color" } : {}),
     ...spec.env,

@@ -207,7 +207,7 @@ function additions({ spec }: SandboxRecord, files: SandboxFile[], idBase: number
   const whereMissing: Addition[] = [
     { path: "/etc/resolv.conf", content: "", optional: true },
     { path: "/tmp", owner: root, mode: 0o1777 },
-    { path: spec.workingDir, owner: user, mode: 0o755 },
+    ...[spec.user.home, spec.workingDir].filter((path) => path !== "/").map((path) => ({ path, owner: user, mode: 0o755 })),
   ];
   return [...(spec.root.kind === "host" ? [] : whereMissing), ...files.map((file) => ({ ...file, optional: false }))];
 }
