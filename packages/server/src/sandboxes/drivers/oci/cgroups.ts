@@ -82,6 +82,11 @@ export async function setFrozen(path: string, frozen: boolean): Promise<boolean>
     }
     // Nearly always it is done at once.
     await (round < 3 ? new Promise((resolve) => setImmediate(resolve)) : delay(1));
+    // A thread that begins another program waits for the end of its siblings, which cannot end while they are frozen.
+    if (frozen && round % 20 === 19) {
+      thawGroup(path);
+      await delay(2);
+    }
   }
   return false;
 }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProcessGroup } from "./process-group.ts";
+import { statFields } from "./process-stat.ts";
 
 /** How long processes may take to end by themselves, ms. */
 const graceMs = 1_000;
@@ -17,15 +18,15 @@ const sigterm = 1n << 14n;
 export async function stopGroup(group: ProcessGroup, init: boolean): Promise<boolean> {
   if (group.state() === "gone") return true;
   const waits = new Set<number>();
-  const asked = new Map<number, NodeJS.Signals>();
+  const asked = new Set<number>();
   const askAll = () => {
     for (const pid of group.members()) {
-      const { first, ignoresTerm } = factsOf(pid);
-      // An interactive shell ignores SIGTERM and goes by the end of its terminal.
-      const signal = ignoresTerm ? "SIGHUP" : "SIGTERM";
+      const { first, ignoresTerm, onTerminal } = factsOf(pid);
       if (first && init) waits.add(pid);
-      else if (!asked.has(pid) || (ignoresTerm && asked.get(pid) !== signal)) ask(pid, signal);
-      asked.set(pid, signal);
+      // An interactive shell ignores SIGTERM and goes by the end of its terminal; one that is just beginning may lose either, so it is told again.
+      else if (ignoresTerm || (onTerminal && asked.has(pid))) ask(pid, "SIGHUP");
+      else if (!asked.has(pid)) ask(pid, "SIGTERM");
+      asked.add(pid);
     }
   };
   askAll();
@@ -49,13 +50,14 @@ function ask(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Whether a process is the first one of its sandbox, and whether it ignores SIGTERM. */
-function factsOf(pid: number): { first: boolean; ignoresTerm: boolean } {
+/** Whether a process is the first one of its sandbox, ignores SIGTERM, and has a terminal. */
+function factsOf(pid: number): { first: boolean; ignoresTerm: boolean; onTerminal: boolean } {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "latin1");
     const ignored = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? "0"}`);
-    return { first: /^NSpid:.*\s1$/m.test(status), ignoresTerm: (ignored & sigterm) !== 0n };
+    const onTerminal = Number(statFields(pid)[4]) !== 0;
+    return { first: /^NSpid:.*\s1$/m.test(status), ignoresTerm: (ignored & sigterm) !== 0n, onTerminal };
   } catch {
-    return { first: false, ignoresTerm: false };
+    return { first: false, ignoresTerm: false, onTerminal: false };
   }
 }
