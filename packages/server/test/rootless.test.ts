@@ -22,7 +22,7 @@ set -e
 mount --bind ${base}/passwd /etc/passwd
 mount --bind ${base}/subids /etc/subuid
 mount --bind ${base}/subids /etc/subgid
-mount --bind ${checkout} ${base}/checkout
+mount --bind "${checkout}" ${base}/checkout
 cd ${base}/checkout
 exec setpriv --reuid ${uid} --regid ${uid} --clear-groups --reset-env env HOME=${base}/home PATH=/usr/local/bin:/usr/bin:/bin "$@"
 `;
