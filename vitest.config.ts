@@ -1,11 +1,27 @@
 import { defineConfig } from "vitest/config";
 
+const isolation = "packages/server/test/isolation/*.test.ts";
+
 export default defineConfig({
   test: {
-    include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "all",
+          include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
+          exclude: ["**/node_modules/**", isolation],
+        },
+      },
+      {
+        extends: true,
+        // Attacks take what they can of the machine, and the server's answers are timed meanwhile: one after the other, beside nothing else.
+        test: { name: "isolation", include: [isolation], fileParallelism: false, maxWorkers: 1, sequence: { groupOrder: 1 } },
+      },
+    ],
   },
 });

@@ -1,4 +1,5 @@
 import { chmodSync, closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { PlatformError } from "../../../errors.ts";
 import { openUserNamespace } from "../../../kernel/id-mapped.ts";
@@ -137,7 +138,9 @@ export class Containers {
     }
     // Without processes a container is nothing but these.
     group.remove();
-    for (const folder of [join(this.stateDir, id), join(this.#boxes, id)]) rmSync(folder, { recursive: true, force: true });
+    // A runtime that still ends with its command may be writing there.
+    for (const folder of [join(this.stateDir, id), join(this.#boxes, id)])
+      await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 5 });
   }
 
   /** Whether the first process is under a system call filter, and the filter that the runtime keeps, base64. */
