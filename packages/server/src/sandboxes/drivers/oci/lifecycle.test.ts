@@ -120,6 +120,8 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
 
   test("tells what a sandbox uses", async () => {
     await driver.start({ id: "one", spec: testSpec });
+    // runc answers while the first process still has the threads of runc itself.
+    await expect.poll(async () => (await driver.usage("one")).pids).toBe(1);
     const before = await driver.usage("one");
     await run(driver, "one", "dd if=/dev/zero of=file bs=1M count=20 2>/dev/null; ln -s / out; ln file again; sync file");
     const after = await driver.usage("one");
@@ -127,7 +129,6 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     expect(after.diskBytes - before.diskBytes).toBeLessThan(22 * 2 ** 20);
     expect(after).toMatchObject({ pids: expect.any(Number), memoryBytes: expect.any(Number) });
     expect(after.cpuMs).toBeGreaterThan(before.cpuMs);
-    expect(before.pids).toBe(1);
     expect(before.memoryBytes).toBeGreaterThan(0);
     await driver.stop("one");
     expect(await driver.usage("one")).toEqual({ memoryBytes: 0, cpuMs: 0, pids: 0, diskBytes: expect.any(Number) });
