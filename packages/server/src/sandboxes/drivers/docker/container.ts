@@ -1,5 +1,6 @@
 import type { ContainerCreateOptions } from "dockerode";
 import type { PreparedSpec } from "../../driver.ts";
+import { maskedPaths } from "../hidden-paths.ts";
 import { shmBytes } from "../oci/config.ts";
 import { initPath, type Tool } from "./tools.ts";
 
@@ -73,7 +74,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
       ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
-      MaskedPaths: [...masked],
+      MaskedPaths: [...maskedPaths],
       ReadonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"],
     },
   };
@@ -95,21 +96,3 @@ function environment(spec: PreparedSpec): Record<string, string> {
     ...spec.env,
   };
 }
-
-/** More than an older engine masks by itself. */
-const masked = [
-  "/proc/acpi",
-  "/proc/asound",
-  "/proc/interrupts",
-  "/proc/kallsyms",
-  "/proc/kcore",
-  "/proc/keys",
-  "/proc/key-users",
-  "/proc/latency_stats",
-  "/proc/sched_debug",
-  "/proc/scsi",
-  "/proc/timer_list",
-  "/proc/timer_stats",
-  "/sys/devices/virtual/powercap",
-  "/sys/firmware",
-];

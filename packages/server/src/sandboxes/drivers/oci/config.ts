@@ -1,4 +1,5 @@
 import type { PreparedSpec } from "../../driver.ts";
+import { maskedPaths } from "../hidden-paths.ts";
 import type { ProcessRules } from "./process-rules.ts";
 
 /** Ids that one sandbox owns: its user namespace maps 0…65535 to `idBase`…`idBase + 65535` of the host. */
@@ -81,22 +82,7 @@ export function runtimeConfig(input: ConfigInput): object {
       ...input.group,
       namespaces: ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"].map((type) => ({ type })),
       ...("section" in input.seccomp ? { seccomp: input.seccomp.section } : {}),
-      maskedPaths: [
-        "/proc/acpi",
-        "/proc/asound",
-        "/proc/interrupts",
-        "/proc/kallsyms",
-        "/proc/kcore",
-        "/proc/keys",
-        "/proc/key-users",
-        "/proc/latency_stats",
-        "/proc/sched_debug",
-        "/proc/scsi",
-        "/proc/timer_list",
-        "/proc/timer_stats",
-        "/sys/devices/virtual/powercap",
-        "/sys/firmware",
-      ],
+      maskedPaths,
       readonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"],
     },
   };
