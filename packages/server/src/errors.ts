@@ -46,6 +46,10 @@ const catalogue = {
   UnsupportedMediaType: 415,
   PathNotFound: 404,
   StorageFull: 507,
+  OutboundRefused: 422,
+  OutboundFailed: 502,
+  SecretNotFound: 404,
+  SecretExists: 400,
   ConfigInvalid: 500,
 } as const;
 

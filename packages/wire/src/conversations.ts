@@ -1,18 +1,10 @@
 import { type Static, Type } from "typebox";
 import { Content } from "./events/content.ts";
+import { ProviderType } from "./git.ts";
 import { NetworkOverride, SandboxStatus } from "./sandboxes.ts";
 import { Nullable, Page, StringEnum } from "./schema.ts";
 import { ExecutionStatus, MetricsSnapshot } from "./state.ts";
 
-export const providerTypes = [
-  "github",
-  "gitlab",
-  "bitbucket",
-  "bitbucket_data_center",
-  "forgejo",
-  "azure_devops",
-  "enterprise_sso",
-] as const;
 export const triggers = [
   "resolver",
   "gui",
@@ -26,7 +18,6 @@ export const triggers = [
   "bitbucket",
   "automation",
 ] as const;
-const ProviderType = StringEnum(providerTypes);
 const Trigger = StringEnum(triggers);
 
 /** A conversation as the app server shows it (app-server.md section 2.1). Ids are 32 hex digits. */

@@ -3,6 +3,7 @@ export * from "./events/content.ts";
 export * from "./events/event.ts";
 export * from "./events/tools.ts";
 export * from "./files.ts";
+export * from "./git.ts";
 export * from "./http.ts";
 export * from "./ids.ts";
 export * from "./network.ts";

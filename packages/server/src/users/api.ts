@@ -1,4 +1,4 @@
-import type { SettingsUpdate, SettingsView } from "@sandpiper/wire";
+import type { ProviderType, SettingsUpdate, SettingsView } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
 
 /** Settings of users (platform.md section 2.1). */
@@ -14,8 +14,41 @@ export interface Settings {
   update(userId: string, change: SettingsUpdate): Promise<void>;
   /** The model to call for a user, the key included; for the server's own use only. `model` is undefined when none is configured. */
   model(userId: string): Partial<ModelConfig>;
+  /** The model of a stored LLM profile, the key included; for the server's own use only. Undefined where there is no such profile. */
+  profileModel(userId: string, name: string): Partial<ModelConfig> | undefined;
   /** Values that the agent obeys, with their defaults. */
   agent(userId: string): { maxIterations: number; maxBudgetPerTask: number | null };
+}
+
+/** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). Values leave only by the methods that say so. */
+export interface Secrets {
+  /** Custom secrets without their values, by name. */
+  list(userId: string): SecretInfo[];
+  /** The value of a custom secret, or of a provider token under its name (`github_token`); for injection at the egress proxy and for holders of a sandbox's key. */
+  value(userId: string, name: string): string | undefined;
+  /** Stores a custom secret; `replace: false` throws SecretExists for a taken name. */
+  put(userId: string, secret: SecretInfo & { value: string }, options: { replace: boolean }): Promise<void>;
+  /** Throws SecretNotFound, SecretExists. The value stays. */
+  rename(userId: string, name: string, to: SecretInfo): Promise<void>;
+  /** Throws SecretNotFound. */
+  remove(userId: string, name: string): Promise<void>;
+  /** Tokens of git providers, for the clients in `git/` and for clones. */
+  providers(userId: string): ReadonlyMap<ProviderType, ProviderToken>;
+  /** What clients see of them (`provider_tokens_set`): provider -> host or null. The same object until it changes. */
+  providerHosts(userId: string): Readonly<Record<string, string | null>>;
+  /** Replaces all: an empty token keeps the stored one and updates its host; providers that are absent are dropped. */
+  setProviders(userId: string, tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>): Promise<void>;
+}
+
+export interface SecretInfo {
+  name: string;
+  description: string | null;
+}
+
+export interface ProviderToken {
+  token: string;
+  /** `github.example.com`, with `:port` and without a scheme; null for the provider's public service. */
+  host: string | null;
 }
 
 /** API keys of users. */

@@ -48,6 +48,10 @@ export class StoredSettings implements Settings {
     };
   }
 
+  profileModel(): Partial<ModelConfig> | undefined {
+    return undefined;
+  }
+
   agent(userId: string): { maxIterations: number; maxBudgetPerTask: number | null } {
     const { max_iterations, max_budget_per_task } = this.#document(userId);
     return { maxIterations: max_iterations ?? defaultMaxIterations, maxBudgetPerTask: max_budget_per_task ?? null };

@@ -2,9 +2,10 @@ import type { DatabaseSync } from "node:sqlite";
 import { PlatformError } from "../../errors.ts";
 import { initial } from "./migrations/001-initial.ts";
 import { sandboxLifecycle } from "./migrations/002-sandbox-lifecycle.ts";
+import { platform } from "./migrations/003-platform.ts";
 
 /** In order; the schema version of a database (`user_version`) is the number of migrations that it has seen. */
-const migrations: readonly string[] = [initial, sandboxLifecycle];
+const migrations: readonly string[] = [initial, sandboxLifecycle, platform];
 
 /**
  * Brings a database to this program's schema, each migration in a transaction of its own.

@@ -1,0 +1,55 @@
+/**
+ * What several users with keys, secrets, pending messages and callbacks need.
+ *
+ * `user_secrets` and `conversation_secrets` hold one sealed document each. `pending_messages.conversation_id` is the id that the
+ * start task's conversation is going to have. `callbacks.next_seq` is the sequence number of the first record of the conversation that
+ * was not delivered yet: the log itself is the queue. `spending` adds up the cost of model calls by user and day (UTC, `2026-01-31`), USD.
+ */
+export const platform = `
+ALTER TABLE api_keys ADD COLUMN expires_at INTEGER;
+ALTER TABLE api_keys ADD COLUMN last_used_at INTEGER;
+ALTER TABLE api_keys ADD COLUMN read_only INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE user_secrets (user_id TEXT PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID, STRICT;
+CREATE TABLE conversation_secrets (
+  conversation_id TEXT PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  sandbox_id TEXT,
+  document BLOB NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX conversation_secrets_by_sandbox ON conversation_secrets (sandbox_id) WHERE sandbox_id IS NOT NULL;
+
+CREATE TABLE pending_messages (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  user_id TEXT NOT NULL,
+  conversation_id TEXT NOT NULL,
+  content TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX pending_messages_by_conversation ON pending_messages (conversation_id, number);
+
+CREATE TABLE callbacks (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  user_id TEXT NOT NULL,
+  conversation_id TEXT NOT NULL,
+  processor TEXT NOT NULL,
+  secret BLOB,
+  status TEXT NOT NULL,
+  detail TEXT,
+  next_seq INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_attempt_at INTEGER,
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX callbacks_by_conversation ON callbacks (conversation_id, number);
+CREATE INDEX callbacks_active ON callbacks (number) WHERE status = 'ACTIVE';
+
+CREATE TABLE spending (
+  user_id TEXT NOT NULL,
+  day TEXT NOT NULL,
+  usd REAL NOT NULL,
+  PRIMARY KEY (user_id, day)
+) WITHOUT ROWID, STRICT;
+`;
