@@ -50,6 +50,9 @@ const catalogue = {
   OutboundFailed: 502,
   SecretNotFound: 404,
   SecretExists: 400,
+  CallbackNotFound: 404,
+  TooManyCallbacks: 409,
+  ConversationExternal: 409,
   ConfigInvalid: 500,
 } as const;
 

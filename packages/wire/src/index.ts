@@ -1,3 +1,4 @@
+export * from "./callbacks.ts";
 export * from "./conversations.ts";
 export * from "./events/content.ts";
 export * from "./events/event.ts";
