@@ -7,9 +7,12 @@ export class PlatformError extends Error {
   readonly code: ErrorCode;
   /** HTTP status. */
   readonly status: number;
+  /** Seconds until it is worth another try, for the header `Retry-After`. */
+  readonly retryAfter: number | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { retryAfter?: number }) {
     super(message, options);
+    this.retryAfter = options?.retryAfter;
     this.name = code;
     this.code = code;
     this.status = catalogue[code];
@@ -18,6 +21,11 @@ export class PlatformError extends Error {
 
 const catalogue = {
   Unauthorized: 401,
+  ReadOnlyKey: 403,
+  TooManyRequests: 429,
+  KeyNotFound: 404,
+  KeyExists: 409,
+  TooManyKeys: 409,
   BadRequest: 400,
   InvalidParameter: 422,
   TooManyIds: 400,
@@ -50,6 +58,7 @@ const catalogue = {
   OutboundFailed: 502,
   SecretNotFound: 404,
   SecretExists: 400,
+  TooManySecrets: 409,
   CallbackNotFound: 404,
   TooManyCallbacks: 409,
   ConversationExternal: 409,

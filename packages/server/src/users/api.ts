@@ -23,13 +23,16 @@ export interface Settings {
 /** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). Values leave only by the methods that say so. */
 export interface Secrets {
   /** Custom secrets without their values, by name. */
-  list(userId: string): SecretInfo[];
+  list(userId: string): readonly SecretInfo[];
   /** The value of a custom secret, or of a provider token under its name (`github_token`); for injection at the egress proxy and for holders of a sandbox's key. */
   value(userId: string, name: string): string | undefined;
-  /** Stores a custom secret; `replace: false` throws SecretExists for a taken name. */
-  put(userId: string, secret: SecretInfo & { value: string }, options: { replace: boolean }): Promise<void>;
-  /** Throws SecretNotFound, SecretExists. The value stays. */
-  rename(userId: string, name: string, to: SecretInfo): Promise<void>;
+  /**
+   * Stores a custom secret. One of the same name is replaced, and what is left out (`description`, `hosts`) stays as it was; with
+   * `replace: false` it throws SecretExists. Throws TooManySecrets.
+   */
+  put(userId: string, secret: SecretChange & { value: string }, options: { replace: boolean }): Promise<void>;
+  /** Throws SecretNotFound, SecretExists. The value stays, and what is left out too. */
+  rename(userId: string, name: string, to: SecretChange): Promise<void>;
   /** Throws SecretNotFound. */
   remove(userId: string, name: string): Promise<void>;
   /** Tokens of git providers, for the clients in `git/` and for clones. */
@@ -38,11 +41,34 @@ export interface Secrets {
   providerHosts(userId: string): Readonly<Record<string, string | null>>;
   /** Replaces all: an empty token keeps the stored one and updates its host; providers that are absent are dropped. */
   setProviders(userId: string, tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>): Promise<void>;
+  /** Adds secrets that only this conversation's sandbox has (`secrets` of a start request); those of the same name are replaced. */
+  putConversation(
+    owner: { userId: string; conversationId: string; sandboxId: string },
+    values: Readonly<Record<string, string>>,
+  ): Promise<void>;
+  /** Removes a conversation's secrets; deleting a conversation from the store does it too. An unknown one is fine. */
+  dropConversation(conversationId: string): Promise<void>;
+  /**
+   * Everything that applies in a sandbox, by name: the user's provider tokens, over them custom secrets, over them those of the sandbox's
+   * conversations. Cheap, to be asked at each use.
+   */
+  forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
 }
 
 export interface SecretInfo {
   name: string;
   description: string | null;
+  /** Where the egress proxy may send it (`example.com`, `*.example.com`); null: wherever the sandbox's allow rules name a host, on port 443. */
+  hosts: readonly string[] | null;
+}
+
+export type SecretChange = Pick<SecretInfo, "name"> & Partial<SecretInfo>;
+
+/** A secret as it applies in one sandbox. */
+export interface SandboxSecret extends SecretInfo {
+  /** Environment variable that holds the placeholder inside: `name`, and `GITHUB_TOKEN` for `github_token`. */
+  variable: string;
+  value: string;
 }
 
 export interface ProviderToken {
