@@ -1,0 +1,42 @@
+/**
+ * Writes the files that hold skills in a sandbox, in one command: `source size path NUL content` each. Arguments: the working folder, how many
+ * bytes of a file are read, and then folders of plugins. The order is the precedence: working folder, git root above it, plugins, home.
+ * Special files are not opened; names may hold anything.
+ */
+export const findSkillsScript = `
+work=$1 LIMIT=$2; shift 2
+export LIMIT
+emit() {
+  find "$@" -exec sh -c 'kind=$1; shift
+    for file; do
+      [ -f "$file" ] || continue
+      size=$(head -c "$LIMIT" <"$file" | wc -c) || continue
+      printf "%s %s %s\\\\0" "$kind" $size "$file"
+      head -c $size <"$file"
+    done' sh "$kind" {} + 2>/dev/null
+}
+folders() {
+  for folder in .agents/skills .openhands/skills .openhands/microagents; do
+    [ -d "$1/$folder" ] && emit -L "$1/$folder" -maxdepth 4 -name '*.md'
+  done
+}
+project() {
+  for file in AGENTS.md agents.md AGENT.md CLAUDE.md GEMINI.md .cursorrules; do
+    [ -f "$1/$file" ] && emit -L "$1/$file" -maxdepth 0
+  done
+  folders "$1"
+}
+kind=project
+project "$work"
+root=$work
+while [ -n "$root" ] && [ ! -e "$root/.git" ]; do root=\${root%/*}; done
+[ -n "$root" ] && [ "$root" != "$work" ] && project "$root"
+for plugin; do
+  for folder in skills commands; do
+    [ -d "$plugin/$folder" ] && emit -L "$plugin/$folder" -maxdepth 3 -name '*.md'
+  done
+  [ -f "$plugin/SKILL.md" ] && emit -L "$plugin/SKILL.md" -maxdepth 0
+done
+kind=user
+[ -n "$HOME" ] && [ "$HOME" != "$root" ] && folders "$HOME"
+exit 0`;

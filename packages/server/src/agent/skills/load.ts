@@ -1,0 +1,80 @@
+import { basename, dirname } from "node:path";
+import { type Files, script } from "../../sandboxes/files.ts";
+import { findSkillsScript } from "./find-script.ts";
+import { parseSkill } from "./parse.ts";
+import { mergeSkills, type Skill, type SkillSource } from "./skill.ts";
+
+/** Most bytes of one file, of all files, and most skills of a sandbox. */
+const maxFileBytes = 64 * 1024;
+const maxBytes = 4 * 2 ** 20;
+const maxSkills = 200;
+
+/** Time to find them all, ms. */
+const timeoutMs = 20_000;
+
+export interface LoadSkillsOptions {
+  /** The project's folder. */
+  workingDir: string;
+  /** Name of the model: CLAUDE.md counts only for Claude, GEMINI.md only for Gemini. Without it neither counts. */
+  model?: string | undefined;
+  /** Folders of plugins inside the sandbox. */
+  plugins?: readonly string[];
+}
+
+/**
+ * The skills that lie in a sandbox, by precedence: the project's (working folder, then its git root), those of plugins, those of the home folder
+ * (agent-behaviour.md section 8). One command; what is too large or unreadable is left out. Throws what `exec` throws.
+ */
+export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Promise<Skill[]> {
+  const { workingDir, model = "", plugins = [] } = options;
+  const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
+  const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
+  const files = readRecords(stdout);
+  const folders = new Set(files.filter(({ path }) => isSkillFile(path)).map(({ path }) => dirname(path)));
+  const skills = files
+    .filter(
+      ({ path }) => isForModel(path, model) && basename(path).toLowerCase() !== "readme.md" && !isPartOfSkill(path, folders),
+    )
+    .map(({ path, content, source }) => parseSkill(path, content, source));
+  return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
+}
+
+interface FoundFile {
+  source: SkillSource;
+  path: string;
+  content: string;
+}
+
+/** Reads `source size path NUL content` again and again; ends where the output was cut or does not fit. */
+function readRecords(output: Buffer): FoundFile[] {
+  const found: FoundFile[] = [];
+  let at = 0;
+  while (at < output.length) {
+    const end = output.indexOf(0, at);
+    const [, source, size, path] =
+      /^(project|user) (\d{1,7}) ([\s\S]+)$/.exec(end < 0 ? "" : output.toString("utf8", at, end)) ?? [];
+    if (source === undefined || size === undefined || path === undefined) break;
+    at = end + 1 + Number(size);
+    if (at > output.length) break;
+    found.push({ source: source as SkillSource, path, content: output.toString("utf8", end + 1, at) });
+  }
+  return found;
+}
+
+function isForModel(path: string, model: string): boolean {
+  const name = basename(path).toLowerCase();
+  if (name === "claude.md") return /claude/i.test(model);
+  if (name === "gemini.md") return /gemini/i.test(model);
+  return true;
+}
+
+function isSkillFile(path: string): boolean {
+  return basename(path).toLowerCase() === "skill.md";
+}
+
+/** A file beside or below a SKILL.md belongs to that skill and is none of its own. */
+function isPartOfSkill(path: string, folders: ReadonlySet<string>): boolean {
+  if (isSkillFile(path)) return false;
+  for (let folder = dirname(path); folder.length > 1; folder = dirname(folder)) if (folders.has(folder)) return true;
+  return false;
+}

@@ -1,0 +1,80 @@
+import { basename, dirname } from "node:path";
+import { parse as parseYaml } from "yaml";
+import type { Skill, SkillSource } from "./skill.ts";
+
+/** Most characters of a skill that are kept, of its name, of its description, and most triggers. */
+const maxContent = 64 * 1024;
+const maxName = 128;
+const maxDescription = 1024;
+const maxTriggers = 100;
+
+/** Names of files that always apply, and the skill's name where that differs from the file's. */
+const alwaysOn: Record<string, string> = {
+  "agents.md": "agents",
+  "agent.md": "agents",
+  "claude.md": "claude",
+  "gemini.md": "gemini",
+  ".cursorrules": "cursorrules",
+};
+
+/** Whether a file is one that always applies, whatever its front matter says. */
+export function isAlwaysOn(path: string): boolean {
+  return Object.hasOwn(alwaysOn, basename(path).toLowerCase());
+}
+
+/**
+ * Reads one skill file (agent-behaviour.md section 8). `path` decides what it is: `SKILL.md` names its skill by its folder,
+ * AGENTS.md and its like always apply. Broken front matter is passed over: the text below it still counts.
+ * Undefined for a file without text, and for rules that apply to paths only, which this version does not follow.
+ */
+export function parseSkill(path: string, text: string, source: SkillSource, location: string | null = path): Skill | undefined {
+  const { facts, body } = splitFrontMatter(text);
+  const content = body.trim().slice(0, maxContent);
+  if (content === "") return undefined;
+  const file = basename(path);
+  if (isAlwaysOn(path)) {
+    const name = alwaysOn[file.toLowerCase()]!;
+    return { name, type: "repo", content, triggers: [], source, description: null, location };
+  }
+  const isSkillFile = file.toLowerCase() === "skill.md";
+  const named = typeof facts.name === "string" ? facts.name.trim() : "";
+  const name = (named || (isSkillFile ? basename(dirname(path)) : file.replace(/\.md$/i, ""))).slice(0, maxName);
+  if (name === "" || name === ".") return undefined;
+  if (hasItems(facts.paths)) return undefined;
+  const description = typeof facts.description === "string" ? facts.description.trim().slice(0, maxDescription) || null : null;
+  const triggers = readTriggers(facts.triggers);
+  if (hasItems(facts.inputs)) triggers.push(`/${name}`);
+  const type = isSkillFile ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
+  return { name, type, content, triggers: [...new Set(triggers)], source, description, location };
+}
+
+/** The front matter as an object (empty where there is none or it cannot be read), and the text below it. */
+export function splitFrontMatter(text: string): { facts: Record<string, unknown>; body: string } {
+  const whole = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
+  const [block, yaml] = /^---[ \t]*\n([\s\S]{0,16384}?)(?:\n|^)---[ \t]*(?:\n|$)/.exec(whole) ?? [];
+  if (block === undefined || yaml === undefined) return { facts: {}, body: whole };
+  return { facts: readFacts(yaml), body: whole.slice(block.length) };
+}
+
+function readFacts(yaml: string): Record<string, unknown> {
+  try {
+    // Aliases of hostile files could unfold to gigabytes.
+    const facts: unknown = parseYaml(yaml, { maxAliasCount: 0, schema: "core", logLevel: "error" });
+    return typeof facts === "object" && facts !== null && !Array.isArray(facts) ? (facts as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function readTriggers(value: unknown): string[] {
+  const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
+  const words = list.filter((word) => typeof word === "string" || typeof word === "number");
+  return words
+    .map((word) => String(word).trim().slice(0, maxName))
+    .filter(Boolean)
+    .slice(0, maxTriggers);
+}
+
+function hasItems(value: unknown): boolean {
+  return (Array.isArray(value) && value.length > 0) || (typeof value === "string" && value.trim() !== "");
+}
