@@ -1,24 +1,27 @@
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
+import type { RouteOptions } from "fastify";
+import { buildDocument } from "./openapi-document.ts";
 import type { App } from "./services.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Statuses of failures that only this route gives, for the OpenAPI document; what every route of its kind gives stands there by itself. */
+    failures?: readonly number[];
+  }
+}
 
 /** Makes the OpenAPI document out of the schemas of the routes, and serves it as a page under `/docs` without outside resources. */
 export function installOpenApi(app: App): void {
+  const routes: RouteOptions[] = [];
   app.addHook("onRoute", (route) => {
     if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public" };
+    else if (route.schema && !(route.schema as { hide?: boolean }).hide) routes.push(route);
   });
   app.register(swagger, {
-    openapi: {
-      openapi: "3.1.0",
-      info: { title: "Sandpiper", version: "0.1.0", description: "Software-agent conversations inside isolated sandboxes" },
-      components: {
-        securitySchemes: {
-          key: { type: "apiKey", in: "header", name: "X-Session-API-Key" },
-          bearer: { type: "http", scheme: "bearer" },
-        },
-      },
-      security: [{ key: [] }, { bearer: [] }],
-    },
+    openapi: {},
+    transform: ({ url }) => ({ schema: { hide: true }, url }),
+    transformObject: () => buildDocument(routes) as never,
   });
   app.register(swaggerUi, { routePrefix: "/docs", staticCSP: true });
 }
@@ -27,13 +30,7 @@ export function installOpenApi(app: App): void {
 export function documentRoutes(app: App): void {
   let text: string | undefined;
   app.get("/openapi.json", { config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
-    text ??= JSON.stringify(app.swagger(), withoutNeed);
+    text ??= JSON.stringify(app.swagger());
     return reply.type("application/json").send(text);
   });
-}
-
-/** A parameter with a default is not required, though its schema says that the handler always has it. */
-function withoutNeed(_key: string, value: unknown): unknown {
-  const parameter = value as { in?: string; required?: boolean; schema?: { default?: unknown } } | null;
-  return parameter?.in === "query" && parameter.schema?.default !== undefined ? { ...parameter, required: false } : value;
 }

@@ -1,0 +1,129 @@
+import type { RouteOptions } from "fastify";
+import { Components } from "./openapi-components.ts";
+import { exampleOf } from "./openapi-examples.ts";
+import { FailureResponses, failureStatuses } from "./openapi-failures.ts";
+import type { JsonSchema, Media, OpenApiDocument, Operation, Parameter, Response } from "./openapi-schema.ts";
+import { parameterText } from "./openapi-texts.ts";
+
+interface RouteSchema {
+  operationId?: string;
+  summary?: string;
+  description?: string;
+  tags?: string[];
+  params?: JsonSchema;
+  querystring?: JsonSchema;
+  headers?: JsonSchema;
+  body?: JsonSchema;
+  response?: Record<string, JsonSchema & { content?: Record<string, Media> }>;
+  consumes?: string[];
+  produces?: string[];
+}
+
+const securitySchemes = {
+  key: { type: "apiKey", in: "header", name: "X-Session-API-Key", description: "A user's API key" },
+  bearer: { type: "http", scheme: "bearer", description: "A user's API key" },
+  sandbox: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Session-API-Key",
+    description: "The session key of a sandbox: opens what belongs to this sandbox",
+  },
+};
+const userSecurity: Record<string, string[]>[] = [{ key: [] }, { bearer: [] }];
+
+/** The OpenAPI document of routes: their schemas, with named components, the failures that each can give, and examples. */
+export function buildDocument(routes: readonly RouteOptions[]): OpenApiDocument {
+  const components = new Components();
+  const failures = new FailureResponses(components);
+  const paths: OpenApiDocument["paths"] = {};
+  const gets = new Map(routes.filter(({ method }) => method === "GET").map((route) => [route.url, route]));
+  for (const route of routes) {
+    // Fastify answers HEAD wherever it answers GET; only a HEAD of its own is told.
+    if (route.method === "HEAD" && gets.get(route.url)?.schema === route.schema) continue;
+    const path = route.url.replaceAll(/:(\w+)/g, "{$1}").replace(/\*$/, "{path}");
+    paths[path] = { ...paths[path], [String(route.method).toLowerCase()]: operationOf(route, path, components, failures) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "Sandpiper", version: "0.1.0", description: "Software-agent conversations inside isolated sandboxes" },
+    security: userSecurity,
+    paths,
+    components: { securitySchemes, schemas: components.sorted(), responses: failures.responses },
+  };
+}
+
+function operationOf(route: RouteOptions, path: string, components: Components, failures: FailureResponses): Operation {
+  const schema = route.schema as RouteSchema;
+  const { summary, description, tags, body } = schema;
+  const family = route.config?.errors ?? "detail";
+  const responses: Record<string, Response> = {};
+  for (const [status, answer] of Object.entries(schema.response ?? { 200: {} })) {
+    responses[status] = responseOf(answer, schema.produces, components);
+  }
+  for (const status of failureStatuses(route)) responses[status] ??= failures.refer(status, family);
+  const parameters = parametersOf(path, schema, components);
+  return {
+    operationId: schema.operationId ?? operationId(String(route.method), path),
+    ...(summary !== undefined && { summary }),
+    ...(description !== undefined && { description }),
+    ...(tags && { tags }),
+    ...securityOf(route),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: bodyOf(body, schema.consumes, components) }),
+    responses,
+  };
+}
+
+/** `get_app_conversations_search`: unique, for a path has a method once. */
+function operationId(method: string, path: string): string {
+  const words = path.replace(/^\/api\/v1\//, "v1/").replaceAll(/\W+/g, "_");
+  return `${method.toLowerCase()}_${words.replaceAll(/^_|_$/g, "")}`;
+}
+
+function securityOf({ config }: RouteOptions): { security?: Operation["security"] } {
+  if (config?.access === "public") return { security: [] };
+  return config?.access === "agent" ? { security: [...userSecurity, { sandbox: [] }] } : {};
+}
+
+function parametersOf(path: string, schema: RouteSchema, components: Components): Parameter[] {
+  const ofKind = (kind: Parameter["in"], { properties = {}, required = [] }: JsonSchema = {}) =>
+    Object.entries(properties).map(([name, property]): Parameter => {
+      const description = property.description ?? parameterText(name, kind);
+      return {
+        name,
+        in: kind,
+        // With a default it may be left out, though its schema says that the handler always has it.
+        required: kind === "path" || (required.includes(name) && property.default === undefined),
+        ...(description !== undefined && { description }),
+        schema: components.refer({ ...property, description: undefined }),
+      };
+    });
+  const inPath = ofKind("path", schema.params);
+  for (const [, name] of path.matchAll(/\{(\w+)\}/g)) {
+    if (inPath.some((one) => one.name === name)) continue;
+    inPath.push(...ofKind("path", { properties: { [name!]: { type: "string" } } }));
+  }
+  return [...inPath, ...ofKind("query", schema.querystring), ...ofKind("header", schema.headers)];
+}
+
+function bodyOf(body: JsonSchema, consumes = ["application/json"], components: Components): Operation["requestBody"] {
+  const { default: whenAbsent, ...schema } = body;
+  const media = { schema: components.refer(schema), example: exampleOf(schema, "request") };
+  return { required: whenAbsent === undefined, content: Object.fromEntries(consumes.map((type) => [type, media])) };
+}
+
+function responseOf(
+  answer: JsonSchema & { content?: Record<string, Media> },
+  produces = ["application/json"],
+  components: Components,
+): Response {
+  const { description = "The answer", content, ...schema } = answer;
+  if (content) {
+    const media = Object.entries(content).map(([type, one]) => [type, { ...one, schema: components.refer(one.schema) }]);
+    return { description, content: Object.fromEntries(media) };
+  }
+  if (schema.type === "null") return { description };
+  if (Object.keys(schema).length === 0) return { description, content: { "application/octet-stream": { schema: {} } } };
+  const media = { schema: components.refer(schema), example: exampleOf(schema, "answer") };
+  return { description, content: Object.fromEntries(produces.map((type) => [type, media])) };
+}

@@ -1,0 +1,31 @@
+import { type Static, Type } from "typebox";
+
+/** One problem of a request, in FastAPI's form (app-server.md section 0, row "errors"). Inputs are not echoed: they may be secrets. */
+export const ValidationIssue = Type.Object({
+  loc: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
+    description: "`body`, `query`, `path` or `header`, then keys and indexes",
+  }),
+  msg: Type.String(),
+  type: Type.String(),
+});
+
+/** The answer to a request that failed: one sentence. */
+export const Failure = Type.Object({ detail: Type.String() });
+
+/** The answer to a request that does not fit its schema: its problems, or one sentence. */
+export const HTTPValidationError = Type.Object({ detail: Type.Union([Type.Array(ValidationIssue), Type.String()]) });
+
+/** The same in the settings family: the sentence stands in `error`, and `detail` beside it. */
+export const SettingsFailure = Type.Object({
+  error: Type.String(),
+  detail: Type.Optional(Type.Union([Type.Array(ValidationIssue), Type.String()])),
+  keys: Type.Optional(Type.Array(Type.String(), { description: "the keys of the body that are refused" })),
+});
+
+/** The same in the V0 secrets family: the sentence stands in `message`. */
+export const MessageFailure = Type.Object({
+  message: Type.String(),
+  detail: Type.Optional(Type.Union([Type.Array(ValidationIssue), Type.String()])),
+});
+
+export type ValidationIssue = Static<typeof ValidationIssue>;
