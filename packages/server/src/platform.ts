@@ -11,6 +11,7 @@ import { publicUrl } from "./http/urls.ts";
 import type { Logger } from "./logger.ts";
 import type { OpenModel } from "./models/model.ts";
 import { makeOpenModel } from "./models/open.ts";
+import { makeOutbound } from "./outbound/outbound.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
 import type { SandboxDriver, SandboxSpec } from "./sandboxes/driver.ts";
 import { DockerDriver } from "./sandboxes/drivers/docker/docker-driver.ts";
@@ -26,6 +27,8 @@ import { createLogger } from "./telemetry/log.ts";
 import { SecretMask } from "./telemetry/mask.ts";
 import { type ApiKeys, defaultUser } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
+import { KeyMemory } from "./users/key-memory.ts";
+import { StoredLogins } from "./users/logins.ts";
 import { StoredSettings } from "./users/settings.ts";
 import { openVault } from "./users/vault.ts";
 
@@ -69,7 +72,9 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     const store = await openSqliteStore({ dir: config.dataDir, vault });
     opened.push(() => store.close());
 
-    const apiKeys = new StoredApiKeys(store.apiKeys);
+    const keyMemory = new KeyMemory(store.apiKeys);
+    const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
+    const logins = new StoredLogins(store.logins, keyMemory);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings);
 
@@ -78,6 +83,8 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env });
     opened.push(() => egress.close());
+    const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
+    opened.push(() => outbound.close());
     const sandboxes = new SandboxService({
       driver: makeDriver(config, logger),
       store,
@@ -113,7 +120,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     });
     opened.push(() => conversations.close(stepGraceMs));
 
-    const app = buildApp({ config, settings, apiKeys, conversations, sandboxes, egress, events: store.events, logger });
+    const app = buildApp({ config, settings, apiKeys, logins, conversations, sandboxes, egress, outbound, events: store.events, logger });
     opened.push(() => app.close());
     await listen(app, config);
     await conversations.open();

@@ -16,6 +16,8 @@ const forbidden: [string, string][] = [
   [`${server}/sandboxes/drivers/oci/a.ts`, "../../../agent/tool.ts"],
   [`${server}/users/a.ts`, "../agent/tool.ts"],
   [`${server}/store/sqlite/a.ts`, "../../conversations/state.ts"],
+  [`${server}/git/a.ts`, "../sandboxes/api.ts"],
+  [`${server}/outbound/a.ts`, "../users/api.ts"],
   [`${server}/kernel/a.ts`, "../sandboxes/driver.ts"],
   [`${server}/http/v1/a.ts`, "../../platform.ts"],
   [`${server}/cli/a.ts`, "../conversations/service.ts"],
@@ -27,6 +29,9 @@ const allowed: [string, string][] = [
   [`${server}/agent/b.ts`, "../models/model.ts"],
   [`${server}/agent/tools/b.ts`, "../../sandboxes/sandbox.ts"],
   [`${server}/sandboxes/b.ts`, "../store/store.ts"],
+  [`${server}/conversations/c.ts`, "../git/api.ts"],
+  [`${server}/sandboxes/network/b.ts`, "../../outbound/addresses.ts"],
+  [`${server}/git/b.ts`, "../outbound/api.ts"],
   [`${server}/cli/b.ts`, "@sandpiper/wire"],
 ];
 

@@ -30,6 +30,16 @@ export interface Config {
   deleteAfterMs: number;
   /** Running sandboxes of a user; 0: no limit. */
   maxSandboxes: number;
+  /** Runs of a user at a time; further ones wait. 0: no limit. */
+  maxRuns: number;
+  /** What a user's model calls may cost a day (UTC), USD; 0: no limit. */
+  dailyBudget: number;
+  /** Requests per second of one key, or of one address without a key; 0: no limit. */
+  maxRequests: number;
+  /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed. */
+  trustedProxies: string[];
+  /** Address ranges in CIDR notation that the server's own requests may go to, beside public addresses. */
+  outboundPrivate: string[];
   /** Origins beside localhost that browsers may call from. */
   corsOrigins: string[];
 }

@@ -26,6 +26,7 @@ test("an empty environment gives the documented defaults", () => {
     hibernateAfterMs: 600_000,
     deleteAfterMs: 864_000_000,
     maxSandboxes: 0,
+    outboundPrivate: [],
     corsOrigins: [],
   });
   expect(readConfig({ HOME: "/home/ann", XDG_DATA_HOME: "/data" }).dataDir).toBe("/data/sandpiper");
@@ -56,6 +57,7 @@ test("every variable is read", () => {
     SANDPIPER_HIBERNATE_AFTER: "0",
     SANDPIPER_DELETE_AFTER: "365",
     SANDPIPER_MAX_SANDBOXES: "5",
+    SANDPIPER_OUTBOUND_PRIVATE: "10.1.0.0/16, fd00::/8,127.0.0.1",
     SANDPIPER_CORS_ORIGINS: "https://a.example, http://b.example:8080/",
   };
   expect(Object.keys(env).sort()).toEqual(
@@ -81,6 +83,7 @@ test("every variable is read", () => {
     hibernateAfterMs: 0,
     deleteAfterMs: 31_536_000_000,
     maxSandboxes: 5,
+    outboundPrivate: ["10.1.0.0/16", "fd00::/8", "127.0.0.1"],
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
   expect(unknownVariables(env)).toEqual([]);
@@ -122,6 +125,7 @@ const wrong: [string, string[]][] = [
   ["SANDPIPER_HIBERNATE_AFTER", ["-1", "never"]],
   ["SANDPIPER_DELETE_AFTER", ["-1", "0.5", "36501"]],
   ["SANDPIPER_MAX_SANDBOXES", ["-1", "many", "1000001"]],
+  ["SANDPIPER_OUTBOUND_PRIVATE", ["*", "10.0.0.0/33", "10.1/16", "git.example", "10.0.0.0/8,,127.0.0.1", "fd00::/-1"]],
   ["SANDPIPER_CORS_ORIGINS", ["*", "https://a.example/path", "a.example", "https://a.example,,https://b.example"]],
 ];
 

@@ -32,6 +32,11 @@ export function readConfig(env: Environment): Config {
     hibernateAfterMs: value(variables.hibernateAfterMs),
     deleteAfterMs: value(variables.deleteAfterMs),
     maxSandboxes: value(variables.maxSandboxes),
+    maxRuns: value(variables.maxRuns),
+    dailyBudget: value(variables.dailyBudget),
+    maxRequests: value(variables.maxRequests),
+    trustedProxies: value(variables.trustedProxies),
+    outboundPrivate: value(variables.outboundPrivate),
     corsOrigins: value(variables.corsOrigins),
   };
 }

@@ -3,19 +3,22 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServer
 import type { Static, TSchema } from "typebox";
 import type { Config } from "../config/config.ts";
 import type { Conversations } from "../conversations/api.ts";
+import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Egress } from "../sandboxes/network/api.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { ApiKeys, Settings } from "../users/api.ts";
+import type { ApiKeys, Logins, Settings } from "../users/api.ts";
 
 /** Everything that routes and sockets call. */
 export interface HttpServices {
   config: Config;
   settings: Settings;
   apiKeys: ApiKeys;
+  logins: Logins;
   conversations: Conversations;
   sandboxes: Sandboxes;
   egress: Pick<Egress, "decisions">;
+  outbound: Outbound;
   events: EventLog;
   logger: FastifyBaseLogger;
 }

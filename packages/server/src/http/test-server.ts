@@ -12,6 +12,7 @@ import { readConfig } from "../config/read-config.ts";
 import { ConversationService } from "../conversations/service.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
+import { makeOutbound } from "../outbound/outbound.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
 import type { SandboxSpec } from "../sandboxes/driver.ts";
 import { EgressProxy } from "../sandboxes/network/egress-proxy.ts";
@@ -19,6 +20,8 @@ import { openSqliteStore } from "../store/sqlite/open.ts";
 import type { ConversationConfig, SandboxRow, SnapshotRow } from "../store/store.ts";
 import { defaultUser } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
+import { KeyMemory } from "../users/key-memory.ts";
+import { StoredLogins } from "../users/logins.ts";
 import { StoredSettings } from "../users/settings.ts";
 import { createVault } from "../users/vault.ts";
 import { buildApp } from "./app.ts";
@@ -189,11 +192,14 @@ export async function startServer(change: Partial<Config> = {}) {
   const logger = pino({ level: config.logLevel }, { write: (line: string) => void logs.push(line) });
   const store = await openSqliteStore({ dir: dataDir, vault: createVault(randomBytes(32)) });
   const settings = new StoredSettings(store.settings);
-  const apiKeys = new StoredApiKeys(store.apiKeys);
+  const keyMemory = new KeyMemory(store.apiKeys);
+  const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
+  const logins = new StoredLogins(store.logins, keyMemory);
   await apiKeys.adopt(defaultUser, "first", key);
   await apiKeys.adopt("stranger", "second", strangerKey);
   const sandboxes = new SandboxRecords();
   const egress = await EgressProxy.open({ dir: join(dataDir, "network"), logger });
+  const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
   const model = new TestModel();
   const openModel = () => model;
   let url = "";
@@ -206,7 +212,7 @@ export async function startServer(change: Partial<Config> = {}) {
     publicUrl: () => url,
     logger,
   });
-  const app = buildApp({ config, settings, apiKeys, conversations, sandboxes, egress, events: store.events, logger });
+  const app = buildApp({ config, settings, apiKeys, logins, conversations, sandboxes, egress, outbound, events: store.events, logger });
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;
   url = publicUrl(config, app.server);
@@ -229,6 +235,7 @@ export async function startServer(change: Partial<Config> = {}) {
       await app.close();
       model.thinking = false;
       await conversations.close(1000);
+      await outbound.close();
       await store.close();
       await rm(dataDir, { recursive: true, force: true });
     },

@@ -4,7 +4,12 @@
  * the same checks hold for its target. Names are resolved once and the connection goes to an address that was checked.
  */
 export interface Outbound {
-  /** Like the global `fetch`. Throws PlatformError OutboundRefused for a forbidden address or scheme, OutboundFailed where nothing answers in time. */
+  /**
+   * Like the global `fetch`, with one address, `http:` or `https:`, without user information. At most 5 redirects are followed; one to
+   * another origin takes only headers without meaning for access along, and no body. Throws PlatformError OutboundRefused for a forbidden
+   * address, scheme or redirect, OutboundFailed where nothing answers in time. Reading the answer throws OutboundFailed when it is longer
+   * or slower than asked. An answer that is not wanted should be cancelled (`response.body?.cancel()`).
+   */
   fetch(url: string, options?: OutboundRequest): Promise<Response>;
 }
 
@@ -12,9 +17,11 @@ export interface OutboundRequest {
   method?: string;
   headers?: Record<string, string>;
   body?: string;
-  /** Over all, ms; default 15,000. */
+  /** Over all, reading included, ms; default 15,000. */
   timeoutMs?: number;
-  /** Longest answer that is read, bytes; default 8 MiB. What is longer throws OutboundFailed. */
+  /** Longest answer that is read, decompressed, bytes; default 8 MiB. What is longer throws OutboundFailed. */
   maxBytes?: number;
+  /** The request carries a secret: plain `http:` only reaches the ranges that the operator allowed, never public addresses. */
+  secret?: boolean;
   signal?: AbortSignal;
 }

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIP } from "node:net";
-import { addressBytes } from "./addresses.ts";
+import { addressBytes } from "../../outbound/addresses.ts";
 
 export interface CertificateRequest {
   /** Common name. */

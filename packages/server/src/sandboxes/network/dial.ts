@@ -1,7 +1,7 @@
 import { type BlockList, connect, isIP, type LookupFunction, type Socket } from "node:net";
-import { isReachable } from "./addresses.ts";
+import { isReachable } from "../../outbound/addresses.ts";
+import type { Resolve } from "../../outbound/resolve.ts";
 import { Refusal } from "./refusal.ts";
-import type { Resolve } from "./resolve.ts";
 import type { Target } from "./target.ts";
 
 export interface DialOptions {

@@ -3,14 +3,14 @@ import { type BlockList, isIP, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import { rangesOf } from "../../outbound/addresses.ts";
+import type { Resolve } from "../../outbound/resolve.ts";
 import type { NetworkPolicy } from "../driver.ts";
-import { rangesOf } from "./addresses.ts";
 import type { Decision, ProxiedSandbox } from "./api.ts";
 import { Credentials } from "./credentials.ts";
 import type { DecisionLog } from "./decision-log.ts";
 import { dial } from "./dial.ts";
 import { Refusal } from "./refusal.ts";
-import type { Resolve } from "./resolve.ts";
 import type { Target } from "./target.ts";
 import { UpstreamAgent } from "./upstream-agent.ts";
 

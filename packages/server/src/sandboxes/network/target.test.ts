@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isReachable, rangesOf } from "./addresses.ts";
+import { isReachable, rangesOf } from "../../outbound/addresses.ts";
 import { matchesHost } from "./policy.ts";
 import { authorityOf, parseAuthority, parseProxyUrl } from "./target.ts";
 

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "../errors.ts";
 
 /** Ranges that are not the public internet: this network, private, shared, loopback, link-local (metadata), protocols, documentation, benchmarks, multicast, reserved. */
 const closed4 = [
@@ -46,7 +46,7 @@ export function rangesOf(texts: readonly string[]): BlockList {
 }
 
 /**
- * Whether a sandbox may be connected to this address (as the resolver or a URL parser writes it): a public one that is not this machine's own,
+ * Whether a connection for a user or a sandbox may go to this address (as the resolver or a URL parser writes it): a public one that is not this machine's own,
  * or one of the `exempt` ranges.
  */
 export function isReachable(address: string, exempt: BlockList): boolean {

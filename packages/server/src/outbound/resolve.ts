@@ -7,7 +7,7 @@ export type Resolve = (host: string) => Promise<string[]>;
 
 /**
  * Resolves by the machine's hosts file and its name servers. Not by the C library: that would take a thread of the server's pool for as long as a
- * name server of the sandbox's choice is silent.
+ * name server of a stranger's choice is silent.
  */
 export function systemResolve(): Resolve {
   const resolver = new Resolver({ timeout: 3_000, tries: 2 });

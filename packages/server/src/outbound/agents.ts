@@ -1,0 +1,63 @@
+import { type BlockList, isIP, type LookupFunction } from "node:net";
+import { Agent } from "undici";
+import { PlatformError } from "../errors.ts";
+import type { Resolve } from "./resolve.ts";
+
+/** Which addresses a request may go to. */
+export type IsAllowed = (address: string) => boolean;
+
+/** How long a connection may take to be made, ms. */
+const connectMs = 10_000;
+
+/**
+ * Connections that go to allowed addresses only: a name is resolved once for each of them, and what is connected to is what was checked.
+ * Addresses written as such never reach the lookup: `checkLiteral` is for them.
+ */
+export function checkedAgent(resolve: Resolve, isAllowed: IsAllowed): Agent {
+  const lookup: LookupFunction = (host, options, give) => {
+    allowedAddresses(host, resolve, isAllowed).then(
+      (addresses) => {
+        const found = addresses.map((address) => ({ address, family: isIP(address) }));
+        if (options.all) give(null, found);
+        else give(null, found[0]!.address, found[0]!.family);
+      },
+      (error: Error) => give(error, options.all ? [] : ""),
+    );
+  };
+  return new Agent({
+    connect: { lookup, timeout: connectMs, autoSelectFamily: true },
+    // One deadline over all is set by the caller of each request.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connections: 32,
+    pipelining: 1,
+  });
+}
+
+async function allowedAddresses(host: string, resolve: Resolve, isAllowed: IsAllowed): Promise<string[]> {
+  const addresses = await resolve(host.replace(/\.$/, "")).catch(() => []);
+  if (addresses.length === 0) throw new PlatformError("OutboundFailed", `There is no host of the name ${host}.`);
+  const allowed = addresses.filter(isAllowed);
+  if (allowed.length === 0) throw refused(host);
+  return allowed;
+}
+
+/** Throws PlatformError OutboundRefused where the host of a URL is written as an address that is not allowed. */
+export function checkLiteral(url: URL, isAllowed: IsAllowed): void {
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  if (isIP(host) && !isAllowed(host)) throw refused(host);
+}
+
+/** The addresses of a name are not in the text: they would tell about the operator's network. */
+function refused(host: string): PlatformError {
+  return new PlatformError(
+    "OutboundRefused",
+    `${host} is a private or reserved address; the operator can allow its range with SANDPIPER_OUTBOUND_PRIVATE.`,
+  );
+}
+
+/** Whether an address lies in one of these ranges. */
+export function isIn(ranges: BlockList): IsAllowed {
+  return (address) =>
+    !address.includes("%") && isIP(address) !== 0 && ranges.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+}

@@ -1,0 +1,102 @@
+import { type Dispatcher, errors } from "undici";
+import { PlatformError } from "../errors.ts";
+import { isReachable, rangesOf } from "./addresses.ts";
+import { checkedAgent, checkLiteral, isIn } from "./agents.ts";
+import type { Outbound, OutboundRequest } from "./api.ts";
+import { responseOf } from "./body.ts";
+import { redirected } from "./redirect.ts";
+import { type Resolve, systemResolve } from "./resolve.ts";
+
+const defaultTimeoutMs = 15_000;
+const defaultMaxBytes = 8 * 1024 * 1024;
+const maxRedirects = 5;
+const maxUrlLength = 8_192;
+
+export interface OutboundOptions {
+  /** Ranges in CIDR notation, beside the public ones, that may be reached. Throws ConfigInvalid for what is no range. */
+  allowPrivate: readonly string[];
+  /** Addresses of names; default: the machine's hosts file and name servers. */
+  resolve?: Resolve;
+}
+
+/** Makes the guarded way out. `close` ends its connections. */
+export function makeOutbound({
+  allowPrivate,
+  resolve = systemResolve(),
+}: OutboundOptions): Outbound & { close(): Promise<void> } {
+  const exempt = rangesOf(allowPrivate);
+  const way = (isAllowed: (address: string) => boolean) => ({ isAllowed, agent: checkedAgent(resolve, isAllowed) });
+  const anywhere = way((address) => isReachable(address, exempt));
+  const allowedOnly = way(isIn(exempt));
+
+  const send = async (url: URL, request: OutboundRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> => {
+    const { isAllowed, agent } = request.secret && url.protocol === "http:" ? allowedOnly : anywhere;
+    checkLiteral(url, isAllowed);
+    const answer = await agent.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: (request.method ?? "GET") as Dispatcher.HttpMethod,
+      headers: { "user-agent": "sandpiper", "accept-encoding": "gzip", ...lowerCase(request.headers) },
+      body: request.body ?? null,
+      signal,
+    });
+    // An answer that nobody reads ends by the deadline, with an error that nobody hears.
+    answer.body.on("error", () => {});
+    return answer;
+  };
+
+  return {
+    async fetch(text, options = {}) {
+      const deadline = AbortSignal.timeout(options.timeoutMs ?? defaultTimeoutMs);
+      const signal = options.signal ? AbortSignal.any([deadline, options.signal]) : deadline;
+      let url = readUrl(text);
+      let request = options;
+      const explain = (error: unknown) => explained(error, url.host, options.signal, deadline);
+      try {
+        for (let hops = 0; ; hops++) {
+          const answer = await send(url, request, signal);
+          const next = redirected(url, request, answer);
+          if (!next) return responseOf(answer, options.maxBytes ?? defaultMaxBytes, explain);
+          answer.body.destroy();
+          if (hops === maxRedirects)
+            throw new PlatformError("OutboundRefused", `${url.host} redirects more than ${maxRedirects} times.`);
+          url = readUrl(next.url);
+          request = next.request;
+        }
+      } catch (error) {
+        throw explain(error);
+      }
+    },
+    async close() {
+      await Promise.all([anywhere.agent.destroy(), allowedOnly.agent.destroy()]);
+    },
+  };
+}
+
+/** Throws PlatformError OutboundRefused for what is no plain web address. */
+function readUrl(text: string): URL {
+  const url = text.length <= maxUrlLength ? URL.parse(text) : null;
+  if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") {
+    throw new PlatformError("OutboundRefused", "The address must begin with https:// or http:// and name a host.");
+  }
+  if (url.username || url.password) {
+    throw new PlatformError("OutboundRefused", `The address of ${url.host} holds a user name or password; send it in a header.`);
+  }
+  return url;
+}
+
+function lowerCase(headers: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** The error that callers see: a refusal as it is, the caller's own abort as it is, everything else as one sentence without details. */
+function explained(error: unknown, host: string, own: AbortSignal | undefined, deadline: AbortSignal): Error {
+  if (error instanceof PlatformError) return error;
+  if (own?.aborted) return own.reason as Error;
+  if (deadline.aborted) return new PlatformError("OutboundFailed", `${host} did not answer in time.`);
+  if (error instanceof errors.InvalidArgumentError) {
+    return new PlatformError("OutboundRefused", "The request has a header or a method that HTTP does not allow.");
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return new PlatformError("OutboundFailed", `${host} could not be reached${code ? ` (${code})` : ""}.`, { cause: error });
+}

@@ -1,0 +1,37 @@
+import type { Dispatcher } from "undici";
+import { PlatformError } from "../errors.ts";
+import type { OutboundRequest } from "./api.ts";
+
+const redirects = new Set([301, 302, 303, 307, 308]);
+
+/** Headers that say nothing about who asks; all others may be credentials, whatever their names. */
+const harmless = new Set(["accept", "accept-language", "content-type", "user-agent"]);
+
+/**
+ * The request that an answer asks for instead, or undefined where it is no redirect. Throws PlatformError OutboundRefused where following
+ * it would carry a body to another origin or leave TLS.
+ */
+export function redirected(
+  from: URL,
+  request: OutboundRequest,
+  { statusCode, headers }: Dispatcher.ResponseData,
+): { url: string; request: OutboundRequest } | undefined {
+  const location = [headers.location].flat()[0];
+  if (!redirects.has(statusCode) || location === undefined) return undefined;
+  const to = URL.parse(location, from);
+  if (!to) throw new PlatformError("OutboundRefused", `${from.host} redirects to what is no address.`);
+  if (from.protocol === "https:" && to.protocol === "http:") {
+    throw new PlatformError("OutboundRefused", `${from.host} redirects from https to http.`);
+  }
+  const method = (request.method ?? "GET").toUpperCase();
+  const becomesGet = statusCode === 303 ? method !== "HEAD" : statusCode < 303 && method === "POST";
+  const next: OutboundRequest = becomesGet ? { ...request, method: "GET", body: undefined } : { ...request };
+  if (to.origin !== from.origin) {
+    if (next.body !== undefined) {
+      throw new PlatformError("OutboundRefused", `${from.host} redirects to another origin, which would get the request's body.`);
+    }
+    const kept = Object.entries(request.headers ?? {}).filter(([name]) => harmless.has(name.toLowerCase()));
+    next.headers = Object.fromEntries(kept);
+  }
+  return { url: to.href, request: next };
+}
