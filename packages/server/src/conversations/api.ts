@@ -1,5 +1,6 @@
 import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, StartTaskFilter } from "../store/store.ts";
+import type { PendingMessages } from "./pending.ts";
 
 /** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */
 export interface Conversations {
@@ -25,8 +26,10 @@ export interface Conversations {
   /** Ends the run and removes the conversation; its sandbox goes too when no other conversation uses it. */
   remove(userId: string, id: string): Promise<void>;
 
-  /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound. */
-  send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void>;
+  /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound, MessageDelivered. */
+  send(id: string, content: Content[], options: SendOptions): Promise<void>;
+  /** Messages to conversations that are still being started (app-server.md section 2.8). */
+  readonly pending: Pick<PendingMessages, "add">;
   /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning. */
   run(id: string): Promise<void>;
   /** Refuses every action that waits for confirmation; the agent does not go on by itself (agent-server.md section 4). */
@@ -48,6 +51,13 @@ export interface Conversations {
 
   /** Lets current steps end for `graceMs`, then leaves the rest to the next start. */
   close(graceMs: number): Promise<void>;
+}
+
+export interface SendOptions {
+  run: boolean;
+  sender?: string | undefined;
+  /** Id of the pending message that this is; it is removed in the same transaction. */
+  delivers?: string;
 }
 
 export interface Frame {

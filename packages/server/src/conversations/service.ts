@@ -10,10 +10,11 @@ import type { Sandboxes } from "../sandboxes/api.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
-import type { Conversations, Frame } from "./api.ts";
+import type { Conversations, Frame, SendOptions } from "./api.ts";
 import { Hub } from "./hub.ts";
 import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
+import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
 import { Runner } from "./runner.ts";
 import { Starter } from "./start.ts";
@@ -31,6 +32,7 @@ export interface ConversationDependencies {
 /** Conversations over the log: commands become records, reads come from the store, the runner does the work. */
 export class ConversationService implements Conversations {
   readonly startTasks: Conversations["startTasks"];
+  readonly pending: PendingMessages;
   readonly #deps: ConversationDependencies;
   readonly #hub: Hub;
   readonly #runner: Runner;
@@ -42,8 +44,9 @@ export class ConversationService implements Conversations {
     this.#deps = deps;
     this.#hub = new Hub(deps.store.events);
     this.#runner = new Runner({ ...deps, hub: this.#hub });
-    const send = (id: string, content: Content[], options: { run: boolean }) => this.send(id, content, options);
-    this.#starter = new Starter({ ...deps, runner: this.#runner, send });
+    const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
+    this.pending = new PendingMessages({ ...deps, send });
+    this.#starter = new Starter({ ...deps, runner: this.#runner, send, pending: this.pending });
     const { startTasks } = deps.store;
     const present = (row: Parameters<typeof presentStartTask>[0]) => presentStartTask(row, deps.publicUrl());
     this.startTasks = {
@@ -58,6 +61,7 @@ export class ConversationService implements Conversations {
   }
 
   async open(): Promise<void> {
+    this.pending.recover();
     this.#starter.recover();
     this.#deps.sandboxes.onChange((row) => {
       if ("status" in row && row.status === "PAUSED") void this.#pauseAll(row.id);
@@ -103,10 +107,11 @@ export class ConversationService implements Conversations {
     // The sandbox first: after a failure or a kill in between, the conversation is there to be deleted once more.
     const isLast = store.conversations.bySandbox(row.sandboxId).every((other) => other.id === id);
     if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
+    await store.pendingMessages.removeOf(id);
     await store.conversations.remove(id);
   }
 
-  async send(id: string, content: Content[], options: { run: boolean; sender?: string | undefined }): Promise<void> {
+  async send(id: string, content: Content[], options: SendOptions): Promise<void> {
     const row = this.#known(id);
     const first = this.#firstRecords(row);
     const records: NewRecord[] = [...first, listed(userMessage(content, options.sender))];
@@ -115,7 +120,8 @@ export class ConversationService implements Conversations {
     if (options.run) records.push(stateRecord("execution_status", "running"));
     // A new message re-opens an ended turn (agent-server.md section 4).
     if (!options.run && (status === "finished" || status === "stuck")) records.push(stateRecord("execution_status", "idle"));
-    await this.#deps.store.events.append(id, records).finally(() => first.length > 0 && this.#opening.delete(id));
+    const { delivers } = options;
+    await this.#deps.store.events.append(id, records, { delivers }).finally(() => first.length > 0 && this.#opening.delete(id));
     if (row.title === `Conversation ${hexId(id).slice(0, 5)}`) await this.#giveTitle(id, content);
     if (options.run) this.#runner.wake(id);
   }

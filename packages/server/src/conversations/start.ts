@@ -13,6 +13,7 @@ import { abortable } from "./abortable.ts";
 import { chooseSandbox } from "./grouping.ts";
 import { readContent, titleFrom } from "./messages.ts";
 import { conversationModel } from "./model.ts";
+import type { PendingMessages } from "./pending.ts";
 import type { Runner } from "./runner.ts";
 
 /** What connecting to the model and writing the request take of this process, before its sandbox is started, ms. */
@@ -25,6 +26,7 @@ export interface StarterDependencies {
   runner: Runner;
   openModel: OpenModel;
   send(id: string, content: ReturnType<typeof readContent>, options: { run: boolean }): Promise<void>;
+  pending: Pick<PendingMessages, "deliver" | "discard">;
   logger: Logger;
 }
 
@@ -239,6 +241,7 @@ export class Starter {
       await runner.workspace(conversation).sandbox();
       await this.#step(task, "STARTING_CONVERSATION");
       await this.#step(task, "READY");
+      void this.#deps.pending.deliver(conversation.id);
     } catch (error) {
       // The next start of the server goes on with it.
       if (this.#closing.signal.aborted) return;
@@ -265,5 +268,6 @@ export class Starter {
     await this.#deps.store.startTasks.update(task.id, { status: "ERROR", detail }).catch((err) => {
       this.#deps.logger.error({ err, task: task.id }, "a start task could not be stored");
     });
+    await this.#deps.pending.discard(task.conversationId).catch(() => {});
   }
 }

@@ -9,9 +9,9 @@ export interface EventLog {
    * Appends records in one transaction and resolves once they survive a power loss. Gives each its sequence number (1, 2, …)
    * and a strictly increasing timestamp. Concurrent appends share one sync. Followers are told after that, in order.
    * The summary of the conversation (status, metrics, updated_at) changes in the same transaction, see `ConversationSummary`.
-   * Throws PlatformError ConversationNotFound, or StorageFull when the disk is full (nothing is stored then).
+   * Throws PlatformError ConversationNotFound, StorageFull when the disk is full, and MessageDelivered; nothing is stored then.
    */
-  append(conversationId: string, records: readonly NewRecord[]): Promise<LogRecord[]>;
+  append(conversationId: string, records: readonly NewRecord[], options?: AppendOptions): Promise<LogRecord[]>;
   /** Records after a sequence number, in order, unlisted ones included. */
   read(conversationId: string, afterSeq: number, limit: number): LogRecord[];
   /** Listed events only. */
@@ -23,6 +23,13 @@ export interface EventLog {
   lastSeq(conversationId: string): number;
   /** Calls back for every record that becomes durable from now on. Gives the function that ends it. */
   follow(conversationId: string, listener: (records: readonly LogRecord[]) => void): () => void;
+  /** The same for the records of every conversation. */
+  followAll(listener: (conversationId: string, records: readonly LogRecord[]) => void): () => void;
+}
+
+export interface AppendOptions {
+  /** Id of the pending message that the records deliver: it is removed in the same transaction. Throws MessageDelivered where it is gone. */
+  delivers?: string | undefined;
 }
 
 /** `listed: false` is a control record (ConversationStateUpdateEvent): folded and sent live, never listed, counted or resent. */

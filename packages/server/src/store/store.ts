@@ -1,4 +1,4 @@
-import type { ExecutionStatus, MetricsSnapshot, StartTaskStatus } from "@sandpiper/wire";
+import type { Content, ExecutionStatus, MetricsSnapshot, StartTaskStatus } from "@sandpiper/wire";
 import type { EventLog } from "./event-log.ts";
 
 /**
@@ -11,8 +11,14 @@ export interface Store {
   readonly startTasks: StartTaskStore;
   readonly sandboxes: SandboxStore;
   readonly snapshots: SnapshotStore;
+  readonly pendingMessages: PendingMessageStore;
   readonly settings: SettingsStore;
+  readonly userSecrets: UserSecretStore;
+  readonly conversationSecrets: ConversationSecretStore;
   readonly apiKeys: ApiKeyStore;
+  readonly logins: LoginStore;
+  readonly spending: SpendingStore;
+  readonly callbacks: CallbackStore;
   /** Writes what is queued and releases the files and the lock of the data folder. */
   close(): Promise<void>;
 }
@@ -179,10 +185,50 @@ export interface SnapshotStore {
   remove(id: string): Promise<void>;
 }
 
+/** A user's message that waits until its conversation can take it. */
+export interface PendingMessageRow {
+  id: string;
+  userId: string;
+  /** The conversation may not exist yet: its start task knows the id. */
+  conversationId: string;
+  content: Content[];
+  createdAt: number;
+}
+
+export interface PendingMessageStore {
+  create(row: PendingMessageRow): Promise<void>;
+  /** In the order in which they came. */
+  of(conversationId: string): PendingMessageRow[];
+  /** Conversations for which messages wait. */
+  conversations(): string[];
+  removeOf(conversationId: string): Promise<void>;
+}
+
 /** One encrypted document per user. */
 export interface SettingsStore {
   get(userId: string): Record<string, unknown> | undefined;
   put(userId: string, document: Record<string, unknown>): Promise<void>;
+}
+
+/** One encrypted document per user, like settings. */
+export type UserSecretStore = SettingsStore;
+
+/** Secrets of single conversations, encrypted; they go when the conversation is removed. */
+export interface ConversationSecretStore {
+  /** Replaces those of the same conversation. */
+  put(row: ConversationSecretsRow): Promise<void>;
+  get(conversationId: string): ConversationSecretsRow | undefined;
+  /** Those of the conversations in a sandbox, in the order in which they were made. */
+  bySandbox(sandboxId: string): ConversationSecretsRow[];
+  /** Removing unknown ones is fine. */
+  remove(conversationId: string): Promise<void>;
+}
+
+export interface ConversationSecretsRow {
+  conversationId: string;
+  userId: string;
+  sandboxId: string;
+  values: Readonly<Record<string, string>>;
 }
 
 export interface ApiKeyRow {
@@ -190,12 +236,99 @@ export interface ApiKeyRow {
   userId: string;
   name: string;
   createdAt: number;
+  /** Null: never. */
+  expiresAt: number | null;
+  /** As far as it was written: it is written rarely. */
+  lastUsedAt: number | null;
+  readOnly: boolean;
 }
 
 export interface ApiKeyStore {
-  /** Stores only a hash of the key. A key of the same name is replaced. */
-  create(userId: string, name: string, key: string): Promise<ApiKeyRow>;
+  /**
+   * Stores only a hash of the key. A key of the same user and name is replaced, unless `unique` asks for a new name:
+   * then throws PlatformError KeyExists.
+   */
+  create(
+    row: Pick<ApiKeyRow, "userId" | "name"> & Partial<Pick<ApiKeyRow, "expiresAt" | "readOnly">>,
+    key: string,
+    options?: { unique?: boolean },
+  ): Promise<ApiKeyRow>;
   find(key: string): ApiKeyRow | undefined;
-  list(): ApiKeyRow[];
+  /** Oldest first; of all users without `userId`. */
+  list(userId?: string): ApiKeyRow[];
+  /** Writes the time of the last use. */
+  touch(id: string, usedAt: number): Promise<void>;
+  /** Ends the key with its logins. */
   remove(id: string): Promise<void>;
+}
+
+/** Logins of browsers: each belongs to the key that was exchanged for it, and ends with it. */
+export interface LoginStore {
+  /** Stores only a hash of the token, and removes what has expired and, of this key, all but the newest `keep`. */
+  create(login: { keyId: string; expiresAt: number }, token: string, keep: number): Promise<void>;
+  /** The key of a login that has not expired at `now`, and when the login does. */
+  find(token: string, now: number): { key: ApiKeyRow; expiresAt: number } | undefined;
+  remove(token: string): Promise<void>;
+}
+
+/** What users' model calls have cost, by day (UTC). The log adds it up in the transaction of each `stats` record. */
+export interface SpendingStore {
+  /** USD; `day` is `2026-01-31`. */
+  of(userId: string, day: string): number;
+}
+
+/** A callback of a conversation; the log is its queue. */
+export interface CallbackRow {
+  id: string;
+  /** Owner of the conversation. */
+  userId: string;
+  /** May not exist yet. */
+  conversationId: string;
+  processor: StoredProcessor;
+  /** Plain here; encrypted on disk by the store. */
+  secret: string | null;
+  status: "ACTIVE" | "FAILED";
+  /** Why the last attempt failed. */
+  detail: string | null;
+  /** Sequence number of the first record that is not delivered yet. */
+  nextSeq: number;
+  /** Failed attempts since the last success. */
+  attempts: number;
+  /** When the first of them was. */
+  failingSince: number | null;
+  nextAttemptAt: number | null;
+  createdAt: number;
+}
+
+/** `ServerWebhook` is the operator's own: its address and secret are in the configuration. */
+export type StoredProcessor =
+  | { kind: "ServerWebhook" }
+  | { kind: "LoggingCallbackProcessor" }
+  | { kind: "WebhookCallbackProcessor"; url: string; kinds: string[] | null };
+
+export type CallbackChange = Partial<
+  Pick<CallbackRow, "status" | "detail" | "nextSeq" | "attempts" | "failingSince" | "nextAttemptAt">
+>;
+
+export interface CallbackStore {
+  /** All or none. */
+  create(rows: readonly CallbackRow[]): Promise<void>;
+  get(id: string): CallbackRow | undefined;
+  /** Oldest first. */
+  ofConversation(conversationId: string): CallbackRow[];
+  /** Those of a conversation that are to be delivered to: id and cursor. */
+  activeOf(conversationId: string): { id: string; nextSeq: number }[];
+  /** Every active one whose conversation has records that it was not told of. */
+  behind(): { id: string; conversationId: string }[];
+  /** Changes a callback that is there still. */
+  update(id: string, change: CallbackChange): Promise<void>;
+  /** False where there is none. */
+  remove(id: string): Promise<boolean>;
+  removeOf(conversationId: string): Promise<void>;
+  /** Removes those of conversations that neither exist nor are being started. */
+  removeOrphans(): Promise<void>;
+  /** Gives every conversation without one a ServerWebhook from its next record on, and makes those that were given up active again. */
+  coverConversations(): Promise<void>;
+  /** Removes every ServerWebhook. */
+  uncoverConversations(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import { type Event, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/time";
 import { errorText } from "../../errors.ts";
-import type { EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
+import type { AppendOptions, EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
 import { pageOffset, toPage } from "../paging.ts";
 import { summaryChange } from "../summary.ts";
@@ -37,12 +37,13 @@ interface Log {
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
   readonly #followers = new Map<string, Set<Listener>>();
+  readonly #observers = new Set<(conversationId: string, records: readonly LogRecord[]) => void>();
 
   constructor(context: StoreContext) {
     this.#context = context;
   }
 
-  async append(conversationId: string, records: readonly NewRecord[]): Promise<LogRecord[]> {
+  async append(conversationId: string, records: readonly NewRecord[], options: AppendOptions = {}): Promise<LogRecord[]> {
     const drafts = records.map(({ listed, event }) => {
       const { id = newId(), ...rest } = withoutNulls(event);
       return { id, kind: rest.kind, listed, rest, body: JSON.stringify(rest) };
@@ -54,6 +55,8 @@ export class SqliteEventLog implements EventLog {
       events: drafts.map(({ id, kind, listed, body }) => ({ id, kind, listed, body })),
       executionStatus: change.executionStatus ?? null,
       metrics: change.metrics ? JSON.stringify(change.metrics) : null,
+      cost: change.metrics?.accumulated_cost ?? null,
+      delivers: options.delivers ?? null,
     });
     const stored = drafts.map(({ id, listed, rest, body }, index): LogRecord => {
       const timestamp = eventTime(stamps.micros + index);
@@ -140,6 +143,12 @@ export class SqliteEventLog implements EventLog {
     };
   }
 
+  followAll(listener: (conversationId: string, records: readonly LogRecord[]) => void): () => void {
+    const own: typeof listener = (conversationId, records) => listener(conversationId, records);
+    this.#observers.add(own);
+    return () => this.#observers.delete(own);
+  }
+
   #log(conversationId: string): Log | undefined {
     return this.#context.reader.get<Log>(eventQueries.log, conversationId);
   }
@@ -158,12 +167,16 @@ export class SqliteEventLog implements EventLog {
   #tell(conversationId: string, records: readonly LogRecord[]): void {
     const followers = this.#followers.get(conversationId);
     for (const listener of followers ? [...followers] : []) {
-      if (!followers?.has(listener)) continue;
-      try {
-        listener(records);
-      } catch (error) {
-        process.emitWarning(`A follower of the log has failed: ${errorText(error)}`);
-      }
+      if (followers?.has(listener)) tell(() => listener(records));
     }
+    for (const observer of this.#observers) tell(() => observer(conversationId, records));
+  }
+}
+
+function tell(call: () => void): void {
+  try {
+    call();
+  } catch (error) {
+    process.emitWarning(`A follower of the log has failed: ${errorText(error)}`);
   }
 }

@@ -3,17 +3,23 @@ import { PlatformError } from "../../errors.ts";
 import type { Vault } from "../../users/vault.ts";
 import type { Store } from "../store.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
+import { SqliteCallbacks } from "./callbacks.ts";
+import { SqliteConversationSecrets } from "./conversation-secrets.ts";
 import { SqliteConversations } from "./conversations.ts";
 import { SqliteEventLog } from "./event-log.ts";
 import { claimFolder } from "./folder.ts";
+import { SqliteLogins } from "./logins.ts";
 import { migrate } from "./migrate.ts";
+import { SqlitePendingMessages } from "./pending-messages.ts";
 import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
 import { SqliteSandboxes } from "./sandboxes.ts";
 import { SqliteSettings } from "./settings.ts";
 import { SqliteSnapshots } from "./snapshots.ts";
+import { SqliteSpending } from "./spending.ts";
 import { SqliteStartTasks } from "./start-tasks.ts";
 import { createQueryBuilder } from "./tables.ts";
+import { SqliteUserSecrets } from "./user-secrets.ts";
 import { WriterClient } from "./writer-client.ts";
 
 const sqliteCorrupt = 11;
@@ -82,8 +88,14 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     startTasks: new SqliteStartTasks(context),
     sandboxes: new SqliteSandboxes(context),
     snapshots: new SqliteSnapshots(context),
+    pendingMessages: new SqlitePendingMessages(context),
     settings: new SqliteSettings(context),
+    userSecrets: new SqliteUserSecrets(context),
+    conversationSecrets: new SqliteConversationSecrets(context),
     apiKeys: new SqliteApiKeys(context),
+    logins: new SqliteLogins(context),
+    spending: new SqliteSpending(context),
+    callbacks: new SqliteCallbacks(context),
     async close() {
       await writer.close();
       reader.close();

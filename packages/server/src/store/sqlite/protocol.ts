@@ -12,6 +12,10 @@ export interface AppendJob {
   executionStatus: string | null;
   /** MetricsSnapshot as JSON. */
   metrics: string | null;
+  /** What the conversation has cost so far, USD; null where no record tells. What is more than before counts as spent now. */
+  cost: number | null;
+  /** The pending message that these events deliver: it is removed with them. Where it is gone already, nothing is appended. */
+  delivers: string | null;
 }
 
 /** Runs statements in one transaction. Answer: the number of rows that the last one changed. */
@@ -38,6 +42,7 @@ export type Result = { ok: true; value: Stamps | number } | { ok: false; failure
 export type Failure =
   | { reason: "conversation-not-found" }
   | { reason: "log-full" }
+  | { reason: "delivered-already" }
   /** `errcode` is SQLite's (extended) result code, 0 for other errors. */
   | { reason: "error"; errcode: number; message: string };
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestStore } from "../testing.ts";
 import { conversationQueries, type SqliteConversations } from "./conversations.ts";
 import { eventQueries } from "./event-log.ts";
+import { pendingMessageQueries } from "./pending-messages.ts";
 import type { Statement } from "./protocol.ts";
 import { sandboxQueries } from "./sandboxes.ts";
 import { snapshotQueries } from "./snapshots.ts";
@@ -40,6 +41,7 @@ const others = {
   ...prefixed("start tasks", startTaskQueries),
   ...prefixed("sandboxes", sandboxQueries),
   ...prefixed("snapshots", snapshotQueries),
+  ...prefixed("pending messages", pendingMessageQueries),
 };
 
 function prefixed(table: string, queries: Record<string, string>): Record<string, string> {

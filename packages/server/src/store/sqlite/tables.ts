@@ -17,8 +17,13 @@ export interface Tables {
   start_tasks: StartTaskRecord;
   sandboxes: SandboxRecord;
   snapshots: SnapshotRecord;
+  pending_messages: PendingMessageRecord;
   settings: { user_id: string; document: Uint8Array };
+  user_secrets: { user_id: string; document: Uint8Array };
+  conversation_secrets: ConversationSecretsRecord;
   api_keys: ApiKeyRecord;
+  logins: { hash: Uint8Array; key_id: string; created_at: number; expires_at: number };
+  callbacks: CallbackRecord;
 }
 
 export interface ConversationRecord {
@@ -74,11 +79,47 @@ export interface SnapshotRecord {
   created_at: number;
 }
 
+export interface PendingMessageRecord {
+  number: Generated<number>;
+  id: string;
+  user_id: string;
+  conversation_id: string;
+  content: string;
+  created_at: number;
+}
+
+export interface ConversationSecretsRecord {
+  number: Generated<number>;
+  conversation_id: string;
+  user_id: string;
+  sandbox_id: string;
+  document: Uint8Array;
+}
+
 export interface ApiKeyRecord {
   id: string;
   user_id: string;
   name: string;
   hash: Uint8Array;
+  created_at: number;
+  expires_at: number | null;
+  last_used_at: number | null;
+  read_only: number;
+}
+
+export interface CallbackRecord {
+  number: Generated<number>;
+  id: string;
+  user_id: string;
+  conversation_id: string;
+  processor: string;
+  secret: Uint8Array | null;
+  status: "ACTIVE" | "FAILED";
+  detail: string | null;
+  next_seq: number;
+  attempts: number;
+  failing_since: number | null;
+  next_attempt_at: number | null;
   created_at: number;
 }
 

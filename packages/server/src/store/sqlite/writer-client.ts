@@ -109,6 +109,8 @@ function errorOf(failure: Failure): Error {
       return new PlatformError("ConversationNotFound", "The conversation does not exist.");
     case "log-full":
       return new PlatformError("StorageFull", "The conversation has reached the largest number of events that it can hold.");
+    case "delivered-already":
+      return new PlatformError("MessageDelivered", "The message was delivered already.");
     case "error":
       if (primaryCode(failure.errcode) === sqliteFull) {
         return new PlatformError(

@@ -42,10 +42,17 @@ const findLog = prepare("SELECT number, last_seq, last_listed, last_micros FROM 
 const insertEvent = prepare(
   "INSERT INTO events (key, conversation, listed_index, id, kind, timestamp, json) VALUES (?, ?, ?, ?, ?, ?, ?)",
 );
+const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
      execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics)
    WHERE number = ?`,
+);
+const addSpending = prepare(
+  `INSERT INTO spending (user_id, day, usd)
+     SELECT user_id, ?1, ?2 - coalesce(json_extract(metrics, '$.accumulated_cost'), 0) FROM conversations
+     WHERE number = ?3 AND ?2 > coalesce(json_extract(metrics, '$.accumulated_cost'), 0)
+   ON CONFLICT (user_id, day) DO UPDATE SET usd = usd + excluded.usd`,
 );
 
 port.on("message", (first: Job[] | "close") => {
@@ -106,6 +113,9 @@ function append(job: AppendJob): Stamps {
     | undefined;
   if (!log) throw new JobFailed({ reason: "conversation-not-found" });
   if (log.last_seq + job.events.length > maxSeq) throw new JobFailed({ reason: "log-full" });
+  if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
+    throw new JobFailed({ reason: "delivered-already" });
+  }
   const stamps = { seq: log.last_seq + 1, micros: Math.max(job.nowMicros, log.last_micros + 1) };
   if (job.events.length === 0) return stamps;
 
@@ -126,6 +136,8 @@ function append(job: AppendJob): Stamps {
   const last = job.events.length - 1;
   const micros = stamps.micros + last;
   const updatedAt = Math.floor(micros / 1000);
+  // Before the summary changes: what it says now is what was counted before.
+  if (job.cost !== null) addSpending.run(eventTime(micros).slice(0, 10), job.cost, log.number);
   updateLog.run(stamps.seq + last, listed, micros, updatedAt, job.executionStatus, job.metrics, log.number);
   return stamps;
 }

@@ -1,0 +1,134 @@
+import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { Logger } from "../logger.ts";
+import type { StartTaskRow, Store } from "../store/store.ts";
+
+/** Messages that may wait for one conversation (app-server.md section 2.8). */
+export const maxPending = 10;
+
+export interface PendingDependencies {
+  store: Pick<Store, "conversations" | "startTasks" | "pendingMessages">;
+  /** Appends a message and removes the pending one that it delivers, in one transaction. */
+  send(id: string, content: Content[], options: { run: boolean; delivers: string }): Promise<void>;
+  logger: Logger;
+}
+
+/** Messages to conversations that are still being started: kept durably, delivered once and in order when the start is READY. */
+export class PendingMessages {
+  readonly #deps: PendingDependencies;
+  /** The delivery under way, by conversation. */
+  readonly #delivering = new Map<string, Promise<void>>();
+  /** Messages that are on their way into the store, by conversation: they count for the limit. */
+  readonly #arriving = new Map<string, Set<string>>();
+
+  constructor(deps: PendingDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Queues a message. `target` is a conversation's id in either form, or `task-` and the id of its start task. A conversation that is ready gets
+   * the message at once. `position` counts from 1. Throws ConversationNotFound, StartTaskNotFound, StartFailed, TooManyMessages.
+   */
+  async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
+    const conversationId = this.#resolve(userId, target);
+    const { pendingMessages } = this.#deps.store;
+    const arriving = this.#arriving.get(conversationId) ?? new Set();
+    const waiting = new Set([...pendingMessages.of(conversationId).map(({ id }) => id), ...arriving]);
+    const position = waiting.size + 1;
+    if (position > maxPending) {
+      throw new PlatformError(
+        "TooManyMessages",
+        `${maxPending} messages wait for this conversation already: wait until it is ready.`,
+      );
+    }
+    const row = { id: newId(), userId, conversationId, content, createdAt: Date.now() };
+    this.#arriving.set(conversationId, arriving.add(row.id));
+    try {
+      await pendingMessages.create(row);
+    } finally {
+      arriving.delete(row.id);
+      if (arriving.size === 0) this.#arriving.delete(conversationId);
+    }
+    // Looked at after the message is stored: a start that became READY before that has delivered without it.
+    if (this.#isReady(userId, conversationId)) void this.deliver(conversationId);
+    return { id: hexId(row.id), position };
+  }
+
+  /** Sends what waits for a conversation, in order, and runs the agent. Never rejects; what cannot be sent now is tried by the next delivery. */
+  deliver(conversationId: string): Promise<void> {
+    const before = this.#delivering.get(conversationId) ?? Promise.resolve();
+    const delivery = before.then(() => this.#send(conversationId));
+    this.#delivering.set(conversationId, delivery);
+    void delivery.then(() => {
+      if (this.#delivering.get(conversationId) === delivery) this.#delivering.delete(conversationId);
+    });
+    return delivery;
+  }
+
+  /** Forgets what waits for a conversation whose start has failed. */
+  async discard(conversationId: string): Promise<void> {
+    await this.#deps.store.pendingMessages.removeOf(conversationId);
+  }
+
+  /** Delivers what a former process left behind between the end of a start and the delivery. Starts that go on deliver by themselves. */
+  recover(): void {
+    const { store } = this.#deps;
+    const open = new Set(store.startTasks.listOpen().map((task) => task.conversationId));
+    for (const id of store.pendingMessages.conversations()) if (!open.has(id)) void this.deliver(id);
+  }
+
+  async #send(conversationId: string): Promise<void> {
+    const { store, send, logger } = this.#deps;
+    try {
+      for (const { id, content } of store.pendingMessages.of(conversationId)) {
+        if (!store.conversations.get(conversationId)) return await this.discard(conversationId);
+        await send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);
+      }
+    } catch (err) {
+      logger.error({ err, conversation: conversationId }, "pending messages could not be delivered");
+    }
+  }
+
+  #resolve(userId: string, target: string): string {
+    const { conversations } = this.#deps.store;
+    const id = parseId(target.replace(/^task-/, ""));
+    if (target.startsWith("task-")) {
+      const task = id === undefined ? undefined : this.#deps.store.startTasks.get(id);
+      if (!task || task.userId !== userId) throw new PlatformError("StartTaskNotFound", "Start task not found");
+      this.#check(task);
+      return task.conversationId;
+    }
+    if (id === undefined) throw notFound();
+    if (conversations.get(id)?.userId === userId) return id;
+    const task = this.#taskOf(userId, id);
+    if (!task) throw notFound();
+    this.#check(task);
+    return id;
+  }
+
+  /** Throws where the conversation of a start task will never take a message. */
+  #check(task: StartTaskRow): void {
+    if (task.status === "ERROR") {
+      throw new PlatformError("StartFailed", "The start of this conversation has failed: start another one.");
+    }
+    if (task.status === "READY" && !this.#deps.store.conversations.get(task.conversationId)) throw notFound();
+  }
+
+  #isReady(userId: string, conversationId: string): boolean {
+    const task = this.#taskOf(userId, conversationId);
+    return task === undefined || task.status === "READY" || task.status === "ERROR";
+  }
+
+  #taskOf(userId: string, conversationId: string): StartTaskRow | undefined {
+    return this.#deps.store.startTasks.search({ userId, conversationId }, { limit: 1, sort: "CREATED_AT_DESC" }).items[0];
+  }
+}
+
+function notFound(): PlatformError {
+  return new PlatformError("ConversationNotFound", "Conversation not found");
+}
+
+/** Another delivery was quicker. */
+function ignoreDelivered(error: unknown): void {
+  if (!(error instanceof PlatformError && error.code === "MessageDelivered")) throw error;
+}

@@ -1,0 +1,85 @@
+/** Scripts that look at git repositories in sandboxes. They run the sandbox's own git with the rights of its user, ask no server and take no lock. */
+
+export const gitCodes = { noGit: 40, noRepository: 42, badReference: 43, outside: 44 } as const;
+
+const prelude = `
+command -v git >/dev/null 2>&1 || exit ${gitCodes.noGit}
+export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_PAGER=cat
+git() { command git --no-pager -c safe.directory='*' -c core.fsmonitor=false -c core.quotePath=false "$@"; }
+exists() { git rev-parse --verify --quiet --end-of-options "$1^{tree}" >/dev/null; }`;
+
+/**
+ * Sets \`base\`: the state to compare with. A named one ($ref) has to exist. Without one it is where the work left its upstream branch, the branch of
+ * the same name, or the default branch of \`origin\`; in a repository without any of them the empty tree.
+ */
+const findBase = `
+find_base() {
+  if [ -n "$ref" ]; then
+    case $ref in -*) return 1 ;; esac
+    exists "$ref" || return 1
+    base=$ref
+    return 0
+  fi
+  branch=$(git symbolic-ref --quiet --short HEAD || echo HEAD)
+  for base in '@{upstream}' "refs/remotes/origin/$branch" refs/remotes/origin/HEAD refs/remotes/origin/main refs/remotes/origin/master; do
+    exists "$base" || continue
+    base=$(git merge-base HEAD "$base" 2>/dev/null || echo "$base")
+    return 0
+  done
+  base=$(git hash-object -t tree /dev/null)
+}`;
+
+/**
+ * Folder, reference (may be empty). Writes for the folder's repository, and for those directly below it, a line \`repository\`, NUL, the folder, NUL;
+ * then the changes as \`git diff --name-status -z\` does, a NUL, and the files that are new, a NUL each, and one more NUL.
+ */
+export const changesScript = `${prelude}
+${findBase}
+ref=$2
+cd -- "$1" 2>/dev/null || exit ${gitCodes.noRepository}
+found=
+changes() {
+  git rev-parse --is-inside-work-tree >/dev/null 2>&1 || return 0
+  find_base || return ${gitCodes.badReference}
+  found=1
+  printf 'repository\\0%s\\0' "$1"
+  git diff --no-ext-diff --no-textconv --no-renames --relative --name-status -z "$base" -- . || return 1
+  printf '\\0'
+  git ls-files --others --exclude-standard -z || return 1
+  printf '\\0'
+}
+changes . || exit $?
+for folder in ./*/.git; do
+  [ -e "$folder" ] || continue
+  folder=\${folder%/.git}
+  ( cd -- "$folder" && { ref=$2; changes "$folder"; } ) || exit $?
+  found=1
+done
+[ -n "$found" ] || exit ${gitCodes.noRepository}`;
+
+/**
+ * Path of a file, reference (may be empty), bytes that are read. Writes \`0\` or \`1\` for whether there is a file before and now, each followed by its
+ * size, a line end, and the contents.
+ */
+export const diffScript = `${prelude}
+${findBase}
+ref=$2
+folder=\${1%/*}; name=\${1##*/}
+[ -n "$folder" ] || folder=/
+while [ ! -d "$folder" ]; do
+  case $folder in */?*) ;; *) exit ${gitCodes.noRepository} ;; esac
+  name=\${folder##*/}/$name; folder=\${folder%/*}
+  [ -n "$folder" ] || folder=/
+done
+cd -- "$folder" || exit ${gitCodes.noRepository}
+git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit ${gitCodes.noRepository}
+find_base || exit ${gitCodes.badReference}
+before='0 0' now='0 0'
+if [ "$(git cat-file -t "$base:./$name" 2>/dev/null)" = blob ]; then
+  before="1 $(git cat-file -s "$base:./$name")" || exit 1
+fi
+if [ -f "$name" ]; then now="1 $(stat -L -c %s -- "$name")" || exit 1; fi
+echo "$before $now"
+case $before in 1*) git cat-file blob "$base:./$name" | head -c "$3" ;; esac
+case $now in 1*) head -c "$3" -- "$name" ;; esac
+exit 0`;

@@ -1,0 +1,54 @@
+import type { Selectable } from "kysely";
+import type { PendingMessageRow, PendingMessageStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import { compile, type PendingMessageRecord } from "./tables.ts";
+
+type Stored = Selectable<PendingMessageRecord>;
+
+export const pendingMessageQueries = {
+  of: "SELECT * FROM pending_messages WHERE conversation_id = ? ORDER BY number",
+} as const;
+
+/** Messages that wait for their conversation. The log removes one in the transaction that appends it, see `EventLog.append`. */
+export class SqlitePendingMessages implements PendingMessageStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async create(row: PendingMessageRow): Promise<void> {
+    const insert = this.#context.build.insertInto("pending_messages").values({
+      id: row.id,
+      user_id: row.userId,
+      conversation_id: row.conversationId,
+      content: JSON.stringify(row.content),
+      created_at: row.createdAt,
+    });
+    await this.#context.writer.run(compile(insert));
+  }
+
+  of(conversationId: string): PendingMessageRow[] {
+    return this.#context.reader.all<Stored>(pendingMessageQueries.of, conversationId).map(fromStored);
+  }
+
+  conversations(): string[] {
+    const rows = this.#context.reader.all<{ id: string }>("SELECT DISTINCT conversation_id AS id FROM pending_messages");
+    return rows.map(({ id }) => id);
+  }
+
+  async removeOf(conversationId: string): Promise<void> {
+    const remove = this.#context.build.deleteFrom("pending_messages").where("conversation_id", "=", conversationId);
+    await this.#context.writer.run(compile(remove));
+  }
+}
+
+function fromStored(stored: Stored): PendingMessageRow {
+  return {
+    id: stored.id,
+    userId: stored.user_id,
+    conversationId: stored.conversation_id,
+    content: JSON.parse(stored.content),
+    createdAt: stored.created_at,
+  };
+}
