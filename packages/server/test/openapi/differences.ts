@@ -1,0 +1,81 @@
+import type { Facts, FieldFacts, OperationFacts } from "./facts.ts";
+
+/**
+ * What tells two documents apart, one line each (`METHOD /path: query limit: …`), where `ours` is compared with `theirs`.
+ *
+ * In an answer ours may promise a field that theirs leaves open: every client can read that. Everything else is a difference.
+ */
+export function differencesOf(ours: Facts, theirs: Facts): string[] {
+  const lines: string[] = [];
+  for (const [operation, wanted] of Object.entries(theirs)) {
+    const own = ours[operation];
+    if (!own) lines.push(`${operation}: missing`);
+    else lines.push(...compare(own, wanted).map((line) => `${operation}: ${line}`));
+  }
+  return lines;
+}
+
+function compare(ours: OperationFacts, theirs: OperationFacts): string[] {
+  return [
+    ...compareFields("", ours.parameters, theirs.parameters),
+    ...compareFields("body ", ours.body, theirs.body),
+    // An answer that theirs does not describe says nothing about ours.
+    ...(Object.keys(theirs.answer).length > 0 ? compareFields("answer ", ours.answer, theirs.answer) : []),
+  ];
+}
+
+function compareFields(part: string, ours: Record<string, FieldFacts>, theirs: Record<string, FieldFacts>): string[] {
+  const names = new Set([...Object.keys(theirs), ...Object.keys(ours)]);
+  const lines: string[] = [];
+  for (const name of [...names].sort()) {
+    const [own, wanted] = [ours[name], theirs[name]];
+    if (isInside(name, ours, theirs)) continue;
+    if (!own) lines.push(`${part}${name}: missing`);
+    else if (!wanted) lines.push(`${part}${name}: ours alone`);
+    else {
+      if (wanted.required && !own.required) lines.push(`${part}${name}: not required`);
+      if (own.required && !wanted.required && part !== "answer ") lines.push(`${part}${name}: required`);
+      lines.push(...compareEnums(own.enum, wanted.enum).map((line) => `${part}${name}: ${line}`));
+    }
+  }
+  return lines;
+}
+
+/** Whether a field stands in one that one side does not have or does not describe: that field says it already. */
+function isInside(name: string, ours: Record<string, FieldFacts>, theirs: Record<string, FieldFacts>): boolean {
+  const end = Math.max(name.lastIndexOf("."), 0);
+  if (end === 0) return false;
+  const parent = name.slice(0, end).replace(/(\[\])+$/, "");
+  if (parent === "") return false;
+  if (parent in ours !== parent in theirs) return true;
+  return isInside(parent, ours, theirs);
+}
+
+function compareEnums(ours: readonly string[] | undefined, theirs: readonly string[] | undefined): string[] {
+  if (!ours && !theirs) return [];
+  if (!theirs) return ["a closed set"];
+  if (!ours) return ["an open set"];
+  const without = theirs.filter((value) => !ours.includes(value));
+  const more = ours.filter((value) => !theirs.includes(value));
+  return [
+    ...(without.length > 0 ? [`without ${without.join(" ")}`] : []),
+    ...(more.length > 0 ? [`also ${more.join(" ")}`] : []),
+  ];
+}
+
+/** A difference that is meant: its line, where `*` stands for any text, and the reason. */
+export type Deliberate = readonly [line: string, reason: string];
+
+/** The differences that no entry of the list tells, and the entries that tell none. */
+export function unlisted(lines: readonly string[], list: readonly Deliberate[]): { differences: string[]; outdated: string[] } {
+  const patterns = list.map(([line]) => new RegExp(`^${line.split("*").map(literally).join(".*")}$`));
+  return {
+    differences: lines.filter((line) => !patterns.some((pattern) => pattern.test(line))),
+    outdated: list.filter((_entry, index) => !lines.some((line) => patterns[index]!.test(line))).map(([line]) => line),
+  };
+}
+
+/** A text as a pattern that fits itself. */
+function literally(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
