@@ -15,6 +15,8 @@ export interface AccessOptions {
   settled: (id: string) => Promise<void>;
   /** Makes a paused sandbox run. */
   wake: (id: string) => Promise<unknown>;
+  /** Variables that every command gets beside its own. */
+  environment: (row: SandboxRow) => Record<string, string>;
 }
 
 /** Handles of running sandboxes and connections into them, with their use noted. */
@@ -41,7 +43,10 @@ export class Access {
       incarnation,
       spec: row.spec as PreparedSpec,
       shell: this.#options.driver.shell,
-      exec: (command) => this.#exec(id, incarnation, command),
+      exec: (command) => {
+        const env = { ...this.#options.environment(row), ...command.env };
+        return this.#exec(id, incarnation, Object.keys(env).length > 0 ? { ...command, env } : command);
+      },
     };
   }
 

@@ -78,7 +78,7 @@ export interface StartRequest {
   spec: PreparedSpec;
   /** A new sandbox begins with the files of this snapshot. */
   snapshot?: string;
-  /** Files of root, readable by all, that a new sandbox has beside those of its root. */
+  /** Files of root, readable by all, that the sandbox has beside those of its root; written at every start. */
   files?: SandboxFile[];
 }
 
@@ -140,6 +140,8 @@ export interface NetworkPolicy {
   credentials: CredentialRule[];
   /** Address ranges (CIDR) that may be reached although they are private, such as that of an internal registry. */
   private?: string[];
+  /** The user's secrets go out too: the sandbox was started with the certificates that this takes. */
+  userSecrets?: boolean;
 }
 
 export interface AllowRule {

@@ -57,30 +57,47 @@ export class Processes {
     }
   }
 
-  /** Makes the processes run, from whatever state they are in. Gives their incarnation, which is the record's where they are the old ones. */
-  async bringUp(live: LiveSandbox, row: SandboxRow, spec: PreparedSpec, known?: DriverSandbox["state"]): Promise<string> {
+  /**
+   * Makes the processes run, from whatever state they are in. Gives their incarnation, which is the record's where they are the old ones, and the
+   * spec with which they run: a start may let more secrets out than the one before.
+   */
+  async bringUp(
+    live: LiveSandbox,
+    row: SandboxRow,
+    spec: PreparedSpec,
+    known?: DriverSandbox["state"],
+  ): Promise<{ incarnation: string; spec: PreparedSpec }> {
     const { driver } = this.#options;
     const { id } = row;
     const state = known ?? (await this.#state(live));
     const resumed = state === "paused" ? await this.#resume(id) : state === "running";
     // Found running after a start that took too long, or by a new server, it may lack its way out.
-    if (resumed && (live.incarnation !== undefined || (await this.#attached(row, spec)))) return row.incarnation;
+    if (resumed && (live.incarnation !== undefined || (await this.#attached(row, spec))))
+      return { incarnation: row.incarnation, spec };
     live.incarnation = undefined;
     // What comes of a start that fails or takes too long, only the engine knows.
     live.stopped = false;
     this.#options.egress?.detach(id);
-    await this.#deadline(this.#start(row, spec));
-    await this.attach(row, spec).catch(async (error) => {
+    const network = this.#options.egress?.startPolicy(proxied(row, spec)) ?? spec.network;
+    const started = network === spec.network ? spec : { ...spec, network };
+    await this.#deadline(this.#start(row, started));
+    await this.attach(row, started).catch(async (error) => {
       await driver.stop(id).catch(() => {});
       throw error;
     });
-    return randomUUID();
+    return { incarnation: randomUUID(), spec: started };
   }
 
   /** Lets a sandbox out as its policy says. */
   async attach(row: SandboxRow, spec: PreparedSpec): Promise<void> {
     const { driver, egress } = this.#options;
     await egress?.attach(proxied(row, spec), (port, accept) => driver.listen(row.id, port, accept));
+  }
+
+  /** Variables that a running sandbox may lack: placeholders of secrets that came after its start. Those of its spec go before them. */
+  environment(row: SandboxRow, spec: PreparedSpec): Record<string, string> {
+    const variables = Object.entries(this.#options.egress?.secretEnvironment(proxied(row, spec)) ?? {});
+    return Object.fromEntries(variables.filter(([name]) => !Object.hasOwn(spec.env, name)));
   }
 
   /** Gives found processes their way out. They are ended where one of them sits on the proxy's port; false then. */
@@ -177,5 +194,5 @@ export class Processes {
 }
 
 function proxied(row: SandboxRow, spec: PreparedSpec) {
-  return { id: row.id, policy: spec.network, token: egressToken(row.sessionKey) };
+  return { id: row.id, userId: row.userId, policy: spec.network, token: egressToken(row.sessionKey) };
 }

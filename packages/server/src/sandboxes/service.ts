@@ -107,6 +107,7 @@ export class SandboxService implements Sandboxes {
       onUse: (id) => this.patrol.disk.used(id),
       settled: (id) => this.#queues.idle(id),
       wake: (id) => this.running(id),
+      environment: (row) => this.#processes.environment(row, row.spec as PreparedSpec),
     });
   }
 
@@ -280,11 +281,11 @@ export class SandboxService implements Sandboxes {
     const { id } = row;
     const live = this.#live.get(id)!;
     try {
-      const spec = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, live);
+      const prepared = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, live);
       await this.#makeRoom(live);
-      const incarnation = await this.#processes.bringUp(live, row, spec, known);
+      const { incarnation, spec } = await this.#processes.bringUp(live, row, prepared, known);
       const change = { status: "RUNNING", statusDetail: null, incarnation, snapshotId: null } as const;
-      await this.#change(id, { ...change, ...(!row.prepared && { spec, prepared: true }), lastUsedAt: live.lastUsedAt });
+      await this.#change(id, { ...change, ...(spec !== row.spec && { spec, prepared: true }), lastUsedAt: live.lastUsedAt });
       if (row.snapshotId !== null) await this.snapshots.release(row.snapshotId, id);
       live.incarnation = incarnation;
       live.diskLimit = spec.limits.diskBytes;

@@ -11,7 +11,7 @@ export class SecretMask {
 
   /** From now on the value is masked, also as JSON and URLs would write it. Values under 6 characters are ignored. */
   registerSecret(value: string): void {
-    if (value.length < minLength) return;
+    if (value.length < minLength || this.#values.has(value)) return;
     for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())]) {
       this.#values.add(form);
       this.#longest = Math.max(this.#longest, form.length);

@@ -163,7 +163,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(await driver.list()).toEqual([{ id: "one", state: "running" }]);
     });
 
-    test("puts files of root into a new sandbox", async () => {
+    test("puts files of root into a sandbox at each start", async () => {
       const files = [{ path: "/etc/sandpiper-test/ca.pem", content: "a certificate\n" }];
       await driver.start({ id: "files", spec, files });
       expect(await run(driver, "files", "cat /etc/sandpiper-test/ca.pem; echo x >>/etc/sandpiper-test/ca.pem")).toMatchObject({
@@ -171,6 +171,9 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
         out: "a certificate\n",
         err: expect.stringMatching(/denied|read-only|can't create/i),
       });
+      await driver.stop("files");
+      await driver.start({ id: "files", spec, files: [{ path: "/etc/sandpiper-test/ca.pem", content: "a newer one\n" }] });
+      expect((await run(driver, "files", "cat /etc/sandpiper-test/ca.pem")).out).toBe("a newer one\n");
     });
 
     test("starts others from a snapshot, and neither changes the other", async () => {

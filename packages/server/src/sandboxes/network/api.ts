@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import type { SandboxSecret } from "../../users/api.ts";
 import type { NetworkPolicy, SandboxFile } from "../driver.ts";
 
 /** A sandbox as the egress proxy knows it. */
@@ -7,6 +8,13 @@ export interface ProxiedSandbox {
   policy: NetworkPolicy;
   /** What the sandbox shows to the proxy; `egressToken` of `environment.ts` derives it. */
   token: string;
+  /** Whose secrets go out for it; none without. */
+  userId?: string;
+}
+
+/** Where secrets of users are looked up: at every request, so that a new or removed one counts at once. */
+export interface SecretSource {
+  forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
 }
 
 /** `driver.listen` for one sandbox. */
@@ -35,10 +43,14 @@ export interface Decision {
 /** The only way out of the sandboxes of a server. */
 export interface Egress {
   /**
-   * Environment variables that lead programs to the proxy, and the placeholders of the policy's credentials. Empty with mode `none`.
-   * They go under those of the spec.
+   * Environment variables that lead programs to the proxy, and the placeholders of the policy's credentials and of the user's secrets. Empty
+   * with mode `none`. They go under those of the spec.
    */
   environment(sandbox: ProxiedSandbox): Record<string, string>;
+  /** Of these the part that a running sandbox may lack, because its user's secrets have come later. */
+  secretEnvironment(sandbox: ProxiedSandbox): Record<string, string>;
+  /** The policy with which a sandbox is to start: it lets the user's secrets out where there are any. */
+  startPolicy(sandbox: ProxiedSandbox): NetworkPolicy;
   /** Certificates that the variables name, for `StartRequest.files`; empty unless the policy needs the proxy to see into TLS. */
   files(sandbox: Pick<ProxiedSandbox, "policy">): SandboxFile[];
   /**

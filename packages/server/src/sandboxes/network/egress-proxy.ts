@@ -5,11 +5,12 @@ import type { Duplex } from "node:stream";
 import { getCACertificates, TLSSocket } from "node:tls";
 import type { Logger } from "../../logger.ts";
 import { type Resolve, systemResolve } from "../../outbound/resolve.ts";
-import type { SandboxFile } from "../driver.ts";
-import type { Decision, Egress, Listen, ProxiedSandbox } from "./api.ts";
+import type { NetworkPolicy, SandboxFile } from "../driver.ts";
+import type { Decision, Egress, Listen, ProxiedSandbox, SecretSource } from "./api.ts";
 import { CertificateAuthority } from "./certificate-authority.ts";
+import { placeholders } from "./credentials.ts";
 import { DecisionLog } from "./decision-log.ts";
-import { caBundleFile, caFile, proxyEnvironment, proxyPort } from "./environment.ts";
+import { caBundleFile, caFile, certificateVariables, proxyEnvironment, proxyPort } from "./environment.ts";
 import { Exchange, refusalOf } from "./exchange.ts";
 import { forward, forwardUpgrade, idleMs, type Route, refuse, refuseRaw } from "./forward.ts";
 import { judgeTarget, needsTermination } from "./policy.ts";
@@ -24,6 +25,8 @@ export interface EgressProxyOptions {
   logger: Logger;
   /** Where the secrets of credential rules are. */
   env?: NodeJS.ProcessEnv;
+  /** Secrets of users; without it only credential rules count. */
+  secrets?: SecretSource;
   resolve?: Resolve;
   /** Certificates (PEM) that servers may have beside the usual ones. */
   trusted?: string[];
@@ -67,7 +70,19 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   environment(sandbox: ProxiedSandbox): Record<string, string> {
-    return proxyEnvironment(sandbox);
+    return { ...proxyEnvironment(sandbox), ...this.secretEnvironment(sandbox) };
+  }
+
+  secretEnvironment({ id, policy, token, userId }: ProxiedSandbox): Record<string, string> {
+    if (policy.mode === "none" || !policy.userSecrets || userId === undefined) return {};
+    const secrets = this.#options.secrets?.forSandbox(userId, id) ?? [];
+    return secrets.length > 0 ? { ...certificateVariables, ...placeholders(secrets, token) } : {};
+  }
+
+  startPolicy({ id, policy, userId }: ProxiedSandbox): NetworkPolicy {
+    if (policy.mode === "none" || policy.userSecrets || userId === undefined) return policy;
+    const some = (this.#options.secrets?.forSandbox(userId, id) ?? []).length > 0;
+    return some ? { ...policy, userSecrets: true } : policy;
   }
 
   files({ policy }: Pick<ProxiedSandbox, "policy">): SandboxFile[] {
@@ -85,8 +100,8 @@ export class EgressProxy implements Egress, Inspector {
     if (sandbox.policy.mode === "none") return;
     const log = this.#logOf(sandbox.id);
     await log.ready();
-    const { env = process.env, trusted = [] } = this.#options;
-    const session = new Session({ sandbox, log, resolve: this.#resolve, env, trusted });
+    const { env = process.env, secrets, trusted = [] } = this.#options;
+    const session = new Session({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
     const entry: { session: Session; listener: { close(): void } | undefined } = { session, listener: undefined };
     this.#sessions.set(sandbox.id, entry);
     try {

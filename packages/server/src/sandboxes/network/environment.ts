@@ -29,11 +29,15 @@ export function proxyEnvironment({ policy, token }: ProxiedSandbox): Record<stri
     NO_PROXY: direct,
     NODE_USE_ENV_PROXY: "1",
     ...(needsTermination(policy) ? certificateVariables : {}),
-    ...placeholders(policy.credentials, token),
+    ...placeholders(
+      policy.credentials.map(({ name }) => ({ variable: name })),
+      token,
+    ),
   };
 }
 
-const certificateVariables = {
+/** Variables by which programs trust the proxy's certificate. */
+export const certificateVariables = {
   SSL_CERT_FILE: caBundleFile,
   CURL_CA_BUNDLE: caBundleFile,
   GIT_SSL_CAINFO: caBundleFile,

@@ -111,7 +111,7 @@ function open({ session, target, path, secure }: Route, request: IncomingMessage
   const coding = request.headers["transfer-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "chunked")
     throw new Refusal(501, "Of transfer codings only chunked is known.");
-  const credentials = secure ? session.credentials.forHost(target.host) : undefined;
+  const credentials = secure ? session.credentials.forTarget(target) : undefined;
   const own = endToEnd(request.rawHeaders, "host", "content-length");
   const filled = credentials ? credentials.inject(own) : own;
   const upgrade = request.headers.upgrade ? ["Connection", "Upgrade", "Upgrade", "websocket"] : [];

@@ -1,20 +1,19 @@
 import { isIP } from "node:net";
-import type { NetworkPolicy } from "../driver.ts";
+import type { AllowRule, NetworkPolicy } from "../driver.ts";
 import { authorityOf, canonicalHost, type Target } from "./target.ts";
 
 /** What a policy says to a target. */
 export interface Verdict {
   /** Why it is refused, in one sentence that names the rule that is missing; undefined where it is allowed. */
   refusal?: string;
-  /** The proxy has to see the requests: there are rules for methods, or a credential to put in. */
+  /** The proxy has to see the requests: there are rules for methods. */
   inspect: boolean;
 }
 
 /** Judges a connection to a target, before any request is seen. */
 export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
   if (policy.mode === "none") return { refusal: "The network of this sandbox is off.", inspect: false };
-  const credentials = policy.credentials.some((rule) => rule.hosts.some((host) => matchesHost(host, target.host)));
-  if (policy.mode === "open") return { inspect: credentials };
+  if (policy.mode === "open") return { inspect: false };
   const rules = rulesFor(policy, target);
   if (rules.length === 0) {
     const names = policy.allow.some((rule) => matchesHost(rule.host, target.host));
@@ -24,7 +23,7 @@ export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
       inspect: false,
     };
   }
-  return { inspect: credentials || rules.every((rule) => rule.methods !== null) };
+  return { inspect: rules.every((rule) => rule.methods !== null) };
 }
 
 /** Judges the method of a request whose target is allowed. Gives the sentence of a refusal. */
@@ -37,7 +36,11 @@ export function judgeMethod(policy: NetworkPolicy, target: Target, method: strin
 /** Whether something in the policy needs TLS to be terminated by the proxy. */
 export function needsTermination(policy: NetworkPolicy): boolean {
   if (policy.mode === "none") return false;
-  return policy.credentials.length > 0 || (policy.mode === "allowlist" && policy.allow.some((rule) => rule.methods !== null));
+  return (
+    policy.userSecrets === true ||
+    policy.credentials.length > 0 ||
+    (policy.mode === "allowlist" && policy.allow.some((rule) => rule.methods !== null))
+  );
 }
 
 /** `example.com` is that name alone, `*.example.com` every name below it. */
@@ -47,6 +50,8 @@ export function matchesHost(pattern: string, host: string): boolean {
   return parent !== undefined && isIP(host) === 0 && host.endsWith(`.${parent}`);
 }
 
-function rulesFor(policy: NetworkPolicy, { host, port }: Target) {
+/** The allow rules that name a target; of an `open` policy none. */
+export function rulesFor(policy: NetworkPolicy, { host, port }: Target): AllowRule[] {
+  if (policy.mode !== "allowlist") return [];
   return policy.allow.filter((rule) => rule.ports.includes(port) && matchesHost(rule.host, host));
 }

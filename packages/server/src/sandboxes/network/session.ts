@@ -6,7 +6,7 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import { rangesOf } from "../../outbound/addresses.ts";
 import type { Resolve } from "../../outbound/resolve.ts";
 import type { NetworkPolicy } from "../driver.ts";
-import type { Decision, ProxiedSandbox } from "./api.ts";
+import type { Decision, ProxiedSandbox, SecretSource } from "./api.ts";
 import { Credentials } from "./credentials.ts";
 import type { DecisionLog } from "./decision-log.ts";
 import { dial } from "./dial.ts";
@@ -19,6 +19,7 @@ export interface SessionOptions {
   log: DecisionLog;
   resolve: Resolve;
   env: NodeJS.ProcessEnv;
+  secrets: SecretSource | undefined;
   /** Certificates (PEM) that are trusted beside the usual ones. */
   trusted: string[];
 }
@@ -51,10 +52,10 @@ export class Session {
   #lastTraffic: number | undefined;
   #nextSlot = Number.NEGATIVE_INFINITY;
 
-  constructor({ sandbox, log, resolve, env, trusted }: SessionOptions) {
+  constructor({ sandbox, log, resolve, env, secrets, trusted }: SessionOptions) {
     this.id = sandbox.id;
     this.policy = sandbox.policy;
-    this.credentials = new Credentials(sandbox.policy.credentials, sandbox.token, env);
+    this.credentials = new Credentials(sandbox, env, secrets);
     this.#log = log;
     this.#token = Buffer.from(sandbox.token);
     this.#exempt = rangesOf(sandbox.policy.private ?? []);

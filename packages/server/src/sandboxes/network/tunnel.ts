@@ -29,10 +29,10 @@ const nameAlert = Buffer.from([21, 3, 1, 0, 2, 2, 112]);
 export async function tunnel(session: Session, target: Target, client: Duplex, inspector: Inspector): Promise<void> {
   const exchange = new Exchange(session, "CONNECT", target);
   let upstream: Socket | undefined;
+  const verdict = judgeTarget(session.policy, target);
   try {
-    const verdict = judgeTarget(session.policy, target);
     if (verdict.refusal) throw new Refusal(403, verdict.refusal);
-    if (!verdict.inspect) {
+    if (!verdict.inspect && !session.credentials.covers(target)) {
       upstream = await session.dial(target);
       exchange.carriedBy(upstream);
     }
@@ -54,6 +54,12 @@ export async function tunnel(session: Session, target: Target, client: Duplex, i
     return;
   }
   if (opening.kind === "tls" && !upstream) return inspector.tls(client, target);
+  // A credential is for TLS alone; what else the policy lets out goes on untouched, such as git over SSH.
+  if (!upstream && !verdict.inspect && opening.kind !== "tls" && ![80, 443].includes(target.port)) {
+    upstream = await session.dial(target).catch((error) => void client.destroy(exchange.fail(error)));
+    if (!upstream) return;
+    exchange.carriedBy(upstream);
+  }
   if (opening.kind !== "tls" && (!upstream || target.port === 80)) {
     upstream?.destroy();
     return inspector.plain(client, target);

@@ -103,8 +103,11 @@ export class SqliteConversations implements ConversationStore {
   }
 
   async remove(id: string): Promise<void> {
-    const remove = this.#context.build.deleteFrom("conversations").where("id", "=", id);
-    if ((await this.#context.writer.run(compile(remove))) === 0) throw notFound();
+    const { build, writer } = this.#context;
+    // Its secrets may be there before it is.
+    const secrets = build.deleteFrom("conversation_secrets").where("conversation_id", "=", id);
+    const remove = build.deleteFrom("conversations").where("id", "=", id);
+    if ((await writer.run(compile(secrets), compile(remove))) === 0) throw notFound();
   }
 
   listRunning(): ConversationRow[] {

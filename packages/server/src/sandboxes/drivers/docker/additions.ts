@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Header } from "tar";
-import type { StartRequest } from "../../driver.ts";
+import type { SandboxFile, StartRequest } from "../../driver.ts";
 import type { Engine } from "./engine.ts";
 import type { Tool } from "./tools.ts";
 
@@ -21,18 +21,25 @@ interface Addition {
  */
 export async function putAdditions(engine: Engine, container: string, request: StartRequest, tools: Tool[]): Promise<void> {
   const { files = [], spec } = request;
-  const additions: Addition[] = files.map(({ path, content }) => ({
-    path,
-    mode: 0o644,
-    uid: 0,
-    gid: 0,
-    content: Buffer.from(content),
-  }));
+  const additions = files.map(fileAddition);
   for (const { source, destination } of tools) {
     additions.push({ path: destination, mode: 0o755, uid: 0, gid: 0, content: readFileSync(source) });
   }
   const folder = await workingFolder(engine, container, request);
   if (folder) additions.push({ path: spec.workingDir, ...folder });
+  await put(engine, container, additions);
+}
+
+/** Puts files of root, readable by all, into a container that does not run. */
+export async function putFiles(engine: Engine, container: string, files: SandboxFile[]): Promise<void> {
+  await put(engine, container, files.map(fileAddition));
+}
+
+function fileAddition({ path, content }: SandboxFile): Addition {
+  return { path, mode: 0o644, uid: 0, gid: 0, content: Buffer.from(content) };
+}
+
+async function put(engine: Engine, container: string, additions: Addition[]): Promise<void> {
   if (additions.length === 0) return;
   const archive = Buffer.concat([...additions.flatMap(entry), Buffer.alloc(2 * block)]);
   await engine.ask("put files into a sandbox", (abortSignal) =>

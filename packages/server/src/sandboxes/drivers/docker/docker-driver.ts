@@ -15,7 +15,7 @@ import type {
   StartRequest,
 } from "../../driver.ts";
 import { connectInside, listenInside } from "../oci/ports.ts";
-import { putAdditions } from "./additions.ts";
+import { putAdditions, putFiles } from "./additions.ts";
 import { labels } from "./container.ts";
 import { Containers, type Inspected } from "./containers.ts";
 import { type Answers, Engine, isOnThisMachine } from "./engine.ts";
@@ -114,7 +114,11 @@ export class DockerDriver implements SandboxDriver {
     const existing = await containers.inspect(id);
     if (existing?.State.Running) throw failed(`The sandbox ${id} runs already.`);
     this.#listeners.close(id);
-    if (existing) return await containers.start(existing.Id);
+    if (existing) {
+      // It starts without what cannot be put there.
+      await putFiles(this.#engine, existing.Id, request.files ?? []).catch(() => {});
+      return await containers.start(existing.Id);
+    }
     const own = spec.root.kind === "image" ? engineName(parseEngineImage(spec.root.reference)) : "";
     const container = await containers.create(request, snapshot === undefined ? own : snapshots.imageOf(snapshot));
     try {

@@ -35,8 +35,10 @@ export interface ContainerStart {
   seccomp: SeccompFilter;
   /** Read-only bind mounts beside those of the host. */
   binds: { source: string; destination: string }[];
-  /** Files of a new sandbox; null for one that starts again. */
-  files: SandboxFile[] | null;
+  /** It has never run. */
+  isNew: boolean;
+  /** What it has beside the files of its root. */
+  files: SandboxFile[];
 }
 
 /**
@@ -109,7 +111,7 @@ export class Containers {
       lower,
       upper: layers.path(record.upper),
       work: layers.workPath(record.upper),
-      additions: start.files === null ? [] : additions(record, start.files, idBase),
+      additions: additions(start, idBase),
       root: { uid: idBase, gid: idBase },
       argv: [...this.words, "run", "--detach", ...keyring, ...groups.runWords(id), "--bundle", box, id],
       outputFile,
@@ -203,8 +205,9 @@ function nameFiles(box: string, id: string): { source: string; destination: stri
   });
 }
 
-/** What a new sandbox has beside the files of its root. */
-function additions({ spec }: SandboxRecord, files: SandboxFile[], idBase: number): Addition[] {
+/** What is put into a root before a start. One that has run holds its user's work: it starts without what cannot be put there. */
+function additions({ record: { spec }, isNew, files }: ContainerStart, idBase: number): Addition[] {
+  if (!isNew) return files.map((file) => ({ ...file, optional: true }));
   const root = { uid: idBase, gid: idBase };
   const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
   const whereMissing: Addition[] = [

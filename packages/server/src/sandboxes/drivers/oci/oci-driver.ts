@@ -139,7 +139,7 @@ export class OciDriver implements SandboxDriver {
     await this.#end(engine, id);
     try {
       const record = known ? files.renew(id, known, spec) : files.create(id, spec, request.snapshot);
-      await this.#run(engine, id, record, known ? null : (request.files ?? []));
+      await this.#run(engine, id, record, { isNew: !known, files: request.files ?? [] });
     } catch (error) {
       // The files of a sandbox that ran before are its user's work and stay.
       if (known) await this.#end(engine, id);
@@ -276,7 +276,7 @@ export class OciDriver implements SandboxDriver {
     const id = `trial-${randomBytes(8).toString("hex")}`;
     this.#trials.add(id);
     try {
-      await this.#run(engine, id, engine.files.create(id, trialSpec, undefined), []);
+      await this.#run(engine, id, engine.files.create(id, trialSpec, undefined), { isNew: true, files: [] });
       return engine.containers.filterOf(id);
     } finally {
       await this.remove(id);
@@ -284,9 +284,9 @@ export class OciDriver implements SandboxDriver {
     }
   }
 
-  async #run(engine: Engine, id: string, record: SandboxRecord, files: SandboxFile[] | null): Promise<void> {
+  async #run(engine: Engine, id: string, record: SandboxRecord, added: { isNew: boolean; files: SandboxFile[] }): Promise<void> {
     const { containers, executor, seccomp } = engine;
-    await containers.start(id, { record, seccomp, binds: executor.binds(id), files });
+    await containers.start(id, { record, seccomp, binds: executor.binds(id), ...added });
   }
 
   async #freeze(id: string, frozen: boolean): Promise<void> {

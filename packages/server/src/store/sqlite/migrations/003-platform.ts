@@ -9,15 +9,23 @@ export const platform = `
 ALTER TABLE api_keys ADD COLUMN expires_at INTEGER;
 ALTER TABLE api_keys ADD COLUMN last_used_at INTEGER;
 ALTER TABLE api_keys ADD COLUMN read_only INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE logins (
+  hash BLOB PRIMARY KEY,
+  key_id TEXT NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX logins_by_key ON logins (key_id, created_at);
 
 CREATE TABLE user_secrets (user_id TEXT PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID, STRICT;
 CREATE TABLE conversation_secrets (
-  conversation_id TEXT PRIMARY KEY,
+  number INTEGER PRIMARY KEY,
+  conversation_id TEXT NOT NULL UNIQUE,
   user_id TEXT NOT NULL,
-  sandbox_id TEXT,
+  sandbox_id TEXT NOT NULL,
   document BLOB NOT NULL
-) WITHOUT ROWID, STRICT;
-CREATE INDEX conversation_secrets_by_sandbox ON conversation_secrets (sandbox_id) WHERE sandbox_id IS NOT NULL;
+) STRICT;
+CREATE INDEX conversation_secrets_by_sandbox ON conversation_secrets (sandbox_id, number);
 
 CREATE TABLE pending_messages (
   number INTEGER PRIMARY KEY,
@@ -40,6 +48,7 @@ CREATE TABLE callbacks (
   detail TEXT,
   next_seq INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
+  failing_since INTEGER,
   next_attempt_at INTEGER,
   created_at INTEGER NOT NULL
 ) STRICT;

@@ -1,0 +1,50 @@
+import type { ConversationSecretStore, ConversationSecretsRow } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import { type ConversationSecretsRecord, compile } from "./tables.ts";
+
+/** Secrets of conversations, sealed. They have no foreign key, because they are written before their conversation. */
+export class SqliteConversationSecrets implements ConversationSecretStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async put({ conversationId, userId, sandboxId, values }: ConversationSecretsRow): Promise<void> {
+    const document = this.#context.vault.seal(JSON.stringify(values), place(conversationId));
+    const change = { user_id: userId, sandbox_id: sandboxId, document };
+    const insert = this.#context.build
+      .insertInto("conversation_secrets")
+      .values({ conversation_id: conversationId, ...change })
+      .onConflict((conflict) => conflict.column("conversation_id").doUpdateSet(change));
+    await this.#context.writer.run(compile(insert));
+  }
+
+  get(conversationId: string): ConversationSecretsRow | undefined {
+    const stored = this.#context.reader.get<ConversationSecretsRecord>(
+      "SELECT * FROM conversation_secrets WHERE conversation_id = ?",
+      conversationId,
+    );
+    return stored && this.#row(stored);
+  }
+
+  bySandbox(sandboxId: string): ConversationSecretsRow[] {
+    return this.#context.reader
+      .all<ConversationSecretsRecord>("SELECT * FROM conversation_secrets WHERE sandbox_id = ? ORDER BY number", sandboxId)
+      .map((stored) => this.#row(stored));
+  }
+
+  async remove(conversationId: string): Promise<void> {
+    const { build, writer } = this.#context;
+    await writer.run(compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)));
+  }
+
+  #row({ conversation_id, user_id, sandbox_id, document }: ConversationSecretsRecord): ConversationSecretsRow {
+    const values = JSON.parse(this.#context.vault.open(document, place(conversation_id)));
+    return { conversationId: conversation_id, userId: user_id, sandboxId: sandbox_id, values };
+  }
+}
+
+function place(conversationId: string): string {
+  return `conversation-secrets:${conversationId}`;
+}

@@ -1,0 +1,58 @@
+import { type ProviderType, providerTypes } from "@sandpiper/wire";
+import type { ProviderToken, SandboxSecret, SecretInfo } from "./api.ts";
+import { providerHosts, providerSecretNames } from "./provider-hosts.ts";
+
+/** What is stored of a user's secrets. */
+export interface SecretsDocument {
+  custom: Record<string, Omit<SecretInfo, "name"> & { value: string }>;
+  providers: Partial<Record<ProviderType, ProviderToken>>;
+}
+
+export const noSecrets: SecretsDocument = Object.freeze({ custom: {}, providers: {} });
+
+/** Everything that is read of a document; it lives as long as the document does. */
+export interface DerivedSecrets {
+  list: readonly SecretInfo[];
+  providers: ReadonlyMap<ProviderType, ProviderToken>;
+  providerHosts: Readonly<Record<string, string | null>>;
+  /** As they apply in every sandbox of the user. */
+  forSandboxes: readonly SandboxSecret[];
+}
+
+export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSecrets {
+  const named = Object.entries(custom)
+    .map(([name, { value, description, hosts }]): SandboxSecret => ({ name, variable: name, description, hosts, value }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const tokens = providerTypes.flatMap((type): [ProviderType, ProviderToken][] => {
+    const token = providers[type];
+    return token ? [[type, token]] : [];
+  });
+  const ofProviders = tokens.map(([type, { token, host }]): SandboxSecret => {
+    const hosts = providerHosts(type, host);
+    return { ...providerSecretNames(type), description: `Token for ${hosts[0] ?? type}`, hosts, value: token };
+  });
+  return {
+    list: named.map(({ name, description, hosts }) => ({ name, description, hosts })),
+    providers: new Map(tokens),
+    providerHosts: Object.freeze(Object.fromEntries(tokens.map(([type, { host }]) => [type, host]))),
+    forSandboxes: overlay(ofProviders, named),
+  };
+}
+
+/** Adds a conversation's own secrets, which go where those go whose place they take. */
+export function withConversation(
+  secrets: readonly SandboxSecret[],
+  values: Readonly<Record<string, string>>,
+): readonly SandboxSecret[] {
+  const own = Object.entries(values).map(([name, value]): SandboxSecret => {
+    const other = secrets.find((one) => one.name === name || one.variable === name);
+    return { name, variable: name, description: other?.description ?? null, hosts: other?.hosts ?? null, value };
+  });
+  return overlay(secrets, own);
+}
+
+/** Both, without those of the first that have a name or a variable of the second. */
+function overlay(below: readonly SandboxSecret[], above: readonly SandboxSecret[]): readonly SandboxSecret[] {
+  const taken = new Set(above.flatMap(({ name, variable }) => [name, variable]));
+  return [...below.filter(({ name, variable }) => !taken.has(name) && !taken.has(variable)), ...above];
+}

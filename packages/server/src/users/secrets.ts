@@ -1,0 +1,174 @@
+import type { ProviderType } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { ConversationSecretStore, UserSecretStore } from "../store/store.ts";
+import type { SecretMask } from "../telemetry/mask.ts";
+import type { ProviderToken, SandboxSecret, SecretChange, SecretInfo, Secrets } from "./api.ts";
+import { readProviderHost } from "./provider-hosts.ts";
+import { checkSecretName } from "./secret-names.ts";
+import { type DerivedSecrets, deriveSecrets, noSecrets, type SecretsDocument, withConversation } from "./secrets-document.ts";
+
+const maxSecrets = 200;
+/** Characters of all values of a user, and of a conversation. */
+const maxTotal = 1_048_576;
+
+export interface StoredSecretsOptions {
+  users: UserSecretStore;
+  conversations: ConversationSecretStore;
+  /** Learns every value that comes into the process. */
+  mask: Pick<SecretMask, "registerSecret">;
+}
+
+/** Secrets over a store of encrypted documents. What is derived from a document lives as long as the document does. */
+export class StoredSecrets implements Secrets {
+  readonly #options: StoredSecretsOptions;
+  readonly #derived = new WeakMap<SecretsDocument, DerivedSecrets>();
+  /** The last change of each user, or conversation, that has one under way. */
+  readonly #changes = new Map<string, Promise<void>>();
+
+  constructor(options: StoredSecretsOptions) {
+    this.#options = options;
+  }
+
+  list(userId: string): readonly SecretInfo[] {
+    return this.#of(userId).list;
+  }
+
+  value(userId: string, name: string): string | undefined {
+    return this.#of(userId).forSandboxes.find((secret) => secret.name === name)?.value;
+  }
+
+  async put(userId: string, secret: SecretChange & { value: string }, { replace }: { replace: boolean }): Promise<void> {
+    const { name, value, ...rest } = secret;
+    checkSecretName(name);
+    this.#options.mask.registerSecret(value);
+    await this.#change(userId, ({ custom, providers }) => {
+      const before = Object.hasOwn(custom, name) ? custom[name] : undefined;
+      if (before && !replace) throw exists(name);
+      const next = { ...custom, [name]: { description: null, hosts: null, ...before, ...given(rest), value } };
+      const total = Object.values(next).reduce((sum, one) => sum + one.value.length, 0);
+      if (Object.keys(next).length > maxSecrets)
+        throw new PlatformError("TooManySecrets", `A user can have ${maxSecrets} secrets: remove one first.`);
+      if (total > maxTotal)
+        throw new PlatformError("TooManySecrets", "The secrets of a user can have 1 MB together: remove some first.");
+      return { custom: next, providers };
+    });
+  }
+
+  async rename(userId: string, name: string, to: SecretChange): Promise<void> {
+    const { name: next, ...rest } = to;
+    checkSecretName(next);
+    await this.#change(userId, ({ custom, providers }) => {
+      if (!Object.hasOwn(custom, name)) throw notFound(name);
+      const { [name]: before, ...others } = custom;
+      if (Object.hasOwn(others, next)) throw exists(next);
+      return { custom: { ...others, [next]: { ...before!, ...given(rest) } }, providers };
+    });
+  }
+
+  async remove(userId: string, name: string): Promise<void> {
+    await this.#change(userId, ({ custom, providers }) => {
+      if (!Object.hasOwn(custom, name)) throw notFound(name);
+      const { [name]: _, ...others } = custom;
+      return { custom: others, providers };
+    });
+  }
+
+  providers(userId: string): ReadonlyMap<ProviderType, ProviderToken> {
+    return this.#of(userId).providers;
+  }
+
+  providerHosts(userId: string): Readonly<Record<string, string | null>> {
+    return this.#of(userId).providerHosts;
+  }
+
+  async setProviders(
+    userId: string,
+    tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
+  ): Promise<void> {
+    const wanted = [...tokens].map(([type, { token, host }]) => ({ type, token: token ?? "", host: readProviderHost(host) }));
+    for (const { token } of wanted) this.#options.mask.registerSecret(token);
+    await this.#change(userId, ({ custom, providers }) => {
+      const next = wanted.flatMap(({ type, token, host }): [ProviderType, ProviderToken][] => {
+        const kept = token === "" ? providers[type]?.token : token;
+        return kept === undefined ? [] : [[type, { token: kept, host }]];
+      });
+      return { custom, providers: Object.fromEntries(next) };
+    });
+  }
+
+  async putConversation(
+    { userId, conversationId, sandboxId }: { userId: string; conversationId: string; sandboxId: string },
+    values: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    for (const [name, value] of Object.entries(values)) {
+      checkSecretName(name);
+      this.#options.mask.registerSecret(value);
+    }
+    await this.#inTurn(`conversation ${conversationId}`, async () => {
+      const { conversations } = this.#options;
+      const all = { ...conversations.get(conversationId)?.values, ...values };
+      const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
+      if (total > maxTotal || Object.keys(all).length > maxSecrets)
+        throw new PlatformError("TooManySecrets", `A conversation can have ${maxSecrets} secrets and 1 MB of them.`);
+      await conversations.put({ userId, conversationId, sandboxId, values: all });
+    });
+  }
+
+  async dropConversation(conversationId: string): Promise<void> {
+    await this.#inTurn(`conversation ${conversationId}`, () => this.#options.conversations.remove(conversationId));
+  }
+
+  forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[] {
+    const { conversations, mask } = this.#options;
+    let secrets = this.#of(userId).forSandboxes;
+    for (const row of conversations.bySandbox(sandboxId)) {
+      if (row.userId !== userId) continue;
+      for (const value of Object.values(row.values)) mask.registerSecret(value);
+      secrets = withConversation(secrets, row.values);
+    }
+    return secrets;
+  }
+
+  #document(userId: string): SecretsDocument {
+    return (this.#options.users.get(userId) as SecretsDocument | undefined) ?? noSecrets;
+  }
+
+  #of(userId: string): DerivedSecrets {
+    const document = this.#document(userId);
+    const known = this.#derived.get(document);
+    if (known) return known;
+    const derived = deriveSecrets(document);
+    for (const { value } of derived.forSandboxes) this.#options.mask.registerSecret(value);
+    for (const { token } of derived.providers.values()) this.#options.mask.registerSecret(token);
+    this.#derived.set(document, derived);
+    return derived;
+  }
+
+  #change(userId: string, change: (document: SecretsDocument) => SecretsDocument): Promise<void> {
+    return this.#inTurn(userId, () => this.#options.users.put(userId, { ...change(this.#document(userId)) }));
+  }
+
+  /** Changes of one user come one after the other. */
+  async #inTurn(key: string, work: () => Promise<void>): Promise<void> {
+    const own = (this.#changes.get(key) ?? Promise.resolve()).catch(() => {}).then(work);
+    this.#changes.set(key, own);
+    try {
+      await own;
+    } finally {
+      if (this.#changes.get(key) === own) this.#changes.delete(key);
+    }
+  }
+}
+
+/** Without the fields that a client left out. */
+function given<T extends object>(change: T): T {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as T;
+}
+
+function exists(name: string): PlatformError {
+  return new PlatformError("SecretExists", `Secret ${name} already exists`);
+}
+
+function notFound(name: string): PlatformError {
+  return new PlatformError("SecretNotFound", `Secret with ID ${name.slice(0, 128)} not found`);
+}
