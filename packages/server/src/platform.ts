@@ -2,6 +2,7 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { SettingsView } from "@sandpiper/wire";
 import { coreTools } from "./agent/tools/index.ts";
+import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
 import { ConversationService } from "./conversations/service.ts";
@@ -109,8 +110,18 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       if (wanted.apiKey) mask.registerSecret(wanted.apiKey);
       return open(wanted);
     };
+    const callbacks = new CallbackService({
+      callbacks: store.callbacks,
+      events: store.events,
+      outbound,
+      server: config.webhook,
+      registerSecret: (value) => mask.registerSecret(value),
+      logger,
+    });
+    opened.push(() => callbacks.close());
     const conversations: ConversationService = new ConversationService({
       store,
+      callbacks,
       sandboxes,
       settings,
       tools: coreTools,
@@ -120,9 +131,22 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     });
     opened.push(() => conversations.close(stepGraceMs));
 
-    const app = buildApp({ config, settings, apiKeys, logins, conversations, sandboxes, egress, outbound, events: store.events, logger });
+    const app = buildApp({
+      config,
+      settings,
+      apiKeys,
+      logins,
+      conversations,
+      callbacks,
+      sandboxes,
+      egress,
+      outbound,
+      events: store.events,
+      logger,
+    });
     opened.push(() => app.close());
     await listen(app, config);
+    await callbacks.open();
     await conversations.open();
     // Last of all: a key that is made by a start that then fails would never be shown.
     const newApiKey = apiKeys.list().length === 0 ? await apiKeys.create(defaultUser, "first") : undefined;

@@ -12,6 +12,7 @@ const forbidden: [string, string][] = [
   [`${server}/conversations/a.ts`, "../http/app.ts"],
   [`${server}/agent/a.ts`, "../conversations/service.ts"],
   [`${server}/agent/tools/a.ts`, "../../http/app.ts"],
+  [`${server}/callbacks/a.ts`, "../conversations/api.ts"],
   [`${server}/models/a.ts`, "../sandboxes/api.ts"],
   [`${server}/sandboxes/drivers/oci/a.ts`, "../../../agent/tool.ts"],
   [`${server}/users/a.ts`, "../agent/tool.ts"],

@@ -1,6 +1,7 @@
 import { type Static, Type } from "typebox";
+import { CallbackProcessors } from "./callbacks.ts";
 import { Content } from "./events/content.ts";
-import { ProviderType } from "./git.ts";
+import { ProviderType, SuggestedTask } from "./git.ts";
 import { NetworkOverride, SandboxStatus } from "./sandboxes.ts";
 import { Nullable, Page, StringEnum } from "./schema.ts";
 import { ExecutionStatus, MetricsSnapshot } from "./state.ts";
@@ -59,27 +60,60 @@ export const SendMessageRequest = Type.Object({
   sender: Type.Optional(Nullable(Type.String({ maxLength: 200 }))),
 });
 
+/** A plugin: a folder with skills in a git repository (app-server.md section 2.3). */
+export const PluginSpec = Type.Object({
+  source: Type.String({ minLength: 1, maxLength: 512, description: "`github:owner/repo`, `owner/repo` or an https address" }),
+  ref: Type.Optional(Nullable(Type.String({ maxLength: 255, description: "branch or tag" }))),
+  repo_path: Type.Optional(Nullable(Type.String({ maxLength: 512, description: "folder of the plugin in its repository" }))),
+  parameters: Type.Optional(Nullable(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), { maxProperties: 50 }))),
+});
+
+/** Key and value pairs of a client's own. */
+const Tags = Type.Record(Type.String({ maxLength: 100 }), Type.String({ maxLength: 1000 }), { maxProperties: 50 });
+
+/** Secrets of one conversation; their values are never shown again. */
+const StartSecrets = Type.Record(
+  Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }),
+  Type.String({ maxLength: 65_536, format: "password" }),
+  { maxProperties: 100, writeOnly: true },
+);
+
 /** Body of `POST /api/v1/app-conversations`; everything is optional (app-server.md section 2.3). */
 export const AppConversationStartRequest = Type.Object({
-  sandbox_id: Type.Optional(Nullable(Type.String())),
+  sandbox_id: Type.Optional(Nullable(Type.String({ maxLength: 128 }))),
   conversation_id: Type.Optional(Nullable(Type.String())),
   initial_message: Type.Optional(Nullable(SendMessageRequest)),
   system_message_suffix: Type.Optional(Nullable(Type.String({ maxLength: 32_768 }))),
-  processors: Type.Optional(Nullable(Type.Array(Type.Object({ kind: Type.String() })))),
+  processors: Type.Optional(Nullable(CallbackProcessors)),
   llm_model: Type.Optional(Nullable(Type.String({ maxLength: 256 }))),
-  agent_profile_id: Type.Optional(Nullable(Type.String())),
+  agent_profile_id: Type.Optional(Nullable(Type.String({ maxLength: 64 }))),
   selected_repository: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
-  selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
+  selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 255 }))),
   git_provider: Type.Optional(Nullable(ProviderType)),
+  suggested_task: Type.Optional(Nullable(SuggestedTask)),
   title: Type.Optional(Nullable(Type.String({ maxLength: 200 }))),
   trigger: Type.Optional(Nullable(Trigger)),
-  pr_number: Type.Optional(Nullable(Type.Array(Type.Integer()))),
+  pr_number: Type.Optional(Nullable(Type.Array(Type.Integer(), { maxItems: 100 }))),
   parent_conversation_id: Type.Optional(Nullable(Type.String())),
   agent_type: Type.Optional(Nullable(StringEnum(["default", "plan"]))),
   public: Type.Optional(Nullable(Type.Boolean())),
-  tags: Type.Optional(Nullable(Type.Record(Type.String(), Type.String()))),
+  observability_metadata: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
+  observability_tags: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
+  observability_span_name: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
+  plugins: Type.Optional(Nullable(Type.Array(PluginSpec, { maxItems: 10 }))),
+  secrets: Type.Optional(Nullable(StartSecrets)),
+  tags: Type.Optional(Nullable(Tags)),
   sandbox_spec_id: Type.Optional(Nullable(Type.String())),
   network: Type.Optional(Nullable(NetworkOverride)),
+});
+
+/** Body of `PATCH /api/v1/app-conversations/{id}`; only what is there is changed, null clears (app-server.md section 2.6). */
+export const AppConversationUpdateRequest = Type.Object({
+  title: Type.Optional(Nullable(Type.String({ minLength: 1, maxLength: 200 }))),
+  public: Type.Optional(Nullable(Type.Boolean())),
+  selected_repository: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
+  selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 255 }))),
+  git_provider: Type.Optional(Nullable(ProviderType)),
 });
 
 export const startTaskStatuses = [
@@ -114,5 +148,7 @@ export const AppConversationStartTaskPage = Page(AppConversationStartTask);
 export type AppConversation = Static<typeof AppConversation>;
 export type SendMessageRequest = Static<typeof SendMessageRequest>;
 export type AppConversationStartRequest = Static<typeof AppConversationStartRequest>;
+export type AppConversationUpdateRequest = Static<typeof AppConversationUpdateRequest>;
+export type PluginSpec = Static<typeof PluginSpec>;
 export type StartTaskStatus = (typeof startTaskStatuses)[number];
 export type AppConversationStartTask = Static<typeof AppConversationStartTask>;

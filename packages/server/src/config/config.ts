@@ -40,6 +40,10 @@ export interface Config {
   trustedProxies: string[];
   /** Address ranges in CIDR notation that the server's own requests may go to, beside public addresses. */
   outboundPrivate: string[];
+  /** Absolute path of the folder with the skills of every user; undefined: none. */
+  skillsDir: string | undefined;
+  /** Where the events of every conversation go, and the key of the signature; undefined: nowhere. */
+  webhook: { url: string; secret: string | null } | undefined;
   /** Origins beside localhost that browsers may call from. */
   corsOrigins: string[];
 }

@@ -27,6 +27,8 @@ test("an empty environment gives the documented defaults", () => {
     deleteAfterMs: 864_000_000,
     maxSandboxes: 0,
     outboundPrivate: [],
+    skillsDir: undefined,
+    webhook: undefined,
     corsOrigins: [],
   });
   expect(readConfig({ HOME: "/home/ann", XDG_DATA_HOME: "/data" }).dataDir).toBe("/data/sandpiper");
@@ -58,6 +60,9 @@ test("every variable is read", () => {
     SANDPIPER_DELETE_AFTER: "365",
     SANDPIPER_MAX_SANDBOXES: "5",
     SANDPIPER_OUTBOUND_PRIVATE: "10.1.0.0/16, fd00::/8,127.0.0.1",
+    SANDPIPER_SKILLS: "skills",
+    SANDPIPER_WEBHOOK_URL: "https://hooks.example/events?team=1",
+    SANDPIPER_WEBHOOK_SECRET: "0123456789abcdef",
     SANDPIPER_CORS_ORIGINS: "https://a.example, http://b.example:8080/",
   };
   expect(Object.keys(env).sort()).toEqual(
@@ -84,6 +89,8 @@ test("every variable is read", () => {
     deleteAfterMs: 31_536_000_000,
     maxSandboxes: 5,
     outboundPrivate: ["10.1.0.0/16", "fd00::/8", "127.0.0.1"],
+    skillsDir: `${process.cwd()}/skills`,
+    webhook: { url: "https://hooks.example/events?team=1", secret: "0123456789abcdef" },
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
   expect(unknownVariables(env)).toEqual([]);

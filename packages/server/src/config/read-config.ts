@@ -37,8 +37,14 @@ export function readConfig(env: Environment): Config {
     maxRequests: value(variables.maxRequests),
     trustedProxies: value(variables.trustedProxies),
     outboundPrivate: value(variables.outboundPrivate),
+    skillsDir: absolute(value(variables.skillsDir)),
+    webhook: webhook(value(variables.webhookUrl), value(variables.webhookSecret)),
     corsOrigins: value(variables.corsOrigins),
   };
+}
+
+function webhook(url: string | undefined, secret: string | undefined): Config["webhook"] {
+  return url === undefined ? undefined : { url, secret: secret ?? null };
 }
 
 function absolute(path: string | undefined): string | undefined {

@@ -1,6 +1,7 @@
 import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
 import { type GroupingStrategy, hexId, newId, parseId } from "@sandpiper/wire";
 import { failure } from "../agent/records.ts";
+import { type Callbacks, withoutCallbackSecrets } from "../callbacks/api.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
@@ -21,6 +22,7 @@ const headStartMs = 5;
 
 export interface StarterDependencies {
   store: Store;
+  callbacks: Callbacks;
   sandboxes: Sandboxes;
   settings: Settings;
   runner: Runner;
@@ -51,6 +53,7 @@ export class Starter {
   /** Throws InvalidParameter, ConversationExists, SandboxNotFound, SandboxSpecNotFound, ConversationNotFound (the parent); nothing is stored then. */
   async start(userId: string, request: AppConversationStartRequest): Promise<StartTaskRow> {
     const plan = this.#check(userId, request);
+    this.#deps.callbacks.check(request.processors ?? []);
     const now = plan.createdAt;
     const task: StartTaskRow = {
       id: newId(),
@@ -59,13 +62,18 @@ export class Starter {
       detail: null,
       conversationId: plan.id,
       sandboxId: null,
-      request: { ...request, conversation_id: request.conversation_id ? plan.id : null },
+      request: {
+        ...request,
+        conversation_id: request.conversation_id ? plan.id : null,
+        ...(request.processors && { processors: withoutCallbackSecrets(request.processors) }),
+      },
       createdAt: now,
       updatedAt: now,
     };
     this.#starting.add(plan.id);
     try {
-      await this.#deps.store.startTasks.create(task);
+      const registered = this.#deps.callbacks.register(userId, plan.id, request.processors ?? []);
+      await Promise.all([registered, this.#deps.store.startTasks.create(task)]);
     } catch (error) {
       this.#starting.delete(plan.id);
       throw error;
@@ -200,6 +208,7 @@ export class Starter {
       startSandbox();
       // Nothing is left of a conversation that could not be stored as a whole.
       await store.conversations.remove(plan.id).catch(() => {});
+      await this.#deps.callbacks.drop(plan.id).catch(() => {});
       if (!shared) await sandboxes.remove(plan.userId, sandboxId).catch(() => {});
       throw error;
     }

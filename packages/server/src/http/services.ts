@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { Static, TSchema } from "typebox";
+import type { Callbacks } from "../callbacks/api.ts";
 import type { Config } from "../config/config.ts";
 import type { Conversations } from "../conversations/api.ts";
 import type { Outbound } from "../outbound/api.ts";
@@ -16,6 +17,7 @@ export interface HttpServices {
   apiKeys: ApiKeys;
   logins: Logins;
   conversations: Conversations;
+  callbacks: Callbacks;
   sandboxes: Sandboxes;
   egress: Pick<Egress, "decisions">;
   outbound: Outbound;

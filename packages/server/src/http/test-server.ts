@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { emptyUsage, type NewEvent, newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { WebSocket } from "ws";
+import { CallbackService } from "../callbacks/service.ts";
 import type { Config } from "../config/config.ts";
 import { readConfig } from "../config/read-config.ts";
 import { ConversationService } from "../conversations/service.ts";
@@ -203,8 +204,18 @@ export async function startServer(change: Partial<Config> = {}) {
   const model = new TestModel();
   const openModel = () => model;
   let url = "";
+  const callbacks = new CallbackService({
+    callbacks: store.callbacks,
+    events: store.events,
+    outbound,
+    server: config.webhook,
+    registerSecret: () => {},
+    logger,
+    collectMs: 20,
+  });
   const conversations = new ConversationService({
     store,
+    callbacks,
     sandboxes,
     settings,
     tools: [],
@@ -212,8 +223,21 @@ export async function startServer(change: Partial<Config> = {}) {
     publicUrl: () => url,
     logger,
   });
-  const app = buildApp({ config, settings, apiKeys, logins, conversations, sandboxes, egress, outbound, events: store.events, logger });
+  const app = buildApp({
+    config,
+    settings,
+    apiKeys,
+    logins,
+    conversations,
+    callbacks,
+    sandboxes,
+    egress,
+    outbound,
+    events: store.events,
+    logger,
+  });
   await app.listen({ host: "127.0.0.1", port: 0 });
+  await callbacks.open();
   const { port } = app.server.address() as AddressInfo;
   url = publicUrl(config, app.server);
 
@@ -225,9 +249,11 @@ export async function startServer(change: Partial<Config> = {}) {
     config,
     logger,
     apiKeys,
+    logins,
     store,
     events: store.events,
     conversations,
+    callbacks,
     sandboxes,
     egress,
     model,
@@ -235,6 +261,7 @@ export async function startServer(change: Partial<Config> = {}) {
       await app.close();
       model.thinking = false;
       await conversations.close(1000);
+      await callbacks.close();
       await outbound.close();
       await store.close();
       await rm(dataDir, { recursive: true, force: true });

@@ -23,5 +23,7 @@ export interface OutboundRequest {
   maxBytes?: number;
   /** The request carries a secret: plain `http:` only reaches the ranges that the operator allowed, never public addresses. */
   secret?: boolean;
+  /** `manual`: a redirect is the answer. Default `follow`. */
+  redirect?: "follow" | "manual";
   signal?: AbortSignal;
 }

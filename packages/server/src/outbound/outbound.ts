@@ -55,7 +55,7 @@ export function makeOutbound({
       try {
         for (let hops = 0; ; hops++) {
           const answer = await send(url, request, signal);
-          const next = redirected(url, request, answer);
+          const next = request.redirect === "manual" ? undefined : redirected(url, request, answer);
           if (!next) return responseOf(answer, options.maxBytes ?? defaultMaxBytes, explain);
           answer.body.destroy();
           if (hops === maxRedirects)

@@ -1,0 +1,264 @@
+import { createHmac } from "node:crypto";
+import { newId } from "@sandpiper/wire";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { makeOutbound } from "../outbound/outbound.ts";
+import type { Store } from "../store/store.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../store/testing.ts";
+import { CallbackService } from "./service.ts";
+import { TestEndpoint } from "./testing.ts";
+
+let store: Store;
+let closeStore: () => Promise<void>;
+let endpoint: TestEndpoint;
+let service: CallbackService;
+let logs: string[];
+const opened: (() => Promise<unknown>)[] = [];
+
+beforeEach(async () => {
+  ({ store, close: closeStore } = await createTestStore());
+  endpoint = await new TestEndpoint().listen();
+  logs = [];
+  service = await start();
+});
+
+afterEach(async () => {
+  for (const end of opened.splice(0).reverse()) await end();
+  await endpoint.close();
+  await closeStore();
+});
+
+async function start(change: Partial<ConstructorParameters<typeof CallbackService>[0]> = {}, allowPrivate = ["127.0.0.0/8"]) {
+  const outbound = makeOutbound({ allowPrivate });
+  const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
+  const made = new CallbackService({
+    ...store,
+    outbound,
+    logger,
+    registerSecret: () => {},
+    collectMs: 20,
+    ...change,
+  });
+  await made.open();
+  opened.push(() => outbound.close());
+  opened.push(() => made.close());
+  return made;
+}
+
+const hook = (change = {}) => ({ kind: "WebhookCallbackProcessor" as const, url: endpoint.url, ...change });
+
+async function conversation(...processors: Parameters<CallbackService["register"]>[2]): Promise<string> {
+  const id = newId();
+  await service.register("ann", id, processors);
+  await addConversation(id);
+  return id;
+}
+
+async function addConversation(id: string): Promise<void> {
+  await store.conversations.create(conversationRow({ id, userId: "ann" }));
+}
+
+async function say(id: string, ...texts: string[]): Promise<void> {
+  await store.events.append(
+    id,
+    texts.map((text) => message(text)),
+  );
+}
+
+/** Asks until it is so; the test's time-out ends it. */
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+test("events arrive in order as a JSON array that the receiver can verify", async () => {
+  const id = await conversation(hook({ secret: "the secret of the hook" }));
+  await say(id, "one", "two");
+  await say(id, "three");
+  await until(() => endpoint.texts().length === 3);
+  expect(endpoint.texts()).toEqual(["one", "two", "three"]);
+  const { headers, body } = endpoint.received[0]!;
+  const signed = createHmac("sha256", "the secret of the hook").update(`${headers["x-sandpiper-timestamp"]}.${body}`);
+  expect(headers["x-sandpiper-signature"]).toBe(signed.digest("hex"));
+  expect(Math.abs(Date.now() / 1000 - Number(headers["x-sandpiper-timestamp"]))).toBeLessThan(60);
+  expect(headers["x-sandpiper-conversation"]).toBe(id.replaceAll("-", ""));
+  expect(headers["x-sandpiper-delivery"]).toMatch(/^[0-9a-f]{32}-1-\d$/);
+  await until(() => service.list(id)[0]!.pending === false);
+  expect(JSON.stringify(service.list(id))).not.toContain("the secret");
+  expect(service.list(id)[0]).toMatchObject({ status: "ACTIVE", attempts: 0, secret_set: true, last_error: null });
+});
+
+test("the end of a run is told at once, though events are gathered", async () => {
+  await service.close();
+  service = await start({ collectMs: 60_000 });
+  const id = await conversation(hook());
+  await say(id, "one");
+  await store.events.append(id, [stateUpdate("execution_status", "finished")]);
+  const [first] = await endpoint.requests(1);
+  expect(first!.events.map(({ kind }) => kind)).toEqual(["MessageEvent", "ConversationStateUpdateEvent"]);
+});
+
+test("a delivery that failed is repeated with all its events, and nothing overtakes it", async () => {
+  endpoint.answer = (index) => (index === 0 ? { status: 500 } : index === 1 ? "cut" : { status: 204 });
+  const id = await conversation(hook());
+  await say(id, "one");
+  await endpoint.requests(1);
+  await say(id, "two");
+  await until(() => service.list(id)[0]!.attempts === 1);
+  expect(service.list(id)[0]).toMatchObject({ pending: true, last_error: "The address answered 500.", status: "ACTIVE" });
+  expect(Date.parse(service.list(id)[0]!.next_attempt_at!)).toBeGreaterThan(Date.now());
+  const received = await endpoint.requests(3);
+  expect(endpoint.texts(received.slice(0, 1))).toEqual(["one"]);
+  expect(endpoint.texts(received.slice(2))).toEqual(["one", "two"]);
+  await until(() => service.list(id)[0]!.attempts === 0);
+});
+
+test("Retry-After is obeyed", async () => {
+  endpoint.answer = (index) => (index === 0 ? { status: 429, headers: { "retry-after": "3600" } } : { status: 200 });
+  const id = await conversation(hook());
+  await say(id, "one");
+  await until(() => service.list(id)[0]!.attempts === 1);
+  expect(Date.parse(service.list(id)[0]!.next_attempt_at!)).toBeGreaterThan(Date.now() + 3_500_000);
+  await service.retry(id, service.list(id)[0]!.id);
+  await until(() => endpoint.texts().length === 2);
+});
+
+test("an endpoint that is dead for long is given up, says why, and can be tried again", async () => {
+  await service.close();
+  service = await start({ giveUpMs: 0 });
+  await endpoint.close();
+  const id = await conversation(hook());
+  await say(id, "one");
+  await until(() => service.list(id)[0]!.status === "FAILED");
+  expect(service.list(id)[0]).toMatchObject({
+    attempts: 1,
+    next_attempt_at: null,
+    last_error: expect.stringMatching(/could not be reached/),
+  });
+  await say(id, "two");
+  await endpoint.listen();
+  await service.retry(id, service.list(id)[0]!.id);
+  await until(() => endpoint.texts().length === 2);
+});
+
+test("410 ends a callback", async () => {
+  endpoint.answer = () => ({ status: 410 });
+  const id = await conversation(hook());
+  await say(id, "one");
+  await until(() => service.list(id)[0]!.status === "FAILED");
+});
+
+test("a redirect is not followed", async () => {
+  const other = await new TestEndpoint().listen();
+  endpoint.answer = () => ({ status: 307, headers: { location: other.url } });
+  const id = await conversation(hook());
+  await say(id, "one");
+  await until(() => service.list(id)[0]!.attempts > 0);
+  expect(service.list(id)[0]!.last_error).toMatch(/redirect/);
+  expect(other.received).toEqual([]);
+  await other.close();
+});
+
+test("private addresses are refused unless the operator allows them", async () => {
+  await service.close();
+  service = await start({}, []);
+  const id = await conversation(hook(), hook({ url: endpoint.url.replace("127.0.0.1", "localhost") }));
+  await say(id, "one");
+  await until(() => service.list(id).every(({ attempts }) => attempts > 0));
+  expect(endpoint.received).toEqual([]);
+});
+
+test("only the named kinds are sent, whatever lies between them", async () => {
+  const id = await conversation(hook({ kinds: ["PauseEvent"] }));
+  for (let round = 0; round < 3; round++) await say(id, ...Array.from({ length: 80 }, (_, index) => `${round} ${index}`));
+  await store.events.append(id, [{ listed: true, event: { kind: "PauseEvent", source: "user" } }]);
+  const [first] = await endpoint.requests(1);
+  expect(first!.events.map(({ kind }) => kind)).toEqual(["PauseEvent"]);
+  await until(() => service.list(id)[0]!.pending === false);
+  expect(endpoint.received).toHaveLength(1);
+});
+
+test("many events go out in bounded batches, none twice", async () => {
+  const id = await conversation(hook());
+  const texts = Array.from({ length: 130 }, (_, index) => `message ${index}`);
+  await say(id, ...texts);
+  await until(() => endpoint.texts().length >= 130);
+  expect(endpoint.texts()).toEqual(texts);
+  expect(endpoint.received.map(({ events }) => events.length)).toEqual([50, 50, 30]);
+});
+
+test("what a former process did not deliver is delivered by the next one, from the conversation's first record on", async () => {
+  endpoint.answer = () => "hang";
+  const id = await conversation(hook({ secret: "kept over the restart" }));
+  await say(id, "one");
+  await endpoint.requests(1);
+  await service.close();
+  await say(id, "two");
+  endpoint.answer = () => ({ status: 200 });
+  service = await start();
+  const received = await endpoint.requests(2);
+  expect(endpoint.texts(received.slice(1))).toEqual(["one", "two"]);
+  expect(received[1]!.headers["x-sandpiper-signature"]).toMatch(/^[0-9a-f]{64}$/);
+});
+
+test("a dead endpoint slows nobody: its own places are bounded", async () => {
+  const dead = await new TestEndpoint().listen();
+  dead.answer = () => "hang";
+  for (let count = 0; count < 6; count++) await say(await conversation(hook({ url: dead.url })), "into the void");
+  await dead.requests(4);
+  const id = await conversation(hook());
+  await say(id, "alive");
+  await until(() => endpoint.texts().includes("alive"));
+  expect(dead.mostOpen).toBe(4);
+  await service.close();
+  await dead.close();
+});
+
+test("the operator's address gets the events of every conversation, older ones from now on", async () => {
+  await service.close();
+  const old = newId();
+  await addConversation(old);
+  await say(old, "before");
+  service = await start({ server: { url: endpoint.url, secret: "the operator's secret" } });
+  const young = await conversation();
+  await say(young, "young");
+  await say(old, "after");
+  await until(() => endpoint.texts().length === 2);
+  expect(endpoint.texts().sort()).toEqual(["after", "young"]);
+  expect(service.list(old)[0]).toMatchObject({ server_wide: true, url: null });
+  await expect(service.remove(old, service.list(old)[0]!.id)).rejects.toThrow("Callback not found");
+});
+
+test("dropping a conversation's callbacks breaks off what is under way, and a restart forgets what belongs to nothing", async () => {
+  endpoint.answer = () => "hang";
+  const id = await conversation(hook());
+  await say(id, "one");
+  await endpoint.requests(1);
+  await service.drop(id);
+  expect(service.list(id)).toEqual([]);
+  const never = newId();
+  await service.register("ann", never, [hook()]);
+  await service.close();
+  service = await start();
+  expect(service.list(never)).toEqual([]);
+});
+
+test("a repeated registration changes nothing, and processors without a delivery register nothing", async () => {
+  const id = await conversation(hook(), { kind: "SetTitleCallbackProcessor" }, { kind: "LoggingCallbackProcessor" });
+  await service.register("ann", id, [hook(), hook()]);
+  expect(service.list(id).map(({ kind }) => kind)).toEqual(["WebhookCallbackProcessor", "LoggingCallbackProcessor"]);
+  await say(id, "words that stay out of the log");
+  await until(() => logs.some((line) => line.includes("MessageEvent")));
+  expect(logs.join("")).not.toContain("words that");
+});
+
+test.each([
+  ["ftp://example.com/x", "http or https"],
+  ["javascript:alert(1)", "http or https"],
+  ["no address", "http or https"],
+  ["https://user:password@example.com/", "user or a password"],
+])("%s is refused", async (url, reason) => {
+  await expect(service.register("ann", newId(), [hook({ url })])).rejects.toMatchObject({
+    code: "InvalidParameter",
+    message: expect.stringContaining(reason),
+  });
+});

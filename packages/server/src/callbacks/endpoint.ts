@@ -1,0 +1,72 @@
+import { hexId } from "@sandpiper/wire";
+import { errorText, PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+import { readRetryAfter } from "./backoff.ts";
+import { signDelivery } from "./signature.ts";
+
+/** Where deliveries go, and the key that signs them. */
+export interface Endpoint {
+  url: string;
+  secret: string | null;
+}
+
+export interface Delivery {
+  /** The same for the same events of the same callback. */
+  id: string;
+  conversationId: string;
+  /** JSON texts of the events. */
+  events: readonly string[];
+}
+
+/** `final`: further attempts are pointless. `retryAfterMs` is what the endpoint asked for. */
+export type Outcome = { ok: true } | { ok: false; detail: string; retryAfterMs?: number; final?: boolean };
+
+/** How long an endpoint may take to answer, ms. */
+const answerMs = 10_000;
+
+/** Posts the events as one JSON array; any 2xx counts. A redirect does not: the signed events would go to where nobody sent them. */
+export async function deliver(
+  outbound: Outbound,
+  { url, secret }: Endpoint,
+  { id, conversationId, events }: Delivery,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const body = `[${events.join(",")}]`;
+  const timestamp = String(Math.floor(Date.now() / 1_000));
+  const headers = {
+    "content-type": "application/json",
+    "user-agent": "sandpiper",
+    "x-sandpiper-delivery": id,
+    "x-sandpiper-conversation": hexId(conversationId),
+    "x-sandpiper-timestamp": timestamp,
+    ...(secret !== null && { "x-sandpiper-signature": signDelivery(secret, timestamp, body) }),
+  };
+  try {
+    const response = await outbound.fetch(url, {
+      method: "POST",
+      headers,
+      body,
+      timeoutMs: answerMs,
+      redirect: "manual",
+      signal,
+    });
+    await response.body?.cancel().catch(() => {});
+    return outcomeOf(response);
+  } catch (error) {
+    const known = error instanceof PlatformError ? error.message : `The address could not be reached: ${errorText(error)}`;
+    return { ok: false, detail: known.slice(0, 300) };
+  }
+}
+
+function outcomeOf({ status, headers }: Response): Outcome {
+  if (status >= 200 && status < 300) return { ok: true };
+  if (status === 410) return { ok: false, detail: "The address answered 410: it wants no more events.", final: true };
+  if (status >= 300 && status < 400) {
+    return {
+      ok: false,
+      detail: `The address answered ${status}, a redirect, which is not followed: name the address that it points to.`,
+    };
+  }
+  const retryAfterMs = readRetryAfter(headers.get("retry-after"));
+  return { ok: false, detail: `The address answered ${status}.`, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}

@@ -1,0 +1,191 @@
+import { type CallbackInfo, type CallbackProcessor, hexId, isoTime, maxCallbacks, newId, parseId } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { LogRecord } from "../store/event-log.ts";
+import type { CallbackRow, StoredProcessor } from "../store/store.ts";
+import type { Callbacks } from "./api.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { forgotten, Lane, type LaneDependencies } from "./lane.ts";
+import { Slots } from "./slots.ts";
+
+export interface CallbackDependencies extends Omit<LaneDependencies, "slots" | "server" | "collectMs" | "giveUpMs"> {
+  /** SANDPIPER_WEBHOOK_URL and SANDPIPER_WEBHOOK_SECRET. */
+  server?: Endpoint | undefined;
+  /** Keeps a value out of logs and errors. */
+  registerSecret(value: string): void;
+  /** Default 1 s. */
+  collectMs?: number;
+  /** Default a day. */
+  giveUpMs?: number;
+}
+
+/** Deliveries at once: over all, of one owner, and of one owner to one address. */
+const limits = [64, 16, 4];
+
+/** Callbacks in the store, and a lane for each that has something to deliver. */
+export class CallbackService implements Callbacks {
+  readonly #deps: CallbackDependencies;
+  readonly #laneDeps: LaneDependencies;
+  /** By conversation, then by callback. */
+  readonly #lanes = new Map<string, Map<string, Lane>>();
+  #unfollow = () => {};
+  #isClosed = false;
+
+  constructor(deps: CallbackDependencies) {
+    const { collectMs = 1_000, giveUpMs = 24 * 3_600_000, server } = deps;
+    this.#deps = deps;
+    this.#laneDeps = { ...deps, server, collectMs, giveUpMs, slots: new Slots(limits) };
+  }
+
+  /** Goes on with what a former process left undelivered. */
+  async open(): Promise<void> {
+    const { callbacks, events, server } = this.#deps;
+    await callbacks.removeOrphans();
+    if (server) await callbacks.coverConversations();
+    else await callbacks.uncoverConversations();
+    this.#unfollow = events.followAll((conversationId, records) => this.#take(conversationId, records));
+    for (const { id, conversationId } of callbacks.behind()) this.#lane(conversationId, id).poke(0, true);
+  }
+
+  /** Breaks off deliveries; the next start repeats them. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#unfollow();
+    await Promise.all([...this.#lanes.values()].flatMap((lanes) => [...lanes.values()].map((lane) => lane.close())));
+  }
+
+  check(processors: readonly CallbackProcessor[]): void {
+    if (processors.length > maxCallbacks) throw tooMany();
+    for (const processor of processors) if (processor.kind === "WebhookCallbackProcessor") checkUrl(processor.url);
+  }
+
+  async register(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): Promise<void> {
+    this.check(processors);
+    const { callbacks, server } = this.#deps;
+    if (callbacks.ofConversation(conversationId).length > 0) return;
+    const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
+    const rows = server ? [serverRow(userId, conversationId), ...own] : own;
+    await callbacks.create(rows);
+  }
+
+  async drop(conversationId: string): Promise<void> {
+    await this.#deps.callbacks.removeOf(conversationId);
+    await Promise.all([...(this.#lanes.get(conversationId)?.values() ?? [])].map((lane) => lane.close()));
+  }
+
+  list(conversationId: string): CallbackInfo[] {
+    return this.#deps.callbacks.ofConversation(conversationId).map((row) => this.#present(row));
+  }
+
+  async add(userId: string, conversationId: string, processor: CallbackProcessor): Promise<CallbackInfo> {
+    this.check([processor]);
+    const { callbacks, events } = this.#deps;
+    const row = this.#row(userId, conversationId, processor, events.lastSeq(conversationId) + 1);
+    if (!row) throw new PlatformError("InvalidParameter", "Titles are always set: SetTitleCallbackProcessor cannot be added.");
+    if (callbacks.ofConversation(conversationId).length > maxCallbacks) throw tooMany();
+    await callbacks.create([row]);
+    return this.#present(row);
+  }
+
+  async retry(conversationId: string, id: string): Promise<CallbackInfo> {
+    const row = this.#find(conversationId, id);
+    await this.#deps.callbacks.update(row.id, forgotten);
+    this.#lane(conversationId, row.id).poke(0, true);
+    return this.#present(this.#find(conversationId, id));
+  }
+
+  async remove(conversationId: string, id: string): Promise<void> {
+    const row = this.#find(conversationId, id);
+    if (row.processor.kind === "ServerWebhook") throw notFound();
+    await this.#deps.callbacks.remove(row.id);
+    await this.#lanes.get(conversationId)?.get(row.id)?.close();
+  }
+
+  #take(conversationId: string, records: readonly LogRecord[]): void {
+    const urgent = records.some(isEndOfRun);
+    for (const { id } of this.#deps.callbacks.activeOf(conversationId))
+      this.#lane(conversationId, id).poke(records.length, urgent);
+  }
+
+  #lane(conversationId: string, id: string): Lane {
+    const lanes = this.#lanes.get(conversationId) ?? new Map<string, Lane>();
+    this.#lanes.set(conversationId, lanes);
+    const known = lanes.get(id);
+    if (known) return known;
+    const lane = new Lane(this.#laneDeps, id, conversationId, () => {
+      lanes.delete(id);
+      if (lanes.size === 0 && this.#lanes.get(conversationId) === lanes) this.#lanes.delete(conversationId);
+    });
+    lanes.set(id, lane);
+    if (this.#isClosed) void lane.close();
+    return lane;
+  }
+
+  #row(userId: string, conversationId: string, processor: CallbackProcessor, nextSeq: number): CallbackRow | undefined {
+    if (processor.kind === "SetTitleCallbackProcessor") return undefined;
+    if (processor.kind === "LoggingCallbackProcessor") {
+      return { ...fresh(userId, conversationId, { kind: processor.kind }), nextSeq };
+    }
+    const kinds = processor.kinds?.length ? [...new Set(processor.kinds)] : null;
+    const stored = { kind: processor.kind, url: processor.url, kinds };
+    if (processor.secret) this.#deps.registerSecret(processor.secret);
+    return { ...fresh(userId, conversationId, stored), nextSeq, secret: processor.secret ?? null };
+  }
+
+  #find(conversationId: string, id: string): CallbackRow {
+    const own = id.startsWith("server-") ? id : parseId(id);
+    const row = own === undefined ? undefined : this.#deps.callbacks.get(own);
+    if (row?.conversationId !== conversationId) throw notFound();
+    return row;
+  }
+
+  #present(row: CallbackRow): CallbackInfo {
+    const { processor } = row;
+    const isHook = processor.kind === "WebhookCallbackProcessor";
+    return {
+      id: processor.kind === "ServerWebhook" ? row.id : hexId(row.id),
+      kind: processor.kind === "LoggingCallbackProcessor" ? processor.kind : "WebhookCallbackProcessor",
+      url: isHook ? processor.url : null,
+      kinds: isHook ? (processor.kinds as CallbackInfo["kinds"]) : null,
+      secret_set: isHook && row.secret !== null,
+      server_wide: processor.kind === "ServerWebhook",
+      status: row.status,
+      pending: this.#deps.events.lastSeq(row.conversationId) >= row.nextSeq,
+      attempts: row.attempts,
+      last_error: row.detail,
+      next_attempt_at: row.nextAttemptAt === null ? null : isoTime(row.nextAttemptAt),
+      created_at: isoTime(row.createdAt),
+    };
+  }
+}
+
+function fresh(userId: string, conversationId: string, processor: StoredProcessor): CallbackRow {
+  return { id: newId(), userId, conversationId, processor, secret: null, ...forgotten, nextSeq: 1, createdAt: Date.now() };
+}
+
+function serverRow(userId: string, conversationId: string): CallbackRow {
+  return { ...fresh(userId, conversationId, { kind: "ServerWebhook" }), id: `server-${conversationId}` };
+}
+
+/** What can be said of an address before it is asked; whether it may be reached is decided at each delivery. */
+function checkUrl(text: string): void {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new PlatformError("InvalidParameter", "The url of a callback must be an http or https address.");
+  if (url.username || url.password)
+    throw new PlatformError(
+      "InvalidParameter",
+      "The url of a callback holds a user or a password: use the secret, which signs deliveries.",
+    );
+}
+
+function isEndOfRun({ event }: LogRecord): boolean {
+  return event.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" && event.value !== "running";
+}
+
+function notFound(): PlatformError {
+  return new PlatformError("CallbackNotFound", "Callback not found");
+}
+
+function tooMany(): PlatformError {
+  return new PlatformError("TooManyCallbacks", `A conversation has ${maxCallbacks} callbacks at most: remove one first.`);
+}
