@@ -30,6 +30,7 @@ import { type ApiKeys, defaultUser } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { KeyMemory } from "./users/key-memory.ts";
 import { StoredLogins } from "./users/logins.ts";
+import { StoredSecrets } from "./users/secrets.ts";
 import { StoredSettings } from "./users/settings.ts";
 import { openVault } from "./users/vault.ts";
 
@@ -79,10 +80,12 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings);
 
+    const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
+
     const specs = loadSpecs(config, env);
     for (const { fromEnv } of specs.flatMap(({ network }) => network.credentials))
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
-    const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env });
+    const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env, secrets });
     opened.push(() => egress.close());
     const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
     opened.push(() => outbound.close());
@@ -133,6 +136,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
 
     const app = buildApp({
       config,
+      secrets,
       settings,
       apiKeys,
       logins,

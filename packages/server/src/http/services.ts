@@ -8,12 +8,13 @@ import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Egress } from "../sandboxes/network/api.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { ApiKeys, Logins, Settings } from "../users/api.ts";
+import type { ApiKeys, Logins, Secrets, Settings } from "../users/api.ts";
 
 /** Everything that routes and sockets call. */
 export interface HttpServices {
   config: Config;
   settings: Settings;
+  secrets: Secrets;
   apiKeys: ApiKeys;
   logins: Logins;
   conversations: Conversations;

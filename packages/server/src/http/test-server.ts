@@ -19,10 +19,12 @@ import type { SandboxSpec } from "../sandboxes/driver.ts";
 import { EgressProxy } from "../sandboxes/network/egress-proxy.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import type { ConversationConfig, SandboxRow, SnapshotRow } from "../store/store.ts";
+import { SecretMask } from "../telemetry/mask.ts";
 import { defaultUser } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { KeyMemory } from "../users/key-memory.ts";
 import { StoredLogins } from "../users/logins.ts";
+import { StoredSecrets } from "../users/secrets.ts";
 import { StoredSettings } from "../users/settings.ts";
 import { createVault } from "../users/vault.ts";
 import { buildApp } from "./app.ts";
@@ -193,6 +195,8 @@ export async function startServer(change: Partial<Config> = {}) {
   const logger = pino({ level: config.logLevel }, { write: (line: string) => void logs.push(line) });
   const store = await openSqliteStore({ dir: dataDir, vault: createVault(randomBytes(32)) });
   const settings = new StoredSettings(store.settings);
+  const mask = new SecretMask();
+  const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
   const keyMemory = new KeyMemory(store.apiKeys);
   const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
   const logins = new StoredLogins(store.logins, keyMemory);
@@ -225,6 +229,7 @@ export async function startServer(change: Partial<Config> = {}) {
   });
   const app = buildApp({
     config,
+    secrets,
     settings,
     apiKeys,
     logins,
@@ -248,6 +253,7 @@ export async function startServer(change: Partial<Config> = {}) {
     logs,
     config,
     logger,
+    secrets,
     apiKeys,
     logins,
     store,

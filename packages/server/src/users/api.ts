@@ -1,5 +1,6 @@
 import type { ProviderType, SettingsUpdate, SettingsView } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
+import type { ApiKeyRow } from "../store/store.ts";
 
 /** Settings of users (platform.md section 2.1). */
 export interface Settings {
@@ -69,6 +70,8 @@ export interface SandboxSecret extends SecretInfo {
   /** Environment variable that holds the placeholder inside: `name`, and `GITHUB_TOKEN` for `github_token`. */
   variable: string;
   value: string;
+  /** What goes out in the place of the placeholder, where that is not `value`: of Bitbucket's `user:password` the password. */
+  sent?: string;
 }
 
 export interface ProviderToken {
@@ -77,17 +80,55 @@ export interface ProviderToken {
   host: string | null;
 }
 
+/** Who is behind a key, and what the key may do. */
+export interface KeyHolder {
+  readonly userId: string;
+  readonly keyId: string;
+  /** The key may read, and change nothing. */
+  readonly readOnly: boolean;
+  /** When the key ends, ms since the epoch; null: never. */
+  readonly keyExpiresAt: number | null;
+}
+
+export interface NewApiKey {
+  name: string;
+  /** Ms since the epoch; null: never. */
+  expiresAt: number | null;
+  readOnly: boolean;
+}
+
 /** API keys of users. */
 export interface ApiKeys {
-  /** The user of a key, or undefined. Constant time in the number of keys. */
-  authenticate(key: string): { userId: string } | undefined;
-  /** Makes a key and gives its text, which is not stored. */
+  /** The holder of a key, or undefined; an expired key is unknown. Constant time in the number of keys. */
+  authenticate(key: string): KeyHolder | undefined;
+  /** Makes a key that may do everything and never expires, in the place of one of the same name. Gives its text, which is not stored. */
   create(userId: string, name: string): Promise<string>;
+  /** Makes a key of a new name. Throws KeyExists, TooManyKeys. */
+  add(userId: string, key: NewApiKey): Promise<{ key: string; row: ApiKeyRow }>;
   /** Makes sure that this exact key works (SANDPIPER_API_KEY). */
   adopt(userId: string, name: string, key: string): Promise<void>;
-  list(): { id: string; userId: string; name: string; createdAt: number }[];
+  /** Oldest first; of all users without `userId`. */
+  list(userId?: string): ApiKeyRow[];
+  /** Ends a key and the logins that were made with it; false where there is none. */
   remove(id: string): Promise<boolean>;
+}
+
+/** Logins of browsers: each stands for the key that was exchanged for it. */
+export interface Logins {
+  /** Begins a login and gives its token, which is not stored, and when it ends (ms since the epoch). */
+  begin(holder: KeyHolder): Promise<{ token: string; expiresAt: number }>;
+  /** The holder of the login's key; undefined when the login or its key has ended. */
+  authenticate(token: string): KeyHolder | undefined;
+  end(token: string): Promise<void>;
 }
 
 /** The implicit user of a self-hosted server. */
 export const defaultUser = "default";
+
+/** Names of users: short, in lower case, and safe in logs, file names and addresses. */
+export const userNamePattern = /^[a-z0-9](?:[a-z0-9._@+-]{0,62}[a-z0-9])?$/;
+
+/** A user as resources name their owner: null for the implicit one (app-server.md section 0). */
+export function createdBy(userId: string): string | null {
+  return userId === defaultUser ? null : userId;
+}

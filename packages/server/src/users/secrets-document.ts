@@ -29,7 +29,13 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
   });
   const ofProviders = tokens.map(([type, { token, host }]): SandboxSecret => {
     const hosts = providerHosts(type, host);
-    return { ...providerSecretNames(type), description: `Token for ${hosts[0] ?? type}`, hosts, value: token };
+    return {
+      ...providerSecretNames(type),
+      description: `Token for ${hosts[0] ?? type}`,
+      hosts,
+      value: token,
+      ...(type.startsWith("bitbucket") && { sent: token.replace(/^[^:]*:/, "") }),
+    };
   });
   return {
     list: named.map(({ name, description, hosts }) => ({ name, description, hosts })),

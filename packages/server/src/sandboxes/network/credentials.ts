@@ -125,7 +125,11 @@ export class Credentials {
   /** The secrets that may go to a target, for one request; undefined where there are none. */
   forTarget(target: Target): HostCredentials | undefined {
     const own = this.#ofUser(target).map(
-      ({ variable, value }): Secret => ({ name: variable, placeholder: this.#placeholder(variable), value: wireValue(value) }),
+      ({ variable, value, sent = value }): Secret => ({
+        name: variable,
+        placeholder: this.#placeholder(variable),
+        value: wireValue(sent),
+      }),
     );
     // A user's own secret takes the place of the operator's of the same name.
     const found = [...own, ...this.#ofRules(target).filter(({ name }) => !own.some((one) => one.name === name))];
