@@ -69,7 +69,7 @@ function operationOf(route: RouteOptions, path: string, components: Components, 
     ...(tags && { tags }),
     ...securityOf(route),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: bodyOf(body, schema.consumes, components) }),
+    ...((body || schema.consumes) && { requestBody: bodyOf(body, schema.consumes, components) }),
     responses,
   };
 }
@@ -106,7 +106,9 @@ function parametersOf(path: string, schema: RouteSchema, components: Components)
   return [...inPath, ...ofKind("query", schema.querystring), ...ofKind("header", schema.headers)];
 }
 
-function bodyOf(body: JsonSchema, consumes = ["application/json"], components: Components): Operation["requestBody"] {
+function bodyOf(body: JsonSchema | undefined, consumes = ["application/json"], components: Components): Operation["requestBody"] {
+  // A body without a schema is a stream of bytes.
+  if (!body) return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
   const { default: whenAbsent, ...schema } = body;
   const media = { schema: components.refer(schema), example: exampleOf(schema, "request") };
   return { required: whenAbsent === undefined, content: Object.fromEntries(consumes.map((type) => [type, media])) };
@@ -114,7 +116,7 @@ function bodyOf(body: JsonSchema, consumes = ["application/json"], components: C
 
 function responseOf(
   answer: JsonSchema & { content?: Record<string, Media> },
-  produces = ["application/json"],
+  produces: string[] | undefined,
   components: Components,
 ): Response {
   const { description = "The answer", content, ...schema } = answer;
@@ -123,7 +125,12 @@ function responseOf(
     return { description, content: Object.fromEntries(media) };
   }
   if (schema.type === "null") return { description };
-  if (Object.keys(schema).length === 0) return { description, content: { "application/octet-stream": { schema: {} } } };
+  if (Object.keys(schema).length === 0) return { description, content: bytes(produces) };
   const media = { schema: components.refer(schema), example: exampleOf(schema, "answer") };
-  return { description, content: Object.fromEntries(produces.map((type) => [type, media])) };
+  return { description, content: Object.fromEntries((produces ?? ["application/json"]).map((type) => [type, media])) };
+}
+
+/** An answer without a schema is a stream of bytes. */
+function bytes(types = ["application/octet-stream"]): Record<string, Media> {
+  return Object.fromEntries(types.map((type) => [type, { schema: {} }]));
 }

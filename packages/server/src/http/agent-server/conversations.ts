@@ -14,7 +14,7 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
  */
 export function agentConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["agent server"];
-  const config = { access: "agent" } as const;
+  const config = { access: "agent", failures: [409] } as const;
   const base = "/api/conversations/:conversation_id";
 
   app.get(

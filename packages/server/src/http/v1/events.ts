@@ -41,6 +41,7 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
   const lists = { 200: Type.Array(Nullable(Event)) };
   const summaries = { search: "List events", count: "Count events", batch: "Read events by id; null where there is none" };
 
+  const config = { failures: [400, 404] };
   const base = "/api/v1/conversation/:conversation_id/events";
   const params = ConversationPath;
   app.get(
@@ -59,7 +60,7 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
   );
   app.get(
     base,
-    { schema: { tags, summary: summaries.batch, params, querystring: Type.Object(batchKeys), response: lists } },
+    { config, schema: { tags, summary: summaries.batch, params, querystring: Type.Object(batchKeys), response: lists } },
     ({ principal, params: path, query }, reply) => {
       sendJson(reply, batch(find(principal, path.conversation_id), query.id));
     },
@@ -67,21 +68,30 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
 
   app.get(
     "/api/v1/events/search",
-    { schema: { tags, summary: summaries.search, querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages } },
+    {
+      config,
+      schema: { tags, summary: summaries.search, querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages },
+    },
     ({ principal, query }, reply) => {
       sendJson(reply, search(find(principal, query.conversation_id__eq), query));
     },
   );
   app.get(
     "/api/v1/events/count",
-    { schema: { tags, summary: summaries.count, querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts } },
+    {
+      config,
+      schema: { tags, summary: summaries.count, querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts },
+    },
     ({ principal, query }, reply) => {
       reply.send(events.count(find(principal, query.conversation_id__eq), filterOf(query)));
     },
   );
   app.get(
     "/api/v1/events",
-    { schema: { tags, summary: summaries.batch, querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists } },
+    {
+      config,
+      schema: { tags, summary: summaries.batch, querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists },
+    },
     ({ principal, query }, reply) => {
       sendJson(reply, batch(find(principal, query.conversation_id__eq), query.id));
     },

@@ -19,7 +19,7 @@ const gzip = "application/gzip";
  */
 export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["sandboxes"];
-  const config = { access: "agent" } as const;
+  const config = { access: "agent", failures: [403, 409, 413, 415, 503, 507] } as const;
 
   // A scope of its own: only here a body is a stream.
   app.register(async (scope: App) => {
@@ -32,6 +32,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
         schema: {
           tags,
           summary: `Unpack a tar (${tar}, or ${gzip} when it is compressed) into a folder of the sandbox`,
+          consumes: [tar, gzip],
           params: SandboxPath,
           querystring: Type.Object({ path: folder }),
           response: { 200: Success },
@@ -54,6 +55,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       schema: {
         tags,
         summary: "Pack a folder of the sandbox as a tar",
+        produces: [tar, gzip],
         params: SandboxPath,
         querystring: Type.Object({
           path: folder,

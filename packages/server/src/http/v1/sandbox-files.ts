@@ -20,7 +20,7 @@ const url = "/api/v1/sandboxes/:sandbox_id/files";
  */
 export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["sandboxes"];
-  const config = { access: "agent" } as const;
+  const config = { access: "agent", failures: [403, 409, 413, 503, 507] } as const;
 
   app.get(
     url,
@@ -65,6 +65,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
         schema: {
           tags,
           summary: "Upload a file into the sandbox: the body is its content; folders above it are made",
+          consumes: ["application/octet-stream"],
           params: SandboxPath,
           querystring: FileQuery,
           response: { 200: Success },

@@ -14,6 +14,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   app.post(
     "/api/v1/sandboxes/:sandbox_id/snapshots",
     {
+      config: { failures: [409, 503] },
       schema: {
         tags,
         summary: "Keep the files of a sandbox as they are now",

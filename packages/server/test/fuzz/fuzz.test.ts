@@ -1,0 +1,8 @@
+import { expect, test } from "vitest";
+import { fuzz } from "./fuzz.ts";
+
+test("2,000 requests made of the OpenAPI document are answered as it says, and leave and show nothing that they should not", async () => {
+  const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  const { problems } = await fuzz(2_000, seed);
+  expect(problems, `FUZZ_SEED=${seed}`).toEqual([]);
+}, 120_000);
