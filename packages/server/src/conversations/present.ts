@@ -1,5 +1,6 @@
 import type { AppConversation, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
 import { hexId, isoTime } from "@sandpiper/wire";
+import { createdBy } from "../users/api.ts";
 import type { ConversationRow, SandboxRow, StartTaskRow } from "../store/store.ts";
 
 /** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */
@@ -12,7 +13,7 @@ export function presentConversation(
   const running = status === "RUNNING" ? facts.sandbox : undefined;
   return {
     id: hexId(row.id),
-    created_by_user_id: null,
+    created_by_user_id: createdBy(row.userId),
     sandbox_id: row.sandboxId,
     selected_repository: config.selectedRepository,
     selected_branch: config.selectedBranch,
@@ -44,7 +45,7 @@ const withAgentUrl = new Set(["STARTING_CONVERSATION", "READY"]);
 export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConversationStartTask {
   return {
     id: hexId(row.id),
-    created_by_user_id: null,
+    created_by_user_id: createdBy(row.userId),
     status: row.status,
     detail: row.detail,
     app_conversation_id: row.status === "READY" ? hexId(row.conversationId) : null,

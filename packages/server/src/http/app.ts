@@ -6,10 +6,14 @@ import { authHook, createAuthenticator } from "./auth.ts";
 import { answerClientError, installErrors, sendError } from "./errors.ts";
 import { healthRoutes } from "./health.ts";
 import { installBodyParsers } from "./json.ts";
+import { keyRoutes } from "./keys.ts";
+import { RequestLimit } from "./limits/request-limit.ts";
 import { createListener } from "./listener.ts";
+import { loginRoutes } from "./login/routes.ts";
 import { documentRoutes, installOpenApi } from "./openapi.ts";
 import { createPreviews } from "./preview/preview.ts";
 import { previewRoutes } from "./preview/routes.ts";
+import { installReadOnly } from "./read-only.ts";
 import type { App, HttpServices } from "./services.ts";
 import { attachSockets } from "./sockets/server.ts";
 import { loggableUrl } from "./urls.ts";
@@ -40,6 +44,7 @@ const closeMs = 5_000;
 export function buildApp(services: HttpServices): FastifyInstance {
   const { config } = services;
   const authenticator = createAuthenticator(services);
+  const limit = new RequestLimit(config.maxRequests);
   const previews = createPreviews(services, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
@@ -47,6 +52,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     bodyLimit: config.bodyLimit,
     // For connections on which nothing moves, such as a body that never comes; sockets have their own heartbeat.
     connectionTimeout: silenceMs,
+    trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     serverFactory: (handler, options) => createListener(handler, previews, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
@@ -67,9 +73,12 @@ export function buildApp(services: HttpServices): FastifyInstance {
   });
   // The hooks of CORS come first, so that refusals carry its headers too.
   app.after(() => {
-    app.addHook("onRequest", authHook(authenticator));
+    app.addHook("onRequest", authHook(authenticator, limit));
+    installReadOnly(app);
     if (config.logLevel === "debug") logRequests(app);
     healthRoutes(app, services);
+    loginRoutes(app, services);
+    keyRoutes(app, services);
     documentRoutes(app);
     settingsRoutes(app, services);
     sandboxSpecRoutes(app, services);
@@ -86,7 +95,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     agentEventRoutes(app, services);
   });
 
-  const sockets = attachSockets(app.server, services, authenticator, { except: previews.upgrade });
+  const sockets = attachSockets(app.server, services, authenticator, { except: previews.upgrade, requests: limit });
   app.addHook("preClose", async () => {
     previews.close();
     setTimeout(() => app.server.closeAllConnections(), closeMs).unref();

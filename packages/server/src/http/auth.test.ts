@@ -24,7 +24,7 @@ test("health routes and documents need no key", async () => {
 
 test("every other route, known or not, answers 401 without a valid key", async () => {
   const document = (await read(server.call("GET", "/openapi.json", { key: null }))).body;
-  const open = new Set(["/alive", "/health", "/ready", "/server_info"]);
+  const open = new Set(["/alive", "/health", "/ready", "/server_info", "/login", "/logout", "/api/v1/web-client/config"]);
   const routes = Object.entries<object>(document.paths)
     .filter(([path]) => !open.has(path))
     .flatMap(([path, methods]) => Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path })));
@@ -32,20 +32,20 @@ test("every other route, known or not, answers 401 without a valid key", async (
   const unknown = ["/api", "/api/nothing", "/%61pi/nothing", "/api/v1/sandboxes/x/y/z"].map((path) => ({ method: "GET", path }));
   for (const { method, path } of [...routes, ...unknown]) {
     for (const wrong of [null, "wrong"]) {
-      const { status, body } = await read(server.call(method, path.replace(/\{\w+\}/, conversation), { key: wrong }));
-      const family = path === "/api/settings" ? { error: "Unauthorized", detail: "Unauthorized" } : { detail: "Unauthorized" };
-      expect({ method, path, status, body }).toEqual({ method, path, status: 401, body: family });
+      const { status, body } = await read(server.call(method, path.replaceAll(/\{\w+\}/g, conversation), { key: wrong }));
+      expect({ method, path, status }).toEqual({ method, path, status: 401 });
+      for (const text of Object.values(body)) expect([path, text]).toEqual([path, "Unauthorized"]);
     }
   }
 });
 
 test("a key is taken from X-Session-API-Key and from Authorization: Bearer", async () => {
-  expect((await server.call("GET", "/api/settings")).status).toBe(200);
-  const bearer = (text: string) => server.call("GET", "/api/settings", { key: null, headers: { authorization: text } });
+  expect((await server.call("GET", "/api/keys")).status).toBe(200);
+  const bearer = (text: string) => server.call("GET", "/api/keys", { key: null, headers: { authorization: text } });
   expect((await bearer(`Bearer ${key}`)).status).toBe(200);
   expect((await bearer(`bearer ${key}`)).status).toBe(200);
   expect((await bearer(`Basic ${key}`)).status).toBe(401);
-  const both = await server.call("GET", "/api/settings", { key: "session-key-1", headers: { authorization: `Bearer ${key}` } });
+  const both = await server.call("GET", "/api/keys", { key: "session-key-1", headers: { authorization: `Bearer ${key}` } });
   expect(both.status).toBe(200);
 });
 
@@ -56,7 +56,7 @@ test("a sandbox's session key opens the conversations of that sandbox and nothin
   expect(await get(`/api/conversations/${conversation}/events/search`)).toBe(200);
   expect(await get(`/api/conversations/${elsewhere}`)).toBe(404);
   expect((await server.call("POST", `/api/conversations/${elsewhere}/pause`, session)).status).toBe(404);
-  for (const path of ["/api/settings", "/api/v1/sandboxes/search", `/api/v1/conversation/${conversation}/events/search`]) {
+  for (const path of ["/api/keys", "/api/v1/sandboxes/search", `/api/v1/conversation/${conversation}/events/search`]) {
     expect([path, await get(path)]).toEqual([path, 401]);
   }
 });

@@ -2,13 +2,19 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { ApiKeys } from "../users/api.ts";
+import type { ApiKeys, KeyHolder, Logins } from "../users/api.ts";
+import type { RequestLimit } from "./limits/request-limit.ts";
+import { loginTokens } from "./login/cookie.ts";
+import { fromOwnPage } from "./login/same-origin.ts";
 import { decodedPath } from "./urls.ts";
 
-/** Who calls. `sandboxId` is set for a sandbox's session key: then only this sandbox's agent-server surface and files are open. */
-export interface Principal {
-  userId: string;
-  sandboxId?: string;
+/**
+ * Who calls: a user by one of their keys, or the holder of a sandbox's session key. `sandboxId` is set for the latter: then only this
+ * sandbox's agent-server surface and files are open.
+ */
+export interface Principal extends Partial<Omit<KeyHolder, "userId">> {
+  readonly userId: string;
+  readonly sandboxId?: string;
 }
 
 /** `public` needs no key, `user` (the default) a user's API key, `agent` that or a sandbox's session key. */
@@ -17,6 +23,8 @@ export type Access = "public" | "user" | "agent";
 declare module "fastify" {
   interface FastifyContextConfig {
     access?: Access;
+    /** What a reading request to this route answers opens more than reading: a read-only key is refused. */
+    opensMore?: true;
   }
   interface FastifyRequest {
     principal: Principal;
@@ -28,9 +36,18 @@ export interface Authenticator {
   byKey(key: string): Principal | undefined;
   /** Reads `X-Session-API-Key` and `Authorization: Bearer`; the first that is a user's key wins, then a session key. */
   byHeaders(headers: IncomingHttpHeaders): Principal | undefined;
+  /** Reads the login cookie, which counts only for requests without any key. Throws PlatformError CrossOrigin when another site's page makes use of it. */
+  byCookie(request: { method?: string | undefined; headers: IncomingHttpHeaders }, upgrading: boolean): Principal | undefined;
 }
 
-export function createAuthenticator({ apiKeys, sandboxes }: { apiKeys: ApiKeys; sandboxes: Sandboxes }): Authenticator {
+export interface AuthenticatorServices {
+  apiKeys: ApiKeys;
+  logins: Logins;
+  sandboxes: Sandboxes;
+  config: { publicUrl: string | undefined };
+}
+
+export function createAuthenticator({ apiKeys, logins, sandboxes, config }: AuthenticatorServices): Authenticator {
   const bySession = (key: string): Principal | undefined => {
     const row = sandboxes.bySessionKey(key);
     return row && { userId: row.userId, sandboxId: row.id };
@@ -49,6 +66,15 @@ export function createAuthenticator({ apiKeys, sandboxes }: { apiKeys: ApiKeys; 
       }
       return undefined;
     },
+    byCookie({ method = "GET", headers }, upgrading) {
+      for (const token of loginTokens(headers.cookie)) {
+        const holder = logins.authenticate(token);
+        if (!holder) continue;
+        if (fromOwnPage({ method, headers, publicUrl: config.publicUrl, upgrading })) return holder;
+        throw new PlatformError("CrossOrigin", "The login counts only for pages of this server: send a key from elsewhere.");
+      }
+      return undefined;
+    },
   };
 }
 
@@ -64,19 +90,41 @@ export function credentials(headers: IncomingHttpHeaders): string[] {
 
 /**
  * The hook that guards every route: what is not declared public needs a key, unknown paths under `/api` too, so that
- * a caller without a key learns nothing about which paths exist. Throws PlatformError Unauthorized.
+ * a caller without a key learns nothing about which paths exist. A read-only key opens only what changes nothing.
+ * Throws PlatformError Unauthorized, ReadOnlyKey, CrossOrigin, TooManyRequests.
  */
-export function authHook(authenticator: Authenticator) {
+export function authHook(authenticator: Authenticator, limit: RequestLimit) {
   return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
-    const access = request.is404 ? accessOfUnknown(request.url) : (request.routeOptions.config.access ?? "user");
-    if (access === "public" || request.method === "OPTIONS") return done();
-    const principal = authenticator.byHeaders(request.headers);
-    if (!principal || (access === "user" && principal.sandboxId !== undefined)) {
-      return done(new PlatformError("Unauthorized", "Unauthorized"));
+    try {
+      guard(request, authenticator, limit);
+      done();
+    } catch (error) {
+      done(error as Error);
     }
-    request.principal = principal;
-    done();
   };
+}
+
+function guard(request: FastifyRequest, authenticator: Authenticator, limit: RequestLimit): void {
+  const { headers, raw } = request;
+  const config = request.routeOptions.config;
+  const access = request.is404 ? accessOfUnknown(request.url) : (config.access ?? "user");
+  const open = access === "public" || request.method === "OPTIONS";
+  const principal = open
+    ? undefined
+    : (authenticator.byHeaders(headers) ?? (credentials(headers).length === 0 ? authenticator.byCookie(raw, false) : undefined));
+  limit.count(principal, () => request.ip);
+  if (open) return;
+  if (!principal || (access === "user" && principal.sandboxId !== undefined)) {
+    throw new PlatformError("Unauthorized", "Unauthorized");
+  }
+  if (principal.readOnly && (!isSafe(request.method) || config.opensMore)) {
+    throw new PlatformError("ReadOnlyKey", "This key is read-only: it may read, and change nothing.");
+  }
+  request.principal = principal;
+}
+
+function isSafe(method: string): boolean {
+  return method === "GET" || method === "HEAD";
 }
 
 function accessOfUnknown(url: string): Access {

@@ -21,6 +21,8 @@ interface Failure {
   status: number;
   text: string;
   issues?: readonly unknown[];
+  /** Seconds. */
+  retryAfter?: number | undefined;
 }
 
 /** Makes every failure of the server a clear answer in its family's shape. */
@@ -46,7 +48,10 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 
 function expected(error: unknown): Failure | undefined {
   if (error instanceof InvalidInput) return { status: 422, text: error.message, issues: error.issues };
-  if (error instanceof PlatformError) return error.status === 500 ? undefined : { status: error.status, text: error.message };
+  if (error instanceof PlatformError) {
+    const { status, message, retryAfter } = error;
+    return status === 500 ? undefined : { status, text: message, retryAfter };
+  }
   const { statusCode, code } = error as Partial<FastifyError>;
   // Refusals of Fastify and its plugins: too large bodies, bad content lengths, bad URLs and paths. Their messages may quote the request.
   if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
@@ -57,6 +62,7 @@ function expected(error: unknown): Failure | undefined {
 
 function send(request: FastifyRequest, reply: FastifyReply, failure: Failure): FastifyReply {
   if (failure.status === 401) reply.header("www-authenticate", "Bearer");
+  if (failure.retryAfter !== undefined) reply.header("retry-after", seconds(failure.retryAfter));
   return reply.code(failure.status).send(shape(request, failure));
 }
 
@@ -86,8 +92,13 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
 }
 
 /** A whole HTTP answer with a JSON `detail`, for sockets on which no response object exists. */
-export function rawAnswer(status: number, detail: unknown): string {
+export function rawAnswer(status: number, detail: unknown, retryAfter?: number): string {
   const body = JSON.stringify({ detail });
   const head = ["Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`, "Connection: close"];
+  if (retryAfter !== undefined) head.push(`Retry-After: ${seconds(retryAfter)}`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join("\r\n")}\r\n\r\n${body}`;
+}
+
+function seconds(wait: number): number {
+  return Math.max(1, Math.ceil(wait));
 }

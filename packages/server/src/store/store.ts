@@ -12,6 +12,7 @@ export interface Store {
   readonly sandboxes: SandboxStore;
   readonly snapshots: SnapshotStore;
   readonly pendingMessages: PendingMessageStore;
+  readonly contexts: ContextStore;
   readonly settings: SettingsStore;
   readonly userSecrets: UserSecretStore;
   readonly conversationSecrets: ConversationSecretStore;
@@ -49,6 +50,8 @@ export interface ConversationRow {
 
 export interface ConversationConfig {
   llmModel: string | null;
+  /** The LLM profile of the settings to which the conversation was switched; it goes before `llmModel`. */
+  llmProfile?: string | null;
   selectedRepository: string | null;
   selectedBranch: string | null;
   gitProvider: string | null;
@@ -202,6 +205,15 @@ export interface PendingMessageStore {
   /** Conversations for which messages wait. */
   conversations(): string[];
   removeOf(conversationId: string): Promise<void>;
+}
+
+/** What a conversation knows of its project beside its log; goes when the conversation is removed. */
+export interface ContextStore {
+  /** `activated`: names of the skills that messages brought along. */
+  get(conversationId: string): { document: unknown; activated: string[] } | undefined;
+  /** Replaces the document; `activated` stays. */
+  put(conversationId: string, document: unknown): Promise<void>;
+  activate(conversationId: string, names: readonly string[]): Promise<void>;
 }
 
 /** One encrypted document per user. */

@@ -2,6 +2,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Store } from "../store/store.ts";
 import { createTestStore } from "../store/testing.ts";
 import { StoredApiKeys } from "./api-keys.ts";
+import { KeyMemory } from "./key-memory.ts";
+import { StoredLogins } from "./logins.ts";
 
 let store: Store;
 let close: () => Promise<void>;
@@ -15,8 +17,8 @@ afterEach(() => close());
 test("a made key opens its user's account and no other text does", async () => {
   const key = await keys.create("default", "cli");
   expect(key).toMatch(/^sp_[A-Za-z0-9_-]{43}$/);
-  expect(keys.authenticate(key)).toEqual({ userId: "default" });
-  expect(keys.authenticate(key)).toEqual({ userId: "default" });
+  expect(keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
+  expect(keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
   for (const wrong of [
     "",
     "sp_",
@@ -41,7 +43,7 @@ test("a removed key stops working at once, a second removal says that there is n
   keys.authenticate(key);
   expect(await removed).toBe(true);
   expect(keys.authenticate(key)).toBeUndefined();
-  expect(keys.authenticate(other)).toEqual({ userId: "default" });
+  expect(keys.authenticate(other)).toMatchObject({ userId: "default", readOnly: false });
   expect(await keys.remove(id)).toBe(false);
 });
 
@@ -50,7 +52,7 @@ test("a key that was replaced by one of the same name stops working at once", as
   expect(keys.authenticate(old)).toBeDefined();
   const next = await keys.create("default", "cli");
   expect(keys.authenticate(old)).toBeUndefined();
-  expect(keys.authenticate(next)).toEqual({ userId: "default" });
+  expect(keys.authenticate(next)).toMatchObject({ userId: "default", readOnly: false });
 });
 
 test("an adopted key works exactly as given, and adopting it again changes nothing", async () => {
@@ -58,19 +60,97 @@ test("an adopted key works exactly as given, and adopting it again changes nothi
   const before = keys.list();
   await keys.adopt("default", "environment", "chosen by the operator");
   expect(keys.list()).toEqual(before);
-  expect(keys.authenticate("chosen by the operator")).toEqual({ userId: "default" });
+  expect(keys.authenticate("chosen by the operator")).toMatchObject({ userId: "default", readOnly: false });
   await keys.adopt("default", "environment", "a new choice");
   expect(keys.authenticate("chosen by the operator")).toBeUndefined();
-  expect(keys.authenticate("a new choice")).toEqual({ userId: "default" });
+  expect(keys.authenticate("a new choice")).toMatchObject({ userId: "default", readOnly: false });
   expect(JSON.stringify(keys.list())).not.toContain("choice");
 });
 
 test("a key that another process revoked stops working within a second", async () => {
   let now = 0;
   const key = await keys.create("default", "cli");
-  const remembering = new StoredApiKeys(store.apiKeys, () => now);
+  const remembering = new StoredApiKeys(store.apiKeys, new KeyMemory(store.apiKeys, () => now));
   expect(remembering.authenticate(key)).toBeDefined();
   await keys.remove(keys.list().find((row) => row.name === "cli")!.id);
   now = 1_000;
   expect(remembering.authenticate(key)).toBeUndefined();
+});
+
+test("a new key has a name of its own, and may expire or be read-only", async () => {
+  const soon = Date.now() + 60_000;
+  const { key, row } = await keys.add("ann", { name: "reader", expiresAt: soon, readOnly: true });
+  expect(keys.authenticate(key)).toEqual({ userId: "ann", keyId: row.id, readOnly: true, keyExpiresAt: soon });
+  await expect(keys.add("ann", { name: "reader", expiresAt: null, readOnly: false })).rejects.toMatchObject({
+    code: "KeyExists",
+  });
+  expect(keys.authenticate(key)).toBeDefined();
+  await keys.add("bob", { name: "reader", expiresAt: null, readOnly: false });
+  expect(keys.list("ann")).toEqual([{ ...row, lastUsedAt: expect.any(Number) }]);
+  const past = await keys.add("ann", { name: "past", expiresAt: Date.now() - 1, readOnly: false });
+  expect(keys.authenticate(past.key)).toBeUndefined();
+});
+
+test("a key that is remembered still ends on time", async () => {
+  const { key } = await keys.add("ann", { name: "short", expiresAt: Date.now() + 60, readOnly: false });
+  expect(keys.authenticate(key)).toBeDefined();
+  await expect.poll(() => keys.authenticate(key)).toBeUndefined();
+});
+
+test("a user has a bounded number of keys", async () => {
+  for (let index = 0; index < 100; index++) await keys.add("ann", { name: `key ${index}`, expiresAt: null, readOnly: false });
+  const more = { name: "one more", expiresAt: null, readOnly: false };
+  await expect(keys.add("ann", more)).rejects.toMatchObject({ code: "TooManyKeys" });
+  await keys.add("bob", more);
+});
+
+test("the last use is written about once a minute", async () => {
+  const key = await keys.create("default", "cli");
+  expect(keys.list()[0]!.lastUsedAt).toBeNull();
+  let now = 0;
+  const remembering = new StoredApiKeys(store.apiKeys, new KeyMemory(store.apiKeys, () => now));
+  const before = Date.now();
+  remembering.authenticate(key);
+  await expect.poll(() => keys.list()[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
+  await store.apiKeys.touch(keys.list()[0]!.id, 1);
+  now = 59_000;
+  remembering.authenticate(key);
+  await keys.create("default", "other");
+  expect(keys.list()[0]!.lastUsedAt).toBe(1);
+  now = 61_000;
+  remembering.authenticate(key);
+  await expect.poll(() => keys.list()[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
+});
+
+test("a login stands for its key, ends by itself and with the key, and is no key", async () => {
+  const memory = new KeyMemory(store.apiKeys);
+  const shared = new StoredApiKeys(store.apiKeys, memory);
+  const logins = new StoredLogins(store.logins, memory);
+  const { key, row } = await shared.add("ann", { name: "browser", expiresAt: null, readOnly: true });
+  const holder = shared.authenticate(key)!;
+  const first = await logins.begin(holder);
+  const second = await logins.begin(holder);
+  expect(logins.authenticate(first.token)).toEqual(holder);
+  expect(shared.authenticate(first.token)).toBeUndefined();
+  expect(logins.authenticate(key)).toBeUndefined();
+  await logins.end(first.token);
+  expect(logins.authenticate(first.token)).toBeUndefined();
+  expect(logins.authenticate(second.token)).toEqual(holder);
+  await shared.remove(row.id);
+  expect(logins.authenticate(second.token)).toBeUndefined();
+});
+
+test("a login ends no later than its key, and the oldest of too many ends", async () => {
+  const memory = new KeyMemory(store.apiKeys);
+  const logins = new StoredLogins(store.logins, memory);
+  const soon = Date.now() + 60_000;
+  const { row } = await keys.add("ann", { name: "browser", expiresAt: soon, readOnly: false });
+  const holder = { userId: "ann", keyId: row.id, readOnly: false, keyExpiresAt: soon };
+  const first = await logins.begin(holder);
+  expect(first.expiresAt).toBe(soon);
+  const later = [];
+  for (let index = 0; index < 50; index++) later.push(await logins.begin(holder));
+  expect(logins.authenticate(later.at(-1)!.token)).toBeDefined();
+  const alive = [first, ...later].filter(({ token }) => logins.authenticate(token));
+  expect(alive).toHaveLength(50);
 });

@@ -1,57 +1,52 @@
 import { randomBytes } from "node:crypto";
-import { keyHash } from "../store/key-hash.ts";
-import type { ApiKeyStore } from "../store/store.ts";
-import type { ApiKeys } from "./api.ts";
+import { PlatformError } from "../errors.ts";
+import type { ApiKeyRow, ApiKeyStore } from "../store/store.ts";
+import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
+import { KeyMemory } from "./key-memory.ts";
 
-/** Longer texts are no keys and are not worth hashing. */
-const maxKeyLength = 1024;
+/** Keys of one user that are made over the API. */
+const maxKeysPerUser = 100;
 
-/** How long a known key is taken as known without asking the store, ms: `sandpiper keys revoke` works beside a running server. */
-const rememberMs = 1_000;
-
-/**
- * API keys over a store of hashes. Known keys are remembered by their hash for a second, and no longer than until any key changes here,
- * so an authenticated request costs one SHA-256 and a map look-up; unknown keys are not remembered, so strangers cannot fill memory.
- */
+/** API keys over a store of hashes. */
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
-  readonly #clock: () => number;
-  readonly #known = new Map<string, { user: { userId: string }; until: number }>();
+  readonly #memory: KeyMemory;
 
-  /** `clock` gives milliseconds that never go back. */
-  constructor(store: ApiKeyStore, clock: () => number = () => performance.now()) {
+  /** `memory` is shared with the logins, which end with their keys. */
+  constructor(store: ApiKeyStore, memory: KeyMemory = new KeyMemory(store)) {
     this.#store = store;
-    this.#clock = clock;
+    this.#memory = memory;
   }
 
-  authenticate(key: string): { userId: string } | undefined {
-    if (key.length === 0 || key.length > maxKeyLength) return undefined;
-    const hash = keyHash(key).toString("latin1");
-    const now = this.#clock();
-    const known = this.#known.get(hash);
-    if (known && now < known.until) return known.user;
-    this.#known.delete(hash);
-    const row = this.#store.find(key);
-    if (!row) return undefined;
-    const user = Object.freeze({ userId: row.userId });
-    this.#known.set(hash, { user, until: now + rememberMs });
-    return user;
+  authenticate(key: string): KeyHolder | undefined {
+    return this.#memory.look("key", key, () => {
+      const row = this.#store.find(key);
+      return row && { key: row, expiresAt: row.expiresAt };
+    });
   }
 
   async create(userId: string, name: string): Promise<string> {
-    const key = `sp_${randomBytes(32).toString("base64url")}`;
-    await this.#change(this.#store.create(userId, name, key));
+    const key = newKey();
+    await this.#change(this.#store.create({ userId, name }, key));
     return key;
+  }
+
+  async add(userId: string, { name, expiresAt, readOnly }: NewApiKey): Promise<{ key: string; row: ApiKeyRow }> {
+    if (this.#store.list(userId).length >= maxKeysPerUser) {
+      throw new PlatformError("TooManyKeys", `A user has at most ${maxKeysPerUser} keys: revoke some.`);
+    }
+    const key = newKey();
+    return { key, row: await this.#change(this.#store.create({ userId, name, expiresAt, readOnly }, key, { unique: true })) };
   }
 
   async adopt(userId: string, name: string, key: string): Promise<void> {
     const row = this.#store.find(key);
     if (row?.userId === userId && row.name === name) return;
-    await this.#change(this.#store.create(userId, name, key));
+    await this.#change(this.#store.create({ userId, name }, key));
   }
 
-  list(): { id: string; userId: string; name: string; createdAt: number }[] {
-    return this.#store.list();
+  list(userId?: string): ApiKeyRow[] {
+    return this.#store.list(userId);
   }
 
   async remove(id: string): Promise<boolean> {
@@ -61,11 +56,15 @@ export class StoredApiKeys implements ApiKeys {
   }
 
   /** Forgets after the change is stored: what a request remembers while the change is under way must not outlive it. */
-  async #change(stored: Promise<unknown>): Promise<void> {
+  async #change<T>(stored: Promise<T>): Promise<T> {
     try {
-      await stored;
+      return await stored;
     } finally {
-      this.#known.clear();
+      this.#memory.clear();
     }
   }
+}
+
+function newKey(): string {
+  return `sp_${randomBytes(32).toString("base64url")}`;
 }

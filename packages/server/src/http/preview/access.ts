@@ -15,7 +15,7 @@ export interface PreviewAccess {
 
 /**
  * Lets a request through by a key in its headers, by a link or session token in its URL, or by the session cookie of its host.
- * Throws PlatformError SandboxNotFound for a key of somebody else, CrossOrigin for a cookie that another page makes use of, else Unauthorized.
+ * Throws PlatformError SandboxNotFound for a key of somebody else, ReadOnlyKey, CrossOrigin for a cookie that another page makes use of, else Unauthorized.
  */
 export function authorize(
   request: IncomingMessage,
@@ -24,6 +24,9 @@ export function authorize(
   { sandboxes, authenticator }: { sandboxes: Pick<Sandboxes, "get">; authenticator: Authenticator },
 ): PreviewAccess {
   const principal = authenticator.byHeaders(request.headers);
+  if (principal?.readOnly) {
+    throw new PlatformError("ReadOnlyKey", "This key is read-only: it does not open previews, in which anything can be done.");
+  }
   if (principal) {
     const row =
       (principal.sandboxId ?? target.sandboxId) === target.sandboxId && sandboxes.get(principal.userId, target.sandboxId);

@@ -308,8 +308,8 @@ async function limited(
   change: Partial<PreviewLimits>,
   use: (ask: (to: string) => Promise<{ status: number | undefined; answer: IncomingMessage }>) => Promise<void>,
 ): Promise<void> {
-  const { config, sandboxes, logger, apiKeys } = bench.server;
-  const authenticator = createAuthenticator({ apiKeys, sandboxes });
+  const { config, sandboxes, logger } = bench.server;
+  const authenticator = createAuthenticator(bench.server);
   const limits = { ...previewLimits, ...change };
   const server = createServer((request, response) => void previews.request(request, response));
   const previews = createPreviews({ config, sandboxes, logger }, authenticator, () => server, limits);

@@ -14,7 +14,7 @@ export function previewRoutes(app: App, { sandboxes, config }: Pick<HttpServices
   app.get(
     "/api/v1/sandboxes/:sandbox_id/preview",
     {
-      config: { access: "agent" },
+      config: { access: "agent", opensMore: true },
       schema: {
         tags: ["sandboxes"],
         summary: "Addresses under which a browser sees what listens on a port of the sandbox",

@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from "fastify";
 import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
+import { PlatformError } from "../../errors.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Authenticator, Principal } from "../auth.ts";
 import { visibleConversation } from "../conversation-access.ts";
@@ -21,18 +22,28 @@ export interface EventSocketServices {
 export interface EventSocketLimits extends OutboxLimits {
   /** Time for the auth frame, ms. */
   authMs: number;
+  /** How often it is looked whether the key is still valid, beside each frame that the client sends, ms. */
+  checkMs: number;
   /** Largest frame that is taken from a client, bytes. */
   inboundBytes: number;
 }
 
+/** Asks anew whom a socket's key or login stands for: it may end while the socket is open. */
+export type Credential = () => Principal | undefined;
+
+/** In the place of the conversations for holders of a read-only key. */
+const readOnlyTarget = {
+  send: () => Promise.reject(new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.")),
+};
+
 /**
- * Serves one accepted socket of `/sockets/events/{conversation}` (agent-server.md section 6.1). Without a principal the first frame
- * has to bring a key. Closes with 4001 (no valid key in time), 4004 (no such conversation), 1013 (client too slow).
+ * Serves one accepted socket of `/sockets/events/{conversation}` (agent-server.md section 6.1). Where the handshake's
+ * credential opens nothing, the first frame has to bring a key. Closes with 4001 (no valid key in time, or one that has ended), 4004 (no such conversation), 1013 (client too slow).
  */
 export function serveEventSocket(
   socket: WebSocket,
   handshake: Handshake,
-  principal: Principal | undefined,
+  credential: Credential,
   services: EventSocketServices,
   limits: EventSocketLimits,
 ): void {
@@ -43,29 +54,34 @@ export function serveEventSocket(
   const authenticate = (data: RawData, isBinary: boolean) => {
     clearTimeout(deadline);
     const key = isBinary ? undefined : readKey(String(data));
-    const caller = key === undefined ? undefined : authenticator.byKey(key);
-    if (caller) subscribe(caller);
+    const byFrame = () => (key === undefined ? undefined : authenticator.byKey(key));
+    const caller = byFrame();
+    if (caller) subscribe(caller, byFrame);
     else {
       take = () => {};
       refuse();
     }
   };
 
-  const subscribe = (caller: Principal) => {
+  const subscribe = (caller: Principal, credential: Credential) => {
     take = () => {};
     const id = visibleConversation(conversations, caller, handshake.conversation)?.id;
     if (id === undefined) return socket.close(4004, "Conversation not found");
     const outbox = new Outbox(socket, limits, (seq) => logger.warn({ conversationId: id, seq }, "a slow socket was cut off"));
     const fail = (code: string, detail: string) => outbox.now(serverErrorFrame(code, detail));
-    const inbox = new Inbox(conversations, id, ({ code, detail }) => fail(code, detail), logger);
+    const target = caller.readOnly ? readOnlyTarget : conversations;
+    const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
     take = (data, isBinary) => {
       if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
       const text = String(data);
       if (Buffer.byteLength(text) > limits.inboundBytes) {
         return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
       }
+      if (!credential()) return refuse();
       inbox.receive(text);
     };
+    const check = setInterval(() => credential() || refuse(), limits.checkMs);
+    socket.on("close", () => clearInterval(check));
 
     // Following begins before the end of the log is read, in one turn: every event is either in the resend or in a live frame.
     const unfollow = conversations.follow(id, (frame) => outbox.live(frame));
@@ -94,9 +110,10 @@ export function serveEventSocket(
       socket.close(1011, "Internal Server Error");
     }
   });
+  const principal = credential();
   if (principal) {
     clearTimeout(deadline);
-    subscribe(principal);
+    subscribe(principal, credential);
   }
 }
 

@@ -1,8 +1,10 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
-import type { Authenticator } from "../auth.ts";
+import { PlatformError } from "../../errors.ts";
+import type { Authenticator, Principal } from "../auth.ts";
 import { rawAnswer } from "../errors.ts";
+import type { RequestLimit } from "../limits/request-limit.ts";
 import type { HttpServices } from "../services.ts";
 import { type EventSocketLimits, serveEventSocket } from "./event-socket.ts";
 import { readHandshake } from "./handshake.ts";
@@ -14,6 +16,8 @@ export interface SocketOptions extends EventSocketLimits {
   pingMs: number;
   /** How long `close` waits for clients to answer, ms. */
   closeMs: number;
+  /** Bounds handshakes together with requests. */
+  requests: RequestLimit | undefined;
   /** Takes an upgrade that is not for this server, and gives whether it did. */
   except: (request: IncomingMessage, connection: Duplex, head: Buffer) => boolean;
 }
@@ -22,7 +26,7 @@ export interface SocketOptions extends EventSocketLimits {
 const maxInboundBytes = 16 * 1024 * 1024;
 
 /**
- * Serves WebSockets on an HTTP server's upgrades. A wrong key or query is refused in the handshake (403, 422), another path with 404.
+ * Serves WebSockets on an HTTP server's upgrades. A wrong key or query, and a login that another site makes use of, are refused in the handshake (403, 422), another path with 404.
  * `close` ends every socket with 1001 and refuses new ones.
  */
 export function attachSockets(
@@ -35,9 +39,11 @@ export function attachSockets(
   const limits: SocketOptions = {
     ...outboxLimits,
     authMs: 10_000,
+    checkMs: 10_000,
     inboundBytes,
     pingMs: 25_000,
     closeMs: 1_000,
+    requests: undefined,
     except: () => false,
     ...options,
   };
@@ -46,19 +52,33 @@ export function attachSockets(
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
   let closing = false;
 
+  /** By a key in the query or the headers, else by the login cookie; none means that the first frame brings a key. */
+  const callerOf = (keys: readonly string[], request: IncomingMessage): Principal | undefined => {
+    const byKeys = keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
+    return byKeys ?? (keys.length === 0 ? authenticator.byCookie(request, true) : undefined);
+  };
+
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     if (limits.except(request, connection, head)) return;
     connection.on("error", () => connection.destroy());
-    const refuse = (status: number, detail: string) => connection.end(rawAnswer(status, detail));
+    const refuse = (status: number, detail: string, retryAfter?: number) => connection.end(rawAnswer(status, detail, retryAfter));
     if (closing) return refuse(503, "The server is shutting down");
     const handshake = readHandshake(request);
     if ("status" in handshake) return refuse(handshake.status, handshake.detail);
-    const principal = handshake.keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
+    const credential = () => callerOf(handshake.keys, request);
+    let principal: Principal | undefined;
+    try {
+      principal = credential();
+      limits.requests?.count(principal, () => request.socket.remoteAddress);
+    } catch (error) {
+      if (!(error instanceof PlatformError)) throw error;
+      return refuse(error.status, error.message, error.retryAfter);
+    }
     if (handshake.keys.length > 0 && !principal) return refuse(403, "Authentication failed");
     sockets.handleUpgrade(request, connection, head, (socket) => {
       socket.on("error", (error) => services.logger.debug({ err: error }, "socket error"));
       sockets.emit("connection", socket, request);
-      serveEventSocket(socket, handshake, principal, { ...services, authenticator }, limits);
+      serveEventSocket(socket, handshake, credential, { ...services, authenticator }, limits);
     });
   };
   server.on("upgrade", upgrade);

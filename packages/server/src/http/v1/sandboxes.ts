@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import type { Config } from "../../config/config.ts";
 import { networkOverride } from "../../sandboxes/network-override.ts";
 import type { SandboxRow } from "../../store/store.ts";
-import { defaultUser } from "../../users/api.ts";
+import { createdBy } from "../../users/api.ts";
 import { exposedUrls } from "../exposed-urls.ts";
 import { checkCount, PageQuery, pageOf, pageRequest } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
@@ -27,6 +27,7 @@ export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices
   app.get(
     "/api/v1/sandboxes",
     {
+      config: { failures: [400] },
       schema: {
         tags,
         summary: "Read sandboxes by id; null where there is none",
@@ -43,6 +44,7 @@ export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices
   app.post(
     "/api/v1/sandboxes",
     {
+      config: { failures: [404, 503] },
       schema: {
         tags,
         summary: "Start a sandbox",
@@ -73,7 +75,10 @@ export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices
   for (const verb of ["pause", "resume"] as const) {
     app.post(
       `/api/v1/sandboxes/:sandbox_id/${verb}`,
-      { schema: { tags, summary: verbs[verb], params: SandboxPath, response: { 200: Success } } },
+      {
+        config: { failures: [409, 503] },
+        schema: { tags, summary: verbs[verb], params: SandboxPath, response: { 200: Success } },
+      },
       async (request) => {
         await sandboxes[verb](request.principal.userId, sandboxId(request.params.sandbox_id));
         return { success: true };
@@ -109,7 +114,7 @@ export function sandboxInfo(row: SandboxRow, config: Config, server: Server): Sa
   const running = row.status === "RUNNING";
   return {
     id: row.id,
-    created_by_user_id: row.userId === defaultUser ? null : row.userId,
+    created_by_user_id: createdBy(row.userId),
     sandbox_spec_id: row.specId,
     status: row.status,
     session_api_key: running ? row.sessionKey : null,

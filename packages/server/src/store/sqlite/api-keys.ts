@@ -1,15 +1,14 @@
 import { newId } from "@sandpiper/wire";
+import { PlatformError } from "../../errors.ts";
 import { keyHash } from "../key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../store.ts";
 import type { StoreContext } from "./context.ts";
-import { compile } from "./tables.ts";
+import { type ApiKeyRecord, compile } from "./tables.ts";
+import { UniqueViolation } from "./writer-client.ts";
 
-interface Stored {
-  id: string;
-  user_id: string;
-  name: string;
-  created_at: number;
-}
+/** The columns of a key's row; its hash stays in the database. */
+export const apiKeyColumns =
+  "api_keys.id, api_keys.user_id, api_keys.name, api_keys.created_at, api_keys.expires_at, api_keys.last_used_at, api_keys.read_only";
 
 export class SqliteApiKeys implements ApiKeyStore {
   readonly #context: StoreContext;
@@ -18,26 +17,54 @@ export class SqliteApiKeys implements ApiKeyStore {
     this.#context = context;
   }
 
-  async create(userId: string, name: string, key: string): Promise<ApiKeyRow> {
-    const row: ApiKeyRow = { id: newId(), userId, name, createdAt: this.#context.clock() };
+  async create(
+    { userId, name, expiresAt = null, readOnly = false }: Parameters<ApiKeyStore["create"]>[0],
+    key: string,
+    { unique = false }: { unique?: boolean } = {},
+  ): Promise<ApiKeyRow> {
+    const { build, writer, clock } = this.#context;
+    const row: ApiKeyRow = { id: newId(), userId, name, createdAt: clock(), expiresAt, lastUsedAt: null, readOnly };
     const hash = keyHash(key);
-    const replaced = this.#context.build
+    const replaced = build
       .deleteFrom("api_keys")
       .where(({ and, eb, or }) => or([eb("hash", "=", hash), and([eb("user_id", "=", userId), eb("name", "=", name)])]));
-    const insert = this.#context.build
-      .insertInto("api_keys")
-      .values({ id: row.id, user_id: userId, name, hash, created_at: row.createdAt });
-    await this.#context.writer.run(compile(replaced), compile(insert));
+    const insert = build.insertInto("api_keys").values({
+      id: row.id,
+      user_id: userId,
+      name,
+      hash,
+      created_at: row.createdAt,
+      expires_at: expiresAt,
+      last_used_at: null,
+      read_only: readOnly ? 1 : 0,
+    });
+    try {
+      await writer.run(...(unique ? [] : [compile(replaced)]), compile(insert));
+    } catch (error) {
+      if (error instanceof UniqueViolation)
+        throw new PlatformError("KeyExists", `There is a key with the name ${JSON.stringify(name)}.`);
+      throw error;
+    }
     return row;
   }
 
   find(key: string): ApiKeyRow | undefined {
-    const stored = this.#context.reader.get<Stored>("SELECT * FROM api_keys WHERE hash = ?", keyHash(key));
-    return stored && fromStored(stored);
+    const stored = this.#context.reader.get<StoredKey>(`SELECT ${apiKeyColumns} FROM api_keys WHERE hash = ?`, keyHash(key));
+    return stored && apiKeyOf(stored);
   }
 
-  list(): ApiKeyRow[] {
-    return this.#context.reader.all<Stored>("SELECT * FROM api_keys ORDER BY created_at, id").map(fromStored);
+  list(userId?: string): ApiKeyRow[] {
+    const { reader } = this.#context;
+    const rows =
+      userId === undefined
+        ? reader.all<StoredKey>(`SELECT ${apiKeyColumns} FROM api_keys ORDER BY created_at, id`)
+        : reader.all<StoredKey>(`SELECT ${apiKeyColumns} FROM api_keys WHERE user_id = ? ORDER BY created_at, id`, userId);
+    return rows.map(apiKeyOf);
+  }
+
+  async touch(id: string, usedAt: number): Promise<void> {
+    const { build, writer } = this.#context;
+    await writer.run(compile(build.updateTable("api_keys").set({ last_used_at: usedAt }).where("id", "=", id)));
   }
 
   async remove(id: string): Promise<void> {
@@ -45,6 +72,16 @@ export class SqliteApiKeys implements ApiKeyStore {
   }
 }
 
-function fromStored(stored: Stored): ApiKeyRow {
-  return { id: stored.id, userId: stored.user_id, name: stored.name, createdAt: stored.created_at };
+export type StoredKey = Omit<ApiKeyRecord, "hash">;
+
+export function apiKeyOf(stored: StoredKey): ApiKeyRow {
+  return {
+    id: stored.id,
+    userId: stored.user_id,
+    name: stored.name,
+    createdAt: stored.created_at,
+    expiresAt: stored.expires_at,
+    lastUsedAt: stored.last_used_at,
+    readOnly: stored.read_only === 1,
+  };
 }

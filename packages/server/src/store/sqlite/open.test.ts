@@ -113,7 +113,7 @@ test("no file of the data folder holds a secret in clear, neither while it is op
   const secret = `planted-${randomBytes(16).toString("hex")}`;
   const store = await openStore(dir);
   await store.settings.put("default", { llm_api_key: secret, mcp_config: { sse_servers: [{ url: "u", api_key: secret }] } });
-  await store.apiKeys.create("default", "first", secret);
+  await store.apiKeys.create({ userId: "default", name: "first" }, secret);
   const row = {
     userId: "default",
     specId: "host",

@@ -5,6 +5,7 @@ import type { Store } from "../store.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
 import { SqliteCallbacks } from "./callbacks.ts";
 import { SqliteConversationSecrets } from "./conversation-secrets.ts";
+import { SqliteContexts } from "./contexts.ts";
 import { SqliteConversations } from "./conversations.ts";
 import { SqliteEventLog } from "./event-log.ts";
 import { claimFolder } from "./folder.ts";
@@ -89,6 +90,7 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     sandboxes: new SqliteSandboxes(context),
     snapshots: new SqliteSnapshots(context),
     pendingMessages: new SqlitePendingMessages(context),
+    contexts: new SqliteContexts(context),
     settings: new SqliteSettings(context),
     userSecrets: new SqliteUserSecrets(context),
     conversationSecrets: new SqliteConversationSecrets(context),

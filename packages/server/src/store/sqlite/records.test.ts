@@ -147,16 +147,16 @@ test("settings documents survive a restart", async () => {
 });
 
 test("API keys are found by their text; one of the same name and user is replaced", async () => {
-  const first = await store.apiKeys.create("default", "cli", "key one");
+  const first = await store.apiKeys.create({ userId: "default", name: "cli" }, "key one");
   now += 1;
-  const second = await store.apiKeys.create("default", "cli", "key two");
+  const second = await store.apiKeys.create({ userId: "default", name: "cli" }, "key two");
   now += 1;
-  const other = await store.apiKeys.create("somebody", "cli", "key three");
+  const other = await store.apiKeys.create({ userId: "somebody", name: "cli" }, "key three");
   expect(first.createdAt).toBe(1000);
   expect(store.apiKeys.find("key one")).toBeUndefined();
   expect(store.apiKeys.find("key two")).toEqual(second);
   expect(store.apiKeys.list()).toEqual([second, other]);
-  const moved = await store.apiKeys.create("somebody", "moved", "key two");
+  const moved = await store.apiKeys.create({ userId: "somebody", name: "moved" }, "key two");
   expect(store.apiKeys.find("key two")).toEqual(moved);
   await store.apiKeys.remove(moved.id);
   expect(store.apiKeys.find("key two")).toBeUndefined();

@@ -18,6 +18,7 @@ export interface Tables {
   sandboxes: SandboxRecord;
   snapshots: SnapshotRecord;
   pending_messages: PendingMessageRecord;
+  conversation_contexts: { conversation_id: string; document: string; activated: string };
   settings: { user_id: string; document: Uint8Array };
   user_secrets: { user_id: string; document: Uint8Array };
   conversation_secrets: ConversationSecretsRecord;

@@ -1,5 +1,5 @@
 /**
- * What several users with keys, secrets, pending messages and callbacks need.
+ * What several users with keys, secrets, pending messages and callbacks need, and what conversations know of their projects.
  *
  * `user_secrets` and `conversation_secrets` hold one sealed document each. `pending_messages.conversation_id` is the id that the
  * start task's conversation is going to have. `callbacks.next_seq` is the sequence number of the first record of the conversation that
@@ -26,6 +26,12 @@ CREATE TABLE conversation_secrets (
   document BLOB NOT NULL
 ) STRICT;
 CREATE INDEX conversation_secrets_by_sandbox ON conversation_secrets (sandbox_id, number);
+
+CREATE TABLE conversation_contexts (
+  conversation_id TEXT PRIMARY KEY REFERENCES conversations (id) ON DELETE CASCADE,
+  document TEXT NOT NULL,
+  activated TEXT NOT NULL
+) WITHOUT ROWID, STRICT;
 
 CREATE TABLE pending_messages (
   number INTEGER PRIMARY KEY,

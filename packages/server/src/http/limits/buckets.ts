@@ -1,0 +1,62 @@
+/** The most callers that are remembered; beyond, the one that was not seen for longest is forgotten and begins anew. */
+const maxCallers = 10_000;
+
+interface Bucket {
+  tokens: number;
+  /** When `tokens` was right, ms. */
+  at: number;
+}
+
+/** A token bucket for each caller: `burst` requests at once, then `perSecond`. In memory and bounded. */
+export class Buckets {
+  readonly #perMs: number;
+  readonly #burst: number;
+  readonly #clock: () => number;
+  readonly #buckets = new Map<string, Bucket>();
+
+  /** `clock` gives milliseconds that never go back. */
+  constructor(options: { perSecond: number; burst: number }, clock: () => number = () => performance.now()) {
+    this.#perMs = options.perSecond / 1000;
+    this.#burst = options.burst;
+    this.#clock = clock;
+  }
+
+  /** Takes one token; gives 0, or the seconds until there is one. */
+  take(caller: string): number {
+    const bucket = this.#bucket(caller);
+    if (bucket.tokens < 1) return (1 - bucket.tokens) / this.#perMs / 1000;
+    bucket.tokens--;
+    return 0;
+  }
+
+  /** Like `take`, and takes nothing. */
+  wait(caller: string): number {
+    return Math.max(0, (1 - this.#bucket(caller).tokens) / this.#perMs / 1000);
+  }
+
+  #bucket(caller: string): Bucket {
+    const now = this.#clock();
+    const known = this.#buckets.get(caller);
+    if (known) {
+      known.tokens = Math.min(this.#burst, known.tokens + (now - known.at) * this.#perMs);
+      known.at = now;
+      return known;
+    }
+    if (this.#buckets.size >= maxCallers) this.#forget(now);
+    const made = { tokens: this.#burst, at: now };
+    this.#buckets.set(caller, made);
+    return made;
+  }
+
+  /** Forgets who has a full bucket again; where that is nobody, the oldest half. */
+  #forget(now: number): void {
+    const fullMs = this.#burst / this.#perMs;
+    for (const [caller, { at }] of this.#buckets) if (now - at >= fullMs) this.#buckets.delete(caller);
+    if (this.#buckets.size < maxCallers) return;
+    let left = maxCallers / 2;
+    for (const caller of this.#buckets.keys()) {
+      if (left-- === 0) break;
+      this.#buckets.delete(caller);
+    }
+  }
+}

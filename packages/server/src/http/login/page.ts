@@ -1,0 +1,52 @@
+import { createHash } from "node:crypto";
+
+const style =
+  "body{font:16px/1.5 system-ui,sans-serif;color-scheme:light dark;max-width:24em;margin:20vh auto;padding:0 1em}" +
+  "h1{font-size:1.4em}label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}" +
+  "input{margin:.3em 0 1em;padding:.5em}button{padding:.5em}p[role=alert]{color:#b3261e}";
+
+/** The pages have no script, load nothing, and send their form to this server alone. */
+const policy = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`,
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/**
+ * Headers of every page. With a stricter referrer policy browsers would tell the form's request that it comes from nowhere
+ * (`Origin: null`).
+ */
+export const pageHeaders = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": policy,
+  "referrer-policy": "same-origin",
+  "x-content-type-options": "nosniff",
+  "cache-control": "no-store",
+} as const;
+
+/** The form that takes a key; `problem` says why the last one was not taken. */
+export function loginPage(problem?: string): string {
+  return page(
+    "Log in",
+    `${problem === undefined ? "" : `<p role="alert">${escaped(problem)}</p>`}<form method="post" action="login"><label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form>`,
+  );
+}
+
+/** What a browser that is logged in sees. */
+export function welcomePage(user: string, readOnly: boolean): string {
+  const rights = readOnly ? " The key is read-only." : "";
+  return page(
+    "Logged in",
+    `<p>This browser is logged in as ${escaped(user)}.${rights}</p><p><a href="./">Go on</a> · <a href="docs">API documentation</a></p><form method="post" action="logout"><button>Log out</button></form>`,
+  );
+}
+
+function page(title: string, content: string): string {
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title} · Sandpiper</title><style>${style}</style><h1>${title}</h1>${content}</html>\n`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

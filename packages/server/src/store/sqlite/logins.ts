@@ -1,0 +1,45 @@
+import { keyHash } from "../key-hash.ts";
+import type { ApiKeyRow, LoginStore } from "../store.ts";
+import { apiKeyColumns, apiKeyOf, type StoredKey } from "./api-keys.ts";
+import type { StoreContext } from "./context.ts";
+import { compile } from "./tables.ts";
+
+export class SqliteLogins implements LoginStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async create({ keyId, expiresAt }: { keyId: string; expiresAt: number }, token: string, keep: number): Promise<void> {
+    const { build, writer, clock } = this.#context;
+    const now = clock();
+    const newest = build
+      .selectFrom("logins")
+      .select("hash")
+      .where("key_id", "=", keyId)
+      .orderBy("created_at", "desc")
+      .limit(keep - 1);
+    const values = { hash: keyHash(token), key_id: keyId, created_at: now, expires_at: expiresAt };
+    await writer.run(
+      compile(build.deleteFrom("logins").where("expires_at", "<=", now)),
+      compile(build.deleteFrom("logins").where("key_id", "=", keyId).where("hash", "not in", newest)),
+      compile(build.insertInto("logins").values(values)),
+    );
+  }
+
+  find(token: string, now: number): { key: ApiKeyRow; expiresAt: number } | undefined {
+    const stored = this.#context.reader.get<StoredKey & { login_expires_at: number }>(
+      `SELECT ${apiKeyColumns}, logins.expires_at AS login_expires_at FROM logins JOIN api_keys ON api_keys.id = logins.key_id
+       WHERE logins.hash = ? AND logins.expires_at > ?`,
+      keyHash(token),
+      now,
+    );
+    return stored && { key: apiKeyOf(stored), expiresAt: stored.login_expires_at };
+  }
+
+  async remove(token: string): Promise<void> {
+    const { build, writer } = this.#context;
+    await writer.run(compile(build.deleteFrom("logins").where("hash", "=", keyHash(token))));
+  }
+}

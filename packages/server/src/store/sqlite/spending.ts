@@ -1,0 +1,16 @@
+import type { SpendingStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+
+/** Reads what the writer adds up beside each `stats` record (writer.ts). */
+export class SqliteSpending implements SpendingStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  of(userId: string, day: string): number {
+    const sql = "SELECT usd FROM spending WHERE user_id = ? AND day = ?";
+    return this.#context.reader.get<{ usd: number }>(sql, userId, day)?.usd ?? 0;
+  }
+}

@@ -1,0 +1,40 @@
+import { randomBytes } from "node:crypto";
+import type { LoginStore } from "../store/store.ts";
+import type { KeyHolder, Logins } from "./api.ts";
+import type { KeyMemory } from "./key-memory.ts";
+
+/** How long a browser stays logged in, ms. */
+const loginMs = 30 * 24 * 60 * 60 * 1000;
+
+/** Logins by one key at a time; a further one ends the oldest. */
+const maxPerKey = 50;
+
+/** Logins of browsers over a store of hashes. */
+export class StoredLogins implements Logins {
+  readonly #store: LoginStore;
+  readonly #memory: KeyMemory;
+
+  constructor(store: LoginStore, memory: KeyMemory) {
+    this.#store = store;
+    this.#memory = memory;
+  }
+
+  async begin({ keyId, keyExpiresAt }: KeyHolder): Promise<{ token: string; expiresAt: number }> {
+    const token = randomBytes(32).toString("base64url");
+    const expiresAt = Math.min(Date.now() + loginMs, keyExpiresAt ?? Infinity);
+    await this.#store.create({ keyId, expiresAt }, token, maxPerKey);
+    return { token, expiresAt };
+  }
+
+  authenticate(token: string): KeyHolder | undefined {
+    return this.#memory.look("login", token, () => this.#store.find(token, Date.now()));
+  }
+
+  async end(token: string): Promise<void> {
+    try {
+      await this.#store.remove(token);
+    } finally {
+      this.#memory.clear();
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import { type Static, Type } from "typebox";
+import { Nullable } from "./schema.ts";
+
+/** Name of an API key: what a person knows it by. */
+const KeyName = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: "^[^\\u0000-\\u001f\\u007f]*\\S[^\\u0000-\\u001f\\u007f]*$",
+});
+
+/** An API key as lists show it; its text is shown only once, when it is made. */
+export const ApiKey = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  created_at: Type.String({ format: "date-time" }),
+  expires_at: Nullable(Type.String({ format: "date-time", description: "null: never" })),
+  last_used_at: Nullable(Type.String({ format: "date-time", description: "to about a minute" })),
+  read_only: Type.Boolean(),
+});
+
+/** Body of `POST /api/keys`. */
+export const ApiKeyRequest = Type.Object({
+  name: KeyName,
+  expires_at: Type.Optional(
+    Nullable(
+      Type.String({
+        maxLength: 40,
+        description: "ISO-8601; absent or null: as long as the key that makes it. It cannot be later than that",
+      }),
+    ),
+  ),
+  read_only: Type.Optional(Nullable(Type.Boolean({ default: false }))),
+});
+
+/** Answer of `POST /api/keys`. */
+export const NewApiKey = Type.Object({ ...ApiKey.properties, key: Type.String({ description: "the key; shown only now" }) });
+
+/** Body of `POST /login`. */
+export const LoginRequest = Type.Object({ key: Type.String({ maxLength: 1024, description: "an API key" }) });
+
+/** Answer of `POST /login` to a program; a browser gets a page. */
+export const LoginAnswer = Type.Object({
+  user: Nullable(Type.String({ description: "null: the implicit user" })),
+  read_only: Type.Boolean(),
+  expires_at: Type.String({ format: "date-time", description: "when the login ends" }),
+});
+
+export type ApiKey = Static<typeof ApiKey>;
+export type ApiKeyRequest = Static<typeof ApiKeyRequest>;
+export type NewApiKey = Static<typeof NewApiKey>;
+export type LoginAnswer = Static<typeof LoginAnswer>;
