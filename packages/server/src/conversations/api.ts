@@ -1,5 +1,6 @@
 import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, StartTaskFilter } from "../store/store.ts";
+import type { ExternalConversations } from "./external.ts";
 import type { PendingMessages } from "./pending.ts";
 
 /** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */
@@ -26,10 +27,15 @@ export interface Conversations {
   /** Ends the run and removes the conversation; its sandbox goes too when no other conversation uses it. */
   remove(userId: string, id: string): Promise<void>;
 
+  /** Lets the next model call use an LLM profile of the user. Throws ConversationNotFound, ProfileNotFound. */
+  switchProfile(userId: string, id: string, profile: string): Promise<void>;
+
   /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound, MessageDelivered. */
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
   /** Messages to conversations that are still being started (app-server.md section 2.8). */
   readonly pending: Pick<PendingMessages, "add">;
+  /** Conversations that agent servers inside sandboxes run and report. */
+  readonly external: Pick<ExternalConversations, "report" | "take">;
   /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning. */
   run(id: string): Promise<void>;
   /** Refuses every action that waits for confirmation; the agent does not go on by itself (agent-server.md section 4). */

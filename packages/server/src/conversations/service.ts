@@ -3,6 +3,7 @@ import { hexId } from "@sandpiper/wire";
 import { systemPromptEvent } from "../agent/prompt.ts";
 import { listed, stateRecord } from "../agent/records.ts";
 import type { Tool } from "../agent/tool.ts";
+import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
@@ -11,6 +12,7 @@ import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
+import { ExternalConversations, refuseExternal } from "./external.ts";
 import { Hub } from "./hub.ts";
 import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
@@ -21,6 +23,7 @@ import { Starter } from "./start.ts";
 
 export interface ConversationDependencies {
   store: Store;
+  callbacks: Callbacks;
   sandboxes: Sandboxes;
   settings: Settings;
   tools: readonly Tool[];
@@ -33,6 +36,7 @@ export interface ConversationDependencies {
 export class ConversationService implements Conversations {
   readonly startTasks: Conversations["startTasks"];
   readonly pending: PendingMessages;
+  readonly external: ExternalConversations;
   readonly #deps: ConversationDependencies;
   readonly #hub: Hub;
   readonly #runner: Runner;
@@ -47,6 +51,7 @@ export class ConversationService implements Conversations {
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.pending = new PendingMessages({ ...deps, send });
     this.#starter = new Starter({ ...deps, runner: this.#runner, send, pending: this.pending });
+    this.external = new ExternalConversations(deps);
     const { startTasks } = deps.store;
     const present = (row: Parameters<typeof presentStartTask>[0]) => presentStartTask(row, deps.publicUrl());
     this.startTasks = {
@@ -66,7 +71,7 @@ export class ConversationService implements Conversations {
     this.#deps.sandboxes.onChange((row) => {
       if ("status" in row && row.status === "PAUSED") void this.#pauseAll(row.id);
     });
-    for (const row of this.#deps.store.conversations.listRunning()) this.#runner.wake(row.id);
+    for (const row of this.#deps.store.conversations.listRunning()) if (!row.config.external) this.#runner.wake(row.id);
   }
 
   async start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask> {
@@ -99,6 +104,15 @@ export class ConversationService implements Conversations {
     return this.#present([this.#owned(userId, id)])[0]!;
   }
 
+  async switchProfile(userId: string, id: string, profile: string): Promise<void> {
+    const { config } = this.#owned(userId, id);
+    if (!this.#deps.settings.profileModel(userId, profile)?.model) {
+      throw new PlatformError("ProfileNotFound", `The settings have no LLM profile ${profile}.`);
+    }
+    await this.#deps.store.conversations.update(id, { config: { ...config, llmProfile: profile } });
+    this.#runner.announce(id);
+  }
+
   async remove(userId: string, id: string): Promise<void> {
     const row = this.#owned(userId, id);
     const { store, sandboxes } = this.#deps;
@@ -108,11 +122,12 @@ export class ConversationService implements Conversations {
     const isLast = store.conversations.bySandbox(row.sandboxId).every((other) => other.id === id);
     if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
     await store.pendingMessages.removeOf(id);
+    await this.#deps.callbacks.drop(id);
     await store.conversations.remove(id);
   }
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
-    const row = this.#known(id);
+    const row = this.#runnable(id);
     const first = this.#firstRecords(row);
     const records: NewRecord[] = [...first, listed(userMessage(content, options.sender))];
     const status = row.summary.executionStatus;
@@ -127,7 +142,7 @@ export class ConversationService implements Conversations {
   }
 
   async run(id: string): Promise<void> {
-    const status = this.#known(id).summary.executionStatus;
+    const status = this.#runnable(id).summary.executionStatus;
     if (status === "running" && this.#runner.isAwake(id)) {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
     }
@@ -137,7 +152,7 @@ export class ConversationService implements Conversations {
   }
 
   async reject(id: string, reason: string): Promise<void> {
-    if (this.#known(id).summary.executionStatus !== "waiting_for_confirmation") return;
+    if (this.#runnable(id).summary.executionStatus !== "waiting_for_confirmation") return;
     const pending = this.#runner.openActions(id);
     const records = pending.map(({ tool_name, tool_call_id, id: action_id }) =>
       listed({
@@ -155,7 +170,7 @@ export class ConversationService implements Conversations {
   }
 
   async pause(id: string): Promise<void> {
-    const status = this.#known(id).summary.executionStatus;
+    const status = this.#runnable(id).summary.executionStatus;
     if (status !== "idle" && status !== "running") return;
     await this.#deps.store.events.append(id, [
       listed({ kind: "PauseEvent", source: "user" }),
@@ -165,7 +180,7 @@ export class ConversationService implements Conversations {
   }
 
   async interrupt(id: string): Promise<void> {
-    this.#known(id);
+    this.#runnable(id);
     if (this.#runner.isAwake(id)) await this.#runner.abort(id, "interrupt");
     else await this.pause(id);
   }
@@ -209,6 +224,13 @@ export class ConversationService implements Conversations {
   #known(id: string): ConversationRow {
     const row = this.#deps.store.conversations.get(id);
     if (!row) throw new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
+    return row;
+  }
+
+  /** Throws ConversationNotFound, ConversationExternal. */
+  #runnable(id: string): ConversationRow {
+    const row = this.#known(id);
+    refuseExternal(row);
     return row;
   }
 

@@ -63,6 +63,8 @@ export interface ConversationConfig {
   systemMessageSuffix: string | null;
   workingDir: string;
   maxIterations: number;
+  /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
+  external?: boolean;
 }
 
 /** Derived from the log and kept beside it by the log's own transaction, for lists. */
@@ -80,6 +82,8 @@ export interface ConversationFilter {
   updatedAtGte?: number;
   updatedAtLt?: number;
   sandboxId?: string;
+  selectedRepository?: string | undefined;
+  trigger?: string | undefined;
   /** False hides conversations that have a parent. */
   includeSubConversations?: boolean;
 }

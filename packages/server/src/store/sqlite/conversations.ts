@@ -137,7 +137,11 @@ function filtered<Row>(
     .$if(filter.createdAtLt !== undefined, (q) => q.where("created_at", "<", filter.createdAtLt!))
     .$if(filter.updatedAtGte !== undefined, (q) => q.where("updated_at", ">=", filter.updatedAtGte!))
     .$if(filter.updatedAtLt !== undefined, (q) => q.where("updated_at", "<", filter.updatedAtLt!))
-    .$if(filter.sandboxId !== undefined, (q) => q.where("sandbox_id", "=", filter.sandboxId!));
+    .$if(filter.sandboxId !== undefined, (q) => q.where("sandbox_id", "=", filter.sandboxId!))
+    .$if(filter.selectedRepository !== undefined, (q) =>
+      q.where(sql`config ->> 'selectedRepository'`, "=", filter.selectedRepository!),
+    )
+    .$if(filter.trigger !== undefined, (q) => q.where(sql`config ->> 'trigger'`, "=", filter.trigger!));
 }
 
 function fromStored(stored: Stored): ConversationRow {

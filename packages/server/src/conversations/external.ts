@@ -1,0 +1,147 @@
+import { hexId, type ReportedConversation, type ReportedEvent } from "@sandpiper/wire";
+import { stateRecord } from "../agent/records.ts";
+import type { Callbacks } from "../callbacks/api.ts";
+import { PlatformError } from "../errors.ts";
+import { Queues } from "../sandboxes/queues.ts";
+import type { NewRecord } from "../store/event-log.ts";
+import type { ConversationConfig, ConversationRow, SandboxRow, Store } from "../store/store.ts";
+import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
+
+export interface ExternalDependencies {
+  store: Pick<Store, "conversations" | "events">;
+  callbacks: Pick<Callbacks, "register">;
+}
+
+/** External conversations of a sandbox, listed events of one, and characters of all events of a sandbox while this process runs. */
+const maxConversations = 100;
+const maxEvents = 100_000;
+const maxLength = 1024 ** 3;
+
+const maxTags = 50;
+
+/**
+ * Conversations that an agent server inside a sandbox runs, as it reports them (app-server.md section 8). They are kept to be read: this
+ * server's agent never works on them. A conversation that this server runs takes no report, for its own log is the truth.
+ */
+export class ExternalConversations {
+  readonly #deps: ExternalDependencies;
+  readonly #queues = new Queues();
+  readonly #lengths = new Map<string, number>();
+
+  constructor(deps: ExternalDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Takes what the agent server of a sandbox says of a conversation, which is made where it is unknown. Throws ConversationNotFound for one of
+   * another sandbox, ConversationExternal for one that this server runs and above the limits.
+   */
+  async report(sandbox: SandboxRow, id: string, info: ReportedConversation): Promise<void> {
+    if (info.execution_status === "deleting") return;
+    await this.#queues.add(id, async () => {
+      const row = await this.#open(sandbox, id);
+      const config = { ...row.config, tags: mergedTags(row.config.tags, info.tags ?? {}) };
+      const model = info.agent?.llm?.model;
+      if (model) config.llmModel = model.slice(0, 256);
+      const title = info.title?.trim().slice(0, 200);
+      const change = {
+        ...(JSON.stringify(config) !== JSON.stringify(row.config) && { config }),
+        ...(title && title !== row.title && { title }),
+      };
+      if (Object.keys(change).length > 0) await this.#deps.store.conversations.update(id, change);
+
+      const records: NewRecord[] = [];
+      const status = readStatus(info.execution_status);
+      if (status && status !== row.summary.executionStatus) records.push(stateRecord("execution_status", status as "idle"));
+      const stats = readStats(info.stats);
+      if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
+      if (records.length > 0) await this.#deps.store.events.append(id, records);
+    });
+  }
+
+  /** Appends what is new of reported events, in their order. Throws as `report`, and InvalidParameter: nothing is stored then. */
+  async take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void> {
+    const read = events.map((event) => readReportedEvent(event));
+    await this.#queues.add(id, async () => {
+      const { events: log } = this.#deps.store;
+      await this.#open(sandbox, id);
+      const ids = read.flatMap((record) => record?.event.id ?? []);
+      const stored = log.batch(id, ids);
+      const known = new Set(ids.filter((_id, index) => stored[index] !== null));
+      const fresh = read.filter((record): record is NewRecord => {
+        if (!record?.event.id) return record !== undefined;
+        const isNew = !known.has(record.event.id);
+        known.add(record.event.id);
+        return isNew;
+      });
+      if (fresh.length === 0) return;
+      this.#spend(sandbox.id, JSON.stringify(fresh).length);
+      if (log.count(id) + fresh.length > maxEvents) {
+        throw external(`The conversation has ${maxEvents} events, which is the most that are kept.`);
+      }
+      await log.append(id, fresh);
+    });
+  }
+
+  async #open(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
+    const { conversations } = this.#deps.store;
+    const row = conversations.get(id) ?? (await this.#make(sandbox, id));
+    if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id) {
+      throw new PlatformError("ConversationNotFound", "Conversation not found");
+    }
+    if (!row.config.external) throw external("This server runs the conversation by itself and takes no reports of it.");
+    return row;
+  }
+
+  async #make(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
+    const { store, callbacks } = this.#deps;
+    if (store.conversations.bySandbox(sandbox.id).length >= maxConversations) {
+      throw external(`The sandbox has ${maxConversations} conversations, which is the most that are kept: delete one.`);
+    }
+    await callbacks.register(sandbox.userId, id, []);
+    const config = emptyConfig((sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project");
+    const row = { id, userId: sandbox.userId, sandboxId: sandbox.id, config, title: null, parentId: null, createdAt: Date.now() };
+    await store.conversations.create(row);
+    return store.conversations.get(id)!;
+  }
+
+  #spend(sandboxId: string, length: number): void {
+    const spent = (this.#lengths.get(sandboxId) ?? 0) + length;
+    if (spent > maxLength) throw external("The sandbox has reported more than is kept: nothing further is taken of it.");
+    this.#lengths.set(sandboxId, spent);
+  }
+}
+
+/** Throws ConversationExternal where an agent server inside the sandbox runs the conversation: only there it can be worked on. */
+export function refuseExternal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
+  if (!config.external) return;
+  throw external(`The conversation ${hexId(id)} is run by an agent server inside its sandbox: here it can only be read.`);
+}
+
+function external(sentence: string): PlatformError {
+  return new PlatformError("ConversationExternal", sentence);
+}
+
+/** Reported tags come over the known ones. */
+function mergedTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
+  const bounded = Object.entries(reported).map(([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const);
+  return Object.fromEntries([...Object.entries(known), ...bounded].slice(0, maxTags));
+}
+
+function emptyConfig(workingDir: string): ConversationConfig {
+  return {
+    llmModel: null,
+    selectedRepository: null,
+    selectedBranch: null,
+    gitProvider: null,
+    trigger: null,
+    prNumber: [],
+    public: null,
+    tags: {},
+    agentType: "default",
+    systemMessageSuffix: null,
+    workingDir,
+    maxIterations: 500,
+    external: true,
+  };
+}
