@@ -57,20 +57,26 @@ Model keys come from the settings or from OPENAI_API_KEY, ANTHROPIC_API_KEY and 
     });
 
   const keys = program.command("keys").description("list, create and revoke API keys of the data folder");
+  const user = ["-u, --user <user>", "user whom the key belongs to"] as const;
   keys
     .command("list", { isDefault: true })
-    .description("list the keys: id, time of creation, name")
-    .action(async () => (await import("./cli/keys.ts")).listKeys());
+    .description("list the keys: id, user, creation, expiry, last use, rights and name; never the keys themselves")
+    .option(...user)
+    .action(async (options) => (await import("./cli/keys.ts")).listKeys(options));
   keys
     .command("create")
     .description("make a key and print it; it is stored only as a hash")
-    .requiredOption("-n, --name <name>", "name by which you know it again")
-    .action(async ({ name }: { name: string }) => (await import("./cli/keys.ts")).createKey(name));
+    .option("-u, --user <user>", "user whom the key belongs to, a new one too (default: the user `default`)")
+    .option("-n, --name <name>", "name by which you know it again (default: key 1, key 2 …)")
+    .option("-e, --expires <when>", "days such as 30d, or a last day such as 2027-01-31 (default: never)")
+    .option("-r, --read-only", "the key may read, and change nothing")
+    .action(async (options) => (await import("./cli/keys.ts")).createKey(options));
   keys
     .command("revoke")
     .argument("<key>", "id or name")
-    .description("make a key worthless")
-    .action(async (key: string) => (await import("./cli/keys.ts")).revokeKey(key));
+    .description("make a key worthless, and end the logins that were made with it")
+    .option(...user)
+    .action(async (key: string, options) => (await import("./cli/keys.ts")).revokeKey(key, options));
 
   program
     .command("doctor")

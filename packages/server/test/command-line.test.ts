@@ -201,13 +201,52 @@ test("keys are made, listed and revoked while the server is down, and new ones w
 
   const late = await keys("create", "-n", "late");
   expect((await get(url, late.stdout.trim())).status).toBe(200);
-  expect((await keys()).stdout).toMatch(/early bird\n.* late\n$/);
+  expect((await keys()).stdout).toMatch(/^ID .*NAME\n.* default .* full +early bird\n.* late\n$/);
   expect((await keys("revoke", "late")).stdout).toMatch(/^Revoked "late"\./);
   expect((await keys("revoke", "late")).code).toBe(1);
   expect((await keys("list")).stdout).not.toMatch(/late/);
 
   const stored = await readFile(join(base, "data/store/sandpiper.db"), "latin1");
   expect(stored).not.toContain(early.stdout.trim());
+});
+
+test("keys belong to users, expire and may be read-only; wrong options are explained", async () => {
+  const keys = async (...args: string[]) => {
+    const command = new Command(["keys", ...args], env);
+    return { code: await command.exit, stdout: command.stdout, stderr: command.stderr };
+  };
+  const ann = await keys("create", "--user", "ann", "--name", "laptop", "--expires", "30d", "--read-only");
+  expect(ann.code, ann.stderr).toBe(0);
+  expect(ann.stderr).toMatch(/^The key "laptop" of ann, /);
+  expect((await keys("create", "-u", "bob", "-n", "laptop")).code).toBe(0);
+  expect((await keys("create", "-u", "bob")).stderr).toMatch(/"key 1" of bob/);
+  expect((await keys("list", "--user", "ann")).stdout).toMatch(/\n\S+ +ann +\S+Z +\S+Z +never +read-only +laptop\n$/);
+  expect((await keys("list")).stdout.split("\n")).toHaveLength(5);
+
+  const both = await keys("revoke", "laptop");
+  expect([both.code, both.stderr]).toEqual([1, expect.stringMatching(/The users ann, bob have a key "laptop" each: .*--user/)]);
+  expect((await keys("revoke", "laptop", "--user", "bob")).code).toBe(0);
+
+  const server = new Command(["serve"], env);
+  servers.push(server);
+  const url = (await server.says(/serves (\S+)\n/))[1]!;
+  const call = (method: string) =>
+    fetch(`${url}/api/keys`, { method, headers: { authorization: `Bearer ${ann.stdout.trim()}` } });
+  expect((await call("GET")).status).toBe(200);
+  expect((await call("POST")).status).toBe(403);
+  expect((await keys("revoke", "laptop")).code).toBe(0);
+  await expect.poll(async () => (await call("GET")).status, { timeout: 5_000 }).toBe(401);
+
+  for (const [args, sentence] of [
+    [["--user", "Ann Smith"], /The name of a user has 1 to 64 lower-case letters/],
+    [["--expires", "2020-01-01"], /--expires takes a number of days such as 30d/],
+    [["--expires", "soon"], /--expires takes a number of days such as 30d/],
+    [["--name", " "], /The name of a key has 1 to 100 characters/],
+  ] as const) {
+    const wrong = await keys("create", ...args);
+    expect([wrong.code, wrong.stdout]).toEqual([2, ""]);
+    expect(wrong.stderr).toMatch(sentence);
+  }
 });
 
 test("doctor says what is there, and fails with advice when something essential is missing", async () => {

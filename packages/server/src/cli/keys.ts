@@ -1,44 +1,84 @@
 import { join } from "node:path";
+import { PlatformError } from "../errors.ts";
 import { SqliteApiKeys } from "../store/sqlite/api-keys.ts";
 import { sqliteStoreExists } from "../store/sqlite/folder.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import { Reader } from "../store/sqlite/reader.ts";
 import { createQueryBuilder } from "../store/sqlite/tables.ts";
 import { WriterClient } from "../store/sqlite/writer-client.ts";
-import { type ApiKeys, defaultUser } from "../users/api.ts";
+import type { ApiKeyRow } from "../store/store.ts";
+import { type ApiKeys, defaultUser, userNamePattern } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { openVault } from "../users/vault.ts";
 import { CliError, exitCodes } from "./errors.ts";
+import { parseExpiry } from "./expiry.ts";
+import { keyTable } from "./key-table.ts";
 import { commandConfig } from "./local-platform.ts";
 
 /** `sandpiper keys list` */
-export async function listKeys(): Promise<void> {
-  const keys = await withKeys(async (apiKeys) => apiKeys.list());
-  if (keys.length === 0) process.stdout.write("There are no keys yet; the first start of the server makes one.\n");
-  for (const { id, name, createdAt } of keys) process.stdout.write(`${id}  ${new Date(createdAt).toISOString()}  ${name}\n`);
+export async function listKeys({ user }: { user?: string }): Promise<void> {
+  checkUser(user);
+  const keys = await withKeys(async (apiKeys) => apiKeys.list(user));
+  if (keys.length > 0) process.stdout.write(keyTable(keys));
+  else if (user === undefined) process.stdout.write("There are no keys yet; the first start of the server makes one.\n");
+  else process.stdout.write(`The user ${user} has no keys.\n`);
 }
 
-/** `sandpiper keys create`: the key alone goes to standard output. */
-export async function createKey(name: string): Promise<void> {
-  if (!name.trim() || name.length > 100)
-    throw new CliError("The name of a key has 1 to 100 characters.", { exitCode: exitCodes.usage });
-  const key = await withKeys(async (apiKeys) => {
-    if (apiKeys.list().some((row) => row.name === name))
-      throw new CliError(`There is a key with the name ${JSON.stringify(name)}: revoke it first, or choose another name.`);
-    return apiKeys.create(defaultUser, name);
-  });
-  process.stderr.write(`The key ${JSON.stringify(name)}, shown only this once:\n`);
+/** `sandpiper keys create`: the key alone goes to standard output. A user begins to exist with the first key. */
+export async function createKey({ user = defaultUser, name, expires, readOnly = false }: CreateOptions): Promise<void> {
+  checkUser(user);
+  const expiresAt = expires === undefined ? null : parseExpiry(expires, Date.now());
+  if (expiresAt === undefined)
+    throw wrongUse("--expires takes a number of days such as 30d, or a last day such as 2027-01-31, which may not be over.");
+  if (name !== undefined && (!name.trim() || name.length > 100)) throw wrongUse("The name of a key has 1 to 100 characters.");
+  const { key, row } = await withKeys((apiKeys) =>
+    apiKeys.add(user, { name: name ?? freeName(apiKeys.list(user)), expiresAt, readOnly }),
+  );
+  const whose = user === defaultUser ? "" : ` of ${user}`;
+  process.stderr.write(`The key ${JSON.stringify(row.name)}${whose}, shown only this once:\n`);
   process.stdout.write(`${key}\n`);
 }
 
-/** `sandpiper keys revoke`, by id or name. */
-export async function revokeKey(idOrName: string): Promise<void> {
+interface CreateOptions {
+  user?: string;
+  name?: string;
+  expires?: string;
+  readOnly?: boolean;
+}
+
+/** `sandpiper keys revoke`, by id or name; a name that several users have needs the user. */
+export async function revokeKey(idOrName: string, { user }: { user?: string }): Promise<void> {
+  checkUser(user);
   await withKeys(async (apiKeys) => {
-    const row = apiKeys.list().find(({ id, name }) => id === idOrName || name === idOrName);
+    const keys = apiKeys.list(user);
+    const byId = keys.filter(({ id }) => id === idOrName);
+    const found = byId.length > 0 ? byId : keys.filter(({ name }) => name === idOrName);
+    if (found.length > 1) {
+      const users = found.map((row) => row.userId).join(", ");
+      throw new CliError(`The users ${users} have a key ${JSON.stringify(idOrName)} each: name one with --user, or give the id.`);
+    }
+    const [row] = found;
     if (!row || !(await apiKeys.remove(row.id)))
       throw new CliError(`There is no key with the id or name ${JSON.stringify(idOrName)}.`);
     process.stdout.write(`Revoked ${JSON.stringify(row.name)}.\n`);
   });
+}
+
+function checkUser(user: string | undefined): void {
+  if (user === undefined || userNamePattern.test(user)) return;
+  throw wrongUse(
+    "The name of a user has 1 to 64 lower-case letters, digits or . _ @ + -, and begins and ends with a letter or digit.",
+  );
+}
+
+/** `key 1`, or the next number that is free. */
+function freeName(keys: readonly ApiKeyRow[]): string {
+  const taken = new Set(keys.map(({ name }) => name));
+  for (let number = 1; ; number++) if (!taken.has(`key ${number}`)) return `key ${number}`;
+}
+
+function wrongUse(sentence: string): CliError {
+  return new CliError(sentence, { exitCode: exitCodes.usage });
 }
 
 /**
@@ -58,6 +98,12 @@ async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
     const vault = await openVault(join(dataDir, "vault.key"), { create: false });
     const store = new SqliteApiKeys({ reader, writer, vault, build: createQueryBuilder(), clock: Date.now });
     return await work(new StoredApiKeys(store));
+  } catch (error) {
+    if (error instanceof PlatformError && (error.code === "KeyExists" || error.code === "TooManyKeys"))
+      throw new CliError(
+        `${error.message.replace(/\.$/, "")}${error.code === "KeyExists" ? ": revoke it first, or choose another name." : "."}`,
+      );
+    throw error;
   } finally {
     reader.close();
     await writer.close();
