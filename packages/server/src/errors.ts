@@ -48,6 +48,7 @@ const catalogue = {
   ConversationExists: 409,
   ConversationRunning: 409,
   SandboxNotRunning: 409,
+  SandboxForeign: 403,
   SandboxFailed: 503,
   SandboxSpecUnusable: 422,
   SnapshotNotFound: 404,
@@ -82,6 +83,8 @@ const catalogue = {
   GitUnsupported: 400,
   GitProviderBusy: 429,
   GitProviderFailed: 502,
+  ProfileExists: 409,
+  TooManyProfiles: 409,
   ConfigInvalid: 500,
 } as const;
 

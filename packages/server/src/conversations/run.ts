@@ -20,7 +20,7 @@ export interface RunEnvironment {
   hub: Hub;
   tools: readonly Tool[];
   row: ConversationRow;
-  /** Throws PlatformError ModelNotConfigured. */
+  /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
   openModel(): Model;
   toolContext: Omit<ToolContext, "signal">;
   policy: ConfirmationPolicy;
@@ -88,7 +88,6 @@ export class Run {
     }
     await this.#settleOpenActions();
 
-    const model = this.#env.openModel();
     const { maxIterations } = this.#env.row.config;
     for (let iteration = 0; ; iteration++) {
       if (state.status === "finished" && this.#hasUnseenMessage()) {
@@ -113,7 +112,7 @@ export class Run {
       }
       if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
       this.#readSeq = state.seq;
-      await step(this.#stepContext(model));
+      await step(this.#stepContext(this.#env.openModel()));
     }
     // A run that was asked for without any user message has nothing to do.
     if (state.status === "running" && state.lastUserMessageSeq === 0) {

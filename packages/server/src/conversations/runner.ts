@@ -90,7 +90,7 @@ export class Runner {
       hub,
       tools,
       row,
-      openModel: () => this.#openModel(row),
+      openModel: this.#modelOf(row),
       toolContext: this.workspace(row).toolContext(),
       policy: policyFromSettings(view.confirmation_mode, view.security_analyzer),
       trustsRisk: view.security_analyzer === "llm",
@@ -164,9 +164,19 @@ export class Runner {
     for (const workspace of this.#workspaces.values()) workspace.close();
   }
 
-  #openModel(row: ConversationRow): Model {
-    const { model, apiKey, baseUrl } = conversationModel(row, this.#deps.settings);
-    return this.#deps.openModel({ model: model ?? "", apiKey, baseUrl });
+  /** Opens the model of a run: once, and again when the conversation was switched to another profile (app-server.md section 2.9). */
+  #modelOf(first: ConversationRow): () => Model {
+    const { settings, store, openModel } = this.#deps;
+    let opened: { profile: string | null; model: Model } | undefined;
+    return () => {
+      const row = store.conversations.get(first.id) ?? first;
+      const profile = row.config.llmProfile ?? null;
+      if (opened?.profile !== profile) {
+        const { model, apiKey, baseUrl } = conversationModel(row, settings);
+        opened = { profile, model: openModel({ model: model ?? "", apiKey, baseUrl }) };
+      }
+      return opened.model;
+    };
   }
 
   #ended(conversationId: string, complete: boolean): void {

@@ -17,6 +17,8 @@ export interface Store {
   readonly userSecrets: UserSecretStore;
   readonly conversationSecrets: ConversationSecretStore;
   readonly apiKeys: ApiKeyStore;
+  /** Another number after every write of this process, at the latest when its promise resolves. */
+  version(): number;
   readonly logins: LoginStore;
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;

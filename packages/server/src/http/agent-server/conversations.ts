@@ -1,10 +1,10 @@
-import { ConfirmationResponse, ConversationInfo, isoTime, SendMessageRequest, Success } from "@sandpiper/wire";
+import { ConfirmationResponse, ConversationInfoWithLegacy, SendMessageRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { readContent } from "../../conversations/messages.ts";
 import { PlatformError } from "../../errors.ts";
-import type { ConversationRow } from "../../store/store.ts";
-import { requireConversation } from "../conversation-access.ts";
+import { requireConversation, visibleConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";
+import { conversationInfo, startingInfo } from "./conversation-info.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
@@ -19,10 +19,21 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
 
   app.get(
     base,
-    { config, schema: { tags, summary: "Read a conversation", params: ConversationPath, response: { 200: ConversationInfo } } },
-    (request, reply) => {
-      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
-      reply.send(conversationInfo(row, conversations.fullState(row.id)));
+    {
+      // Both texts of a refusal: this route belongs to the V0 family too.
+      config: { ...config, errors: "error" },
+      schema: {
+        tags,
+        summary: "Read a conversation, in the agent server's shape and in the legacy one",
+        params: ConversationPath,
+        response: { 200: ConversationInfoWithLegacy },
+      },
+    },
+    ({ principal, params }, reply) => {
+      const row = visibleConversation(conversations, principal, params.conversation_id);
+      const shown = row ? conversationInfo(conversations, row, principal) : startingInfo(conversations, principal, params);
+      if (!shown) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      reply.send(shown);
     },
   );
   app.post(
@@ -84,19 +95,4 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
 /** An approval that comes twice finds the run under way. */
 function ignoreRunning(error: unknown): void {
   if (!(error instanceof PlatformError && error.code === "ConversationRunning")) throw error;
-}
-
-/** The state with what the record adds to it (agent-server.md section 3.2). */
-function conversationInfo(row: ConversationRow, state: Record<string, unknown>): ConversationInfo {
-  return {
-    execution_status: row.summary.executionStatus,
-    tags: row.config.tags,
-    ...state,
-    id: row.id,
-    title: row.title,
-    metrics: row.summary.metrics,
-    parent_conversation_id: row.parentId,
-    created_at: isoTime(row.createdAt),
-    updated_at: isoTime(row.updatedAt),
-  };
 }

@@ -1,0 +1,54 @@
+import { type AppConversation, type ConversationInfo, hexId, isoTime, parseId } from "@sandpiper/wire";
+import type { Conversations } from "../../conversations/api.ts";
+import type { ConversationRow } from "../../store/store.ts";
+import type { Principal } from "../auth.ts";
+import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
+
+type Reads = Pick<Conversations, "batch" | "followers" | "fullState">;
+
+/** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
+export function conversationInfo(conversations: Reads, row: ConversationRow, principal: Principal) {
+  const [shown] = conversations.batch(row.userId, [row.id]);
+  return { ...agentInfo(row, conversations.fullState(row.id)), ...legacy(conversations, shown!, principal) };
+}
+
+/** The state with what the record adds to it. */
+export function agentInfo(row: ConversationRow, state: Record<string, unknown>): ConversationInfo {
+  return {
+    execution_status: row.summary.executionStatus,
+    tags: row.config.tags,
+    ...state,
+    id: row.id,
+    title: row.title,
+    metrics: row.summary.metrics,
+    parent_conversation_id: row.parentId,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+  };
+}
+
+/** A conversation whose start has not made it yet, for clients that know its id from the answer to the V0 start. */
+export function startingInfo(
+  conversations: Pick<Conversations, "startTasks">,
+  { userId, sandboxId }: Principal,
+  path: { conversation_id: string },
+) {
+  const conversationId = sandboxId === undefined ? parseId(path.conversation_id) : undefined;
+  if (conversationId === undefined) return undefined;
+  const [task] = conversations.startTasks.search({ userId, conversationId }, { limit: 1, sort: "CREATED_AT_DESC" }).items;
+  if (!task || task.status === "ERROR" || task.status === "READY") return undefined;
+  const { created_at, updated_at } = task;
+  const row = {
+    id: conversationId,
+    title: null,
+    tags: {},
+    metrics: null,
+    execution_status: "idle" as const,
+    parent_conversation_id: null,
+  };
+  return { ...row, updated_at, ...legacyStart(hexId(conversationId), created_at, updated_at) };
+}
+
+export function legacy(conversations: Pick<Conversations, "followers">, shown: AppConversation, { readOnly }: Principal) {
+  return legacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!), readOnly });
+}

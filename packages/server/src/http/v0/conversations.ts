@@ -1,0 +1,172 @@
+import {
+  type AppConversationStartRequest,
+  ConversationInfo,
+  ConversationResponse,
+  hexId,
+  InitSessionRequest,
+  LegacyConversationPage,
+  Nullable,
+  newId,
+  parseId,
+  StringEnum,
+  triggers,
+  UpdateConversationRequest,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "../../errors.ts";
+import { agentInfo, legacy } from "../agent-server/conversation-info.ts";
+import type { Principal } from "../auth.ts";
+import { requireConversation, visibleConversation } from "../conversation-access.ts";
+import { pageRequest, readIds } from "../params.ts";
+import type { App, HttpServices } from "../services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const pageKeys = {
+  page_id: Type.Optional(Type.String({ description: "next_page_id of the page before" })),
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
+};
+const repository = Type.Optional(Type.String({ maxLength: 512 }));
+const Trigger = StringEnum(triggers);
+const ListQuery = Type.Object({
+  ...pageKeys,
+  selected_repository: repository,
+  conversation_trigger: Type.Optional(Trigger),
+  ids: Type.Optional(Type.Array(Type.String(), { description: "read these instead, as the agent server shows them" })),
+});
+
+/**
+ * Conversations over the V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8). All are V1 conversations. Only the batch read
+ * is open to a session key.
+ */
+export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["legacy conversations"];
+  const errors = "error";
+
+  const list = (
+    principal: Principal,
+    query: { page_id?: string; limit: number; selected_repository?: string },
+    trigger: string | undefined,
+  ) => {
+    const { selected_repository: selectedRepository } = query;
+    const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
+    const { items, nextPageId } = conversations.search(filter, pageRequest(query));
+    return { results: items.map((item) => legacy(conversations, item, principal)), next_page_id: nextPageId };
+  };
+  const batch = (principal: Principal, ids: string[]) =>
+    readIds(ids, 99).map((id) => {
+      const row = visibleConversation(conversations, principal, id);
+      return row ? agentInfo(row, conversations.fullState(row.id)) : null;
+    });
+
+  app.get(
+    "/api/conversations",
+    {
+      config: { errors, access: "agent", failures: [400] },
+      schema: {
+        tags,
+        summary: "List conversations, newest first; with ids: read these, null where there is none",
+        querystring: ListQuery,
+        response: { 200: Type.Union([LegacyConversationPage, Type.Array(Nullable(ConversationInfo))]) },
+      },
+    },
+    ({ principal, query }, reply) => {
+      if (query.ids !== undefined) return void reply.send(batch(principal, query.ids));
+      if (principal.sandboxId !== undefined) throw new PlatformError("Unauthorized", "Unauthorized");
+      reply.send(list(principal, query, query.conversation_trigger));
+    },
+  );
+  app.get(
+    "/api/microagent-management/conversations",
+    {
+      config: { errors },
+      schema: {
+        tags,
+        summary: "List the conversations that were started to write a microagent",
+        querystring: Type.Object({ ...pageKeys, selected_repository: repository }),
+        response: { 200: LegacyConversationPage },
+      },
+    },
+    ({ principal, query }, reply) => {
+      reply.send(list(principal, query, "microagent_management"));
+    },
+  );
+  app.post(
+    "/api/conversations",
+    {
+      config: { errors, failures: [404, 409] },
+      schema: {
+        tags,
+        summary: "Start a conversation; it can be read by its id at once",
+        body: Type.Object(InitSessionRequest.properties, { default: {} }),
+        response: { 200: ConversationResponse },
+      },
+    },
+    async ({ principal, body }) => {
+      const request = startRequest(body);
+      await conversations.start(principal.userId, request);
+      const conversation_id = hexId(request.conversation_id!);
+      return { status: "ok", conversation_id, message: null, conversation_status: "STARTING" as const };
+    },
+  );
+  app.patch(
+    "/api/conversations/:conversation_id",
+    {
+      config: { errors },
+      schema: {
+        tags,
+        summary: "Change the title",
+        params: ConversationPath,
+        body: UpdateConversationRequest,
+        response: { 200: Type.Boolean() },
+      },
+    },
+    async ({ principal, params, body }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.update(userId, id, { title: body.title });
+      return sendTrue(reply);
+    },
+  );
+  app.delete(
+    "/api/conversations/:conversation_id",
+    {
+      config: { errors },
+      schema: { tags, summary: "Delete a conversation", params: ConversationPath, response: { 200: Type.Boolean() } },
+    },
+    async ({ principal, params }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.remove(userId, id);
+      return sendTrue(reply);
+    },
+  );
+}
+
+function sendTrue<Reply extends { type(type: string): { send(payload: never): Reply } }>(reply: Reply): Reply {
+  return reply.type("application/json").send("true" as never);
+}
+
+/** The V1 start request of a V0 one. Its id is chosen here, for the V0 answer tells it at once. Throws InvalidParameter. */
+function startRequest(body: InitSessionRequest): AppConversationStartRequest {
+  if (body.agent !== undefined || body.workspace !== undefined) {
+    throw new PlatformError(
+      "InvalidParameter",
+      "Conversations cannot be started over the agent-server surface: use POST /api/v1/app-conversations.",
+    );
+  }
+  if (body.replay_json) throw new PlatformError("InvalidParameter", "Trajectories cannot be replayed: leave out replay_json.");
+  const id = body.conversation_id ? parseId(body.conversation_id) : newId();
+  if (!id) throw new PlatformError("InvalidParameter", "conversation_id is not a UUID.");
+  const { create_microagent: microagent, initial_user_msg: text, image_urls: images } = body;
+  const content: NonNullable<AppConversationStartRequest["initial_message"]>["content"] = [];
+  if (text) content.push({ type: "text", text });
+  if (images && images.length > 0) content.push({ type: "image", image_urls: images });
+  return {
+    conversation_id: id,
+    selected_repository: body.repository ?? microagent?.repo ?? null,
+    git_provider: body.git_provider ?? microagent?.git_provider ?? null,
+    selected_branch: body.selected_branch ?? null,
+    system_message_suffix: body.conversation_instructions ?? null,
+    title: microagent?.title ?? null,
+    trigger: microagent ? "microagent_management" : "gui",
+    ...(content.length > 0 && { initial_message: { content } }),
+  };
+}
