@@ -145,7 +145,9 @@ test("hostile reports are refused or bounded, and never an error of the server",
   expect((await events("not-an-id", [])).status).toBe(422);
   expect((await events(id, [{ kind: "MessageEvent", id: "x".repeat(500) }])).status).toBe(422);
   expect((await events(id, [{ ...said("big", "x"), llm_message: "y".repeat(900_000) }])).status).toBe(422);
-  const value = { usage_to_metrics: { a: null, b: { accumulated_cost: -5, accumulated_token_usage: { prompt_tokens: "many" } } } };
+  const value = {
+    usage_to_metrics: { a: null, b: { accumulated_cost: -5, accumulated_token_usage: { prompt_tokens: "many" } } },
+  };
   const stats = { kind: "ConversationStateUpdateEvent", id: "s", key: "stats", value };
   expect((await events(id, [stats])).status).toBe(200);
   expect((await shown(id)).metrics).toMatchObject({ accumulated_cost: 0 });
