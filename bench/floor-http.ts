@@ -1,8 +1,9 @@
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Plain `node:http` that answers every request with the bytes it is given as BODY; prints its port. */
-const body = Buffer.from(process.env.BODY ?? "{}");
+/** Plain `node:http` that answers every request with the bytes of the file that BODY_FILE names; prints its port. */
+const body = readFileSync(process.env.BODY_FILE!);
 const server = createServer((_request, response) => {
   response.writeHead(200, { "content-type": "application/json; charset=utf-8", "content-length": body.length });
   response.end(body);

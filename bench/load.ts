@@ -1,40 +1,66 @@
 import { connect } from "node:net";
 
+export interface Load {
+  connections: number;
+  ms: number;
+}
+
+/** Requests per second, and how long each took, ms. */
+export interface LoadResult {
+  rate: number;
+  latencies: number[];
+}
+
+/** Requests per second that a server answers; see `load`. */
+export async function requestsPerSecond(url: URL, headers: Record<string, string>, options: Load): Promise<number> {
+  return (await load(url, headers, options)).rate;
+}
+
 /**
- * Requests per second that a server answers over some keep-alive connections, one request at a time on each.
+ * Loads a server over some keep-alive connections, one request at a time on each.
  * Reads the answers by their content-length only, so that the client costs little.
  */
-export async function requestsPerSecond(url: URL, headers: Record<string, string>, options: { connections: number; ms: number }) {
+export async function load(url: URL, headers: Record<string, string>, options: Load): Promise<LoadResult> {
   const lines = Object.entries({ host: url.host, ...headers }).map(([name, value]) => `${name}: ${value}`);
-  const request = Buffer.from(`GET ${url.pathname} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);
-  let answered = 0;
+  const request = Buffer.from(`GET ${url.pathname}${url.search} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);
+  const latencies: number[] = [];
   let running = true;
   const one = () =>
     new Promise<void>((resolve, reject) => {
-      const socket = connect(Number(url.port), url.hostname, () => socket.write(request));
+      let sentAt = 0;
+      const send = () => {
+        sentAt = performance.now();
+        socket.write(request);
+      };
+      const socket = connect(Number(url.port), url.hostname, send);
       socket.setNoDelay(true);
       socket.on("error", reject);
       socket.on("close", () => resolve());
-      let buffered: Buffer = Buffer.alloc(0);
+      let head: Buffer = Buffer.alloc(0);
+      // How many bytes of the answer are still to come, once its head is there.
+      let missing: number | undefined;
       socket.on("data", (chunk: Buffer) => {
-        buffered = buffered.length > 0 ? Buffer.concat([buffered, chunk]) : chunk;
-        const end = buffered.indexOf("\r\n\r\n");
-        if (end < 0) return;
-        const head = buffered.toString("latin1", 0, end);
-        if (!head.startsWith("HTTP/1.1 200")) return socket.destroy(new Error(head.split("\r\n", 1)[0]));
-        const length = Number(/content-length: (\d+)/i.exec(head)?.[1]);
-        if (buffered.length < end + 4 + length) return;
-        buffered = buffered.subarray(end + 4 + length);
-        answered++;
-        if (running) socket.write(request);
+        if (missing === undefined) {
+          head = head.length > 0 ? Buffer.concat([head, chunk]) : chunk;
+          const end = head.indexOf("\r\n\r\n");
+          if (end < 0) return;
+          const text = head.toString("latin1", 0, end);
+          if (!text.startsWith("HTTP/1.1 200")) return socket.destroy(new Error(text.split("\r\n", 1)[0]));
+          missing = end + 4 + Number(/content-length: (\d+)/i.exec(text)?.[1]) - head.length;
+        } else missing -= chunk.length;
+        if (missing > 0) return;
+        head = Buffer.alloc(0);
+        missing = undefined;
+        latencies.push(performance.now() - sentAt);
+        if (running) send();
         else socket.end();
       });
     });
   const start = performance.now();
   const connections = Array.from({ length: options.connections }, one);
   await new Promise((resolve) => setTimeout(resolve, options.ms));
-  const rate = (answered * 1000) / (performance.now() - start);
+  const rate = (latencies.length * 1000) / (performance.now() - start);
   running = false;
   await Promise.all(connections);
-  return rate;
+  return { rate, latencies };
 }

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
+import { benchApi } from "./api.ts";
 import { benchDocker } from "./docker.ts";
 import { benchFiles } from "./files.ts";
 import { benchHibernated } from "./hibernated.ts";
@@ -18,6 +19,7 @@ const groups = {
   docker: benchDocker,
   platform: benchPlatform,
   server: benchServer,
+  api: benchApi,
   scale: benchScale,
   hibernated: benchHibernated,
 };

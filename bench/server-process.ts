@@ -20,8 +20,10 @@ export interface BenchServer {
   end(): Promise<void>;
 }
 
-export async function startBenchServer(): Promise<BenchServer> {
+/** `prepare` fills the data folder before the server starts. */
+export async function startBenchServer(prepare?: (dataDir: string) => Promise<void>): Promise<BenchServer> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
+  await prepare?.(dataDir);
   const env = { SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
   const { child, match } = await startProgram([main, "serve"], env, /http:\/\/[\w.:]+\d/);
   const url = match[0];

@@ -1,44 +1,16 @@
-import { fileURLToPath } from "node:url";
 import WebSocket from "ws";
-import { requestsPerSecond } from "./load.ts";
-import { figures, type Row, single } from "./measure.ts";
-import { residentMemory, startProgram, stopProgram } from "./process.ts";
+import { type Row, single } from "./measure.ts";
+import { residentMemory } from "./process.ts";
 import { type BenchServer, startBenchServer } from "./server-process.ts";
 
-const floorHttp = fileURLToPath(new URL("./floor-http.ts", import.meta.url));
-const rounds = 7;
-const load = { connections: 16, ms: 1_500 };
-
-/** A server in a process of its own: throughput of the settings read, memory of idle conversations. */
+/** A server in a process of its own: memory of idle conversations. The throughput of its reads is measured in `api.ts`. */
 export async function benchServer(): Promise<Row[]> {
   const server = await startBenchServer();
   try {
-    return [await settingsRead(server), await idleConversations(server)];
+    return [await idleConversations(server)];
   } finally {
     await server.end();
   }
-}
-
-async function settingsRead({ url, headers }: BenchServer): Promise<Row> {
-  const body = await (await fetch(`${url}/api/settings`, { headers })).text();
-  const floor = await startProgram([floorHttp], { BODY: body }, /\d+/);
-  const floorUrl = new URL(`http://127.0.0.1:${floor.match[0]}/api/settings`);
-  const ours: number[] = [];
-  const bare: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    ours.push(await requestsPerSecond(new URL(`${url}/api/settings`), headers, load));
-    bare.push(await requestsPerSecond(floorUrl, headers, load));
-  }
-  await stopProgram(floor.child);
-  const [own, floorFigures] = [figures(ours), figures(bare)];
-  return {
-    name: "GET /api/settings",
-    unit: "requests/s",
-    figures: own,
-    floor: { name: "plain node:http, same bytes", figures: floorFigures },
-    target: ">= 0.5 x floor",
-    met: own.p50 >= 0.5 * floorFigures.p50,
-  };
 }
 
 /** Conversations that exist in the server and have an open socket each, without a message. */

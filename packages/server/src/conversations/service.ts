@@ -18,6 +18,7 @@ import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
+import { ReadCache } from "./read-cache.ts";
 import { Runner } from "./runner.ts";
 import { Starter } from "./start.ts";
 
@@ -39,6 +40,8 @@ export class ConversationService implements Conversations {
   readonly external: ExternalConversations;
   readonly #deps: ConversationDependencies;
   readonly #hub: Hub;
+  /** Everything that a list shows is in the store: conversations, sandboxes, settings. */
+  readonly #pages: ReadCache;
   readonly #runner: Runner;
   readonly #starter: Starter;
   /** Conversations whose first records are on their way into the log. */
@@ -46,6 +49,7 @@ export class ConversationService implements Conversations {
 
   constructor(deps: ConversationDependencies) {
     this.#deps = deps;
+    this.#pages = new ReadCache(() => deps.store.version());
     this.#hub = new Hub(deps.store.events);
     this.#runner = new Runner({ ...deps, hub: this.#hub });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
@@ -81,6 +85,13 @@ export class ConversationService implements Conversations {
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
     const { items, nextPageId } = this.#deps.store.conversations.search(filter, page);
     return { items: this.#present(items), nextPageId };
+  }
+
+  searchJson(filter: ConversationFilter, page: PageRequest): string {
+    return this.#pages.get(JSON.stringify([filter, page]), () => {
+      const { items, nextPageId } = this.search(filter, page);
+      return JSON.stringify({ items, next_page_id: nextPageId });
+    });
   }
 
   count(filter: ConversationFilter): number {

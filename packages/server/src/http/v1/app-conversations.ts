@@ -11,7 +11,8 @@ import {
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { ConversationFilter } from "../../store/store.ts";
-import { pageKeys, pageOf, pageRequest, readIds, readTime, Time } from "../params.ts";
+import { sendJson } from "../json-text.ts";
+import { pageKeys, pageRequest, readIds, readTime, Time } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 import { sandboxId } from "./sandboxes.ts";
 
@@ -36,11 +37,9 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
 export function appConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["app conversations"];
   const search = (userId: string, query: Static<typeof SearchQuery>) =>
-    pageOf(
-      conversations.search(
-        { ...filterOf(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
-        pageRequest(query),
-      ),
+    conversations.searchJson(
+      { ...filterOf(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
+      pageRequest(query),
     );
 
   app.post(
@@ -66,7 +65,7 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
       },
     },
     (request, reply) => {
-      reply.send(search(request.principal.userId, request.query));
+      sendJson(reply, search(request.principal.userId, request.query));
     },
   );
   app.get(
@@ -91,7 +90,8 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
     (request, reply) => {
       const { ids } = request.query;
       const { userId } = request.principal;
-      reply.send(ids === undefined ? search(userId, request.query) : conversations.batch(userId, readIds(ids, 99)));
+      if (ids === undefined) sendJson(reply, search(userId, request.query));
+      else reply.send(conversations.batch(userId, readIds(ids, 99)));
     },
   );
   app.patch(

@@ -98,6 +98,7 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     logins: new SqliteLogins(context),
     spending: new SqliteSpending(context),
     callbacks: new SqliteCallbacks(context),
+    version: () => writer.commits,
     async close() {
       await writer.close();
       reader.close();

@@ -29,6 +29,7 @@ export class WriterClient {
   readonly #exited: Promise<void>;
   readonly #waiting: Waiting[] = [];
   #outbox: Job[] = [];
+  #commits = 0;
   #ended: Error | undefined;
 
   /** Starts the thread on a database file that is already migrated. */
@@ -66,6 +67,11 @@ export class WriterClient {
     return this.#send({ type: "run", statements }) as Promise<number>;
   }
 
+  /** How many answers came from the thread: what was read before the last one may be outdated. */
+  get commits(): number {
+    return this.#commits;
+  }
+
   /** Writes what is queued, then ends the thread. */
   async close(): Promise<void> {
     this.#flush();
@@ -89,6 +95,7 @@ export class WriterClient {
   }
 
   #settle(results: Result[]): void {
+    this.#commits++;
     for (const [index, waiting] of this.#waiting.splice(0, results.length).entries()) {
       const result = results[index]!;
       if (result.ok) waiting.resolve(result.value);
