@@ -83,6 +83,8 @@ const catalogue = {
   GitUnsupported: 400,
   GitProviderBusy: 429,
   GitProviderFailed: 502,
+  SettingsNotFound: 404,
+  McpServerNotFound: 404,
   ProfileExists: 409,
   TooManyProfiles: 409,
   ConfigInvalid: 500,

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { chmod, link, mkdir, open, readFile, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import { PlatformError } from "../errors.ts";
@@ -9,6 +9,8 @@ export interface Vault {
   seal(text: string, place: string): Uint8Array;
   /** Throws ConfigInvalid where the key or the place is another one, or a byte has changed. */
   open(sealed: Uint8Array, place: string): string;
+  /** A key of 32 bytes for something else, always the same for a purpose; it tells nothing about the vault's own. */
+  derive(purpose: string): Uint8Array;
 }
 
 const keyBytes = 32;
@@ -29,6 +31,8 @@ export async function openVault(keyFile: string, options: { create: boolean }): 
 /** A vault over a key of 32 bytes. */
 export function createVault(key: Uint8Array): Vault {
   return {
+    derive: (purpose) => new Uint8Array(hkdfSync("sha256", key, "", `sandpiper ${purpose}`, 32)),
+
     seal(text, place) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(associatedData(place));

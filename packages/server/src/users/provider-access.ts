@@ -1,0 +1,39 @@
+import { type ProviderType, providerTypes } from "@sandpiper/wire";
+import { jwtVerify, SignJWT } from "jose";
+
+/** How long a token opens a provider's token, s. */
+const lifetime = 14 * 24 * 3600;
+const algorithm = "HS256";
+
+/** Signed tokens that open the token of one provider of one user, for the header `X-Access-Token` (app-server.md section 8). */
+export class ProviderAccess {
+  readonly #key: Uint8Array;
+
+  /** `key` has 32 bytes, and signs nothing else. */
+  constructor(key: Uint8Array) {
+    this.#key = key;
+  }
+
+  /** `expiresAt` is in ms since the epoch. */
+  async issue(userId: string, provider: ProviderType): Promise<{ token: string; expiresAt: number }> {
+    const expires = Math.floor(Date.now() / 1000) + lifetime;
+    const claims = { user_id: userId, provider_type: provider };
+    const token = await new SignJWT(claims)
+      .setProtectedHeader({ alg: algorithm })
+      .setAudience("provider-token")
+      .setExpirationTime(expires)
+      .sign(this.#key);
+    return { token, expiresAt: expires * 1000 };
+  }
+
+  /** Undefined for what this server has not signed, or not for this, and for what has expired. */
+  async read(token: string): Promise<{ userId: string; provider: ProviderType } | undefined> {
+    const options = { algorithms: [algorithm], audience: "provider-token", requiredClaims: ["exp"] };
+    const claims = await jwtVerify(token, this.#key, options).then(
+      ({ payload }) => payload,
+      () => undefined,
+    );
+    const provider = providerTypes.find((type) => type === claims?.provider_type);
+    return provider && typeof claims?.user_id === "string" ? { userId: claims.user_id, provider } : undefined;
+  }
+}
