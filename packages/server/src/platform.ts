@@ -7,6 +7,7 @@ import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
 import { ConversationService } from "./conversations/service.ts";
 import { PlatformError } from "./errors.ts";
+import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
 import { publicUrl } from "./http/urls.ts";
 import type { Logger } from "./logger.ts";
@@ -30,6 +31,7 @@ import { type ApiKeys, defaultUser } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { KeyMemory } from "./users/key-memory.ts";
 import { StoredLogins } from "./users/logins.ts";
+import { ProviderAccess } from "./users/provider-access.ts";
 import { StoredSecrets } from "./users/secrets.ts";
 import { StoredSettings } from "./users/settings.ts";
 import { openVault } from "./users/vault.ts";
@@ -78,7 +80,10 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
     const logins = new StoredLogins(store.logins, keyMemory);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
-    const settings = new StoredSettings(store.settings);
+    const settings = new StoredSettings(store.settings, {
+      providerHosts: (userId) => secrets.providerHosts(userId),
+      onSecret: (value) => mask.registerSecret(value),
+    });
 
     const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
 
@@ -137,6 +142,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     const app = buildApp({
       config,
       secrets,
+      providerAccess: new ProviderAccess(vault.derive("provider access")),
       settings,
       apiKeys,
       logins,
@@ -145,6 +151,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       sandboxes,
       egress,
       outbound,
+      git: new GitHostingService({ secrets, outbound }),
       events: store.events,
       logger,
     });

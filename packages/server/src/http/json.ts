@@ -59,6 +59,9 @@ export function installBodyParsers(app: App): void {
     if (!request.routeOptions.schema?.body || text === "") return done(null, undefined);
     try {
       const value = parseJson(text);
+      // A body that may be absent may be null, too.
+      const body = request.routeOptions.schema.body as { default?: unknown };
+      if (value === null && body.default !== undefined) return done(null, undefined);
       if (value === null) throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
       done(null, value);
     } catch (error) {

@@ -12,6 +12,7 @@ import type { Config } from "../config/config.ts";
 import { readConfig } from "../config/read-config.ts";
 import { ConversationService } from "../conversations/service.ts";
 import { PlatformError } from "../errors.ts";
+import { GitHostingService } from "../git/hosting.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
 import { makeOutbound } from "../outbound/outbound.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
@@ -24,6 +25,7 @@ import { defaultUser } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { KeyMemory } from "../users/key-memory.ts";
 import { StoredLogins } from "../users/logins.ts";
+import { ProviderAccess } from "../users/provider-access.ts";
 import { StoredSecrets } from "../users/secrets.ts";
 import { StoredSettings } from "../users/settings.ts";
 import { createVault } from "../users/vault.ts";
@@ -194,7 +196,10 @@ export async function startServer(change: Partial<Config> = {}) {
   };
   const logger = pino({ level: config.logLevel }, { write: (line: string) => void logs.push(line) });
   const store = await openSqliteStore({ dir: dataDir, vault: createVault(randomBytes(32)) });
-  const settings = new StoredSettings(store.settings);
+  const settings = new StoredSettings(store.settings, {
+    providerHosts: (userId) => secrets.providerHosts(userId),
+    onSecret: (value) => mask.registerSecret(value),
+  });
   const mask = new SecretMask();
   const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
   const keyMemory = new KeyMemory(store.apiKeys);
@@ -227,9 +232,11 @@ export async function startServer(change: Partial<Config> = {}) {
     publicUrl: () => url,
     logger,
   });
+  const git = new GitHostingService({ secrets, outbound });
   const app = buildApp({
     config,
     secrets,
+    providerAccess: new ProviderAccess(randomBytes(32)),
     settings,
     apiKeys,
     logins,
@@ -238,6 +245,7 @@ export async function startServer(change: Partial<Config> = {}) {
     sandboxes,
     egress,
     outbound,
+    git,
     events: store.events,
     logger,
   });

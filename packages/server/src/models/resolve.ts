@@ -95,6 +95,14 @@ export function normaliseBaseUrl(text: string, provider: string, wire: Wire): st
   return url.origin + (path === "" || (provider === "azure" && path === "/openai") ? version : path);
 }
 
+/** Whether an address is the one that the model's provider has anyway. */
+export function isProviderUrl(model: string, baseUrl: string): boolean {
+  const entry = providers[splitName(model.trim(), false).provider];
+  if (!entry?.baseUrl || !URL.canParse(baseUrl)) return false;
+  const plain = (text: string) => text.replace(/\/+$/, "");
+  return plain(baseUrl) === entry.baseUrl || plain(baseUrl) === new URL(entry.baseUrl).origin;
+}
+
 /**
  * A key of the server's environment leaves only for the provider's own address: whoever may set a base URL would otherwise
  * be able to have the operator's key sent to a host of theirs.

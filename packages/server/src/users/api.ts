@@ -1,24 +1,101 @@
-import type { ProviderType, SettingsUpdate, SettingsView } from "@sandpiper/wire";
+import type {
+  AgentProfile,
+  AgentProfileDiagnostics,
+  AgentProfileList,
+  McpServer,
+  ProfileDetail,
+  ProfileList,
+  ProviderType,
+  SaveAgentProfileRequest,
+  SaveProfileRequest,
+  SettingsUpdate,
+  SettingsV1Update,
+  SettingsView,
+  UserInfo,
+} from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
 import type { ApiKeyRow } from "../store/store.ts";
 
-/** Settings of users (platform.md section 2.1). */
+/** `provider_tokens_set`: git provider -> host, or null for its public service. */
+export type ProviderHosts = Readonly<Record<string, string | null>>;
+
+/** Settings of users: one document each, which V0 (platform.md section 2.1) and V1 (app-server.md section 5) read and change. */
 export interface Settings {
-  /** The resource as read: secrets are null, `*_set` flags tell. A user who never stored settings reads the defaults. */
+  /** The V0 resource: secrets are null, `*_set` flags tell. A user who never stored settings reads the defaults. */
   view(userId: string): SettingsView;
   /** The same, serialised; equal until the settings change. */
   viewJson(userId: string): string;
+  /** The V1 resource, serialised; undefined for a user who never stored anything. */
+  viewV1Json(userId: string): string | undefined;
+  /** What the user is told about themselves; `exposeSecrets` puts the values of secrets in. */
+  me(userId: string, options: { exposeSecrets: boolean }): UserInfo;
   /**
-   * Merges the given fields. Null for a secret, `llm_model` or `llm_base_url` keeps what is stored; an empty text clears it
+   * Merges the given V0 fields. Null for a secret, `llm_model` or `llm_base_url` keeps what is stored; an empty text clears it
    * (app-server.md section 5, V0 POST).
    */
   update(userId: string, change: SettingsUpdate): Promise<void>;
+  /** Merges a V1 change (app-server.md section 5, POST). Throws InvalidParameter for settings that would be too long. */
+  updateV1(userId: string, change: SettingsV1Update): Promise<void>;
   /** The model to call for a user, the key included; for the server's own use only. `model` is undefined when none is configured. */
   model(userId: string): Partial<ModelConfig>;
   /** The model of a stored LLM profile, the key included; for the server's own use only. Undefined where there is no such profile. */
   profileModel(userId: string, name: string): Partial<ModelConfig> | undefined;
   /** Values that the agent obeys, with their defaults. */
-  agent(userId: string): { maxIterations: number; maxBudgetPerTask: number | null };
+  agent(userId: string): AgentPreferences;
+  /** A stored MCP server, secrets included; for the server's own use only. */
+  mcpServer(userId: string, name: string): McpServer | undefined;
+  profiles: LlmProfiles;
+  agentProfiles: AgentProfiles;
+}
+
+export interface AgentPreferences {
+  maxIterations: number;
+  /** USD. */
+  maxBudgetPerTask: number | null;
+  /** Names of skills that are not used. */
+  disabledSkills: readonly string[];
+  /** Whether repositories are cloned with their whole history. */
+  gitFullClone: boolean;
+  gitUserName: string | null;
+  gitUserEmail: string | null;
+  /** LLM profile that makes up titles. */
+  titleLlmProfile: string | null;
+  /** Text that every system prompt ends with. */
+  systemMessageSuffix: string | null;
+}
+
+/** Named models (app-server.md section 5, LLM profiles). Names fit `ProfileName`. */
+export interface LlmProfiles {
+  list(userId: string): ProfileList;
+  /** Throws ProfileNotFound. */
+  get(userId: string, name: string): ProfileDetail;
+  /** Stores a profile, replacing one of the same name. Throws TooManyProfiles. */
+  save(userId: string, name: string, request: SaveProfileRequest): Promise<void>;
+  /** Does nothing where there is none. When the one in use goes, the first of the others takes its place, in `agent_settings.llm` too. */
+  remove(userId: string, name: string): Promise<void>;
+  /** Makes the profile's model that of the settings, and gives its name. Throws ProfileNotFound. */
+  activate(userId: string, name: string): Promise<string | null>;
+  /** Throws ProfileNotFound, ProfileExists. */
+  rename(userId: string, name: string, newName: string): Promise<void>;
+}
+
+/** Named ways to run an agent (agent-server.md section 9, agent-profiles). Names fit `AgentProfileName`. */
+export interface AgentProfiles {
+  list(userId: string): AgentProfileList;
+  /** Throws ProfileNotFound. */
+  get(userId: string, name: string): AgentProfile;
+  /** `id` in either form. */
+  byId(userId: string, id: string): AgentProfile | undefined;
+  /** Stores a profile; one of the same name keeps its id and gets the next revision. Throws TooManyProfiles. */
+  save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void>;
+  /** Does nothing where there is none. */
+  remove(userId: string, name: string): Promise<void>;
+  /** Throws ProfileNotFound, ProfileExists. */
+  rename(userId: string, name: string, newName: string): Promise<void>;
+  /** Writes the profile into `agent_settings` and remembers it as the active one. Throws ProfileNotFound, and InvalidParameter for a missing LLM profile. */
+  activate(userId: string, id: string): Promise<AgentProfile>;
+  /** What the profile comes to now, without changing anything. Throws ProfileNotFound. */
+  diagnose(userId: string, name: string): AgentProfileDiagnostics;
 }
 
 /** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). Values leave only by the methods that say so. */

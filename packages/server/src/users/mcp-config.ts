@@ -1,81 +1,121 @@
-import type { McpConfig } from "@sandpiper/wire";
+import { type McpAuth, type McpConfig, McpServer, type McpServers } from "@sandpiper/wire";
 
-/** What stands on the wire for a stored secret inside `mcp_config`. */
+/** What stands on the wire for a stored secret inside an MCP configuration. */
 export const masked = "**********";
 
-type Remote = McpConfig["sse_servers"][number];
-type Stdio = McpConfig["stdio_servers"][number];
+/** Where inside a server a secret is, for example `["auth", "value"]`. */
+type Path = readonly string[];
 
-/** The configuration as read: keys and environment values masked (app-server.md section 5). */
-export function maskMcpConfig(config: McpConfig): McpConfig {
-  return {
-    sse_servers: config.sse_servers.map(maskRemote),
-    stdio_servers: config.stdio_servers.map((server) =>
-      server.env ? { ...server, env: mapValues(server.env, () => masked) } : server,
-    ),
-    shttp_servers: config.shttp_servers.map(maskRemote),
-  };
+/** Texts of `auth` that are no secrets. Whatever else it holds is one: OAuth states carry tokens under names of their own. */
+const openAuth: ReadonlySet<string> = new Set([
+  "strategy",
+  "header_name",
+  "username",
+  "type",
+  "client_auth_method",
+  "scopes",
+  "scope",
+  "client_name",
+  "client_metadata_url",
+  "client_id",
+  "token_type",
+]);
+
+/** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5). */
+export function maskServers(servers: McpServers): McpServers {
+  return mapServers(servers, (server) => mapSecrets(server, () => masked));
 }
 
 /**
- * The configuration to store when a client posts one. It replaces the stored one as a whole: lists that are absent are empty, and a
- * masked value becomes what is stored for the server of the same url or name, or nothing where there is none.
+ * The servers to store when a V1 client posts some. They replace the stored ones as a whole; a masked value becomes what is stored at its
+ * place in the server of the same name, or nothing where there is none.
  */
-export function mergeMcpConfig(posted: Partial<McpConfig>, stored: McpConfig | null): McpConfig {
-  const { sse_servers: sse, stdio_servers: stdio, shttp_servers: shttp } = stored ?? noServers;
-  const url = (server: Remote) => server.url;
-  return {
-    sse_servers: pairs(posted.sse_servers, [sse, shttp], url).map(restoreRemote),
-    stdio_servers: pairs(posted.stdio_servers, [stdio], (server) => server.name).map(restoreStdio),
-    shttp_servers: pairs(posted.shttp_servers, [shttp, sse], url).map(restoreRemote),
+export function restoreServers(posted: McpServers, stored: McpServers): McpServers {
+  return mapServers(posted, (server, name) => restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined));
+}
+
+/** The secrets of servers, for the mask. */
+export function serverSecrets(servers: McpServers): string[] {
+  const found: string[] = [];
+  const collect = (value: string) => {
+    found.push(value);
+    return value;
   };
+  mapServers(servers, (server) => mapSecrets(server, collect));
+  return found;
 }
 
-const noServers: McpConfig = { sse_servers: [], stdio_servers: [], shttp_servers: [] };
-
-/**
- * Each posted server with the stored one of the same identity, from the first list that has one. Among several stored servers
- * of one identity the first posted belongs to the first stored, the second to the second.
- */
-function pairs<Server>(
-  posted: readonly Server[] = [],
-  lists: readonly (readonly Server[])[],
-  identity: (server: Server) => string,
-): [Server, Server | undefined][] {
-  const seen = new Map<string, number>();
-  return posted.map((server) => {
-    const own = identity(server);
-    const ordinal = seen.get(own) ?? 0;
-    seen.set(own, ordinal + 1);
-    const alike = lists.map((list) => list.filter((other) => identity(other) === own)).find((found) => found.length > 0);
-    return [server, alike?.[ordinal] ?? alike?.[0]];
-  });
+/** The key that a remote server gets as a bearer of it, where its `auth` has one; V0 knows no other kind. */
+export function keyOf(auth: McpAuth | null | undefined): string | undefined {
+  return isKeyed(auth) ? (auth.value ?? undefined) : undefined;
 }
 
-function maskRemote(server: Remote): Remote {
-  return server.api_key ? { ...server, api_key: masked } : server;
+export function isKeyed(auth: McpAuth | null | undefined): auth is Extract<McpAuth, { strategy: "api_key" | "bearer" }> {
+  return auth?.strategy === "bearer" || auth?.strategy === "api_key";
 }
 
-function restoreRemote([posted, stored]: [Remote, Remote | undefined]): Remote {
-  const key = posted.api_key === masked ? stored?.api_key : posted.api_key;
-  return { url: posted.url, ...(key && { api_key: key }) };
-}
-
-function restoreStdio([posted, stored]: [Stdio, Stdio | undefined]): Stdio {
-  const server: Stdio = { name: posted.name, command: posted.command };
-  if (posted.args) server.args = [...posted.args];
-  if (posted.env) {
-    const known = new Map(Object.entries(stored?.env ?? {}));
-    const entries = Object.entries(posted.env).flatMap(([name, value]): [string, string][] => {
-      if (value !== masked) return [[name, value]];
-      const secret = known.get(name);
-      return secret === undefined ? [] : [[name, secret]];
-    });
-    server.env = Object.fromEntries(entries);
+/** The three lists of V0 (platform.md section 2.2), with their secrets. */
+export function toLists(servers: McpServers): McpConfig {
+  const lists: McpConfig = { sse_servers: [], stdio_servers: [], shttp_servers: [] };
+  for (const [name, { url, transport, command, args, env, auth }] of Object.entries(servers)) {
+    if (command) lists.stdio_servers.push({ name, command, ...(args && { args }), ...(env && { env }) });
+    else if (url) {
+      const key = keyOf(auth);
+      lists[transport === "sse" ? "sse_servers" : "shttp_servers"].push({ url, ...(key && { api_key: key }) });
+    }
   }
-  return server;
+  return lists;
 }
 
-function mapValues(record: Record<string, string>, change: (value: string) => string): Record<string, string> {
-  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value)]));
+/** A server with its masked values taken from a stored one. */
+export function restore(server: McpServer, stored: McpServer | undefined): McpServer {
+  return mapSecrets(server, (value, path) => (value === masked ? textAt(stored, path) : value));
+}
+
+export function mapServers(servers: McpServers, change: (server: McpServer, name: string) => McpServer): McpServers {
+  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, change(server, name)]));
+}
+
+/** Only the fields that a server has, without nulls. */
+function known(server: McpServer): McpServer {
+  return Object.fromEntries(
+    Object.entries(server).filter(([field, value]) => Object.hasOwn(McpServer.properties, field) && value !== null),
+  );
+}
+
+/** The server with every secret text changed; undefined takes it out. */
+function mapSecrets(server: McpServer, change: (value: string, path: Path) => string | undefined): McpServer {
+  const result: McpServer = { ...server };
+  if (server.env) result.env = mapLeaves(server.env, ["env"], change) as typeof server.env;
+  if (server.headers) result.headers = mapLeaves(server.headers, ["headers"], change) as typeof server.headers;
+  if (server.auth) result.auth = mapLeaves(server.auth, ["auth"], change, openAuth) as McpAuth;
+  return result;
+}
+
+function mapLeaves(
+  value: unknown,
+  path: Path,
+  change: (value: string, path: Path) => string | undefined,
+  open?: ReadonlySet<string>,
+): unknown {
+  if (typeof value === "string") return value === "" || open?.has(lastName(path)) ? value : change(value, path);
+  if (value === null || typeof value !== "object") return value;
+  const entries = Object.entries(value)
+    .map(([key, item]): [string, unknown] => [key, mapLeaves(item, [...path, key], change, open)])
+    .filter(([, item]) => item !== undefined);
+  return Array.isArray(value) ? entries.map(([, item]) => item) : Object.fromEntries(entries);
+}
+
+/** The last step that is a name: items of a list are what the list is. */
+function lastName(path: Path): string {
+  return path.findLast((step) => !/^\d+$/.test(step)) ?? "";
+}
+
+function textAt(root: unknown, path: Path): string | undefined {
+  let value = root;
+  for (const step of path) {
+    if (value === null || typeof value !== "object" || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Record<string, unknown>)[step];
+  }
+  return typeof value === "string" ? value : undefined;
 }

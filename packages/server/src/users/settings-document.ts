@@ -1,81 +1,88 @@
-import { type McpConfig, SettingsUpdate, type SettingsView } from "@sandpiper/wire";
-import { masked, maskMcpConfig, mergeMcpConfig } from "./mcp-config.ts";
+import type {
+  AgentProfile,
+  AgentSettings,
+  ConversationSettings,
+  Diff,
+  LlmDiff,
+  McpServers,
+  PlainSettings,
+  SettingsUpdate,
+} from "@sandpiper/wire";
+import { fromLists } from "./mcp-lists.ts";
 
-/** What is stored of a user's settings, secrets included: only fields that have a value. */
-export type SettingsDocument = {
-  [Field in keyof SettingsUpdate]?: Field extends "mcp_config" ? McpConfig : Exclude<SettingsUpdate[Field], null | undefined>;
+/** What is stored of `agent_settings`: only what has a value. A null stands for "none" where the default is something else. */
+export type StoredAgentSettings = Omit<Diff<AgentSettings>, "mcp_config" | "llm"> & { llm?: LlmDiff; mcp_config?: McpServers };
+
+/** A security analyzer that V1 has no name for is kept as V0 gave it. */
+export type StoredConversationSettings = Omit<Diff<ConversationSettings>, "security_analyzer"> & {
+  security_analyzer?: string | null;
 };
 
-type Field = keyof SettingsUpdate;
+/**
+ * A user's settings as they are stored, secrets included: nested as V1 has them (app-server.md section 5), and only what has a value. Both
+ * versions of the API are views of it and merges into it.
+ */
+export interface SettingsDocument extends Diff<PlainSettings> {
+  /** V0 only. */
+  enable_solvability_analysis?: boolean;
+  agent_settings?: StoredAgentSettings;
+  conversation_settings?: StoredConversationSettings;
+  llm_profiles?: { profiles: Record<string, LlmDiff>; active: string | null };
+  agent_profiles?: { profiles: Record<string, AgentProfile>; active: { id: string; revision: number } | null };
+}
 
-const secretFields = ["llm_api_key", "search_api_key", "sandbox_api_key"] as const satisfies Field[];
+/** Where V0's flat fields are in the document. */
+export const flatPlaces = {
+  agent: ["agent_settings", "agent"],
+  llm_model: ["agent_settings", "llm", "model"],
+  llm_api_key: ["agent_settings", "llm", "api_key"],
+  llm_base_url: ["agent_settings", "llm", "base_url"],
+  enable_default_condenser: ["agent_settings", "condenser", "enabled"],
+  condenser_max_size: ["agent_settings", "condenser", "max_size"],
+  mcp_config: ["agent_settings", "mcp_config"],
+  max_iterations: ["conversation_settings", "max_iterations"],
+  confirmation_mode: ["conversation_settings", "confirmation_mode"],
+  security_analyzer: ["conversation_settings", "security_analyzer"],
+} as const satisfies Partial<Record<keyof SettingsUpdate, readonly string[]>>;
 
-/** Fields for which null means "as it is" (app-server.md section 5, V0 POST); for all others it means "no value". */
-const keptOnNull: ReadonlySet<Field> = new Set<Field>([
-  ...secretFields,
-  "llm_model",
-  "llm_base_url",
-  "user_consents_to_analytics",
-]);
-
-/** Fields that an empty text clears. */
-const clearedByEmpty: ReadonlySet<Field> = new Set<Field>([...secretFields, "llm_model", "llm_base_url"]);
-
-const fields = Object.keys(SettingsUpdate.properties) as Field[];
-
-/** The document after a client's change. Fields that are absent, and fields that are not settable, change nothing. */
-export function mergeSettings(stored: SettingsDocument, change: SettingsUpdate): SettingsDocument {
-  const values = new Map<Field, unknown>(Object.entries(stored) as [Field, unknown][]);
-  for (const field of fields) {
-    const value = Object.hasOwn(change, field) ? change[field] : undefined;
-    if (value === undefined || keeps(field, value)) continue;
-    if (value === null || (value === "" && clearedByEmpty.has(field))) values.delete(field);
-    else if (field === "mcp_config") values.set(field, mergeMcpConfig(change.mcp_config!, stored.mcp_config ?? null));
-    else values.set(field, value);
+/** The value at a place, or undefined. */
+export function valueAt(document: object, place: readonly string[]): unknown {
+  let value: unknown = document;
+  for (const step of place) {
+    if (value === null || typeof value !== "object" || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Record<string, unknown>)[step];
   }
-  return Object.fromEntries(values) as SettingsDocument;
+  return value;
 }
 
-/** The resource as read (platform.md section 2.1): defaults filled in, secrets null, `*_set` flags. */
-export function viewSettings(document: SettingsDocument): SettingsView {
-  return {
-    language: document.language ?? null,
-    agent: document.agent ?? null,
-    max_iterations: document.max_iterations ?? null,
-    security_analyzer: document.security_analyzer ?? null,
-    confirmation_mode: document.confirmation_mode ?? null,
-    llm_model: document.llm_model ?? null,
-    llm_api_key: null,
-    llm_base_url: document.llm_base_url ?? null,
-    remote_runtime_resource_factor: document.remote_runtime_resource_factor ?? null,
-    secrets_store: { provider_tokens: {}, custom_secrets: {} },
-    enable_default_condenser: document.enable_default_condenser ?? true,
-    enable_sound_notifications: document.enable_sound_notifications ?? false,
-    enable_proactive_conversation_starters: document.enable_proactive_conversation_starters ?? true,
-    enable_solvability_analysis: document.enable_solvability_analysis ?? true,
-    user_consents_to_analytics: document.user_consents_to_analytics ?? null,
-    sandbox_base_container_image: document.sandbox_base_container_image ?? null,
-    sandbox_runtime_container_image: document.sandbox_runtime_container_image ?? null,
-    sandbox_grouping_strategy: document.sandbox_grouping_strategy ?? null,
-    default_sandbox_spec_id: document.default_sandbox_spec_id ?? null,
-    mcp_config: document.mcp_config ? maskMcpConfig(document.mcp_config) : null,
-    search_api_key: null,
-    sandbox_api_key: null,
-    max_budget_per_task: document.max_budget_per_task ?? null,
-    condenser_max_size: document.condenser_max_size ?? null,
-    email: document.email ?? null,
-    email_verified: document.email_verified ?? null,
-    git_user_name: document.git_user_name ?? null,
-    git_user_email: document.git_user_email ?? null,
-    provider_tokens_set: {},
-    llm_api_key_set: document.llm_api_key !== undefined,
-    search_api_key_set: document.search_api_key !== undefined,
-    v1_enabled: document.v1_enabled ?? true,
-  };
+/** A copy with another value at a place; undefined takes it out. */
+export function withValueAt<T extends object>(document: T, [step, ...rest]: readonly string[], value: unknown): T {
+  const { [step!]: old, ...others } = document as Record<string, unknown>;
+  const next = rest.length === 0 ? value : withValueAt((old ?? {}) as object, rest, value);
+  return (next === undefined ? others : { ...others, [step!]: next }) as T;
 }
 
-/** A masked secret that a client sends back stands for the stored one. */
-function keeps(field: Field, value: unknown): boolean {
-  if (value === null) return keptOnNull.has(field);
-  return value === masked && (secretFields as readonly Field[]).includes(field);
+/** A stored document in the form of now: earlier ones are flat, as V0 is. */
+export function readDocument(stored: Record<string, unknown>): SettingsDocument {
+  let document = stored;
+  for (const [field, place] of Object.entries(flatPlaces)) {
+    if (!Object.hasOwn(document, field)) continue;
+    const { [field]: value, ...others } = document;
+    document = withValueAt(
+      others,
+      place,
+      field === "mcp_config" ? fromLists(value as SettingsUpdate["mcp_config"] & {}, {}) : value,
+    );
+  }
+  return document === stored ? (stored as SettingsDocument) : withAnalyzer(document as SettingsDocument);
+}
+
+/**
+ * In V0 no analyzer means that every action is confirmed, in V1 that the model's own judgement counts (the default `llm`). So where a V0
+ * document turns confirmation on without an analyzer, "none" is written down.
+ */
+export function withAnalyzer(document: SettingsDocument): SettingsDocument {
+  const { confirmation_mode: on, security_analyzer: analyzer } = document.conversation_settings ?? {};
+  if (analyzer === "") return withValueAt(document, flatPlaces.security_analyzer, null);
+  return on && analyzer === undefined ? withValueAt(document, flatPlaces.security_analyzer, null) : document;
 }

@@ -33,7 +33,16 @@ test("a user who never stored settings reads the defaults of the table", () => {
   expect(view).toEqual({ ...Object.fromEntries(names.map((name) => [name, null])), ...defaults });
   expect(JSON.parse(settings.viewJson(user))).toEqual(view);
   expect(settings.model(user)).toEqual({});
-  expect(settings.agent(user)).toEqual({ maxIterations: 500, maxBudgetPerTask: null });
+  expect(settings.agent(user)).toEqual({
+    maxIterations: 500,
+    maxBudgetPerTask: null,
+    disabledSkills: [],
+    gitFullClone: false,
+    gitUserName: null,
+    gitUserEmail: null,
+    titleLlmProfile: null,
+    systemMessageSuffix: null,
+  });
 });
 
 test("what is stored is read again, by the agent and the model too, and secrets are null with their flags", async () => {
@@ -62,7 +71,7 @@ test("what is stored is read again, by the agent and the model too, and secrets 
   });
   expect(settings.viewJson(user)).not.toMatch(/sk-1|tvly-2|sb-3/);
   expect(settings.model(user)).toEqual({ model: "anthropic/claude", apiKey: "sk-1", baseUrl: "https://models.example" });
-  expect(settings.agent(user)).toEqual({ maxIterations: 7, maxBudgetPerTask: 0 });
+  expect(settings.agent(user)).toMatchObject({ maxIterations: 7, maxBudgetPerTask: 0 });
   expect(settings.view("other").llm_api_key_set).toBe(false);
 });
 

@@ -1,74 +1,120 @@
-import type { SettingsUpdate, SettingsView } from "@sandpiper/wire";
+import type { McpServer, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
 import type { SettingsStore } from "../store/store.ts";
-import type { Settings } from "./api.ts";
-import { mergeSettings, type SettingsDocument, viewSettings } from "./settings-document.ts";
+import { StoredAgentProfiles } from "./agent-profiles.ts";
+import type { AgentPreferences, ProviderHosts, Settings } from "./api.ts";
+import { modelOf, StoredLlmProfiles } from "./profiles.ts";
+import type { SettingsDocument } from "./settings-document.ts";
+import { SettingsDocuments } from "./settings-documents.ts";
+import { mergeV0, viewV0 } from "./settings-v0.ts";
+import { mergeV1, viewV1 } from "./settings-v1.ts";
+import { userInfo } from "./user-info.ts";
 
 /** Steps of one run where the user set no limit (app-server.md section 5, conversation_settings). */
 const defaultMaxIterations = 500;
 
-const nothingStored: SettingsDocument = Object.freeze({});
+const noProviders: ProviderHosts = Object.freeze({});
+
+/** What is made of a document for its readers, as far as it was asked for. */
+interface Derived {
+  providerHosts: ProviderHosts;
+  view?: SettingsView;
+  json?: string;
+  jsonV1?: string;
+}
+
+export interface SettingsSources {
+  /** `provider_tokens_set` of a user: the same object until it changes. */
+  providerHosts?: (userId: string) => ProviderHosts;
+  /** Is told every secret that is stored or read. */
+  onSecret?: (value: string) => void;
+}
 
 /** Settings over a store of encrypted documents. What is derived from a document lives as long as the document does. */
 export class StoredSettings implements Settings {
-  readonly #store: SettingsStore;
-  readonly #views = new WeakMap<SettingsDocument, { view: SettingsView; json: string }>();
-  /** The last update of each user that has one under way. */
-  readonly #updates = new Map<string, Promise<void>>();
+  readonly profiles: StoredLlmProfiles;
+  readonly agentProfiles: StoredAgentProfiles;
+  readonly #documents: SettingsDocuments;
+  readonly #providerHosts: (userId: string) => ProviderHosts;
+  readonly #derivations = new WeakMap<SettingsDocument, Derived>();
 
-  constructor(store: SettingsStore) {
-    this.#store = store;
+  constructor(store: SettingsStore, { providerHosts = () => noProviders, onSecret }: SettingsSources = {}) {
+    this.#documents = new SettingsDocuments(store, onSecret);
+    this.#providerHosts = providerHosts;
+    this.profiles = new StoredLlmProfiles(this.#documents);
+    this.agentProfiles = new StoredAgentProfiles(this.#documents);
   }
 
   view(userId: string): SettingsView {
-    return this.#derived(userId).view;
+    const derived = this.#derived(userId);
+    // Everybody gets the same object, so nobody may change it.
+    derived.view ??= JSON.parse(this.viewJson(userId), (_key, value) => Object.freeze(value)) as SettingsView;
+    return derived.view;
   }
 
   viewJson(userId: string): string {
-    return this.#derived(userId).json;
+    const derived = this.#derived(userId);
+    derived.json ??= JSON.stringify(viewV0(this.#documents.get(userId), derived.providerHosts));
+    return derived.json;
+  }
+
+  viewV1Json(userId: string): string | undefined {
+    if (!this.#documents.has(userId)) return undefined;
+    const derived = this.#derived(userId);
+    derived.jsonV1 ??= JSON.stringify({
+      ...viewV1(this.#documents.get(userId)),
+      provider_tokens_set: derived.providerHosts,
+    });
+    return derived.jsonV1;
+  }
+
+  me(userId: string, options: { exposeSecrets: boolean }): UserInfo {
+    return userInfo(userId, this.#documents.get(userId), this.#providerHosts(userId), options);
   }
 
   async update(userId: string, change: SettingsUpdate): Promise<void> {
-    const before = this.#updates.get(userId) ?? Promise.resolve();
-    const own = before.catch(() => {}).then(() => this.#store.put(userId, mergeSettings(this.#document(userId), change)));
-    this.#updates.set(userId, own);
-    try {
-      await own;
-    } finally {
-      if (this.#updates.get(userId) === own) this.#updates.delete(userId);
-    }
+    await this.#documents.change(userId, (document) => ({ document: mergeV0(document, change), result: undefined }));
+  }
+
+  async updateV1(userId: string, change: SettingsV1Update): Promise<void> {
+    await this.#documents.change(userId, (document) => ({ document: mergeV1(document, change), result: undefined }));
   }
 
   model(userId: string): Partial<ModelConfig> {
-    const { llm_model, llm_api_key, llm_base_url } = this.#document(userId);
+    return modelOf(this.#documents.get(userId).agent_settings?.llm ?? {});
+  }
+
+  profileModel(userId: string, name: string): Partial<ModelConfig> | undefined {
+    return this.profiles.model(userId, name);
+  }
+
+  mcpServer(userId: string, name: string): McpServer | undefined {
+    const servers = this.#documents.get(userId).agent_settings?.mcp_config ?? {};
+    return Object.hasOwn(servers, name) ? servers[name] : undefined;
+  }
+
+  agent(userId: string): AgentPreferences {
+    const document = this.#documents.get(userId);
+    const { system_message_suffix } = document.agent_settings?.agent_context ?? {};
     return {
-      ...(llm_model !== undefined && { model: llm_model }),
-      ...(llm_api_key !== undefined && { apiKey: llm_api_key }),
-      ...(llm_base_url !== undefined && { baseUrl: llm_base_url }),
+      maxIterations: document.conversation_settings?.max_iterations ?? defaultMaxIterations,
+      maxBudgetPerTask: document.max_budget_per_task ?? null,
+      disabledSkills: document.disabled_skills ?? [],
+      gitFullClone: document.git_full_clone ?? false,
+      gitUserName: document.git_user_name || null,
+      gitUserEmail: document.git_user_email || null,
+      titleLlmProfile: document.title_llm_profile || null,
+      systemMessageSuffix: system_message_suffix || null,
     };
   }
 
-  profileModel(): Partial<ModelConfig> | undefined {
-    return undefined;
-  }
-
-  agent(userId: string): { maxIterations: number; maxBudgetPerTask: number | null } {
-    const { max_iterations, max_budget_per_task } = this.#document(userId);
-    return { maxIterations: max_iterations ?? defaultMaxIterations, maxBudgetPerTask: max_budget_per_task ?? null };
-  }
-
-  #document(userId: string): SettingsDocument {
-    return (this.#store.get(userId) as SettingsDocument | undefined) ?? nothingStored;
-  }
-
-  #derived(userId: string): { view: SettingsView; json: string } {
-    const document = this.#document(userId);
-    let derived = this.#views.get(document);
-    if (!derived) {
-      const json = JSON.stringify(viewSettings(document));
-      // Everybody gets the same object, so nobody may change it.
-      derived = { view: JSON.parse(json, (_key, value) => Object.freeze(value)), json };
-      this.#views.set(document, derived);
+  #derived(userId: string): Derived {
+    const document = this.#documents.get(userId);
+    const providerHosts = this.#providerHosts(userId);
+    let derived = this.#derivations.get(document);
+    if (derived?.providerHosts !== providerHosts) {
+      derived = { providerHosts };
+      this.#derivations.set(document, derived);
     }
     return derived;
   }

@@ -1,0 +1,76 @@
+import {
+  ActivatedProfile,
+  ProfileDetail,
+  ProfileList,
+  ProfileMutation,
+  ProfileName,
+  RenameProfileRequest,
+  SaveProfileRequest,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { App, HttpServices } from "../services.ts";
+
+const base = "/api/v1/settings/profiles";
+const params = Type.Object({ name: ProfileName });
+
+/** LLM profiles (app-server.md section 5). */
+export function settingsProfileRoutes(app: App, { settings: { profiles } }: Pick<HttpServices, "settings">): void {
+  const config = { errors: "error" } as const;
+  const tags = ["settings"];
+
+  app.get(base, { config, schema: { tags, summary: "List LLM profiles", response: { 200: ProfileList } } }, ({ principal }) =>
+    profiles.list(principal.userId),
+  );
+  app.get(
+    `${base}/:name`,
+    { config, schema: { tags, summary: "Read an LLM profile, without secrets", params, response: { 200: ProfileDetail } } },
+    (request) => profiles.get(request.principal.userId, request.params.name),
+  );
+  app.post(
+    `${base}/:name`,
+    {
+      config: { ...config, failures: [409] },
+      schema: {
+        tags,
+        summary: "Save an LLM profile: the given model, or without one that of the settings",
+        params,
+        body: SaveProfileRequest,
+        response: { 201: ProfileMutation },
+      },
+    },
+    async ({ principal, params: { name }, body }, reply) => {
+      await profiles.save(principal.userId, name, body);
+      return reply.code(201).send({ name, message: `Profile '${name}' saved` });
+    },
+  );
+  app.delete(
+    `${base}/:name`,
+    { config, schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } } },
+    async ({ principal, params: { name } }) => {
+      await profiles.remove(principal.userId, name);
+      return { name, message: `Profile '${name}' deleted` };
+    },
+  );
+  app.post(
+    `${base}/:name/activate`,
+    {
+      config,
+      schema: { tags, summary: "Make the profile's model that of the settings", params, response: { 200: ActivatedProfile } },
+    },
+    async ({ principal, params: { name } }) => {
+      const model = await profiles.activate(principal.userId, name);
+      return { name, message: `Profile '${name}' activated`, model };
+    },
+  );
+  app.post(
+    `${base}/:name/rename`,
+    {
+      config: { ...config, failures: [409] },
+      schema: { tags, summary: "Rename an LLM profile", params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+    },
+    async ({ principal, params: { name }, body: { new_name: newName } }) => {
+      await profiles.rename(principal.userId, name, newName);
+      return { name: newName, message: `Profile '${name}' renamed to '${newName}'` };
+    },
+  );
+}

@@ -1,0 +1,187 @@
+import { randomUUID } from "node:crypto";
+import {
+  AgentProfile,
+  type AgentProfileDiagnostics,
+  type AgentProfileList,
+  AgentSettings,
+  type SaveAgentProfileRequest,
+} from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { AgentProfiles } from "./api.ts";
+import { activated, checkRoom, llmProfile } from "./profiles.ts";
+import type { SettingsDocument } from "./settings-document.ts";
+import type { SettingsDocuments } from "./settings-documents.ts";
+import { mergeFields, readFields } from "./settings-fields.ts";
+import { viewV1 } from "./settings-v1.ts";
+
+type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
+
+const noProfiles: Stored = { profiles: {}, active: null };
+
+/** Fields of a profile that become those of `agent_settings` when it is activated. */
+const appliedFields = [
+  "agent",
+  "tools",
+  "condenser",
+  "verification",
+  "enable_sub_agents",
+  "enable_switch_llm_tool",
+  "tool_concurrency_limit",
+] as const;
+
+/** Agent profiles inside the settings documents. They hold names, no secrets. */
+export class StoredAgentProfiles implements AgentProfiles {
+  readonly #documents: SettingsDocuments;
+
+  constructor(documents: SettingsDocuments) {
+    this.#documents = documents;
+  }
+
+  list(userId: string): AgentProfileList {
+    const { profiles, active } = this.#stored(userId);
+    return {
+      profiles: Object.values(profiles).map(({ id, name, agent_kind, revision, llm_profile_ref, mcp_server_refs }) => ({
+        id,
+        name,
+        agent_kind,
+        revision,
+        llm_profile_ref,
+        mcp_server_refs,
+      })),
+      active_agent_profile_id: active?.id ?? null,
+    };
+  }
+
+  get(userId: string, name: string): AgentProfile {
+    return find(this.#stored(userId), name);
+  }
+
+  byId(userId: string, id: string): AgentProfile | undefined {
+    return Object.values(this.#stored(userId).profiles).find((profile) => sameId(profile.id, id));
+  }
+
+  async save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void> {
+    await this.#change(userId, (document, { profiles, active }) => {
+      const before = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+      if (!before) checkRoom(profiles);
+      const given = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined && value !== null));
+      const profile = {
+        ...(readFields(AgentProfile, mergeFields(AgentProfile, {}, given)) as AgentProfile),
+        id: before?.id ?? randomUUID(),
+        name,
+        revision: before ? before.revision + 1 : 0,
+      };
+      return { ...document, agent_profiles: { profiles: { ...profiles, [name]: profile }, active } };
+    });
+  }
+
+  async remove(userId: string, name: string): Promise<void> {
+    await this.#change(userId, (document, { profiles, active }) => {
+      if (!Object.hasOwn(profiles, name)) return document;
+      const { [name]: removed, ...others } = profiles;
+      return { ...document, agent_profiles: { profiles: others, active: active?.id === removed!.id ? null : active } };
+    });
+  }
+
+  async rename(userId: string, name: string, newName: string): Promise<void> {
+    await this.#change(userId, (document, stored) => {
+      find(stored, name);
+      if (name === newName) return document;
+      if (Object.hasOwn(stored.profiles, newName))
+        throw new PlatformError("ProfileExists", `Agent profile '${newName}' already exists`);
+      const renamed = Object.values(stored.profiles).map((profile): [string, AgentProfile] =>
+        profile.name === name
+          ? [newName, { ...profile, name: newName, revision: profile.revision + 1 }]
+          : [profile.name, profile],
+      );
+      return { ...document, agent_profiles: { profiles: Object.fromEntries(renamed), active: stored.active } };
+    });
+  }
+
+  async activate(userId: string, id: string): Promise<AgentProfile> {
+    return this.#documents.change(userId, (document) => {
+      const { profiles } = document.agent_profiles ?? noProfiles;
+      const profile = Object.values(profiles).find((candidate) => sameId(candidate.id, id));
+      if (!profile) throw new PlatformError("ProfileNotFound", `There is no agent profile with the id ${id.slice(0, 64)}`);
+      if (!llmProfile(document, profile.llm_profile_ref)) {
+        throw new PlatformError(
+          "InvalidParameter",
+          `The agent profile '${profile.name}' names the LLM profile '${profile.llm_profile_ref}', which does not exist: save it first.`,
+        );
+      }
+      const active = { id: profile.id, revision: profile.revision };
+      return { document: { ...applied(document, profile), agent_profiles: { profiles, active } }, result: profile };
+    });
+  }
+
+  diagnose(userId: string, name: string): AgentProfileDiagnostics {
+    const document = this.#documents.get(userId);
+    const profile = find(this.#stored(userId), name);
+    const llm = llmProfile(document, profile.llm_profile_ref);
+    const servers = Object.keys(document.agent_settings?.mcp_config ?? {});
+    const refs = profile.mcp_server_refs ?? servers;
+    const dangling = refs.filter((ref) => !servers.includes(ref));
+    const errors = [
+      ...(llm ? [] : [`LLM profile '${profile.llm_profile_ref}' not found`]),
+      ...dangling.map((ref) => `MCP server '${ref}' not found`),
+    ];
+    const resolved = refs.filter((ref) => servers.includes(ref));
+    return {
+      agent_kind: profile.agent_kind,
+      valid: errors.length === 0,
+      errors,
+      llm_profile_ref: profile.llm_profile_ref,
+      llm_profile_resolved: llm !== undefined,
+      llm_api_key_set: Boolean(llm?.api_key),
+      mcp_server_refs: profile.mcp_server_refs,
+      resolved_mcp_config_keys: resolved,
+      resolved_mcp_servers: resolved,
+      dangling_mcp_server_refs: dangling,
+      disabled_skills: profile.disabled_skills,
+      resolved_skills: [],
+      acp_api_key_secret_name: null,
+      acp_base_url_secret_name: null,
+      acp_file_secret_names: [],
+      resolved_settings: errors.length === 0 ? resolvedSettings(document, profile, resolved) : null,
+    };
+  }
+
+  #stored(userId: string): Stored {
+    return this.#documents.get(userId).agent_profiles ?? noProfiles;
+  }
+
+  async #change(userId: string, change: (document: SettingsDocument, stored: Stored) => SettingsDocument): Promise<void> {
+    await this.#documents.change(userId, (document) => ({
+      document: change(document, document.agent_profiles ?? noProfiles),
+      result: undefined,
+    }));
+  }
+}
+
+/** The document with what a profile says written into `agent_settings`. Its MCP servers are a choice among the stored ones, which stay. */
+function applied(document: SettingsDocument, profile: AgentProfile): SettingsDocument {
+  const { agent_settings: before = {}, ...rest } = activated(document, profile.llm_profile_ref);
+  const change = Object.fromEntries(appliedFields.map((field) => [field, profile[field]]));
+  const agent = mergeFields(AgentSettings, before, {
+    ...change,
+    agent_context: { system_message_suffix: profile.system_message_suffix, disabled_skills: profile.disabled_skills },
+  });
+  return { ...rest, agent_settings: agent };
+}
+
+/** The agent settings that activation would give, secrets masked. */
+function resolvedSettings(document: SettingsDocument, profile: AgentProfile, servers: string[]): Record<string, unknown> {
+  const view = viewV1(applied(document, profile)).agent_settings;
+  const chosen = Object.entries(view.mcp_config).filter(([name]) => servers.includes(name));
+  return { ...view, mcp_config: Object.fromEntries(chosen) };
+}
+
+function find({ profiles }: Stored, name: string): AgentProfile {
+  if (!Object.hasOwn(profiles, name)) throw new PlatformError("ProfileNotFound", `Agent profile '${name}' not found`);
+  return profiles[name]!;
+}
+
+/** Ids are taken with and without dashes. */
+function sameId(one: string, other: string): boolean {
+  return one.replaceAll("-", "") === other.replaceAll("-", "").toLowerCase();
+}

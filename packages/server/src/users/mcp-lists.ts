@@ -1,0 +1,98 @@
+import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
+import { isKeyed, masked, restore } from "./mcp-config.ts";
+
+type Remote = McpConfig["sse_servers"][number];
+type Stdio = McpConfig["stdio_servers"][number];
+type Named = [name: string, server: McpServer];
+
+const longestName = 256;
+
+/**
+ * The servers to store when a V0 client posts the three lists. They replace the stored ones as a whole: lists that are absent are empty, and
+ * a masked key or variable becomes what is stored for the server of the same address or name. What V0 does not know of such a server stays,
+ * and so does its name.
+ */
+export function fromLists(posted: Partial<McpConfig>, stored: McpServers): McpServers {
+  const entries = Object.entries(stored);
+  const stdio = entries.filter(([, server]) => server.command);
+  const sse = entries.filter(([, { url, transport, command }]) => url && !command && transport === "sse");
+  const shttp = entries.filter(([, { url, transport, command }]) => url && !command && transport !== "sse");
+  const byUrl = ([, server]: Named) => server.url ?? "";
+  const result = new Map<string, McpServer>();
+  const add = (wanted: string, server: McpServer) =>
+    result.set(
+      freeName(wanted, (name) => result.has(name)),
+      server,
+    );
+  // Stored names first, so that no new server takes one.
+  const remotes = [
+    ...pairs(posted.sse_servers, ({ url }) => url, [sse, shttp], byUrl).map((pair) => ({ pair, sse: true })),
+    ...pairs(posted.shttp_servers, ({ url }) => url, [shttp, sse], byUrl).map((pair) => ({ pair, sse: false })),
+  ];
+  for (const [server, match] of pairs(
+    posted.stdio_servers,
+    ({ name }) => name,
+    [stdio],
+    ([name]) => name,
+  ))
+    add(server.name, stdioServer(server, match?.[1]));
+  for (const { pair, sse: isSse } of remotes.filter(({ pair: [, match] }) => match))
+    add(pair[1]![0], remoteServer(pair[0], isSse, pair[1]![1]));
+  for (const { pair, sse: isSse } of remotes.filter(({ pair: [, match] }) => !match))
+    add(hostName(pair[0].url), remoteServer(pair[0], isSse, undefined));
+  return Object.fromEntries(result);
+}
+
+/**
+ * Each posted server with the stored one of the same identity, from the first list that has one. Among several stored servers
+ * of one identity the first posted belongs to the first stored, the second to the second.
+ */
+function pairs<Server>(
+  posted: readonly Server[] = [],
+  identity: (server: Server) => string,
+  lists: readonly (readonly Named[])[],
+  storedIdentity: (stored: Named) => string,
+): [Server, Named | undefined][] {
+  const seen = new Map<string, number>();
+  return posted.map((server) => {
+    const own = identity(server);
+    const ordinal = seen.get(own) ?? 0;
+    seen.set(own, ordinal + 1);
+    const alike = lists.map((list) => list.filter((other) => storedIdentity(other) === own)).find((found) => found.length > 0);
+    return [server, alike?.[ordinal] ?? alike?.[0]];
+  });
+}
+
+function remoteServer({ url, api_key: key }: Remote, sse: boolean, stored: McpServer | undefined): McpServer {
+  const { auth: storedAuth, transport: storedTransport, ...rest } = stored ?? {};
+  const http = storedTransport && storedTransport !== "sse" ? storedTransport : "http";
+  const auth = authOf(key, storedAuth ?? undefined);
+  return { ...rest, url, transport: sse ? "sse" : http, ...(auth && { auth }) };
+}
+
+/** V0 sees only keys: without one, a stored key is gone, and any other kind of `auth` is as it was. */
+function authOf(key: string | null | undefined, stored: McpAuth | undefined): McpAuth | undefined {
+  if (key === masked) return stored;
+  if (key) return isKeyed(stored) ? { ...stored, value: key } : { strategy: "bearer", value: key };
+  return isKeyed(stored) ? undefined : stored;
+}
+
+function stdioServer({ command, args, env }: Stdio, stored: McpServer | undefined): McpServer {
+  const { args: _, env: __, ...rest } = stored ?? {};
+  const server: McpServer = { ...rest, transport: "stdio", command, ...(args && { args: [...args] }), ...(env && { env }) };
+  return restore(server, stored);
+}
+
+/** A name for a server that has none: its host. */
+function hostName(url: string): string {
+  const host = URL.canParse(url) ? new URL(url).hostname : "";
+  return host.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "") || "server";
+}
+
+/** The wanted name, or one like it that is not taken. JSON bodies must not hold the key `__proto__`, so no server has it. */
+function freeName(wanted: string, taken: (name: string) => boolean): string {
+  const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, longestName - 4) || "server";
+  let name = base;
+  for (let number = 2; taken(name); number++) name = `${base}-${number}`;
+  return name;
+}

@@ -1,0 +1,114 @@
+import type { McpServer, McpTestResult } from "@sandpiper/wire";
+import { errorText, PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+import { masked, serverSecrets } from "./mcp-config.ts";
+
+/** For the whole test, ms. */
+const timeoutMs = 15_000;
+
+/** Longest answer of a server, bytes. */
+const maxBytes = 4 * 1024 * 1024;
+
+const maxPages = 10;
+const maxErrorLength = 500;
+
+/** Secrets shorter than this are too common in ordinary text to be masked in it. */
+const minSecretLength = 4;
+
+/**
+ * Connects to a remote MCP server and lists its tools. What goes wrong is told in the result, without secrets of the server. Servers
+ * that are commands run in sandboxes only: the platform's own machine runs nothing that users name.
+ */
+export async function probeMcpServer(server: McpServer, outbound: Outbound): Promise<McpTestResult> {
+  if (!server.url) {
+    const error = "This server is a command: it runs inside sandboxes only, so it cannot be tested from here.";
+    return { ok: false, error, error_kind: "unknown" };
+  }
+  const deadline = AbortSignal.timeout(timeoutMs);
+  try {
+    return { ok: true, tools: await listTools(server, server.url, outbound, deadline) };
+  } catch (error) {
+    if (deadline.aborted) return { ok: false, error: "The server did not answer in time.", error_kind: "timeout" };
+    return { ok: false, error: shownError(error, server), error_kind: "connection" };
+  }
+}
+
+async function listTools(server: McpServer, url: string, outbound: Outbound, signal: AbortSignal): Promise<string[]> {
+  if (!URL.canParse(url)) throw new PlatformError("OutboundRefused", "The url of the server is not a valid address.");
+  // Loaded when it is needed: the protocol's library is large, and most servers never test one.
+  const [{ Client }, { StreamableHTTPClientTransport }, { SSEClientTransport }] = await Promise.all([
+    import("@modelcontextprotocol/sdk/client/index.js"),
+    import("@modelcontextprotocol/sdk/client/streamableHttp.js"),
+    import("@modelcontextprotocol/sdk/client/sse.js"),
+  ]);
+  const options = { fetch: guardedFetch(outbound, credentialHeaders(server), signal) };
+  const address = new URL(url);
+  const transport =
+    server.transport === "sse" ? new SSEClientTransport(address, options) : new StreamableHTTPClientTransport(address, options);
+  const client = new Client({ name: "sandpiper", version: "0.1.0" });
+  try {
+    await client.connect(transport, { timeout: timeoutMs, signal });
+    const names: string[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < maxPages; page++) {
+      const { tools, nextCursor } = await client.listTools({ ...(cursor && { cursor }) }, { timeout: timeoutMs, signal });
+      names.push(...tools.map(({ name }) => name));
+      cursor = nextCursor;
+      if (!cursor) break;
+    }
+    return names;
+  } finally {
+    await client.close().catch(() => {});
+  }
+}
+
+/** The library's requests through the guarded way out, with the server's own credentials. */
+function guardedFetch(outbound: Outbound, credentials: Record<string, string>, deadline: AbortSignal) {
+  const secret = Object.keys(credentials).length > 0;
+  return async (url: string | URL, init: RequestInit = {}): Promise<Response> =>
+    outbound.fetch(String(url), {
+      method: init.method ?? "GET",
+      headers: { ...Object.fromEntries(new Headers(init.headers)), ...credentials },
+      ...(typeof init.body === "string" && { body: init.body }),
+      timeoutMs,
+      maxBytes,
+      secret,
+      signal: init.signal ? AbortSignal.any([init.signal, deadline]) : deadline,
+    });
+}
+
+function credentialHeaders({ headers, auth }: McpServer): Record<string, string> {
+  const own = Object.entries({ ...headers, ...authHeaders(auth) });
+  return Object.fromEntries(own.map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+function authHeaders(auth: McpServer["auth"]): Record<string, string> {
+  switch (auth?.strategy) {
+    case "bearer":
+    case "api_key": {
+      const name = auth.strategy === "api_key" ? auth.header_name : undefined;
+      if (!auth.value) return {};
+      return name ? { [name]: auth.value } : { authorization: `Bearer ${auth.value}` };
+    }
+    case "basic":
+      return { authorization: `Basic ${Buffer.from(`${auth.username}:${auth.password ?? ""}`).toString("base64")}` };
+    case "header":
+      return auth.headers ?? {};
+    case "oauth2": {
+      const token = (auth.state?.tokens as { access_token?: unknown } | undefined)?.access_token;
+      return typeof token === "string" ? { authorization: `Bearer ${token}` } : {};
+    }
+    default:
+      return {};
+  }
+}
+
+/** The text of an error without what the server was sent, in case it repeats that. */
+function shownError(error: unknown, server: McpServer): string {
+  const secrets = [...serverSecrets({ server }), ...Object.values(authHeaders(server.auth))];
+  const text = secrets
+    .filter((secret) => secret.length >= minSecretLength)
+    .sort((a, b) => b.length - a.length)
+    .reduce((shown, secret) => shown.replaceAll(secret, masked), errorText(error));
+  return text.slice(0, maxErrorLength);
+}

@@ -1,0 +1,139 @@
+import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
+import { LlmConfig } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { ModelConfig } from "../models/model.ts";
+import type { LlmProfiles } from "./api.ts";
+import type { SettingsDocument } from "./settings-document.ts";
+import type { SettingsDocuments } from "./settings-documents.ts";
+import { isSecret, isSecretMap, mergeFields } from "./settings-fields.ts";
+import { viewLlm } from "./settings-v1.ts";
+
+/** Most profiles of one user, of LLMs and of agents each (app-server.md section 5). */
+export const maxProfiles = 50;
+
+const noProfiles = { profiles: {}, active: null };
+
+/** LLM profiles inside the settings documents, encrypted with them. */
+export class StoredLlmProfiles implements LlmProfiles {
+  readonly #documents: SettingsDocuments;
+
+  constructor(documents: SettingsDocuments) {
+    this.#documents = documents;
+  }
+
+  list(userId: string): ProfileList {
+    const { profiles, active } = this.#documents.get(userId).llm_profiles ?? noProfiles;
+    return {
+      profiles: Object.entries(profiles).map(([name, llm]) => {
+        const { model, base_url } = viewLlm(llm);
+        return { name, model: model || null, base_url, api_key_set: Boolean(llm.api_key) };
+      }),
+      active_profile: active,
+    };
+  }
+
+  get(userId: string, name: string): ProfileDetail {
+    const llm = find(this.#documents.get(userId), name);
+    return { name, config: viewLlm(llm), api_key_set: Boolean(llm.api_key) };
+  }
+
+  model(userId: string, name: string): Partial<ModelConfig> | undefined {
+    const llm = llmProfile(this.#documents.get(userId), name);
+    return llm && modelOf(llm);
+  }
+
+  async save(userId: string, name: string, request: SaveProfileRequest): Promise<void> {
+    await this.#change(userId, (document, { profiles, active }) => {
+      const before = Object.hasOwn(profiles, name) ? profiles[name]! : undefined;
+      if (!before) checkRoom(profiles);
+      return { ...document, llm_profiles: { profiles: { ...profiles, [name]: saved(document, request, before) }, active } };
+    });
+  }
+
+  async remove(userId: string, name: string): Promise<void> {
+    await this.#change(userId, (document, { profiles, active }) => {
+      if (!Object.hasOwn(profiles, name)) return document;
+      const { [name]: _, ...others } = profiles;
+      const rest = { ...document, llm_profiles: { profiles: others, active: active === name ? null : active } };
+      const [next] = Object.keys(others);
+      return active === name && next !== undefined ? activated(rest, next) : rest;
+    });
+  }
+
+  async activate(userId: string, name: string): Promise<string | null> {
+    return this.#documents.change(userId, (document) => {
+      const { model } = find(document, name);
+      return { document: activated(document, name), result: model ?? null };
+    });
+  }
+
+  async rename(userId: string, name: string, newName: string): Promise<void> {
+    await this.#change(userId, (document, { profiles, active }) => {
+      find(document, name);
+      if (name === newName) return document;
+      if (Object.hasOwn(profiles, newName)) throw new PlatformError("ProfileExists", `Profile '${newName}' already exists`);
+      const renamed = Object.entries(profiles).map(([key, llm]) => [key === name ? newName : key, llm]);
+      return {
+        ...document,
+        llm_profiles: { profiles: Object.fromEntries(renamed), active: active === name ? newName : active },
+      };
+    });
+  }
+
+  async #change(
+    userId: string,
+    change: (document: SettingsDocument, profiles: NonNullable<SettingsDocument["llm_profiles"]>) => SettingsDocument,
+  ): Promise<void> {
+    await this.#documents.change(userId, (document) => ({
+      document: change(document, document.llm_profiles ?? noProfiles),
+      result: undefined,
+    }));
+  }
+}
+
+/** A stored profile's model settings, secrets included. */
+export function llmProfile({ llm_profiles: stored }: SettingsDocument, name: string): LlmDiff | undefined {
+  return stored && Object.hasOwn(stored.profiles, name) ? stored.profiles[name] : undefined;
+}
+
+/** The document with a profile made the one in use: its model becomes that of the settings. */
+export function activated(document: SettingsDocument, name: string): SettingsDocument {
+  const llm = find(document, name);
+  const { profiles } = document.llm_profiles!;
+  return { ...document, agent_settings: { ...document.agent_settings, llm }, llm_profiles: { profiles, active: name } };
+}
+
+/** What the model layer needs of model settings. */
+export function modelOf({ model, api_key, base_url }: LlmDiff): Partial<ModelConfig> {
+  return { ...(model && { model }), ...(api_key && { apiKey: api_key }), ...(base_url && { baseUrl: base_url }) };
+}
+
+/** Throws TooManyProfiles. */
+export function checkRoom(profiles: object): void {
+  if (Object.keys(profiles).length >= maxProfiles)
+    throw new PlatformError("TooManyProfiles", `Profile limit reached (${maxProfiles}): delete a profile first.`);
+}
+
+/** Throws ProfileNotFound. */
+function find(document: SettingsDocument, name: string): LlmDiff {
+  const llm = llmProfile(document, name);
+  if (!llm) throw new PlatformError("ProfileNotFound", `Profile '${name}' not found`);
+  return llm;
+}
+
+/** What a save request comes to: the given model, or the one of the settings. A masked secret in it stands for the one that the profile has. */
+function saved(document: SettingsDocument, request: SaveProfileRequest, before: LlmDiff = {}): LlmDiff {
+  const whole = Object.entries(request.llm ?? document.agent_settings?.llm ?? {});
+  const given = (request.include_secrets ?? true) ? whole : whole.filter(([field]) => !holdsSecret(field));
+  const keepsKey = request.preserve_existing_api_key === true && !given.some(([field, value]) => field === "api_key" && value);
+  const source = Object.fromEntries(keepsKey ? given.filter(([field]) => field !== "api_key") : given);
+  const merged = Object.entries(mergeFields(LlmConfig, before, source));
+  return Object.fromEntries(
+    merged.filter(([field]) => Object.hasOwn(source, field) || (keepsKey && field === "api_key")),
+  ) as LlmDiff;
+}
+
+function holdsSecret(field: string): boolean {
+  const schema = LlmConfig.properties[field as keyof LlmConfig];
+  return isSecret(schema) || isSecretMap(schema);
+}

@@ -1,0 +1,75 @@
+import { PlatformError } from "../errors.ts";
+import type { SettingsStore } from "../store/store.ts";
+import { readDocument, type SettingsDocument } from "./settings-document.ts";
+import { documentSecrets } from "./settings-v1.ts";
+
+/** Longest stored document, characters of JSON. */
+const maxLength = 2 * 1024 * 1024;
+
+const nothingStored: SettingsDocument = Object.freeze({});
+
+/**
+ * The settings documents of all users, one change at a time each. A document is the same object until it is changed, so what is
+ * derived of it can be kept by its identity.
+ */
+export class SettingsDocuments {
+  readonly #store: SettingsStore;
+  readonly #onSecret: (value: string) => void;
+  readonly #read = new WeakMap<object, SettingsDocument>();
+  /** The last change of each user that has one under way. */
+  readonly #changes = new Map<string, Promise<unknown>>();
+
+  /** `onSecret` is told every secret of a document when it is first read. */
+  constructor(store: SettingsStore, onSecret: (value: string) => void = () => {}) {
+    this.#store = store;
+    this.#onSecret = onSecret;
+  }
+
+  /** The document of a user; an empty one where nothing was stored. */
+  get(userId: string): SettingsDocument {
+    const stored = this.#store.get(userId);
+    if (!stored) return nothingStored;
+    let document = this.#read.get(stored);
+    if (!document) {
+      document = readDocument(stored);
+      for (const secret of documentSecrets(document)) this.#onSecret(secret);
+      this.#read.set(stored, document);
+    }
+    return document;
+  }
+
+  /** Whether the user ever stored something. */
+  has(userId: string): boolean {
+    return this.#store.get(userId) !== undefined;
+  }
+
+  /**
+   * Stores what `change` makes of the document of then, after all changes of this user that were asked for before. Gives what else
+   * it gives. A change that throws stores nothing. Throws InvalidParameter for a document that would be too long.
+   */
+  async change<Result>(
+    userId: string,
+    change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
+  ): Promise<Result> {
+    const before = this.#changes.get(userId) ?? Promise.resolve();
+    const own = before.catch(() => {}).then(() => this.#apply(userId, change));
+    this.#changes.set(userId, own);
+    try {
+      return await own;
+    } finally {
+      if (this.#changes.get(userId) === own) this.#changes.delete(userId);
+    }
+  }
+
+  async #apply<Result>(
+    userId: string,
+    change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
+  ): Promise<Result> {
+    const { document, result } = change(this.get(userId));
+    if (JSON.stringify(document).length > maxLength)
+      throw new PlatformError("InvalidParameter", "The settings would be longer than 2 MiB: shorten or remove some of them.");
+    for (const secret of documentSecrets(document)) this.#onSecret(secret);
+    await this.#store.put(userId, document as Record<string, unknown>);
+    return result;
+  }
+}

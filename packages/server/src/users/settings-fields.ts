@@ -1,0 +1,111 @@
+import { isObject } from "@sandpiper/wire";
+import type { TObject, TSchema } from "typebox";
+import { masked } from "./mcp-config.ts";
+
+/**
+ * What the schemas of settings say about their values: which are secrets, what a change does to what is stored, what a reader sees. Stored
+ * values are sparse: a field that is absent has its default.
+ */
+
+type Values = Record<string, unknown>;
+
+/** Fields whose empty text means "no value". */
+const clearedByEmpty: ReadonlySet<string> = new Set(["model", "base_url", "llm_model", "llm_base_url"]);
+
+/**
+ * The stored values after a change. An absent field keeps its value. Null resets to the default, unless null is a value and the default is
+ * another one. Of secrets, null and "" clear (app-server.md section 5) and the mask keeps; `replaced` fields are given as they are.
+ */
+export function mergeFields<Stored extends object>(
+  schema: TObject,
+  stored: Stored,
+  change: object,
+  replaced: string[] = [],
+): Stored {
+  const result = new Map<string, unknown>(Object.entries(stored));
+  for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
+    if (!Object.hasOwn(change, name) || name === "schema_version" || replaced.includes(name)) continue;
+    const value = (change as Values)[name];
+    const old = (stored as Values)[name];
+    const next = isObject(property) && value !== null ? mergeFields(property, (old ?? {}) as Values, value as Values) : value;
+    const kept = keptValue(property, name, next, old);
+    if (kept === undefined) result.delete(name);
+    else result.set(name, kept);
+  }
+  return Object.fromEntries(result) as Stored;
+}
+
+/** What to store of a field's new value; undefined: nothing. */
+function keptValue(property: TSchema, name: string, value: unknown, old: unknown): unknown {
+  if (value === undefined) return old;
+  if (isSecret(property)) return value === masked ? old : value || undefined;
+  if (value === "" && clearedByEmpty.has(name)) return undefined;
+  if (value === null) return isNullable(property) && (defaultOf(property) ?? null) !== null ? null : undefined;
+  if (isSecretMap(property)) return restoreMap(value as Values, old as Values | undefined);
+  return value;
+}
+
+/** All fields of the schema with their values or defaults. Secrets are null, values of secret maps masked, unless they are `exposed`. */
+export function readFields(schema: TObject, stored: object, { exposed = false }: { exposed?: boolean } = {}): Values {
+  return Object.fromEntries(
+    Object.entries(schema.properties).map(([name, property]): [string, unknown] => {
+      const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
+      if (isObject(property)) return [name, readFields(property, (value ?? {}) as Values, { exposed })];
+      if (value === undefined) return [name, defaultOf(property) ?? null];
+      if (exposed) return [name, value];
+      if (isSecret(property)) return [name, null];
+      if (isSecretMap(property) && value !== null)
+        return [name, Object.fromEntries(Object.keys(value as Values).map((key) => [key, masked]))];
+      return [name, value];
+    }),
+  );
+}
+
+/** Every secret text among stored values. */
+export function secretsOf(schema: TObject, stored: object): string[] {
+  return Object.entries(schema.properties).flatMap(([name, property]): string[] => {
+    const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
+    if (value === undefined || value === null) return [];
+    if (isObject(property)) return secretsOf(property, value as Values);
+    if (isSecret(property)) return [String(value)];
+    return isSecretMap(property) ? Object.values(value as Values).map(String) : [];
+  });
+}
+
+/** The schema of a value that is not null. */
+export function innerOf(schema: TSchema): TSchema & { type?: string; format?: string; enum?: unknown[]; default?: unknown } {
+  const { anyOf } = schema as { anyOf?: TSchema[] };
+  return anyOf?.find((option) => (option as { type?: string }).type !== "null") ?? schema;
+}
+
+/** The default that a schema names. */
+export function defaultOf(schema: TSchema): unknown {
+  if (isObject(schema)) return readFields(schema, {});
+  return (schema as { default?: unknown }).default ?? (isMap(schema) ? {} : undefined);
+}
+
+export function isSecret(schema: TSchema): boolean {
+  return innerOf(schema).format === "password";
+}
+
+function isNullable(schema: TSchema): boolean {
+  return "anyOf" in schema;
+}
+
+function isMap(schema: TSchema): boolean {
+  return innerOf(schema) === schema && "patternProperties" in schema;
+}
+
+/** Whether a field is a map whose values are secrets. */
+export function isSecretMap(schema: TSchema): boolean {
+  const { patternProperties = {} } = innerOf(schema) as { patternProperties?: Record<string, TSchema> };
+  return Object.values(patternProperties).some((value) => (value as { format?: string }).format === "password");
+}
+
+function restoreMap(value: Values, old: Values | undefined): Values {
+  const entries = Object.entries(value).flatMap(([key, text]): [string, unknown][] => {
+    if (text !== masked) return [[key, text]];
+    return old && Object.hasOwn(old, key) ? [[key, old[key]]] : [];
+  });
+  return Object.fromEntries(entries);
+}
