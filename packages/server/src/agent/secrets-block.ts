@@ -1,0 +1,22 @@
+/** A secret as the model knows it. */
+export interface PromptSecret {
+  /** Environment variable that holds its placeholder. */
+  variable: string;
+  description: string | null;
+  /** Hosts to which it goes; null: those that the network policy names. */
+  hosts: readonly string[] | null;
+}
+
+const most = 100;
+
+/** What the prompt says of secrets: names, never values. */
+export function secretsBlock(secrets: readonly PromptSecret[]): string {
+  const lines = secrets.slice(0, most).map(({ variable, description, hosts }) => {
+    const what = description ? `: ${description.replaceAll(/\s+/g, " ").slice(0, 200)}` : "";
+    return `* $${variable}${what} (${hosts ? `for ${hosts.slice(0, 5).join(", ")}` : "for allowed hosts"})`;
+  });
+  return `<SECRETS>
+These environment variables stand for secrets. Each holds a placeholder; the sandbox's proxy puts the secret in its place in headers of HTTPS requests to the hosts it is for (Authorization, X-Api-Key, …; \`git\` and \`curl -u\` work), and nowhere else: not in URLs, bodies, files or plain HTTP.
+${lines.join("\n")}
+</SECRETS>`;
+}
