@@ -83,7 +83,7 @@ test("another user's conversations are unknown ones", async () => {
     `/api/v1/events/count?conversation_id__eq=${conversation}`,
   ]) {
     const { status, body } = await read(server.call("GET", path, { key: strangerKey }));
-    expect([path, status, body]).toEqual([path, 404, { detail: "Conversation not found" }]);
+    expect([path, status, body]).toEqual([path, 404, expect.objectContaining({ detail: "Conversation not found" })]);
   }
   expect((await server.call("DELETE", `/api/v1/app-conversations/${conversation}`, { key: strangerKey })).status).toBe(404);
 });

@@ -49,6 +49,14 @@ export function serveEventSocket(
 ): void {
   const { conversations, events, logger, authenticator } = services;
   const refuse = () => socket.close(4001, "Authentication failed");
+  const guarded = (work: () => unknown) => {
+    try {
+      work();
+    } catch (error) {
+      logger.error({ err: error }, "a socket failed");
+      socket.close(1011, "Internal Server Error");
+    }
+  };
   let take: (data: RawData, isBinary: boolean) => void;
 
   const authenticate = (data: RawData, isBinary: boolean) => {
@@ -80,7 +88,7 @@ export function serveEventSocket(
       if (!credential()) return refuse();
       inbox.receive(text);
     };
-    const check = setInterval(() => credential() || refuse(), limits.checkMs);
+    const check = setInterval(() => guarded(() => credential() || refuse()), limits.checkMs);
     socket.on("close", () => clearInterval(check));
 
     // Following begins before the end of the log is read, in one turn: every event is either in the resend or in a live frame.
@@ -103,12 +111,7 @@ export function serveEventSocket(
   take = authenticate;
   socket.on("close", () => clearTimeout(deadline));
   socket.on("message", (data, isBinary) => {
-    try {
-      take(data, isBinary);
-    } catch (error) {
-      logger.error({ err: error }, "a socket failed");
-      socket.close(1011, "Internal Server Error");
-    }
+    guarded(() => take(data, isBinary));
   });
   const principal = credential();
   if (principal) {

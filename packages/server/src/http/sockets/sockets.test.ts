@@ -300,6 +300,21 @@ test("a socket that never authenticates is closed with 4001 after the time for i
   await own.close();
 });
 
+test("a socket that only follows is closed with 4001 when its key ends", async () => {
+  const own = await startWith({ checkMs: 20 });
+  const { key: short } = await own.apiKeys.add("default", { name: "short", expiresAt: Date.now() + 300, readOnly: true });
+  const id = await own.addConversation();
+  const ending = new TestSocket(own, `/sockets/events/${id}`, { "x-session-api-key": short });
+  const lasting = new TestSocket(own, `/sockets/events/${id}`, { "x-session-api-key": key });
+  await Promise.all([ending.until(isFullState), lasting.until(isFullState)]);
+  expect(await ending.closed).toEqual({ code: 4001, reason: "Authentication failed" });
+  await own.addMessages(id, "still here");
+  await lasting.until(isUserMessage);
+  lasting.socket.terminate();
+  await own.attached.close();
+  await own.close();
+});
+
 test("a client that does not read is cut off with the number to resume from, and other clients are not slowed", async () => {
   const own = await startWith({ cutOff: 512 * 1024, high: 64 * 1024 });
   const id = await own.addConversation();
