@@ -16,9 +16,24 @@ export function responseOf(answer: Answer, maxBytes: number, explain: (error: un
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
   headers.delete("content-encoding");
   if (encoding !== "identity") headers.delete("content-length");
-  const body = bodiless.has(answer.statusCode) ? null : ReadableStream.from(bounded(answer, encoding, maxBytes, explain));
+  const body = bodiless.has(answer.statusCode) ? null : stream(answer, bounded(answer, encoding, maxBytes, explain));
   if (!body) answer.body.destroy();
   return new Response(body, { status: answer.statusCode, headers });
+}
+
+/** Gives pieces one by one as they are read; a reader that goes away ends the connection. */
+function stream({ body }: Answer, pieces: AsyncGenerator<Uint8Array>): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await pieces.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      cancel: () => void body.destroy(),
+    },
+    { highWaterMark: 0 },
+  );
 }
 
 /** Pieces of the body as they arrive; nothing is decompressed ahead of the reader. */

@@ -229,6 +229,14 @@ test("an answer arrives in pieces while the server still writes, and the caller'
   await expect(reader.read()).rejects.toThrow("enough");
 });
 
+test("an answer that is cancelled unread ends its connection", async () => {
+  const { url, asked } = await serve((_request, response) => void response.write("first"));
+  const answer = await outboundWith().fetch(url, { timeoutMs: 60_000 });
+  const closed = once(asked[0]!.socket, "close");
+  await answer.body!.cancel();
+  await closed;
+});
+
 test("where nothing listens and where no such name is, the caller is told so", async () => {
   const { port } = await serve(() => {});
   await ends.pop()!();

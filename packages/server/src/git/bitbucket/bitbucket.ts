@@ -1,0 +1,167 @@
+import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
+import type { Static } from "typebox";
+import type { BranchQuery, Listed, Part, RepositoryQuery } from "../api.ts";
+import type { Connection } from "../connection.ts";
+import { orElse } from "../missing.ts";
+import { filePath, nameInAddress, repositoryPath } from "../names.ts";
+import { forEach, pageNumber, partOf } from "../pages.ts";
+import type { GitProvider, GitService } from "../provider.ts";
+import * as forms from "./forms.ts";
+import { bitbucketTasks } from "./tasks.ts";
+
+/** Bitbucket Cloud's API 2.0. Lists across workspaces do not exist there: each workspace is asked. */
+export const bitbucket: GitService = {
+  label: "Bitbucket",
+  publicHost: "bitbucket.org",
+  api: (origin, isPublic) => (isPublic ? "https://api.bitbucket.org/2.0" : `${origin}/2.0`),
+  /** `name:secret` is an app password or an API token with its owner, anything else an access token. */
+  headers: (token) => ({
+    authorization: token.includes(":") ? `Basic ${Buffer.from(token).toString("base64")}` : `Bearer ${token}`,
+  }),
+  connect: (connection) => new Bitbucket(connection),
+};
+
+const maxWorkspaces = 20;
+/** Repositories of each workspace that a list across workspaces takes in. */
+const maxOfWorkspace = 100;
+
+class Bitbucket implements GitProvider {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  async user(): Promise<UserGitInfo> {
+    const { value } = await this.#connection.get(forms.BitbucketUser, "/user");
+    const emails = await orElse(this.#connection.get(forms.BitbucketEmails, "/user/emails"), undefined, [
+      "GitTokenTooWeak",
+      "RepositoryNotFound",
+    ]);
+    return {
+      id: value.account_id ?? value.uuid,
+      login: value.username ?? value.nickname ?? value.uuid,
+      avatar_url: value.links?.avatar?.href ?? "",
+      company: null,
+      name: value.display_name ?? null,
+      email: emails?.value.values.find((one) => one.is_primary)?.email ?? null,
+    };
+  }
+
+  organizations(): Promise<string[]> {
+    return this.installations();
+  }
+
+  async installations(): Promise<string[]> {
+    const { value } = await this.#connection.get(forms.BitbucketWorkspaces, "/user/workspaces", { pagelen: 100 });
+    return value.values.map(({ workspace }) => workspace.slug);
+  }
+
+  async repositories(ask: RepositoryQuery): Promise<Listed<Repository>> {
+    const named = ask.query === undefined ? undefined : nameInAddress(ask.query, this.#connection.host);
+    if (named !== undefined) {
+      const found = await orElse(this.repository(named), undefined, ["RepositoryNotFound"]);
+      return { items: found ? [found] : [], next: null };
+    }
+    const [, owner, name] = /^([\w.-]+)\/(.*)$/s.exec(ask.query ?? "") ?? [];
+    const workspace = ask.installation ?? owner;
+    const q = nameFilter(owner !== undefined && workspace === owner ? name : ask.query);
+    // Bitbucket does not count stars or forks.
+    const sort = ask.order === "updated-asc" ? "updated_on" : "-updated_on";
+    if (workspace !== undefined) return this.#ofWorkspace(workspace, { q, sort }, ask);
+    const workspaces = (await this.installations()).slice(0, maxWorkspaces);
+    const lists = await forEach(workspaces, (one) => this.#ofWorkspace(one, { q, sort }, { limit: maxOfWorkspace }));
+    const all = lists.flatMap(({ items }) => items).sort((a, b) => (b.pushed_at ?? "").localeCompare(a.pushed_at ?? ""));
+    if (sort === "updated_on") all.reverse();
+    return paged(all, ask);
+  }
+
+  async #ofWorkspace(workspace: string, query: { q: string | undefined; sort: string }, part: Part): Promise<Listed<Repository>> {
+    const path = `/repositories/${encodeURIComponent(workspace)}`;
+    const asked = { ...query, role: "member", pagelen: part.limit, page: pageNumber(part) };
+    const { value } = await this.#connection.get(forms.BitbucketRepositories, path, asked);
+    return { items: value.values.map(repositoryOf), next: nextPage(value) };
+  }
+
+  async repository(name: string): Promise<Repository> {
+    return repositoryOf((await this.#connection.get(forms.BitbucketRepository, `/repositories/${repositoryPath(name)}`)).value);
+  }
+
+  /** Which branches are protected is for administrators only, so none is said to be. */
+  async branches({ repository, query, ...part }: BranchQuery): Promise<Listed<Branch>> {
+    const path = `/repositories/${repositoryPath(repository)}/refs/branches`;
+    const asked = { q: nameFilter(query), pagelen: part.limit, page: pageNumber(part) };
+    const { value } = await this.#connection.get(forms.BitbucketBranches, path, asked);
+    const items = value.values.map(({ name, target }) => ({
+      ...{ name, commit_sha: target.hash, protected: false, last_push_date: target.date ?? null },
+    }));
+    return { items, next: nextPage(value) };
+  }
+
+  async suggestedTasks() {
+    const [{ value: user }, workspaces] = await Promise.all([
+      this.#connection.get(forms.BitbucketUser, "/user"),
+      this.installations(),
+    ]);
+    return bitbucketTasks(this.#connection, user.uuid, workspaces.slice(0, maxWorkspaces));
+  }
+
+  async folder(repository: string, path: string) {
+    const asked = this.#source(repository, path).then((source) =>
+      this.#connection.get(forms.BitbucketFolder, `${source}/`, { pagelen: 100 }),
+    );
+    const entries = (await orElse(asked, undefined, ["RepositoryNotFound"]))?.value.values ?? [];
+    return entries
+      .filter(({ type }) => type === "commit_file")
+      .map((entry) => ({ name: entry.path.split("/").at(-1)!, path: entry.path }));
+  }
+
+  async changedAt(repository: string, path: string): Promise<string | undefined> {
+    const { value } = await this.#connection.get(forms.BitbucketCommits, `/repositories/${repositoryPath(repository)}/commits`, {
+      path,
+      pagelen: 1,
+    });
+    return value.values[0]?.date ?? undefined;
+  }
+
+  async file(repository: string, path: string): Promise<string | undefined> {
+    const asked = this.#source(repository, path).then((source) => this.#connection.text(source));
+    return orElse(asked, undefined, ["RepositoryNotFound"]);
+  }
+
+  /** Where a path of the main branch is read. */
+  async #source(repository: string, path: string): Promise<string> {
+    const { main_branch } = await this.repository(repository);
+    return `/repositories/${repositoryPath(repository)}/src/${encodeURIComponent(main_branch ?? "HEAD")}/${filePath(path)}`;
+  }
+}
+
+/** A part of a name as Bitbucket's query language wants it. */
+function nameFilter(text: string | undefined): string | undefined {
+  return text ? `name ~ ${JSON.stringify(text)}` : undefined;
+}
+
+/** The page after this one; only its number is taken of the address that Bitbucket gives. */
+function nextPage({ next }: { next?: string | null }): string | null {
+  const page = URL.parse(next ?? "")?.searchParams.get("page") ?? "";
+  return /^\d{1,6}$/.test(page) ? page : null;
+}
+
+/** A part of a list in memory whose marks are page numbers, as in the lists of one workspace. */
+function paged<T>(items: readonly T[], ask: Part): Listed<T> {
+  const page = pageNumber(ask);
+  const { items: some, next } = partOf(items, { from: String((page - 1) * ask.limit), limit: ask.limit });
+  return { items: some, next: next === null ? null : String(page + 1) };
+}
+
+function repositoryOf(one: Static<typeof forms.BitbucketRepository>): Repository {
+  return {
+    id: one.uuid,
+    full_name: one.full_name,
+    git_provider: "bitbucket",
+    is_public: one.is_private === false,
+    pushed_at: one.updated_on ?? null,
+    owner_type: "organization",
+    main_branch: one.mainbranch?.name ?? null,
+  };
+}

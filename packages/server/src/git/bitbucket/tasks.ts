@@ -1,0 +1,42 @@
+import type { SuggestedTask } from "@sandpiper/wire";
+import type { Connection } from "../connection.ts";
+import { orElse } from "../missing.ts";
+import { repositoryPath } from "../names.ts";
+import { forEach } from "../pages.ts";
+import * as forms from "./forms.ts";
+
+/** Pull requests whose problems are looked for, the last changed first; each takes up to three requests. */
+const maxPulls = 15;
+
+/** Open pull requests of a user in some workspaces with something to do. Bitbucket has no list of assigned issues. */
+export async function bitbucketTasks(
+  connection: Connection,
+  user: string,
+  workspaces: readonly string[],
+): Promise<SuggestedTask[]> {
+  const lists = await forEach(workspaces, async (workspace) => {
+    const path = `/workspaces/${encodeURIComponent(workspace)}/pullrequests/${encodeURIComponent(user)}`;
+    const asked = connection.get(forms.BitbucketPulls, path, { state: "OPEN", pagelen: maxPulls });
+    return (await orElse(asked, undefined, ["RepositoryNotFound", "GitTokenTooWeak"]))?.value.values ?? [];
+  });
+  const pulls = lists.flat().sort((a, b) => (b.updated_on ?? "").localeCompare(a.updated_on ?? ""));
+  const tasks = await forEach(pulls.slice(0, maxPulls), async (pull): Promise<SuggestedTask[]> => {
+    const task_type = await problemOf(connection, pull);
+    const repo = pull.destination.repository.full_name;
+    return task_type ? [{ git_provider: "bitbucket", task_type, repo, issue_number: pull.id, title: pull.title }] : [];
+  });
+  return tasks.flat();
+}
+
+/** The problem of a pull request that has to be solved first. */
+async function problemOf(connection: Connection, pull: forms.BitbucketPull): Promise<SuggestedTask["task_type"] | undefined> {
+  const path = `/repositories/${repositoryPath(pull.destination.repository.full_name)}/pullrequests/${pull.id}`;
+  const files = await connection.get(forms.BitbucketDiffstat, `${path}/diffstat`, { pagelen: 100 });
+  if (files.value.values.some(({ status }) => status?.includes("conflict"))) return "MERGE_CONFLICTS";
+  const statuses = await connection.get(forms.BitbucketStatuses, `${path}/statuses`, { pagelen: 100 });
+  if (statuses.value.values.some(({ state }) => state === "FAILED")) return "FAILING_CHECKS";
+  if ((pull.task_count ?? 0) > 0) return "UNRESOLVED_COMMENTS";
+  const { value: comments } = await connection.get(forms.BitbucketComments, `${path}/comments`, { pagelen: 100 });
+  const open = comments.values.some(({ deleted, parent, inline, resolution }) => !deleted && !parent && inline && !resolution);
+  return open ? "UNRESOLVED_COMMENTS" : undefined;
+}

@@ -1,0 +1,150 @@
+import { type Static, type TSchema, Type } from "typebox";
+import { Value } from "typebox/value";
+import { PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+
+export interface ConnectionOptions {
+  outbound: Outbound;
+  /** Where the provider's API begins, without a trailing slash. */
+  api: string;
+  /** The host that users know, for messages. */
+  host: string;
+  /** The provider's name, for messages. */
+  label: string;
+  headers: Record<string, string>;
+}
+
+/** A value of a query; undefined leaves the key out. */
+export type Query = Record<string, string | number | boolean | undefined>;
+
+const GraphqlAnswer = Type.Object({
+  data: Type.Optional(Type.Unknown()),
+  errors: Type.Optional(Type.Array(Type.Object({ type: Type.Optional(Type.Unknown()) }))),
+});
+
+const timeoutMs = 20_000;
+const maxBytes = 6 * 1024 * 1024;
+
+/** Requests to one provider with one token. What it answers is checked: it is another party's text. */
+export class Connection {
+  readonly host: string;
+  /** Where the API begins. */
+  readonly api: string;
+  readonly #options: ConnectionOptions;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.host = options.host;
+    this.api = options.api;
+  }
+
+  /**
+   * Reads JSON of a form. Throws PlatformError: RepositoryNotFound for what is not there, BadRequest for what the provider calls senseless,
+   * ProviderTokenInvalid, GitProviderBusy, GitProviderFailed, and those of Outbound.
+   */
+  async get<T extends TSchema>(form: T, path: string, query: Query = {}): Promise<{ value: Static<T>; headers: Headers }> {
+    const response = await this.#send(path, query);
+    return { value: this.#checked(form, await this.#json(response)), headers: response.headers };
+  }
+
+  /** Reads text. */
+  async text(path: string, query: Query = {}): Promise<string> {
+    return await (await this.#send(path, query)).text();
+  }
+
+  /** Asks a GraphQL endpoint at its own address. */
+  async graphql<T extends TSchema>(
+    form: T,
+    url: string,
+    query: string,
+    variables: Record<string, unknown> = {},
+  ): Promise<Static<T>> {
+    const response = await this.#fetch(url, { method: "POST", body: JSON.stringify({ query, variables }) });
+    const { data, errors = [] } = this.#checked(GraphqlAnswer, await this.#json(response));
+    if (errors[0]?.type === "NOT_FOUND") throw this.#missing();
+    if (errors[0]?.type === "RATE_LIMITED") throw this.#busy(waitSeconds(429, response.headers)!);
+    // Parts that the token may not see are null, and told of in `errors`.
+    return this.#checked(form, data);
+  }
+
+  #send(path: string, query: Query): Promise<Response> {
+    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+    return this.#fetch(`${this.api}${path}${search && `?${search}`}`);
+  }
+
+  async #fetch(url: string, init: { method?: string; body?: string } = {}): Promise<Response> {
+    const { outbound, headers } = this.#options;
+    const type: Record<string, string> = init.body === undefined ? {} : { "content-type": "application/json" };
+    const response = await outbound.fetch(url, {
+      ...init,
+      headers: { accept: "application/json", ...headers, ...type },
+      ...{ timeoutMs, maxBytes, secret: true },
+    });
+    if (response.ok) return response;
+    await response.body?.cancel();
+    throw this.#failure(response);
+  }
+
+  async #json(response: Response): Promise<unknown> {
+    try {
+      return JSON.parse(await response.text());
+    } catch (error) {
+      if (error instanceof PlatformError) throw error;
+      throw this.#strange();
+    }
+  }
+
+  #checked<T extends TSchema>(form: T, value: unknown): Static<T> {
+    if (!Value.Check(form, value)) throw this.#strange();
+    return value as Static<T>;
+  }
+
+  #missing(): PlatformError {
+    return new PlatformError("RepositoryNotFound", `${this.#options.label} has nothing of this name that the token can see.`);
+  }
+
+  #busy(seconds: number): PlatformError {
+    const sentence = `${this.#options.label} takes no more requests with this token for now; try again in ${seconds} seconds.`;
+    return new PlatformError("GitProviderBusy", sentence, { retryAfter: seconds });
+  }
+
+  #strange(): PlatformError {
+    const { label } = this.#options;
+    return new PlatformError("GitProviderFailed", `${this.host} does not answer like ${label}: check the host of the provider.`);
+  }
+
+  #failure({ status, headers }: Response): PlatformError {
+    const { label } = this.#options;
+    if (status === 401) {
+      const sentence = `Invalid token. Please make sure it is a valid ${label.toLowerCase()} token.`;
+      return new PlatformError("ProviderTokenInvalid", sentence);
+    }
+    const wait = waitSeconds(status, headers);
+    if (wait !== undefined) return this.#busy(wait);
+    if (status === 403) {
+      return new PlatformError(
+        "GitTokenTooWeak",
+        `${label} does not let this token do that: give it the scopes to read repositories.`,
+      );
+    }
+    // 409 is an empty repository.
+    if (status === 404 || status === 409 || status === 410) return this.#missing();
+    if (status === 400 || status === 422) return new PlatformError("BadRequest", `${label} does not understand the request.`);
+    return new PlatformError("GitProviderFailed", `${label} (${this.host}) answered with status ${status}; try again later.`);
+  }
+}
+
+/** Seconds until a provider that counts requests takes more; undefined where it refuses for another reason. */
+function waitSeconds(status: number, headers: Headers): number | undefined {
+  const used = status === 403 && ["x-ratelimit-remaining", "ratelimit-remaining"].some((name) => headers.get(name) === "0");
+  const after = headers.get("retry-after");
+  if (status !== 429 && !used && !(status === 403 && after !== null)) return undefined;
+  if (after !== null && /^\d{1,6}$/.test(after)) return within(Number(after));
+  const reset = headers.get("x-ratelimit-reset") ?? headers.get("ratelimit-reset");
+  return within(reset !== null && /^\d{1,11}$/.test(reset) ? Number(reset) - Date.now() / 1000 : 60);
+}
+
+function within(seconds: number): number {
+  return Math.min(3_600, Math.max(1, Math.ceil(seconds)));
+}

@@ -1,0 +1,149 @@
+import type { ProviderType, SuggestedTask } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+import type { Secrets } from "../users/api.ts";
+import { readProviderHost } from "../users/provider-hosts.ts";
+import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";
+import { repositoryParts } from "./names.ts";
+import type { GitProvider } from "./provider.ts";
+import { connect, isSupported, providerOrigin } from "./services.ts";
+
+/** Folders of a repository that have skills. */
+const skillFolders = [".openhands/skills", ".openhands/microagents"];
+
+/** Git hosting with the tokens that users stored. */
+export class GitHostingService implements GitHosting {
+  readonly #secrets: Pick<Secrets, "providers">;
+  readonly #outbound: Outbound;
+
+  constructor({ secrets, outbound }: { secrets: Pick<Secrets, "providers">; outbound: Outbound }) {
+    this.#secrets = secrets;
+    this.#outbound = outbound;
+  }
+
+  providers(userId: string): ProviderType[] {
+    return [...this.#secrets.providers(userId).keys()].filter(isSupported);
+  }
+
+  async user(userId: string, provider?: ProviderType) {
+    if (provider) return this.#client(userId, provider).user();
+    return this.#first(userId, (client) => client.user());
+  }
+
+  async organizations(userId: string) {
+    return this.#first(userId, async (client, provider) => ({ provider, organizations: await client.organizations() }));
+  }
+
+  async installations(userId: string, provider: ProviderType) {
+    return this.#client(userId, provider).installations();
+  }
+
+  async repositories(userId: string, provider: ProviderType, ask: RepositoryQuery) {
+    return this.#client(userId, provider).repositories(ask);
+  }
+
+  async branches(userId: string, provider: ProviderType, ask: BranchQuery) {
+    return this.#client(userId, provider).branches(ask);
+  }
+
+  async suggestedTasks(userId: string): Promise<SuggestedTask[]> {
+    const asked = this.#all(userId).map(({ client }) => client.suggestedTasks());
+    const answers = await Promise.allSettled(asked);
+    const lists = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+    const failed = answers.find((answer) => answer.status === "rejected");
+    if (lists.length === 0 && failed) throw failed.reason;
+    return lists.flat();
+  }
+
+  async providerOf(userId: string, repository: string): Promise<ProviderType> {
+    return (await this.#homeOf(userId, repository)).provider;
+  }
+
+  async microagents(userId: string, repository: string) {
+    const { client } = await this.#homeOf(userId, repository);
+    const lists = skillFoldersOf(repository).map(async (folder) => {
+      const files = (await client.folder(repository, folder)).filter(
+        ({ name }) => /\.md$/i.test(name) && !/^readme\.md$/i.test(name),
+      );
+      const changed = files.length > 0 ? await client.changedAt(repository, folder) : undefined;
+      const created_at = timeOf(changed);
+      return files.map(({ name, path }) => ({ name: name.replace(/\.md$/i, ""), path, created_at }));
+    });
+    return (await Promise.all(lists)).flat();
+  }
+
+  async microagent(userId: string, repository: string, path: string) {
+    const inFolder = skillFoldersOf(repository).some((folder) => path.startsWith(`${folder}/`));
+    if (!inFolder || !/\.md$/i.test(path) || path.split("/").includes("..")) throw notFound(repository, path);
+    const { client, provider } = await this.#homeOf(userId, repository);
+    const content = await client.file(repository, path);
+    if (content === undefined) throw notFound(repository, path);
+    return { provider, content };
+  }
+
+  async check(provider: ProviderType, { token, host }: { token: string; host: string | null }): Promise<void> {
+    await connect(this.#outbound, provider, { token, host: readProviderHost(host) }).user();
+  }
+
+  cloneUrl(provider: ProviderType, host: string | null, repository: string): string {
+    return `${providerOrigin(provider, host)}/${repositoryParts(repository).map(encodeURIComponent).join("/")}.git`;
+  }
+
+  #client(userId: string, provider: ProviderType): GitProvider {
+    const token = this.#secrets.providers(userId).get(provider);
+    if (!token && isSupported(provider)) throw tokenRequired();
+    return connect(this.#outbound, provider, token ?? { token: "", host: null });
+  }
+
+  #all(userId: string): { provider: ProviderType; client: GitProvider }[] {
+    const all = this.providers(userId).map((provider) => ({ provider, client: this.#client(userId, provider) }));
+    if (all.length === 0) throw tokenRequired();
+    return all;
+  }
+
+  /** The result of the first provider that works; the last failure where none does. */
+  async #first<T>(userId: string, work: (client: GitProvider, provider: ProviderType) => Promise<T>): Promise<T> {
+    let failure: unknown;
+    for (const { provider, client } of this.#all(userId)) {
+      try {
+        return await work(client, provider);
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  /** Where a repository is. Throws RepositoryNotFound where no provider has it, else the failure that hides it. */
+  async #homeOf(userId: string, repository: string): Promise<{ provider: ProviderType; client: GitProvider }> {
+    repositoryParts(repository);
+    let failure: unknown;
+    for (const home of this.#all(userId)) {
+      try {
+        await home.client.repository(repository);
+        return home;
+      } catch (error) {
+        if (!(error instanceof PlatformError && error.code === "RepositoryNotFound")) failure ??= error;
+      }
+    }
+    throw failure ?? new PlatformError("RepositoryNotFound", `There is no repository ${repository} that your tokens can see.`);
+  }
+}
+
+/** A repository that is itself named `.openhands` has its skills at its root. */
+function skillFoldersOf(repository: string): string[] {
+  return repository.endsWith("/.openhands") ? [...skillFolders, "skills", "microagents"] : skillFolders;
+}
+
+function timeOf(text: string | undefined): string {
+  const time = text === undefined ? Number.NaN : Date.parse(text);
+  return new Date(Number.isNaN(time) ? 0 : time).toISOString();
+}
+
+function tokenRequired(): PlatformError {
+  return new PlatformError("GitTokenRequired", "Git provider token required (such as GitHub).");
+}
+
+function notFound(repository: string, path: string): PlatformError {
+  return new PlatformError("FileNotFound", `${repository} has no skill ${path}.`);
+}

@@ -1,0 +1,56 @@
+import type { ProviderType } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+import { bitbucket } from "./bitbucket/bitbucket.ts";
+import { Connection } from "./connection.ts";
+import { forgejo } from "./forgejo/forgejo.ts";
+import { github } from "./github/github.ts";
+import { gitlab } from "./gitlab/gitlab.ts";
+import type { GitProvider, GitService } from "./provider.ts";
+
+const services: Partial<Record<ProviderType, GitService>> = { github, gitlab, bitbucket, forgejo };
+
+export function isSupported(provider: ProviderType): boolean {
+  return services[provider] !== undefined;
+}
+
+/** Throws PlatformError GitUnsupported. */
+function serviceOf(provider: ProviderType): GitService {
+  const service = services[provider];
+  if (service) return service;
+  throw new PlatformError("GitUnsupported", `${provider} is not supported; there are ${Object.keys(services).join(", ")}.`);
+}
+
+/** The client of a provider. `host` in its stored form (users/api.ts); null for the public service. Throws GitUnsupported. */
+export function connect(
+  outbound: Outbound,
+  provider: ProviderType,
+  { token, host }: { token: string; host: string | null },
+): GitProvider {
+  const service = serviceOf(provider);
+  const origin = originOf(service, host);
+  return service.connect(
+    new Connection({
+      outbound,
+      api: service.api(origin, origin === `https://${service.publicHost}`),
+      host: new URL(origin).host,
+      label: service.label,
+      headers: service.headers(token),
+    }),
+  );
+}
+
+/** The web address of a provider's host, without a trailing slash. Throws GitUnsupported. */
+export function providerOrigin(provider: ProviderType, host: string | null): string {
+  return originOf(serviceOf(provider), host);
+}
+
+/** `http://` stands in hosts of the operator's own network only; `Outbound` sees to it. */
+function originOf({ publicHost }: GitService, host: string | null): string {
+  const url = URL.parse(host?.startsWith("http://") ? host : `https://${host ?? publicHost}`);
+  if (url) return url.origin;
+  throw new PlatformError(
+    "BadRequest",
+    "The host of a git provider is a name such as git.example.com, with a port where it needs one.",
+  );
+}

@@ -1,0 +1,134 @@
+import {
+  BranchPage,
+  GitOrganizationsResponse,
+  InstallationPage,
+  ProviderType,
+  RepositoryOrder,
+  RepositoryPage,
+  SuggestedTaskPage,
+  UserGitInfo,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "../../errors.ts";
+import type { GitHosting, Listed } from "../../git/api.ts";
+import { pageKeys, pageOf, slicePage } from "../params.ts";
+import type { App } from "../services.ts";
+
+/** What a provider's refusal can become. */
+const config = { failures: [400, 403, 404, 502] };
+const text = Type.Optional(Type.String({ maxLength: 1_000 }));
+const fewer = { ...pageKeys, limit: Type.Integer({ minimum: 1, maximum: 100, default: 30 }) };
+const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
+const RepositoryQuery = Type.Object({
+  ...ProviderQuery.properties,
+  query: text,
+  installation_id: text,
+  sort_order: Type.Optional(RepositoryOrder),
+});
+const BranchQuery = Type.Object({
+  provider: ProviderType,
+  repository: Type.String({ maxLength: 1_000 }),
+  query: Type.String({ maxLength: 1_000 }),
+  ...fewer,
+});
+
+/** Repositories, branches and tasks at git providers, and the user there (app-server.md section 7). Page ids are base64 of the provider's marks. */
+export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
+  const tags = ["git"];
+  app.get(
+    "/api/v1/git/installations/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List what installation_id can be: installations, workspaces, groups or organizations",
+        querystring: ProviderQuery,
+        response: { 200: InstallationPage },
+      },
+    },
+    async (request) => {
+      const { provider, page_id, limit } = request.query;
+      const all = await git.installations(request.principal.userId, provider);
+      return wirePage(sliced(all, page_id, limit));
+    },
+  );
+  app.get(
+    "/api/v1/git/repositories/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the user's repositories, or search for some",
+        querystring: RepositoryQuery,
+        response: { 200: RepositoryPage },
+      },
+    },
+    async (request) => {
+      const { provider, query, installation_id, page_id, limit, sort_order } = request.query;
+      if (sort_order !== undefined && !query)
+        throw new PlatformError("BadRequest", "sort_order needs a query to sort the results of.");
+      const ask = { query, installation: installation_id, order: sort_order, from: markOf(page_id), limit };
+      return wirePage(await git.repositories(request.principal.userId, provider, ask));
+    },
+  );
+  app.get(
+    "/api/v1/git/branches/search",
+    {
+      config,
+      schema: { tags, summary: "Search for branches of a repository", querystring: BranchQuery, response: { 200: BranchPage } },
+    },
+    async (request) => {
+      const { provider, repository, query, page_id, limit } = request.query;
+      const ask = { repository, query, from: markOf(page_id), limit };
+      return wirePage(await git.branches(request.principal.userId, provider, ask));
+    },
+  );
+  app.get(
+    "/api/v1/git/suggested-tasks/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List open pull requests with something to do, and issues that are assigned to the user",
+        querystring: Type.Object(fewer),
+        response: { 200: SuggestedTaskPage },
+      },
+    },
+    async (request) => {
+      const { page_id, limit } = request.query;
+      return wirePage(sliced(await git.suggestedTasks(request.principal.userId), page_id, limit));
+    },
+  );
+  app.get(
+    "/api/v1/users/git-info",
+    { config, schema: { tags: ["users"], summary: "Read the user at the git provider", response: { 200: UserGitInfo } } },
+    (request) => git.user(request.principal.userId),
+  );
+  app.get(
+    "/api/v1/users/git-organizations",
+    {
+      config,
+      schema: {
+        tags: ["users"],
+        summary: "List the user's organizations at the git provider",
+        response: { 200: GitOrganizationsResponse },
+      },
+    },
+    (request) => git.organizations(request.principal.userId),
+  );
+}
+
+function sliced<T>(items: readonly T[], pageId: string | undefined, limit: number): Listed<T> {
+  const { items: some, nextPageId } = slicePage(items, { pageId: markOf(pageId), limit });
+  return { items: some, next: nextPageId };
+}
+
+/** The mark in a page id; one that cannot be read starts again. */
+function markOf(pageId: string | undefined): string | undefined {
+  if (pageId === undefined || pageId.length > 1_000) return undefined;
+  return Buffer.from(pageId, "base64").toString("utf8") || undefined;
+}
+
+function wirePage<T>({ items, next }: Listed<T>) {
+  return pageOf({ items, nextPageId: next === null ? null : Buffer.from(next).toString("base64") });
+}
