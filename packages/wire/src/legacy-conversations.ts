@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { triggers } from "./conversations.ts";
-import { ProviderType } from "./git.ts";
+import { ProviderType, SuggestedTask } from "./git.ts";
 import { ConversationInfo } from "./http.ts";
 import { Nullable, StringEnum } from "./schema.ts";
 
@@ -57,7 +57,7 @@ export const InitSessionRequest = Type.Object({
       }),
     ),
   ),
-  suggested_task: Type.Optional(Nullable(Type.Unknown())),
+  suggested_task: Type.Optional(Nullable(SuggestedTask)),
   replay_json: Type.Optional(Nullable(Type.String())),
   conversation_id: Type.Optional(Nullable(Type.String())),
   agent: Type.Optional(Type.Unknown()),

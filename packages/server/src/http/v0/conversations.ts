@@ -166,7 +166,8 @@ function startRequest(body: InitSessionRequest): AppConversationStartRequest {
     selected_branch: body.selected_branch ?? null,
     system_message_suffix: body.conversation_instructions ?? null,
     title: microagent?.title ?? null,
-    trigger: microagent ? "microagent_management" : "gui",
+    suggested_task: body.suggested_task ?? null,
+    trigger: microagent ? "microagent_management" : body.suggested_task ? "suggested_task" : "gui",
     ...(content.length > 0 && { initial_message: { content } }),
   };
 }

@@ -1,3 +1,4 @@
+import { agentFileUploadRoutes } from "../agent-server/file-upload.ts";
 import { agentGitRoutes } from "../agent-server/git.ts";
 import type { App, HttpServices } from "../services.ts";
 import { legacyEventRoutes } from "./conversation-events.ts";
@@ -14,4 +15,5 @@ export function legacyRoutes(app: App, services: HttpServices): void {
   legacyEventRoutes(app, services);
   goneRoutes(app, services);
   agentGitRoutes(app, services);
+  agentFileUploadRoutes(app, services);
 }
