@@ -66,13 +66,6 @@ export const ProviderTokens = Type.Object({
   ),
 });
 
-/** `secrets` of a conversation's start request (app-server.md section 2.3). */
-export const ConversationSecrets = Type.Record(
-  Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }),
-  Type.String({ maxLength: maxValue, format: "password", writeOnly: true }),
-  { maxProperties: 100, additionalProperties: false },
-);
-
 /** Answer of `GET /api/v1/sandboxes/{id}/settings/secrets` (app-server.md section 4). */
 export const SandboxSecretNames = Type.Object({
   secrets: Type.Array(Type.Object({ name: Type.String(), description: Nullable(Type.String()) })),

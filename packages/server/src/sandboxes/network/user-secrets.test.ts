@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import type { RequestListener, Server } from "node:http";
+import { createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { SandboxSecret } from "../../users/api.ts";
 import type { NetworkPolicy } from "../driver.ts";
@@ -118,6 +120,17 @@ test("another user's sandbox does not get it, whatever placeholder it knows", as
   await proxy.attach("bobs", { allow: [web] });
   await proxy.curl("bobs", "-k", "-H", `Authorization: Bearer ${API_TOKEN}`, "https://a.test/bob");
   expect(seen.get("/bob")).toBe(`Bearer ${API_TOKEN}`);
+});
+
+test("what is not TLS goes on untouched to a host that a secret is for", async () => {
+  const ssh = createServer((socket) => socket.on("error", () => {}).on("data", (bytes) => socket.write(`SSH-2.0-test ${bytes}`)));
+  await once(ssh.listen(2222, address), "listening");
+  await proxy.attach("tunnels", { mode: "open", credentials: [{ name: "X", hosts: ["a.test"], fromEnv: "X" }] });
+  const { socket } = await proxy.tunnel("tunnels", "a.test:2222");
+  socket.write("SSH-2.0-client\r\n");
+  expect(String((await once(socket, "data"))[0])).toBe("SSH-2.0-test SSH-2.0-client\r\n");
+  socket.destroy();
+  ssh.close();
 });
 
 test("secrets that no header can hold are refused with a sentence, and short ones mask nothing", async () => {
