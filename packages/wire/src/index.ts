@@ -1,5 +1,6 @@
 export * from "./agent-profiles.ts";
 export * from "./callbacks.ts";
+export * from "./catalogue.ts";
 export * from "./conversation-work.ts";
 export * from "./conversations.ts";
 export * from "./events/content.ts";
@@ -25,4 +26,5 @@ export * from "./settings.ts";
 export * from "./settings-v1.ts";
 export * from "./state.ts";
 export * from "./time.ts";
+export * from "./web-client.ts";
 export * from "./webhooks.ts";

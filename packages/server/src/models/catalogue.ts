@@ -74,7 +74,25 @@ const catalogue: Readonly<Record<string, CatalogueEntry>> = {
   "gemini-2.5-pro": { ...gemini(1.25, 10, 0.125), long: { above: 200_000, input: 2, output: 1.5 } },
   "gemini-2.5-flash": gemini(0.3, 2.5, 0.03),
   "gemini-2.5-flash-lite": gemini(0.1, 0.4, 0.01),
+  ...compatible([
+    ["grok-4.7", 500_000, 2, 6],
+    ["grok-4-1-fast", 2_000_000, 0.2, 0.5, 0.05],
+    ["grok-4-fast", 2_000_000, 0.2, 0.5, 0.05],
+    ["grok-code-fast-1", 256_000, 0.2, 1.5, 0.02],
+    ["deepseek-chat", 128_000, 0.28, 0.42, 0.028],
+    ["deepseek-reasoner", 128_000, 0.28, 0.42, 0.028],
+    ["mistral-large-2512", 256_000, 0.5, 1.5],
+    ["mistral-medium-2508", 128_000, 0.4, 2],
+    ["codestral-2508", 256_000, 0.3, 0.9],
+    ["devstral-2512", 256_000, 0.4, 2],
+    ["devstral-medium-2507", 128_000, 0.4, 2],
+    ["devstral-small-2507", 128_000, 0.1, 0.3],
+  ]),
+  "grok-4": { ...one(256_000, 3, 15, 0.75), long: { above: 128_000, input: 2, output: 2 } },
 };
+
+/** The names in the catalogue, each maker's newest first. */
+export const cataloguedNames: readonly string[] = Object.keys(catalogue);
 
 type Row = [name: string, input: number, output: number, cacheRead: number, cacheWrite?: number];
 
@@ -94,6 +112,17 @@ function claude(contextWindow: number, input: number, output: number, cacheRead:
 
 function gemini(input: number, output: number, cacheRead: number): CatalogueEntry {
   return { contextWindow: 1_048_576, price: { input, output, cacheRead, cacheWrite: input } };
+}
+
+/** Without a price for cache reads they cost what other input costs. */
+function one(contextWindow: number, input: number, output: number, cacheRead = input): CatalogueEntry {
+  return { contextWindow, price: { input, output, cacheRead, cacheWrite: input } };
+}
+
+function compatible(
+  rows: [name: string, contextWindow: number, input: number, output: number, cacheRead?: number][],
+): Record<string, CatalogueEntry> {
+  return Object.fromEntries(rows.map(([name, ...facts]) => [name, one(...facts)]));
 }
 
 /**

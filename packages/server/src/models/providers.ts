@@ -51,6 +51,7 @@ const bareNames: [RegExp, string][] = [
   [/^claude-/, "anthropic"],
   [/^gemini-/, "gemini"],
   [/^deepseek-/, "deepseek"],
+  [/^grok-/, "xai"],
   [/^(mistral-|codestral|devstral|magistral|ministral)/, "mistral"],
 ];
 
