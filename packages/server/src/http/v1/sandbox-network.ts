@@ -11,7 +11,10 @@ const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const url = "/api/v1/sandboxes/:sandbox_id/network";
 
 /** What a sandbox may reach, and what it tried; an addition to the contract. Neither wakes the sandbox. */
-export function sandboxNetworkRoutes(app: App, { sandboxes, egress }: Pick<HttpServices, "sandboxes" | "egress">): void {
+export function sandboxNetworkRoutes(
+  app: App,
+  { sandboxes, egress, secrets }: Pick<HttpServices, "sandboxes" | "egress" | "secrets">,
+): void {
   const tags = ["sandboxes"];
   const owned = (principal: Principal, text: string) => {
     const row = sandboxes.get(principal.userId, sandboxId(text));
@@ -23,8 +26,13 @@ export function sandboxNetworkRoutes(app: App, { sandboxes, egress }: Pick<HttpS
     url,
     { schema: { tags, summary: "Read what the sandbox may reach", params: SandboxPath, response: { 200: SandboxNetwork } } },
     (request, reply) => {
-      const { network } = sandboxes.specOf(owned(request.principal, request.params.sandbox_id));
-      const credentials = network.credentials.map(({ name, hosts }) => ({ name, hosts }));
+      const row = owned(request.principal, request.params.sandbox_id);
+      const { network } = sandboxes.specOf(row);
+      const named = network.allow.map(({ host }) => host);
+      const own = network.userSecrets ? secrets.forSandbox(row.userId, row.id) : [];
+      const ofUser = own.map(({ variable, hosts }) => ({ name: variable, hosts: [...(hosts ?? named)] }));
+      const ofPolicy = network.credentials.map(({ name, hosts }) => ({ name, hosts }));
+      const credentials = [...ofPolicy, ...ofUser];
       reply.send({ mode: network.mode, allow: network.allow, credentials, private: network.private ?? [] });
     },
   );
