@@ -1,7 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { SettingsView } from "@sandpiper/wire";
-import { coreTools } from "./agent/tools/index.ts";
+import { toolsFor } from "./agent/tools/index.ts";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
@@ -29,6 +29,7 @@ import { createLogger } from "./telemetry/log.ts";
 import { SecretMask } from "./telemetry/mask.ts";
 import { type ApiKeys, defaultUser } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
+import { DailyBudget } from "./users/daily-budget.ts";
 import { KeyMemory } from "./users/key-memory.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccess } from "./users/provider-access.ts";
@@ -132,8 +133,10 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       callbacks,
       sandboxes,
       settings,
-      tools: coreTools,
+      secrets,
+      toolsFor,
       openModel,
+      limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
       publicUrl: () => publicUrl(config, app.server),
       logger,
     });

@@ -1,5 +1,5 @@
+import type { NewEvent } from "@sandpiper/wire";
 import type { ConfirmationPolicy } from "../agent/confirmation.ts";
-import { systemPromptEvent } from "../agent/prompt.ts";
 import { failure, listed, nudge, stateRecord, totalCost } from "../agent/records.ts";
 import { act, type StepContext, step, toolError } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
@@ -19,6 +19,8 @@ export interface RunEnvironment {
   store: Store;
   hub: Hub;
   tools: readonly Tool[];
+  /** The first event of a conversation that begins without a message. */
+  systemPrompt(): NewEvent;
   row: ConversationRow;
   /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
   openModel(): Model;
@@ -26,6 +28,8 @@ export interface RunEnvironment {
   policy: ConfirmationPolicy;
   trustsRisk: boolean;
   budget: number | null;
+  /** Why the user's model is not called any more today; undefined while it is. */
+  dailyBudgetExhausted(): string | undefined;
   /** Open actions were approved by the user: run them instead of reporting them as interrupted. */
   approved: boolean;
 }
@@ -79,12 +83,7 @@ export class Run {
   async #loop(): Promise<void> {
     const { state } = this.follower;
     if (!state.initialised) {
-      const facts = {
-        workingDir: this.#env.row.config.workingDir,
-        now: Date.now(),
-        suffix: this.#env.row.config.systemMessageSuffix,
-      };
-      await this.#append([listed(systemPromptEvent(this.#env.tools, facts))]);
+      await this.#append([listed(this.#env.systemPrompt())]);
     }
     await this.#settleOpenActions();
 
@@ -103,6 +102,11 @@ export class Run {
       const { budget } = this.#env;
       if (budget !== null && totalCost(state.stats) >= budget) {
         await this.#append(failure("MaxBudgetReached", `The conversation reached its budget of ${budget} USD.`));
+        break;
+      }
+      const exhausted = this.#env.dailyBudgetExhausted();
+      if (exhausted !== undefined) {
+        await this.#append(failure("DailyBudgetReached", exhausted));
         break;
       }
       const verdict = judgeStuck(this.follower.recent);

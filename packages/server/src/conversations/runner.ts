@@ -6,11 +6,15 @@ import type { Model, OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
+import type { DailyBudget } from "../users/daily-budget.ts";
 import { LogFollower } from "./follower.ts";
 import { fullState } from "./full-state.ts";
+import { gitIdentity } from "./git-identity.ts";
 import type { Hub } from "./hub.ts";
+import type { Knowledge } from "./knowledge.ts";
 import { conversationModel } from "./model.ts";
 import { type AbortCause, Run } from "./run.ts";
+import { RunQueue } from "./run-queue.ts";
 import { Workspace } from "./workspace.ts";
 
 /**
@@ -27,14 +31,24 @@ export interface RunnerDependencies {
   hub: Hub;
   sandboxes: Sandboxes;
   settings: Settings;
-  tools: readonly Tool[];
+  toolsFor(agentType: ConversationRow["config"]["agentType"]): readonly Tool[];
+  knowledge: Knowledge;
   openModel: OpenModel;
+  limits: RunLimits;
+}
+
+/** What bounds the runs of each user. */
+export interface RunLimits {
+  /** Runs at a time; 0: no limit. */
+  maxRuns: number;
+  dailyBudget: DailyBudget;
 }
 
 /** Wakes conversations: at most one run of each at a time. */
 export class Runner {
   readonly #deps: RunnerDependencies;
   readonly #runs = new Map<string, Run>();
+  readonly #queue: RunQueue;
   readonly #workspaces = new Map<string, Workspace>();
   readonly #timers = new Set<NodeJS.Timeout>();
   /** Conversations whose open actions the user approved while their last run was still ending. */
@@ -43,28 +57,42 @@ export class Runner {
 
   constructor(deps: RunnerDependencies) {
     this.#deps = deps;
+    this.#queue = new RunQueue(deps.limits.maxRuns);
   }
 
   isAwake(conversationId: string): boolean {
     return this.#runs.has(conversationId);
   }
 
+  /** Whether a run waits until others of the user have ended. */
+  isWaiting({ userId, id }: Pick<ConversationRow, "userId" | "id">): boolean {
+    return this.#queue.isWaiting(userId, id);
+  }
+
   /** Actions without a result, in order. */
   openActions(conversationId: string): ActionEvent[] {
     const run = this.#runs.get(conversationId);
     if (run) return [...run.follower.state.open.values()];
-    const follower = new LogFollower(this.#deps.store.events, conversationId, new View(this.#deps.tools));
+    const follower = new LogFollower(this.#deps.store.events, conversationId, new View(this.#tools(conversationId)));
     follower.close();
     return [...follower.state.open.values()];
   }
 
-  workspace(row: Pick<ConversationRow, "id" | "sandboxId" | "config">): Workspace {
+  workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
     let workspace = this.#workspaces.get(row.id);
     if (!workspace) {
-      workspace = new Workspace(this.#deps.sandboxes, row, () => this.#runs.has(row.id));
+      const { sandboxes, settings } = this.#deps;
+      const { userId } = row;
+      // Who waits for a turn needs the sandbox soon.
+      const isAwake = () => this.#runs.has(row.id) || this.isWaiting(row);
+      workspace = new Workspace(sandboxes, row, isAwake, () => gitIdentity(settings.agent(userId)));
       this.#workspaces.set(row.id, workspace);
     }
     return workspace;
+  }
+
+  #tools(conversationId: string): readonly Tool[] {
+    return this.#deps.toolsFor(this.#deps.store.conversations.get(conversationId)?.config.agentType ?? "default");
   }
 
   /** Starts a run unless one goes on, which then sees by itself what is new in the log. Wakes the sandbox that a call of it waits for. */
@@ -83,23 +111,28 @@ export class Runner {
     }
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
-    const { store, hub, tools, settings } = this.#deps;
+    const workspace = this.workspace(row);
+    if (!this.#queue.enter(row.userId, row.id)) return;
+    const { store, hub, settings, knowledge, limits } = this.#deps;
+    const tools = this.#deps.toolsFor(row.config.agentType);
     const view = settings.view(row.userId);
     const run = new Run({
       store,
       hub,
       tools,
+      systemPrompt: () => knowledge.systemPrompt(row, tools),
       row,
       openModel: this.#modelOf(row),
-      toolContext: this.workspace(row).toolContext(),
+      toolContext: workspace.toolContext(),
       policy: policyFromSettings(view.confirmation_mode, view.security_analyzer),
       trustsRisk: view.security_analyzer === "llm",
       budget: settings.agent(row.userId).maxBudgetPerTask,
+      dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
       approved: this.#approved.delete(conversationId),
     });
     this.#runs.set(conversationId, run);
     this.announce(conversationId);
-    void run.done.then((complete) => this.#ended(conversationId, complete));
+    void run.done.then((complete) => this.#ended(row, complete));
   }
 
   /** Cuts a run off and waits for its last record. */
@@ -112,6 +145,8 @@ export class Runner {
   /** Forgets what is kept for a conversation while it is awake. */
   async forget(conversationId: string): Promise<void> {
     await this.abort(conversationId, "removed");
+    const userId = this.#deps.store.conversations.get(conversationId)?.userId;
+    if (userId !== undefined) this.#queue.leave(userId, conversationId);
     this.#workspaces.get(conversationId)?.close();
     this.#workspaces.delete(conversationId);
   }
@@ -141,12 +176,14 @@ export class Runner {
   }
 
   stateOf(row: ConversationRow): Record<string, unknown> {
-    const { store, settings, tools } = this.#deps;
+    const { store, settings, knowledge } = this.#deps;
+    const tools = this.#deps.toolsFor(row.config.agentType);
     return fullState({
       row,
       state: this.#runs.get(row.id)?.follower.state,
       events: store.events,
       tools,
+      activatedSkills: knowledge.activated(row.id),
       model: conversationModel(row, settings).model,
       settings: settings.view(row.userId),
     });
@@ -179,9 +216,11 @@ export class Runner {
     };
   }
 
-  #ended(conversationId: string, complete: boolean): void {
+  #ended({ userId, id: conversationId }: ConversationRow, complete: boolean): void {
     this.#runs.delete(conversationId);
+    this.#queue.leave(userId, conversationId);
     if (this.#closing) return;
+    this.#wakeNext(userId);
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
     const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (complete && goesOn()) return this.wake(conversationId);
@@ -194,5 +233,13 @@ export class Runner {
       this.#timers.add(timer);
     }
     this.announceEnd(conversationId);
+  }
+
+  /** Gives free places to the conversations whose turn it is, and that were not stopped while they waited. */
+  #wakeNext(userId: string): void {
+    for (let id = this.#queue.next(userId); id !== undefined; id = this.#queue.next(userId)) {
+      if (this.#deps.store.conversations.get(id)?.summary.executionStatus === "running") this.wake(id);
+      else this.#approved.delete(id);
+    }
   }
 }

@@ -1,7 +1,13 @@
-import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
+import type {
+  AppConversation,
+  AppConversationStartRequest,
+  AppConversationStartTask,
+  AppConversationUpdateRequest,
+  Content,
+} from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
-import { systemPromptEvent } from "../agent/prompt.ts";
 import { listed, stateRecord } from "../agent/records.ts";
+import type { Skill } from "../agent/skills/skill.ts";
 import type { Tool } from "../agent/tool.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
@@ -10,16 +16,19 @@ import type { OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
-import type { Settings } from "../users/api.ts";
+import type { Secrets, Settings } from "../users/api.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
+import { readUpdate } from "./conversation-update.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
 import { Hub } from "./hub.ts";
+import { Knowledge } from "./knowledge.ts";
 import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
 import { ReadCache } from "./read-cache.ts";
-import { Runner } from "./runner.ts";
+import { wakeOrder } from "./run-queue.ts";
+import { type RunLimits, Runner } from "./runner.ts";
 import { Starter } from "./start.ts";
 
 export interface ConversationDependencies {
@@ -27,8 +36,13 @@ export interface ConversationDependencies {
   callbacks: Callbacks;
   sandboxes: Sandboxes;
   settings: Settings;
-  tools: readonly Tool[];
+  secrets: Secrets;
+  /** The tools of a conversation by its agent's type. */
+  toolsFor(agentType: ConversationRow["config"]["agentType"]): readonly Tool[];
+  /** Skills that this server gives to every conversation of a user. */
+  globalSkills?: (userId: string) => readonly Skill[];
   openModel: OpenModel;
+  limits: RunLimits;
   publicUrl: () => string;
   logger: Logger;
 }
@@ -44,6 +58,7 @@ export class ConversationService implements Conversations {
   readonly #pages: ReadCache;
   readonly #runner: Runner;
   readonly #starter: Starter;
+  readonly #knowledge: Knowledge;
   /** Conversations whose first records are on their way into the log. */
   readonly #opening = new Set<string>();
 
@@ -51,10 +66,12 @@ export class ConversationService implements Conversations {
     this.#deps = deps;
     this.#pages = new ReadCache(() => deps.store.version());
     this.#hub = new Hub(deps.store.events);
-    this.#runner = new Runner({ ...deps, hub: this.#hub });
+    this.#knowledge = new Knowledge(deps);
+    const knowledge = this.#knowledge;
+    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.pending = new PendingMessages({ ...deps, send });
-    this.#starter = new Starter({ ...deps, runner: this.#runner, send, pending: this.pending });
+    this.#starter = new Starter({ ...deps, runner: this.#runner, knowledge, send, pending: this.pending });
     this.external = new ExternalConversations(deps);
     const { startTasks } = deps.store;
     const present = (row: Parameters<typeof presentStartTask>[0]) => presentStartTask(row, deps.publicUrl());
@@ -75,11 +92,21 @@ export class ConversationService implements Conversations {
     this.#deps.sandboxes.onChange((row) => {
       if ("status" in row && row.status === "PAUSED") void this.#pauseAll(row.id);
     });
-    for (const row of this.#deps.store.conversations.listRunning()) if (!row.config.external) this.#runner.wake(row.id);
+    const { conversations, events } = this.#deps.store;
+    const running = conversations.listRunning().filter(({ config }) => !config.external);
+    for (const row of wakeOrder(running, events)) this.#runner.wake(row.id);
   }
 
   async start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask> {
     return presentStartTask(await this.#starter.start(userId, request), this.#deps.publicUrl());
+  }
+
+  async startStream(userId: string, request: AppConversationStartRequest): Promise<AsyncIterable<AppConversationStartTask>> {
+    const rows = this.#starter.tasks.follow(await this.#starter.start(userId, request));
+    const publicUrl = this.#deps.publicUrl();
+    return (async function* () {
+      for await (const row of rows) yield presentStartTask(row, publicUrl);
+    })();
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
@@ -109,9 +136,8 @@ export class ConversationService implements Conversations {
     return row?.userId === userId ? row : undefined;
   }
 
-  async update(userId: string, id: string, change: { title?: string }): Promise<AppConversation> {
-    this.#owned(userId, id);
-    await this.#deps.store.conversations.update(id, change);
+  async update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation> {
+    await this.#deps.store.conversations.update(id, readUpdate(this.#owned(userId, id), change));
     return this.#present([this.#owned(userId, id)])[0]!;
   }
 
@@ -140,7 +166,9 @@ export class ConversationService implements Conversations {
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
     const row = this.#runnable(id);
     const first = this.#firstRecords(row);
-    const records: NewRecord[] = [...first, listed(userMessage(content, options.sender))];
+    const skills = this.#knowledge.activate(row, content);
+    const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
+    const records: NewRecord[] = [...first, listed(message)];
     const status = row.summary.executionStatus;
     // Also when a run goes on: it may be ending without having seen this message.
     if (options.run) records.push(stateRecord("execution_status", "running"));
@@ -148,13 +176,15 @@ export class ConversationService implements Conversations {
     if (!options.run && (status === "finished" || status === "stuck")) records.push(stateRecord("execution_status", "idle"));
     const { delivers } = options;
     await this.#deps.store.events.append(id, records, { delivers }).finally(() => first.length > 0 && this.#opening.delete(id));
+    await this.#knowledge.remember(id, skills);
     if (row.title === `Conversation ${hexId(id).slice(0, 5)}`) await this.#giveTitle(id, content);
     if (options.run) this.#runner.wake(id);
   }
 
   async run(id: string): Promise<void> {
-    const status = this.#runnable(id).summary.executionStatus;
-    if (status === "running" && this.#runner.isAwake(id)) {
+    const row = this.#runnable(id);
+    const status = row.summary.executionStatus;
+    if (status === "running" && (this.#runner.isAwake(id) || this.#runner.isWaiting(row))) {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
     }
     if (status === "finished") return this.#runner.announceEnd(id);
@@ -217,8 +247,7 @@ export class ConversationService implements Conversations {
   #firstRecords(row: ConversationRow): NewRecord[] {
     if (this.#deps.store.events.lastSeq(row.id) > 0 || this.#opening.has(row.id)) return [];
     this.#opening.add(row.id);
-    const { workingDir, systemMessageSuffix: suffix } = row.config;
-    return [listed(systemPromptEvent(this.#deps.tools, { workingDir, suffix, now: Date.now() }))];
+    return [listed(this.#knowledge.systemPrompt(row, this.#deps.toolsFor(row.config.agentType)))];
   }
 
   async #pauseAll(sandboxId: string): Promise<void> {

@@ -23,6 +23,7 @@ import type { ConversationConfig, SandboxRow, SnapshotRow } from "../store/store
 import { SecretMask } from "../telemetry/mask.ts";
 import { defaultUser } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
+import { DailyBudget } from "../users/daily-budget.ts";
 import { KeyMemory } from "../users/key-memory.ts";
 import { StoredLogins } from "../users/logins.ts";
 import { ProviderAccess } from "../users/provider-access.ts";
@@ -227,8 +228,10 @@ export async function startServer(change: Partial<Config> = {}) {
     callbacks,
     sandboxes,
     settings,
-    tools: [],
+    secrets,
+    toolsFor: () => [],
     openModel,
+    limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
     publicUrl: () => url,
     logger,
   });

@@ -48,10 +48,11 @@ const updateLog = prepare(
      execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics)
    WHERE number = ?`,
 );
+// What an agent outside of this server reports was not paid for here.
 const addSpending = prepare(
   `INSERT INTO spending (user_id, day, usd)
      SELECT user_id, ?1, ?2 - coalesce(json_extract(metrics, '$.accumulated_cost'), 0) FROM conversations
-     WHERE number = ?3 AND ?2 > coalesce(json_extract(metrics, '$.accumulated_cost'), 0)
+     WHERE number = ?3 AND coalesce(json_extract(config, '$.external'), 0) = 0 AND ?2 > coalesce(json_extract(metrics, '$.accumulated_cost'), 0)
    ON CONFLICT (user_id, day) DO UPDATE SET usd = usd + excluded.usd`,
 );
 

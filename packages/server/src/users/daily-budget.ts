@@ -1,0 +1,27 @@
+import type { SpendingStore } from "../store/store.ts";
+
+const dayMs = 24 * 60 * 60 * 1000;
+
+/** What a user's model calls may cost a day (UTC). Calls that are under way when it is reached still end. */
+export class DailyBudget {
+  readonly #spending: SpendingStore;
+  readonly #usd: number;
+  readonly #now: () => number;
+
+  /** `usd` 0 is no limit; `now` gives milliseconds since the epoch. */
+  constructor(spending: SpendingStore, usd: number, now: () => number = Date.now) {
+    this.#spending = spending;
+    this.#usd = usd;
+    this.#now = now;
+  }
+
+  /** Why the user's model is not called any more today, and from when on it is; undefined while there is something left. */
+  exhausted(userId: string): string | undefined {
+    if (this.#usd === 0) return undefined;
+    const now = this.#now();
+    const spent = this.#spending.of(userId, new Date(now).toISOString().slice(0, 10));
+    if (spent < this.#usd) return undefined;
+    const tomorrow = new Date((Math.floor(now / dayMs) + 1) * dayMs).toISOString().replace(".000", "");
+    return `Today's budget of ${this.#usd} USD for model calls is used up: send a message or run again from ${tomorrow} on.`;
+  }
+}
