@@ -4,6 +4,7 @@ import type { Outbound } from "../outbound/api.ts";
 import type { Secrets } from "../users/api.ts";
 import { readProviderHost } from "../users/provider-hosts.ts";
 import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";
+import { orElse } from "./missing.ts";
 import { repositoryParts } from "./names.ts";
 import type { GitProvider } from "./provider.ts";
 import { connect, isSupported, providerOrigin } from "./services.ts";
@@ -82,7 +83,10 @@ export class GitHostingService implements GitHosting {
   }
 
   async check(provider: ProviderType, { token, host }: { token: string; host: string | null }): Promise<void> {
-    await connect(this.#outbound, provider, { token, host: readProviderHost(host) }).user();
+    const stored = readProviderHost(host);
+    const user = connect(this.#outbound, provider, { token, host: stored }).user();
+    if (await orElse(user, undefined, ["RepositoryNotFound"])) return;
+    throw new PlatformError("GitProviderFailed", `${stored} has no interface of ${provider}: check the host of the provider.`);
   }
 
   cloneUrl(provider: ProviderType, host: string | null, repository: string): string {

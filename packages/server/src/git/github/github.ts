@@ -90,8 +90,11 @@ class GitHub implements GitProvider {
     const [sort, order] = (ask.order ?? "stars-desc").split("-");
     const options = { sort, order, per_page: ask.limit, page: pageNumber(ask) };
     const q = await this.#searchText(query);
-    const { value, headers } = await this.#connection.get(forms.GithubFound, "/search/repositories", { q, ...options });
-    return { items: value.items.map(repositoryOf), next: linkedPage(headers) };
+    // GitHub calls a search senseless whose owner does not exist, and one beyond its thousandth result.
+    const found = await orElse(this.#connection.get(forms.GithubFound, "/search/repositories", { q, ...options }), undefined, [
+      "BadRequest",
+    ]);
+    return { items: found?.value.items.map(repositoryOf) ?? [], next: found ? linkedPage(found.headers) : null };
   }
 
   /** Within one owner where the query names one, else within the user's own repositories and those of the user's organizations. */

@@ -1,0 +1,88 @@
+import type { ProviderType } from "@sandpiper/wire";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PlatformError } from "../errors.ts";
+import { makeOutbound } from "../outbound/outbound.ts";
+import { GitHostingService } from "./hosting.ts";
+import { forgejoToken, serveForgejo } from "./testing/forgejo.ts";
+import { githubToken, serveGithub } from "./testing/github.ts";
+import type { ProviderServer } from "./testing/serve.ts";
+
+const asked: string[] = [];
+const resolve = async (host: string) => {
+  asked.push(host);
+  return host === "git.inside.example" ? ["127.0.0.1"] : ["93.184.216.34"];
+};
+const outbound = makeOutbound({ allowPrivate: ["127.0.0.1"], resolve });
+const closed = makeOutbound({ allowPrivate: [], resolve });
+const secrets = { providers: () => new Map() };
+const git = new GitHostingService({ secrets, outbound });
+let github: ProviderServer;
+let forgejo: ProviderServer;
+beforeAll(async () => {
+  [github, forgejo] = [await serveGithub(), await serveForgejo()];
+});
+afterAll(async () => {
+  github.close();
+  forgejo.close();
+  await outbound.close();
+  await closed.close();
+});
+
+async function refusal(work: Promise<unknown>): Promise<PlatformError> {
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(PlatformError);
+  return error as PlatformError;
+}
+
+test("a token is tried at its host before it is stored; a wrong one ends with the documented sentence", async () => {
+  await git.check("github", { token: githubToken, host: github.host });
+  await git.check("forgejo", { token: forgejoToken, host: forgejo.host.replace("127.0.0.1", "git.inside.example") });
+  const { code, message } = await refusal(git.check("github", { token: "ghp_wrong", host: github.host }));
+  expect([code, message]).toEqual(["ProviderTokenInvalid", "Invalid token. Please make sure it is a valid github token."]);
+  github.refusal = { status: 404, body: "no such page" };
+  const { status, message: sentence } = await refusal(git.check("github", { token: githubToken, host: github.host }));
+  expect([status, sentence]).toEqual([502, expect.stringContaining("check the host")]);
+});
+
+test("a token never goes to a private address that is not allowed, nor in the clear to a public one", async () => {
+  github.asked.length = 0;
+  const guarded = new GitHostingService({ secrets, outbound: closed });
+  const port = github.host.split(":").at(-1);
+  const hosts = [github.host, `127.0.0.1:${port}`, `http://git.inside.example:${port}`, "169.254.169.254", "[::1]"];
+  for (const host of hosts) {
+    const { code } = await refusal(guarded.check("gitlab", { token: "secret-of-the-user", host }));
+    expect([host, code]).toEqual([host, "OutboundRefused"]);
+  }
+  expect((await refusal(git.check("gitlab", { token: "secret-of-the-user", host: "http://public.example" }))).code).toBe(
+    "OutboundRefused",
+  );
+  expect(github.asked).toEqual([]);
+});
+
+test("hosts that are no host and tokens that are no header are refused without an echo of the token", async () => {
+  for (const host of ["a b", "x@y", "u:p@127.0.0.1", "ftp://x", "a?b", "#", "[", "a:99999999", "x".repeat(400)]) {
+    const { status } = await refusal(git.check("github", { token: "secret-of-the-user", host }));
+    expect([host, status >= 400 && status < 500]).toEqual([host, true]);
+  }
+  for (const token of ["secret\r\nx: 1", "secret\0", "geheimnis-ü-☃"]) {
+    const { status, message } = await refusal(git.check("github", { token, host: github.host }));
+    expect([token, status < 500, message.includes("secret")]).toEqual([token, true, false]);
+  }
+});
+
+test("the address for a clone is that of the provider's host and holds no credential", () => {
+  const urls: [ProviderType, string | null, string, string][] = [
+    ["github", null, "acme/widgets", "https://github.com/acme/widgets.git"],
+    ["gitlab", "git.example.com:8443", "a/b/c", "https://git.example.com:8443/a/b/c.git"],
+    ["bitbucket", null, "work/api", "https://bitbucket.org/work/api.git"],
+    ["forgejo", "http://127.0.0.1:3000", "club/site", "http://127.0.0.1:3000/club/site.git"],
+  ];
+  for (const [provider, host, repository, url] of urls) expect(git.cloneUrl(provider, host, repository)).toBe(url);
+  for (const name of ["a", "a/../b", "a/b;rm", "a/$(x)", "a/b c", "/a/b", "a/b/", "-/..", "a/b\n"]) {
+    expect(() => git.cloneUrl("github", null, name)).toThrow(PlatformError);
+  }
+  expect(() => git.cloneUrl("azure_devops", null, "a/b")).toThrow(/not supported/);
+});
