@@ -18,7 +18,9 @@ export function webhookSecretRoutes(app: App, services: Pick<HttpServices, "secr
       schema: {
         tags,
         summary: "Read a provider's token with the signed token of X-Access-Token",
-        headers: Type.Object({ "x-access-token": Type.Optional(Type.String({ maxLength: 4_096 })) }),
+        headers: Type.Object({
+          "x-access-token": Type.Optional(Type.String({ maxLength: 4_096, description: "what POST of this path gave" })),
+        }),
         produces: ["text/plain"],
         response: { 200: Type.String() },
       },
