@@ -2,6 +2,7 @@ import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { StartTaskRow, Store } from "../store/store.ts";
+import { refuseExternal } from "./external.ts";
 
 /** Messages that may wait for one conversation (app-server.md section 2.8). */
 export const maxPending = 10;
@@ -27,7 +28,7 @@ export class PendingMessages {
 
   /**
    * Queues a message. `target` is a conversation's id in either form, or `task-` and the id of its start task. A conversation that is ready gets
-   * the message at once. `position` counts from 1. Throws ConversationNotFound, StartTaskNotFound, StartFailed, TooManyMessages.
+   * the message at once. `position` counts from 1. Throws ConversationNotFound, ConversationExternal, StartTaskNotFound, StartFailed, TooManyMessages.
    */
   async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
     const conversationId = this.#resolve(userId, target);
@@ -99,7 +100,11 @@ export class PendingMessages {
       return task.conversationId;
     }
     if (id === undefined) throw notFound();
-    if (conversations.get(id)?.userId === userId) return id;
+    const row = conversations.get(id);
+    if (row?.userId === userId) {
+      refuseExternal(row);
+      return id;
+    }
     const task = this.#taskOf(userId, id);
     if (!task) throw notFound();
     this.#check(task);
