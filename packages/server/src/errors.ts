@@ -55,7 +55,6 @@ const catalogue = {
   FileNotFound: 404,
   FileForbidden: 403,
   RepositoryFailed: 422,
-  AgentProfileNotFound: 404,
   PortUnreachable: 502,
   CrossOrigin: 403,
   TooManyConnections: 503,

@@ -1,6 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { SettingsView } from "@sandpiper/wire";
+import { SkillLibrary } from "./agent/skills/library/library.ts";
 import { toolsFor } from "./agent/tools/index.ts";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
@@ -119,6 +120,13 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       if (wanted.apiKey) mask.registerSecret(wanted.apiKey);
       return open(wanted);
     };
+    const skills = new SkillLibrary({
+      folder: config.skillsDir,
+      outbound,
+      registrations: (userId) => settings.agent(userId).marketplaces,
+      logger,
+    });
+    await skills.open();
     const callbacks = new CallbackService({
       callbacks: store.callbacks,
       events: store.events,
@@ -131,6 +139,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     const conversations: ConversationService = new ConversationService({
       store,
       callbacks,
+      globalSkills: (userId) => skills.known(userId),
       sandboxes,
       settings,
       secrets,
@@ -151,6 +160,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       logins,
       conversations,
       callbacks,
+      skills,
       sandboxes,
       egress,
       outbound,

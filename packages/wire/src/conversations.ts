@@ -46,7 +46,7 @@ export const AppConversation = Type.Object({
   conversation_url: Nullable(Type.String()),
   session_api_key: Nullable(Type.String()),
   acp_server: Nullable(Type.String()),
-  launched_agent_profile: Type.Null(),
+  launched_agent_profile: Nullable(Type.Object({ agent_profile_id: Type.String(), revision: Type.Integer() })),
 });
 
 /** OpenAI's shape of an image part, which the released GUI sends (legacy-gui.md section 7.1). */
@@ -137,7 +137,8 @@ export const AppConversationStartTask = Type.Object({
   app_conversation_id: Nullable(Type.String()),
   sandbox_id: Nullable(Type.String()),
   agent_server_url: Nullable(Type.String()),
-  request: Type.Unknown(),
+  // As it was accepted, without the values of secrets.
+  request: Type.Unsafe<unknown>(AppConversationStartRequest),
   created_at: Type.String({ format: "date-time" }),
   updated_at: Type.String({ format: "date-time" }),
 });

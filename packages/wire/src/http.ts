@@ -20,9 +20,6 @@ export const ServerInfo = Type.Object({
 
 export const EventPage = Page(Event);
 
-/** Body of `PATCH /api/v1/app-conversations/{id}` (app-server.md section 2.6). */
-export const AppConversationUpdateRequest = Type.Object({ title: Type.String({ minLength: 1, maxLength: 200 }) });
-
 /** Body of `POST …/events/respond_to_confirmation` (agent-server.md section 4). */
 export const ConfirmationResponse = Type.Object({
   accept: Type.Boolean(),
@@ -49,5 +46,4 @@ export const ConversationInfo = Type.Object(
 );
 
 export type ServerInfo = Static<typeof ServerInfo>;
-export type AppConversationUpdateRequest = Static<typeof AppConversationUpdateRequest>;
 export type ConversationInfo = Static<typeof ConversationInfo>;

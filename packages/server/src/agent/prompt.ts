@@ -1,5 +1,9 @@
 import type { NewEvent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import { planningBlock } from "./planning.ts";
+import { type PromptSecret, secretsBlock } from "./secrets-block.ts";
+import { skillBlocks } from "./skills/prompt-text.ts";
+import type { Skill } from "./skills/skill.ts";
 import type { Tool } from "./tool.ts";
 
 const staticPrompt = `You are a software engineer who works in a sandbox through tools.
@@ -43,13 +47,26 @@ export interface PromptFacts {
   /** Milliseconds since the epoch. */
   now: number;
   suffix: string | null;
+  skills?: readonly Skill[];
+  /** What the start of the conversation has to tell. */
+  notes?: readonly string[];
+  /** What the working directory is a clone of. */
+  repository?: { name: string; branch: string | null } | null | undefined;
+  /** The one file that a planning agent may write; undefined for an agent that does the work. */
+  planPath?: string | undefined;
+  secrets?: readonly PromptSecret[] | undefined;
 }
 
 /** The first event of a conversation (events.md section 4, agent-behaviour.md section 3). */
 export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): NewEvent {
   const context = [
     `<WORKING_DIRECTORY>\n${facts.workingDir}\n</WORKING_DIRECTORY>`,
+    ...(facts.repository ? [repositoryBlock(facts.repository)] : []),
+    ...(facts.planPath ? [planningBlock(facts.planPath)] : []),
+    ...(facts.notes ?? []).map((note) => `<NOTE>\n${note}\n</NOTE>`),
+    ...skillBlocks(facts.skills ?? []),
     ...(facts.suffix ? [facts.suffix] : []),
+    ...(facts.secrets?.length ? [secretsBlock(facts.secrets)] : []),
     `<CURRENT_DATETIME>\n${new Date(facts.now).toISOString().slice(0, 16)} UTC\n</CURRENT_DATETIME>`,
   ].join("\n\n");
   return {
@@ -59,4 +76,9 @@ export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): N
     tools: tools.map((tool) => tool.definition),
     dynamic_context: textContent(context),
   };
+}
+
+function repositoryBlock({ name, branch }: { name: string; branch: string | null }): string {
+  const where = branch ? `, branch ${branch}` : ", on a new branch of this conversation";
+  return `<REPOSITORY>\nThe working directory is a clone of ${name}${where}.\n</REPOSITORY>`;
 }

@@ -31,6 +31,8 @@ export interface ToolContext {
   /** The conversation's persistent shell; the same one until it is reset or the sandbox is replaced. */
   terminal(): Promise<Terminal>;
   workingDir: string;
+  /** The one file that a planning agent may write. */
+  planPath: string;
   /** Aborted on interrupt: stop quickly (the terminal sends C-c). */
   signal: AbortSignal;
   /** State of tools that lives as long as the conversation is awake (editor history, task list), by tool name. */

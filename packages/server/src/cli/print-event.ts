@@ -85,7 +85,11 @@ function describeAction(action: Action): string {
     case "TerminalAction":
       if (action.reset) return `(new shell)${action.command ? `\n$ ${action.command}` : ""}`;
       return action.is_input ? `(input) ${action.command}` : action.command ? `$ ${action.command}` : "(waits for output)";
+    case "GlobAction":
+    case "GrepAction":
+      return action.path ? `${action.pattern} in ${action.path}` : action.pattern;
     case "FileEditorAction":
+    case "PlanningFileEditorAction":
       return [
         `${action.command} ${action.path}`,
         ...changes(action.old_str, "-"),

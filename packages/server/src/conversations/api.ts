@@ -1,4 +1,12 @@
-import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, Content } from "@sandpiper/wire";
+import type {
+  AppConversation,
+  AppConversationStartRequest,
+  AppConversationStartTask,
+  AppConversationUpdateRequest,
+  Content,
+} from "@sandpiper/wire";
+import type { Skill } from "../agent/skills/skill.ts";
+import type { Files } from "../sandboxes/files.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, StartTaskFilter } from "../store/store.ts";
 import type { ExternalConversations } from "./external.ts";
 import type { PendingMessages } from "./pending.ts";
@@ -10,6 +18,8 @@ export interface Conversations {
 
   /** Checks the request, stores a start task in state WORKING and goes on in the background. Throws ModelNotConfigured, SandboxNotFound, ConversationExists, InvalidParameter. */
   start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask>;
+  /** The same; gives the task in every state as it reaches it. Who stops reading does not stop the start. */
+  startStream(userId: string, request: AppConversationStartRequest): Promise<AsyncIterable<AppConversationStartTask>>;
   startTasks: {
     search(
       filter: StartTaskFilter,
@@ -25,10 +35,13 @@ export interface Conversations {
   count(filter: ConversationFilter): number;
   batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[];
   get(userId: string, id: string): ConversationRow | undefined;
-  update(userId: string, id: string, change: { title?: string }): Promise<AppConversation>;
+  /** Changes what is given; null clears (app-server.md section 2.6). Throws ConversationNotFound, InvalidParameter. */
+  update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
   /** Ends the run and removes the conversation; its sandbox goes too when no other conversation uses it. */
   remove(userId: string, id: string): Promise<void>;
 
+  /** The skills that lie in the sandbox of a conversation now, and those that its agent has besides. Throws what `exec` throws. */
+  skills(row: ConversationRow, sandbox: Files): Promise<Skill[]>;
   /** Lets the next model call use an LLM profile of the user. Throws ConversationNotFound, ProfileNotFound. */
   switchProfile(userId: string, id: string, profile: string): Promise<void>;
 
@@ -66,6 +79,8 @@ export interface SendOptions {
   sender?: string | undefined;
   /** Id of the pending message that this is; it is removed in the same transaction. */
   delivers?: string;
+  /** Id of the message's event; default: a new one. */
+  eventId?: string;
 }
 
 export interface Frame {

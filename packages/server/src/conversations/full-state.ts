@@ -12,12 +12,22 @@ interface FullStateInput {
   state: ConversationState | undefined;
   events: EventLog;
   tools: readonly Tool[];
+  /** Names of the skills that messages brought along. */
+  activatedSkills: readonly string[];
   model: string | undefined;
   settings: SettingsView;
 }
 
 /** Value of the `full_state` frame (agent-server.md section 6.1). Keys without a value are left out; it holds no secret. */
-export function fullState({ row, state, events, tools, model, settings }: FullStateInput): Record<string, unknown> {
+export function fullState({
+  row,
+  state,
+  events,
+  tools,
+  activatedSkills,
+  model,
+  settings,
+}: FullStateInput): Record<string, unknown> {
   const leaf = state ? state.leafEventId : newest(events, row.id);
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, executionStatus } = row.summary;
@@ -35,7 +45,7 @@ export function fullState({ row, state, events, tools, model, settings }: FullSt
     stuck_detection: true,
     execution_status: state?.status ?? executionStatus,
     confirmation_policy: policyFromSettings(settings.confirmation_mode, settings.security_analyzer),
-    activated_knowledge_skills: [],
+    activated_knowledge_skills: activatedSkills,
     activated_path_rules: [],
     invoked_skills: [],
     blocked_actions: {},

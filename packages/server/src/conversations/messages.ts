@@ -1,5 +1,6 @@
 import type { Content, NewEvent, SendMessageRequest } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
+import type { Activation } from "../agent/skills/triggers.ts";
 
 /** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). */
 export function readContent(parts: SendMessageRequest["content"]): Content[] {
@@ -10,13 +11,14 @@ export function readContent(parts: SendMessageRequest["content"]): Content[] {
   });
 }
 
-export function userMessage(content: Content[], sender?: string): NewEvent {
+/** A user message, with the skills that it brings along. */
+export function userMessage(content: Content[], sender?: string, skills?: Activation): NewEvent {
   return {
     kind: "MessageEvent",
     source: "user",
     llm_message: { role: "user", content },
-    activated_skills: [],
-    extended_content: [],
+    activated_skills: skills?.names ?? [],
+    extended_content: skills?.content ?? [],
     ...(sender ? { sender } : {}),
   };
 }

@@ -1,7 +1,7 @@
 import type { AppConversation, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
 import { hexId, isoTime } from "@sandpiper/wire";
-import { createdBy } from "../users/api.ts";
 import type { ConversationRow, SandboxRow, StartTaskRow } from "../store/store.ts";
+import { createdBy } from "../users/api.ts";
 
 /** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */
 export function presentConversation(
@@ -9,6 +9,7 @@ export function presentConversation(
   facts: { sandbox: SandboxRow | undefined; children: readonly string[]; model: string | undefined; publicUrl: string },
 ): AppConversation {
   const { config, summary } = row;
+  const launched = config.launchedProfile;
   const status: SandboxStatus = facts.sandbox?.status ?? "MISSING";
   const running = status === "RUNNING" ? facts.sandbox : undefined;
   return {
@@ -35,7 +36,7 @@ export function presentConversation(
     conversation_url: running ? `${facts.publicUrl}/api/conversations/${hexId(row.id)}` : null,
     session_api_key: running?.sessionKey ?? null,
     acp_server: null,
-    launched_agent_profile: null,
+    launched_agent_profile: launched ? { agent_profile_id: launched.id, revision: launched.revision } : null,
   };
 }
 
@@ -49,7 +50,7 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     status: row.status,
     detail: row.detail,
     app_conversation_id: row.status === "READY" ? hexId(row.conversationId) : null,
-    sandbox_id: row.sandboxId,
+    sandbox_id: row.status === "WORKING" ? null : row.sandboxId,
     agent_server_url: withAgentUrl.has(row.status) ? publicUrl : null,
     request: row.request,
     created_at: isoTime(row.createdAt),

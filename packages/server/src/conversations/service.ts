@@ -14,6 +14,7 @@ import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
@@ -139,6 +140,10 @@ export class ConversationService implements Conversations {
   async update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation> {
     await this.#deps.store.conversations.update(id, readUpdate(this.#owned(userId, id), change));
     return this.#present([this.#owned(userId, id)])[0]!;
+  }
+
+  skills(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
+    return this.#knowledge.current(row, sandbox);
   }
 
   async switchProfile(userId: string, id: string, profile: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { hexId } from "@sandpiper/wire";
+import { planPathOf } from "../agent/planning.ts";
 import type { ToolContext } from "../agent/tool.ts";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
@@ -6,10 +7,12 @@ import { runToEnd } from "../sandboxes/run.ts";
 import type { Sandbox } from "../sandboxes/sandbox.ts";
 import { openTerminal, type Terminal } from "../sandboxes/terminal.ts";
 import type { ConversationRow } from "../store/store.ts";
+import type { GitIdentity } from "./clone.ts";
 
 /** Makes the working folder, and a git repository of it where git is there and none exists (app-server.md section 2.4). */
 const prepareScript = `mkdir -p -- "$1" && cd -- "$1" || exit 1
-if [ ! -e .git ] && command -v git >/dev/null 2>&1; then git init -q || :; fi`;
+[ "$2" = plain ] || [ -e .git ] || ! command -v git >/dev/null 2>&1 ||
+  { git init -q && git config user.name "$3" && git config user.email "$4"; } || :`;
 
 /** Time for the preparation, ms. */
 const prepareTimeout = 60_000;
@@ -18,19 +21,28 @@ const prepareTimeout = 60_000;
 export class Workspace {
   readonly #sandboxes: Sandboxes;
   readonly #sandboxId: string;
-  readonly #workingDir: string;
+  readonly #config: ConversationRow["config"];
+  readonly #identity: () => GitIdentity;
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
   readonly #leave: () => void;
+  /** Resolves when the start of the conversation has made its project. */
+  #held: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
 
-  /** `isAwake` tells whether a run of the conversation goes on. */
-  constructor(sandboxes: Sandboxes, row: Pick<ConversationRow, "id" | "sandboxId" | "config">, isAwake: () => boolean) {
+  /** `isAwake` tells whether a run of the conversation goes on, `identity` who commits in a repository that is made here. */
+  constructor(
+    sandboxes: Sandboxes,
+    row: Pick<ConversationRow, "id" | "sandboxId" | "config">,
+    isAwake: () => boolean,
+    identity: () => GitIdentity,
+  ) {
     this.#sandboxes = sandboxes;
     this.#conversationId = row.id;
     this.#sandboxId = row.sandboxId;
-    this.#workingDir = row.config.workingDir;
+    this.#config = row.config;
+    this.#identity = identity;
     this.#leave = sandboxes.occupy(row.sandboxId, {
       busy: () => isAwake() || this.#terminal?.terminal.busy === true,
       beforeStop: async () => this.#terminal?.terminal.keep(),
@@ -39,9 +51,10 @@ export class Workspace {
 
   /** The running, prepared sandbox; waits for its start and wakes a paused one. Throws SandboxFailed, SandboxNotFound. */
   async sandbox(): Promise<Sandbox> {
+    await this.#held;
     const sandbox = await this.#sandboxes.running(this.#sandboxId);
     if (this.#prepared?.incarnation !== sandbox.incarnation) {
-      const done = prepare(sandbox, this.#workingDir);
+      const done = prepare(sandbox, this.#config, this.#identity());
       this.#prepared = { incarnation: sandbox.incarnation, done };
       done.catch(() => {
         if (this.#prepared?.done === done) this.#prepared = undefined;
@@ -56,7 +69,7 @@ export class Workspace {
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
       const stateFile = `/tmp/terminal_output/shell_${hexId(this.#conversationId)}`;
-      const terminal = openTerminal(sandbox, { cwd: this.#workingDir, stateFile });
+      const terminal = openTerminal(sandbox, { cwd: this.#config.workingDir, stateFile });
       this.#terminal = { incarnation: sandbox.incarnation, terminal };
     }
     return this.#terminal.terminal;
@@ -67,9 +80,17 @@ export class Workspace {
       conversationId: this.#conversationId,
       sandbox: () => this.sandbox(),
       terminal: () => this.terminal(),
-      workingDir: this.#workingDir,
+      workingDir: this.#config.workingDir,
+      planPath: planPathOf(this.#config),
       memory: this.#memory,
     };
+  }
+
+  /** Lets everybody wait for the sandbox until the returned function is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held = promise;
+    return resolve;
   }
 
   /** Lets go of the sandbox. */
@@ -84,8 +105,11 @@ export class Workspace {
   }
 }
 
-async function prepare(sandbox: Sandbox, workingDir: string): Promise<void> {
-  const argv = ["sh", "-c", prepareScript, "sh", workingDir];
+async function prepare(sandbox: Sandbox, config: ConversationRow["config"], { name, email }: GitIdentity): Promise<void> {
+  const { workingDir } = config;
+  // What a clone is to be made of stays empty.
+  const kind = config.selectedRepository ? "plain" : "repository";
+  const argv = ["sh", "-c", prepareScript, "sh", workingDir, kind, name, email];
   const { code, stderr } = await runToEnd(sandbox, { argv, cwd: "/" }, { timeoutMs: prepareTimeout });
   if (code === 0) return;
   throw new PlatformError("SandboxFailed", `The working folder ${workingDir} could not be made: ${stderr.toString().trim()}`);

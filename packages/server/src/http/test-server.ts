@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { emptyUsage, type NewEvent, newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { WebSocket } from "ws";
+import { SkillLibrary } from "../agent/skills/library/library.ts";
 import { CallbackService } from "../callbacks/service.ts";
 import type { Config } from "../config/config.ts";
 import { readConfig } from "../config/read-config.ts";
@@ -214,6 +215,13 @@ export async function startServer(change: Partial<Config> = {}) {
   const model = new TestModel();
   const openModel = () => model;
   let url = "";
+  const skills = new SkillLibrary({
+    folder: config.skillsDir,
+    outbound,
+    registrations: (userId) => settings.agent(userId).marketplaces,
+    logger,
+  });
+  await skills.open();
   const callbacks = new CallbackService({
     callbacks: store.callbacks,
     events: store.events,
@@ -226,6 +234,7 @@ export async function startServer(change: Partial<Config> = {}) {
   const conversations = new ConversationService({
     store,
     callbacks,
+    globalSkills: (userId: string) => skills.known(userId),
     sandboxes,
     settings,
     secrets,
@@ -245,6 +254,7 @@ export async function startServer(change: Partial<Config> = {}) {
     logins,
     conversations,
     callbacks,
+    skills,
     sandboxes,
     egress,
     outbound,
@@ -264,6 +274,7 @@ export async function startServer(change: Partial<Config> = {}) {
     logs,
     config,
     logger,
+    settings,
     secrets,
     apiKeys,
     logins,

@@ -65,6 +65,9 @@ export interface ConversationConfig {
   systemMessageSuffix: string | null;
   workingDir: string;
   maxIterations: number;
+  /** The agent profile of the start, and the skills that it switches off. */
+  launchedProfile?: { id: string; revision: number } | undefined;
+  disabledSkills?: readonly string[] | undefined;
   /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
   external?: boolean;
 }

@@ -82,13 +82,62 @@ export const ThinkObservation = Type.Object({ kind: Type.Literal("ThinkObservati
 export const FinishAction = Type.Object({ kind: Type.Literal("FinishAction"), message: Type.String() });
 export const FinishObservation = Type.Object({ kind: Type.Literal("FinishObservation"), ...observation });
 
-export const Action = Type.Union([TerminalAction, FileEditorAction, TaskTrackerAction, ThinkAction, FinishAction]);
+const searchPath = { path: Type.Optional(Nullable(Type.String())) };
+
+export const GlobAction = Type.Object({ kind: Type.Literal("GlobAction"), pattern: Type.String(), ...searchPath });
+export const GlobObservation = Type.Object({
+  kind: Type.Literal("GlobObservation"),
+  ...observation,
+  files: Type.Array(Type.String()),
+  pattern: Type.String(),
+  search_path: Type.String(),
+  truncated: Type.Boolean({ default: false }),
+});
+
+export const GrepAction = Type.Object({
+  kind: Type.Literal("GrepAction"),
+  pattern: Type.String(),
+  ...searchPath,
+  include: Type.Optional(Nullable(Type.String())),
+});
+export const GrepObservation = Type.Object({
+  kind: Type.Literal("GrepObservation"),
+  ...observation,
+  matches: Type.Array(Type.String()),
+  pattern: Type.String(),
+  search_path: Type.String(),
+  include_pattern: Type.Optional(Nullable(Type.String())),
+  truncated: Type.Boolean({ default: false }),
+});
+
+export const PlanningFileEditorAction = Type.Object({
+  ...FileEditorAction.properties,
+  kind: Type.Literal("PlanningFileEditorAction"),
+});
+export const PlanningFileEditorObservation = Type.Object({
+  ...FileEditorObservation.properties,
+  kind: Type.Literal("PlanningFileEditorObservation"),
+});
+
+export const Action = Type.Union([
+  TerminalAction,
+  FileEditorAction,
+  TaskTrackerAction,
+  ThinkAction,
+  FinishAction,
+  GlobAction,
+  GrepAction,
+  PlanningFileEditorAction,
+]);
 export const Observation = Type.Union([
   TerminalObservation,
   FileEditorObservation,
   TaskTrackerObservation,
   ThinkObservation,
   FinishObservation,
+  GlobObservation,
+  GrepObservation,
+  PlanningFileEditorObservation,
 ]);
 
 /** A tool as SystemPromptEvent.tools lists it. Clients resolve the kinds in their own process: never invent one (events.md section 2). */
@@ -117,6 +166,12 @@ export type TaskTrackerAction = Static<typeof TaskTrackerAction>;
 export type TaskTrackerObservation = Static<typeof TaskTrackerObservation>;
 export type ThinkAction = Static<typeof ThinkAction>;
 export type FinishAction = Static<typeof FinishAction>;
+export type GlobAction = Static<typeof GlobAction>;
+export type GlobObservation = Static<typeof GlobObservation>;
+export type GrepAction = Static<typeof GrepAction>;
+export type GrepObservation = Static<typeof GrepObservation>;
+export type PlanningFileEditorAction = Static<typeof PlanningFileEditorAction>;
+export type PlanningFileEditorObservation = Static<typeof PlanningFileEditorObservation>;
 export type Action = Static<typeof Action>;
 export type Observation = Static<typeof Observation>;
 export type ToolDefinition = Static<typeof ToolDefinition>;

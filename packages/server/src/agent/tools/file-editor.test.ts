@@ -21,6 +21,7 @@ beforeEach(async () => {
     conversationId: "c",
     sandbox: async () => sandbox,
     terminal: () => Promise.reject(new Error("unused")),
+    planPath: "/nowhere/PLAN.md",
     workingDir: "/workspace",
     signal: new AbortController().signal,
     memory: new Map(),

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import {
   AppConversation,
   AppConversationPage,
@@ -31,6 +32,7 @@ const SearchQuery = Type.Object({
   include_sub_conversations: Type.Optional(Type.Boolean({ default: false })),
 });
 const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Type.String())) });
+const StartBody = Type.Object(AppConversationStartRequest.properties, { default: {} });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** Conversations: start, lists, title, deletion (app-server.md section 2). */
@@ -45,14 +47,32 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
   app.post(
     "/api/v1/app-conversations",
     {
+      config: { failures: [404, 409, 503] },
       schema: {
         tags,
         summary: "Start a conversation; answers with its start task",
-        body: Type.Object(AppConversationStartRequest.properties, { default: {} }),
+        body: StartBody,
         response: { 200: AppConversationStartTask },
       },
     },
     (request) => conversations.start(request.principal.userId, request.body),
+  );
+  app.post(
+    "/api/v1/app-conversations/stream-start",
+    {
+      config: { failures: [404, 409, 503] },
+      schema: {
+        tags,
+        summary: "Start a conversation; answers with an array that gets its start task in every state, as it is reached",
+        body: StartBody,
+        response: { 200: Type.Array(AppConversationStartTask) },
+      },
+    },
+    async (request, reply) => {
+      const tasks = await conversations.startStream(request.principal.userId, request.body);
+      const stream = Readable.from(arrayText(tasks), { objectMode: false });
+      return reply.type("application/json").send(stream as never);
+    },
   );
   app.get(
     "/api/v1/app-conversations/search",
@@ -80,6 +100,7 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
   app.get(
     "/api/v1/app-conversations",
     {
+      config: { failures: [400] },
       schema: {
         tags,
         summary: "With ids: read these, null where there is none. Without: list as search does",
@@ -99,7 +120,7 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
     {
       schema: {
         tags,
-        summary: "Change the title",
+        summary: "Change title, publicity, repository, branch or provider; null clears",
         params: ConversationPath,
         body: AppConversationUpdateRequest,
         response: { 200: AppConversation },
@@ -111,7 +132,7 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
       if (id === undefined || !conversations.get(userId, id)) {
         throw new PlatformError("ConversationNotFound", "unknown_app_conversation");
       }
-      return conversations.update(userId, id, { title: request.body.title });
+      return conversations.update(userId, id, request.body);
     },
   );
   app.delete(
@@ -125,6 +146,16 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
       return { success: true };
     },
   );
+}
+
+/** A JSON array as it grows: a line an item. */
+async function* arrayText(items: AsyncIterable<unknown>): AsyncGenerator<string> {
+  let before = "[\n";
+  for await (const item of items) {
+    yield before + JSON.stringify(item);
+    before = ",\n";
+  }
+  yield "\n]";
 }
 
 function filterOf(userId: string, query: Static<typeof FilterQuery>): ConversationFilter {

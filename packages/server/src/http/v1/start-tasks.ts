@@ -36,6 +36,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
   app.get(
     "/api/v1/app-conversations/start-tasks",
     {
+      config: { failures: [400] },
       schema: {
         tags,
         summary: "Read start tasks by id; null where there is none",

@@ -177,7 +177,7 @@ test("a title is changed and a conversation deleted", async () => {
     title: "Other",
   });
   expect((await server.call("PATCH", path, { body: { title: "" } })).status).toBe(422);
-  expect((await server.call("PATCH", path, { body: { public: true } })).status).toBe(422);
+  expect((await server.call("PATCH", path, { body: { selected_repository: "no-owner" } })).status).toBe(422);
   expect(await read(server.call("DELETE", path))).toEqual({ status: 200, body: { success: true } });
   expect(await read(server.call("DELETE", path))).toEqual({ status: 404, body: { detail: "Conversation not found" } });
   expect(await read(server.call("PATCH", path, { body: { title: "x" } }))).toEqual({

@@ -1,0 +1,28 @@
+import { type Files, script } from "../sandboxes/files.ts";
+
+/** Time for the installation, ms. */
+const timeoutMs = 30_000;
+
+/** The hook that calls the repository's script, and before it the hook that was there. The first comment line tells it from others. */
+const hook = `#!/bin/sh
+# Installed by Sandpiper: runs .openhands/pre-commit.sh
+before=$(git rev-parse --git-path hooks)/pre-commit.local
+if [ -x "$before" ]; then "$before" "$@" || exit $?; fi
+cd "$(git rev-parse --show-toplevel)" && [ -f .openhands/pre-commit.sh ] || exit 0
+[ -x .openhands/pre-commit.sh ] && exec ./.openhands/pre-commit.sh "$@"
+exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
+`;
+
+/** Project folder; takes the hook on stdin. Each step can be repeated: a foreign hook is moved before ours is written beside and moved there. */
+const installScript = `
+cd -- "$1" && [ -f .openhands/pre-commit.sh ] && command -v git >/dev/null 2>&1 || exit 0
+hooks=$(git rev-parse --git-path hooks 2>/dev/null) && mkdir -p -- "$hooks" || exit 0
+own='^# Installed by Sandpiper'
+if [ -e "$hooks/pre-commit" ] && ! grep -q "$own" "$hooks/pre-commit"; then mv -f -- "$hooks/pre-commit" "$hooks/pre-commit.local"; fi
+[ ! -f "$hooks/pre-commit.local" ] || chmod +x "$hooks/pre-commit.local"
+cat >"$hooks/.pre-commit.new" && chmod 755 "$hooks/.pre-commit.new" && mv -f -- "$hooks/.pre-commit.new" "$hooks/pre-commit"`;
+
+/** Makes `.openhands/pre-commit.sh` of a repository its pre-commit hook; a foreign hook goes on as `pre-commit.local`. Idempotent. */
+export async function installHooks(sandbox: Files, workingDir: string, signal: AbortSignal): Promise<void> {
+  await script(sandbox, installScript, [workingDir], { input: hook, timeoutMs, signal });
+}

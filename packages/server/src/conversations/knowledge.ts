@@ -1,0 +1,95 @@
+import type { Content, NewEvent } from "@sandpiper/wire";
+import { contentText } from "@sandpiper/wire";
+import { planPathOf } from "../agent/planning.ts";
+import { systemPromptEvent } from "../agent/prompt.ts";
+import { loadSkills } from "../agent/skills/load.ts";
+import { enabledSkills, mergeSkills, type Skill } from "../agent/skills/skill.ts";
+import { type Activation, activateSkills } from "../agent/skills/triggers.ts";
+import type { Tool } from "../agent/tool.ts";
+import type { Files } from "../sandboxes/files.ts";
+import type { ConversationRow, Store } from "../store/store.ts";
+import type { Secrets, Settings } from "../users/api.ts";
+import { conversationModel } from "./model.ts";
+
+/** What a conversation knows of its project: gathered at its start and kept beside it, so that a restart knows the same. */
+interface KnownContext {
+  skills: Skill[];
+  /** What the start has to tell the agent, such as a setup script that failed. */
+  notes: string[];
+}
+
+export interface KnowledgeDependencies {
+  store: Pick<Store, "contexts">;
+  settings: Settings;
+  secrets?: Pick<Secrets, "forSandbox"> | undefined;
+  /** Skills that this server gives to every conversation of a user. */
+  globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
+}
+
+/** Skills and notes of conversations: into the prompt, and with the messages that name them. */
+export class Knowledge {
+  readonly #deps: KnowledgeDependencies;
+
+  constructor(deps: KnowledgeDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Loads the skills of a conversation's sandbox and keeps them. Throws what `exec` throws. */
+  async gather(row: ConversationRow, sandbox: Files, plugins: readonly string[], notes: string[]): Promise<void> {
+    const { store, settings } = this.#deps;
+    const { model } = conversationModel(row, settings);
+    const skills = await loadSkills(sandbox, { workingDir: row.config.workingDir, model, plugins });
+    if (skills.length + notes.length === 0) return;
+    const context: KnownContext = { skills, notes };
+    await store.contexts.put(row.id, context);
+  }
+
+  /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
+  async current(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
+    const { model } = conversationModel(row, this.#deps.settings);
+    return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
+  }
+
+  /** The skills of a conversation, `live` ones first, without those that the user has switched off. */
+  skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
+    const { settings, globalSkills } = this.#deps;
+    const all = mergeSkills(live, this.#context(row.id).skills, globalSkills?.(row.userId) ?? []);
+    return enabledSkills(all, [...settings.agent(row.userId).disabledSkills, ...(row.config.disabledSkills ?? [])]);
+  }
+
+  /** The first event of a conversation. */
+  systemPrompt(row: ConversationRow, tools: readonly Tool[]): NewEvent {
+    const { workingDir, systemMessageSuffix: suffix, selectedRepository, selectedBranch, agentType } = row.config;
+    return systemPromptEvent(tools, {
+      workingDir,
+      suffix,
+      now: Date.now(),
+      skills: this.skills(row),
+      notes: this.#context(row.id).notes,
+      repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
+      planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
+      secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
+    });
+  }
+
+  /** The skills that a user message brings along, none that the conversation has already. */
+  activate(row: Pick<ConversationRow, "id" | "userId" | "config">, content: readonly Content[]): Activation {
+    const skills = this.skills(row).filter(({ triggers }) => triggers.length > 0);
+    if (skills.length === 0) return { names: [], content: [] };
+    return activateSkills(skills, contentText(content), new Set(this.activated(row.id)));
+  }
+
+  /** Remembers what a message that is in the log has brought along. */
+  async remember(id: string, { names }: Activation): Promise<void> {
+    if (names.length > 0) await this.#deps.store.contexts.activate(id, [...new Set([...this.activated(id), ...names])]);
+  }
+
+  /** Names of the skills that messages brought along so far. */
+  activated(id: string): string[] {
+    return this.#deps.store.contexts.get(id)?.activated ?? [];
+  }
+
+  #context(id: string): KnownContext {
+    return (this.#deps.store.contexts.get(id)?.document as KnownContext | undefined) ?? { skills: [], notes: [] };
+  }
+}

@@ -1,0 +1,97 @@
+import type { ProviderType } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { ProviderToken } from "../users/api.ts";
+
+/** A repository that a conversation works on. */
+export interface Repository {
+  /** `owner/name`, with more groups on GitLab. */
+  fullName: string;
+  /** Name of its folder. */
+  folder: string;
+  provider: ProviderType;
+  /** `github.com`, with `:port` where it has one. */
+  host: string;
+  /** Address without credentials: https, or http where the operator allows such a host. */
+  url: string;
+  /** How git asks for access: the user name, and the environment variable with the placeholder of the token. Null without a token. */
+  login: { user: string; variable: string } | null;
+}
+
+interface Service {
+  host: string;
+  /** User name that goes with a token. */
+  user: string;
+  variable: string;
+  nested?: boolean;
+}
+
+const services: Partial<Record<ProviderType, Service>> = {
+  github: { host: "github.com", user: "x-access-token", variable: "GITHUB_TOKEN" },
+  gitlab: { host: "gitlab.com", user: "oauth2", variable: "GITLAB_TOKEN", nested: true },
+  bitbucket: { host: "bitbucket.org", user: "x-token-auth", variable: "BITBUCKET_TOKEN" },
+  forgejo: { host: "codeberg.org", user: "token", variable: "FORGEJO_TOKEN" },
+};
+
+/** Most parts of a name on GitLab, groups included. */
+const maxParts = 20;
+
+/**
+ * Checks the name of a repository and finds where it is: at the named provider, else at the only one that the user has a token for, else at GitHub.
+ * Throws InvalidParameter.
+ */
+export function findRepository(
+  text: string,
+  provider: ProviderType | null,
+  tokens: ReadonlyMap<ProviderType, Pick<ProviderToken, "host" | "token">>,
+): Repository {
+  const only = tokens.size === 1 ? [...tokens.keys()][0] : undefined;
+  const chosen = provider ?? (only && services[only] ? only : "github");
+  const service = services[chosen];
+  if (!service) throw invalid(`Repositories of ${chosen} cannot be cloned by this server.`);
+  const parts = checkRepositoryName(text, chosen);
+  const token = tokens.get(chosen);
+  const address = token?.host ?? service.host;
+  const [, scheme = "https://", host = ""] = /^(https?:\/\/)?(.*)$/.exec(address) ?? [];
+  const fullName = parts.join("/");
+  return {
+    fullName,
+    folder: parts.at(-1)!,
+    provider: chosen,
+    host,
+    url: `${scheme}${host}/${fullName}.git`,
+    login: token?.token ? loginOf(service, token.token) : null,
+  };
+}
+
+/** The parts of a repository's name. Throws InvalidParameter that says what a name looks like. */
+export function checkRepositoryName(text: string, provider: ProviderType | null): string[] {
+  const parts = text
+    .trim()
+    .replace(/\.git$/, "")
+    .split("/");
+  const nested = provider !== null && services[provider]?.nested === true;
+  const count = nested ? parts.length >= 2 && parts.length <= maxParts : parts.length === 2;
+  // Names become arguments of git and parts of an address and a path.
+  const plain = parts.every((part) => /^[A-Za-z0-9_.~][A-Za-z0-9_.~-]{0,254}$/.test(part) && !/^\.+$/.test(part));
+  if (count && plain) return parts;
+  const shape = nested ? '"group/name", with as many groups as there are' : '"owner/name"';
+  throw invalid(`selected_repository must be a name such as ${shape}, of letters, digits and . _ - ~.`);
+}
+
+/** Throws InvalidParameter for a text that is no name of a branch or tag. */
+export function checkBranch(text: string): string {
+  const name = text.trim();
+  const wrong = /[\s\x00-\x20\x7f~^:?*[\\;&|$`'"<>(){}!]|\.\.|@\{|\/\/|\.lock(?:\/|$)|^[-/.]|\/\.|[/.]$/;
+  if (name !== "" && name.length <= 255 && name !== "@" && !wrong.test(name)) return name;
+  throw invalid("selected_branch must be the name of a branch or tag, such as main or feature/one.");
+}
+
+/** Bitbucket's app passwords come as `user:password`; everything else is a token alone. */
+function loginOf({ user, variable }: Service, token: string): { user: string; variable: string } {
+  const named = /^([^:\s]{1,100}):/.exec(token)?.[1];
+  return { user: named && /^[A-Za-z0-9_.@+-]+$/.test(named) ? named : user, variable };
+}
+
+function invalid(message: string): PlatformError {
+  return new PlatformError("InvalidParameter", message);
+}

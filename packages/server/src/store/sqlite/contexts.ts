@@ -1,0 +1,33 @@
+import type { ContextStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import { compile } from "./tables.ts";
+
+export const contextQueries = { get: "SELECT document, activated FROM conversation_contexts WHERE conversation_id = ?" } as const;
+
+/** What conversations know of their projects, as JSON. A row goes with its conversation. */
+export class SqliteContexts implements ContextStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  get(conversationId: string): { document: unknown; activated: string[] } | undefined {
+    const row = this.#context.reader.get<{ document: string; activated: string }>(contextQueries.get, conversationId);
+    return row && { document: JSON.parse(row.document), activated: JSON.parse(row.activated) };
+  }
+
+  async put(conversationId: string, document: unknown): Promise<void> {
+    const values = { conversation_id: conversationId, document: JSON.stringify(document), activated: "[]" };
+    const insert = this.#context.build.insertInto("conversation_contexts").values(values);
+    const write = insert.onConflict((row) => row.column("conversation_id").doUpdateSet({ document: values.document }));
+    await this.#context.writer.run(compile(write));
+  }
+
+  async activate(conversationId: string, names: readonly string[]): Promise<void> {
+    const values = { conversation_id: conversationId, document: "null", activated: JSON.stringify(names) };
+    const insert = this.#context.build.insertInto("conversation_contexts").values(values);
+    const write = insert.onConflict((row) => row.column("conversation_id").doUpdateSet({ activated: values.activated }));
+    await this.#context.writer.run(compile(write));
+  }
+}
