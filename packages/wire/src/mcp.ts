@@ -40,7 +40,7 @@ export const McpServer = Type.Object({
 });
 
 /** MCP servers by name (app-server.md section 5). Values of `env`, `headers` and `auth` are read as `**********`. */
-export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, { maxProperties: 100 });
+export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, { maxProperties: 300 });
 
 /** Answer of `POST /api/v1/settings/mcp/{key}/test` (agent-server.md section 9, `/mcp/test`). */
 export const McpTestResult = Type.Object({

@@ -41,11 +41,11 @@ export type Diff<T> = T extends readonly unknown[] | string | number | boolean |
   ? T
   : { [Key in keyof T]?: Diff<T[Key]> | null };
 
-/** The schema of what may be merged into an object of the given schema: every field may be absent or null, nested objects too. */
+/** The schema of what may be merged into an object of the given schema: every field may be absent, and null but for nested objects. */
 export function diffOf<T extends TObject>(schema: T, options: Record<string, unknown> = {}) {
   const properties = Object.entries(schema.properties).map(([name, property]): [string, TSchema] => {
     const { default: _, ...bare } = property as TSchema & { default?: unknown };
-    if (isObject(property)) return [name, Type.Optional(Nullable(diffOf(property)))];
+    if (isObject(property)) return [name, Type.Optional(diffOf(property))];
     return [name, Type.Optional("anyOf" in bare ? (bare as TSchema) : Nullable(bare as TSchema))];
   });
   return Type.Object(Object.fromEntries(properties), options) as TObject;

@@ -14,19 +14,23 @@ export const groupingStrategies = [
 ] as const;
 export type GroupingStrategy = (typeof groupingStrategies)[number];
 
-const RemoteMcpServer = Type.Object({ url: Type.String(), api_key: Type.Optional(Nullable(Type.String())) });
-const StdioMcpServer = Type.Object({
-  name: Type.String(),
-  command: Type.String(),
-  args: Type.Optional(Type.Array(Type.String())),
-  env: Type.Optional(Type.Record(Type.String(), Type.String())),
+const RemoteMcpServer = Type.Object({
+  url: Type.String({ minLength: 1, maxLength: 8192 }),
+  api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
 });
+const StdioMcpServer = Type.Object({
+  name: Type.String({ maxLength: 250 }),
+  command: Type.String({ minLength: 1, maxLength: 8192 }),
+  args: Type.Optional(Type.Array(Type.String({ maxLength: 65_536 }), { maxItems: 256 })),
+  env: Type.Optional(Type.Record(Type.String(), Type.String({ format: "password", maxLength: 16_384 }), { maxProperties: 100 })),
+});
+const most = { maxItems: 100 };
 
 /** MCP servers of a user (platform.md section 2.2). */
 export const McpConfig = Type.Object({
-  sse_servers: Type.Array(RemoteMcpServer),
-  stdio_servers: Type.Array(StdioMcpServer),
-  shttp_servers: Type.Array(RemoteMcpServer),
+  sse_servers: Type.Array(RemoteMcpServer, most),
+  stdio_servers: Type.Array(StdioMcpServer, most),
+  shttp_servers: Type.Array(RemoteMcpServer, most),
 });
 
 /**

@@ -35,7 +35,7 @@ function check(validator: Validator, value: unknown, part: string): { value: unk
 
 /** The problems of a value against a compiled schema, where any; `part` begins their `loc`. */
 export function issuesOf(errors: readonly TLocalizedValidationError[], part: string): Issue[] {
-  const real = errors.filter((error) => error.keyword !== "anyOf" && !isNullBranch(error));
+  const real = errors.filter((error) => !["anyOf", "additionalProperties"].includes(error.keyword) && !isNullBranch(error));
   const issues = (real.length > 0 ? real : errors).flatMap((error) => toIssues(error, part));
   const seen = new Set<string>();
   return issues.filter((issue) => {
@@ -65,6 +65,8 @@ function toIssues(error: TLocalizedValidationError, part: string): Issue[] {
       return [{ loc, msg: `Input should be one of ${list(params.allowedValues)}`, type: "enum" }];
     case "const":
       return [{ loc, msg: `Input should be ${JSON.stringify(params.allowedValue)}`, type: "literal_error" }];
+    case "boolean":
+      return [{ loc, msg: "Extra inputs are not permitted", type: "extra_forbidden" }];
     default:
       return [{ loc, msg: `Input ${error.message}`, type: keywordTypes[error.keyword] ?? error.keyword }];
   }

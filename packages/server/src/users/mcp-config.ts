@@ -1,7 +1,10 @@
 import { type McpAuth, type McpConfig, McpServer, type McpServers } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
 
 /** What stands on the wire for a stored secret inside an MCP configuration. */
 export const masked = "**********";
+
+export const longestServerName = 256;
 
 /** Where inside a server a secret is, for example `["auth", "value"]`. */
 type Path = readonly string[];
@@ -28,13 +31,20 @@ export function maskServers(servers: McpServers): McpServers {
 
 /**
  * The servers to store when a V1 client posts some. They replace the stored ones as a whole; a masked value becomes what is stored at its
- * place in the server of the same name, or nothing where there is none.
+ * place in the server of the same name, or nothing where there is none. Throws InvalidParameter for a server without address or name.
  */
 export function restoreServers(posted: McpServers, stored: McpServers): McpServers {
-  return mapServers(posted, (server, name) => restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined));
+  return mapServers(posted, (server, name) => {
+    if (name === "" || name.length > longestServerName) {
+      throw new PlatformError("InvalidParameter", `The name of an MCP server has to have 1 to ${longestServerName} characters.`);
+    }
+    if (!server.url === !server.command)
+      throw new PlatformError("InvalidParameter", `The MCP server ${JSON.stringify(name)} needs either a url or a command.`);
+    return restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined);
+  });
 }
 
-/** The secrets of servers, for the mask. */
+/** The secrets of servers. */
 export function serverSecrets(servers: McpServers): string[] {
   const found: string[] = [];
   const collect = (value: string) => {

@@ -1,11 +1,9 @@
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
-import { isKeyed, masked, restore } from "./mcp-config.ts";
+import { isKeyed, longestServerName, masked, restore } from "./mcp-config.ts";
 
 type Remote = McpConfig["sse_servers"][number];
 type Stdio = McpConfig["stdio_servers"][number];
 type Named = [name: string, server: McpServer];
-
-const longestName = 256;
 
 /**
  * The servers to store when a V0 client posts the three lists. They replace the stored ones as a whole: lists that are absent are empty, and
@@ -91,7 +89,7 @@ function hostName(url: string): string {
 
 /** The wanted name, or one like it that is not taken. JSON bodies must not hold the key `__proto__`, so no server has it. */
 function freeName(wanted: string, taken: (name: string) => boolean): string {
-  const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, longestName - 4) || "server";
+  const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, longestServerName - 4) || "server";
   let name = base;
   for (let number = 2; taken(name); number++) name = `${base}-${number}`;
   return name;

@@ -127,7 +127,7 @@ function saved(document: SettingsDocument, request: SaveProfileRequest, before: 
   const given = (request.include_secrets ?? true) ? whole : whole.filter(([field]) => !holdsSecret(field));
   const keepsKey = request.preserve_existing_api_key === true && !given.some(([field, value]) => field === "api_key" && value);
   const source = Object.fromEntries(keepsKey ? given.filter(([field]) => field !== "api_key") : given);
-  const merged = Object.entries(mergeFields(LlmConfig, before, source));
+  const merged = Object.entries(mergeFields(LlmConfig, before, source, { replaceMaps: true }));
   return Object.fromEntries(
     merged.filter(([field]) => Object.hasOwn(source, field) || (keepsKey && field === "api_key")),
   ) as LlmDiff;

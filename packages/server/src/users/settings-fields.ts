@@ -12,23 +12,27 @@ type Values = Record<string, unknown>;
 /** Fields whose empty text means "no value". */
 const clearedByEmpty: ReadonlySet<string> = new Set(["model", "base_url", "llm_model", "llm_base_url"]);
 
+/** How a change is merged. */
+export interface Merging {
+  /** Fields that the caller merges itself. */
+  except?: readonly string[];
+  /** Whether a map takes the place of the stored one; by default its entries are added to it. */
+  replaceMaps?: boolean;
+}
+
 /**
  * The stored values after a change. An absent field keeps its value. Null resets to the default, unless null is a value and the default is
- * another one. Of secrets, null and "" clear (app-server.md section 5) and the mask keeps; `replaced` fields are given as they are.
+ * another one. Of secrets, null and "" clear (app-server.md section 5) and the mask keeps.
  */
-export function mergeFields<Stored extends object>(
-  schema: TObject,
-  stored: Stored,
-  change: object,
-  replaced: string[] = [],
-): Stored {
+export function mergeFields<Stored extends object>(schema: TObject, stored: Stored, change: object, how: Merging = {}): Stored {
   const result = new Map<string, unknown>(Object.entries(stored));
   for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
-    if (!Object.hasOwn(change, name) || name === "schema_version" || replaced.includes(name)) continue;
+    if (!Object.hasOwn(change, name) || name === "schema_version" || how.except?.includes(name)) continue;
     const value = (change as Values)[name];
     const old = (stored as Values)[name];
-    const next = isObject(property) && value !== null ? mergeFields(property, (old ?? {}) as Values, value as Values) : value;
-    const kept = keptValue(property, name, next, old);
+    const kept = isObject(property)
+      ? mergeFields(property, (old ?? {}) as Values, (value ?? {}) as Values, how)
+      : keptValue(property, name, value, old, how);
     if (kept === undefined) result.delete(name);
     else result.set(name, kept);
   }
@@ -36,13 +40,14 @@ export function mergeFields<Stored extends object>(
 }
 
 /** What to store of a field's new value; undefined: nothing. */
-function keptValue(property: TSchema, name: string, value: unknown, old: unknown): unknown {
+function keptValue(property: TSchema, name: string, value: unknown, old: unknown, { replaceMaps = false }: Merging): unknown {
   if (value === undefined) return old;
   if (isSecret(property)) return value === masked ? old : value || undefined;
   if (value === "" && clearedByEmpty.has(name)) return undefined;
   if (value === null) return isNullable(property) && (defaultOf(property) ?? null) !== null ? null : undefined;
-  if (isSecretMap(property)) return restoreMap(value as Values, old as Values | undefined);
-  return value;
+  if (!isMap(innerOf(property))) return value;
+  const entries = isSecretMap(property) ? restoreMap(value as Values, old as Values | undefined) : (value as Values);
+  return replaceMaps ? entries : { ...(old as Values | undefined), ...entries };
 }
 
 /** All fields of the schema with their values or defaults. Secrets are null, values of secret maps masked, unless they are `exposed`. */
@@ -61,14 +66,13 @@ export function readFields(schema: TObject, stored: object, { exposed = false }:
   );
 }
 
-/** Every secret text among stored values. */
+/** The values of secret fields among stored values. */
 export function secretsOf(schema: TObject, stored: object): string[] {
   return Object.entries(schema.properties).flatMap(([name, property]): string[] => {
     const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
     if (value === undefined || value === null) return [];
     if (isObject(property)) return secretsOf(property, value as Values);
-    if (isSecret(property)) return [String(value)];
-    return isSecretMap(property) ? Object.values(value as Values).map(String) : [];
+    return isSecret(property) ? [String(value)] : [];
   });
 }
 
@@ -93,7 +97,7 @@ function isNullable(schema: TSchema): boolean {
 }
 
 function isMap(schema: TSchema): boolean {
-  return innerOf(schema) === schema && "patternProperties" in schema;
+  return "patternProperties" in schema;
 }
 
 /** Whether a field is a map whose values are secrets. */

@@ -9,7 +9,7 @@ import {
   type SettingsV1Update,
 } from "@sandpiper/wire";
 import { isProviderUrl } from "../models/resolve.ts";
-import { maskServers, restoreServers, serverSecrets } from "./mcp-config.ts";
+import { maskServers, restoreServers } from "./mcp-config.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./settings-document.ts";
 import { mergeFields, readFields, secretsOf } from "./settings-fields.ts";
 
@@ -34,7 +34,7 @@ function mergeAgent(
   stored: StoredAgentSettings,
   change: NonNullable<SettingsV1Update["agent_settings_diff"]>,
 ): StoredAgentSettings {
-  const merged = mergeFields(AgentSettings, stored, change, ["mcp_config"]);
+  const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
   if (change.mcp_config === undefined) return merged;
   const { mcp_config: servers = {}, ...others } = merged;
   return change.mcp_config === null
@@ -85,12 +85,11 @@ export function viewLlm(llm: LlmDiff, { exposed = false }: Reading = {}): LlmCon
   return view.base_url && isProviderUrl(view.model, view.base_url) ? { ...view, base_url: null } : view;
 }
 
-/** Every secret of a document, for the mask. */
+/** The keys of a document, for the mask. MCP servers' secrets are none of it: they may be ordinary words, and leave only by `users/mcp-probe.ts`. */
 export function documentSecrets(document: SettingsDocument): string[] {
   return [
     ...secretsOf(PlainSettings, document),
     ...secretsOf(AgentSettings, document.agent_settings ?? {}),
-    ...serverSecrets(document.agent_settings?.mcp_config ?? {}),
     ...Object.values(document.llm_profiles?.profiles ?? {}).flatMap((llm) => secretsOf(LlmConfig, llm)),
   ];
 }
