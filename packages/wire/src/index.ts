@@ -24,6 +24,7 @@ export * from "./secrets.ts";
 export * from "./setting-field.ts";
 export * from "./settings.ts";
 export * from "./settings-v1.ts";
+export * from "./skills.ts";
 export * from "./state.ts";
 export * from "./time.ts";
 export * from "./web-client.ts";

@@ -206,6 +206,7 @@ export const SettingsSchema = Type.Object({
   ),
 });
 
+export type MarketplaceRegistration = Static<typeof MarketplaceRegistration>;
 export type AgentSettings = Static<typeof AgentSettings>;
 export type ConversationSettings = Static<typeof ConversationSettings>;
 export type PlainSettings = Static<typeof PlainSettings>;

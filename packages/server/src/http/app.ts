@@ -38,6 +38,7 @@ import { sandboxRoutes } from "./v1/sandboxes.ts";
 import { secretRoutes } from "./v1/secrets.ts";
 import { settingsV1Routes } from "./v1/settings.ts";
 import { settingsProfileRoutes } from "./v1/settings-profiles.ts";
+import { skillRoutes } from "./v1/skills.ts";
 import { snapshotRoutes } from "./v1/snapshots.ts";
 import { startTaskRoutes } from "./v1/start-tasks.ts";
 import { usersMeRoutes } from "./v1/users-me.ts";
@@ -121,6 +122,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     eventRoutes(app, services);
     legacyRoutes(app, services);
     callbackRoutes(app, services);
+    skillRoutes(app, services);
     configRoutes(app);
     webClientRoutes(app);
     optionRoutes(app);

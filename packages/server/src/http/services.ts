@@ -1,27 +1,33 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { Static, TSchema } from "typebox";
+import type { SkillLibrary } from "../agent/skills/library/library.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import type { Config } from "../config/config.ts";
 import type { Conversations } from "../conversations/api.ts";
+import type { GitHosting } from "../git/api.ts";
 import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Egress } from "../sandboxes/network/api.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { ApiKeys, Logins, Secrets, Settings } from "../users/api.ts";
+import type { ProviderAccess } from "../users/provider-access.ts";
 
 /** Everything that routes and sockets call. */
 export interface HttpServices {
   config: Config;
   settings: Settings;
   secrets: Secrets;
+  providerAccess: ProviderAccess;
   apiKeys: ApiKeys;
   logins: Logins;
   conversations: Conversations;
   callbacks: Callbacks;
+  skills: Pick<SkillLibrary, "list" | "preview">;
   sandboxes: Sandboxes;
   egress: Pick<Egress, "decisions">;
   outbound: Outbound;
+  git: GitHosting;
   events: EventLog;
   logger: FastifyBaseLogger;
 }

@@ -2,6 +2,7 @@ import type {
   AgentProfile,
   AgentProfileDiagnostics,
   AgentProfileList,
+  MarketplaceRegistration,
   McpServer,
   ProfileDetail,
   ProfileList,
@@ -60,6 +61,8 @@ export interface AgentPreferences {
   gitUserEmail: string | null;
   /** LLM profile that makes up titles. */
   titleLlmProfile: string | null;
+  /** Sources of skills that the user registered. */
+  marketplaces: readonly MarketplaceRegistration[];
   /** Text that every system prompt ends with. */
   systemMessageSuffix: string | null;
 }

@@ -104,6 +104,7 @@ export class StoredSettings implements Settings {
       gitUserName: document.git_user_name || null,
       gitUserEmail: document.git_user_email || null,
       titleLlmProfile: document.title_llm_profile || null,
+      marketplaces: document.registered_marketplaces ?? [],
       systemMessageSuffix: system_message_suffix || null,
     };
   }
