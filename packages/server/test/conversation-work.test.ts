@@ -127,3 +127,31 @@ test("messages that come while the conversation is being started are answered in
   expect(said.at(-1)).toContain("agent: Seen:");
   expect(said.at(-1)).toContain("second");
 });
+
+test("a conversation that is switched to another profile uses its model and key from the next call on", async () => {
+  const path = "/api/v1/settings/profiles/other";
+  const llm = { model: "openai/other", api_key: "sk-of-the-other-profile", base_url: models.url };
+  expect((await server.call("POST", path, { llm })).status).toBe(201);
+  const { promise: switched, resolve: goOn } = Promise.withResolvers<void>();
+  const first = models.requests.length;
+  script = async ({ index }) => {
+    if (index > first) return finish("Done.");
+    await switched;
+    return reply.toolCalls([terminal("echo one")]);
+  };
+  const { id } = await startConversation(server.call, "Work");
+  await until(() => models.requests.length > first || undefined);
+  const base = `/api/v1/app-conversations/${id}`;
+  expect(await server.call("POST", `${base}/switch_profile`, { profile_name: "other" })).toEqual({
+    status: 200,
+    body: { success: true },
+  });
+  goOn();
+  await ended(id);
+  const calls = models.requests.slice(first).map(({ body, apiKey }) => [body.model, apiKey]);
+  expect(calls).toEqual([
+    ["scripted", "sk-planted-secret"],
+    ["other", "sk-of-the-other-profile"],
+  ]);
+  expect((await conversation(id)).llm_model).toBe("openai/other");
+});

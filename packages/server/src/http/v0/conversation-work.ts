@@ -1,6 +1,5 @@
 import { GitDiff } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { loadSkills } from "../../agent/skills/load.ts";
 import { PlatformError } from "../../errors.ts";
 import { readFile } from "../../sandboxes/files.ts";
 import { folderPage } from "../../sandboxes/folder-pages.ts";
@@ -136,7 +135,7 @@ export function legacyWorkRoutes(
     },
     async ({ principal, params }) => {
       const [sandbox, row] = await open(principal, params);
-      const skills = await loadSkills(sandbox, { workingDir: row.config.workingDir });
+      const skills = await conversations.skills(row, sandbox);
       const show = ({ name, type, content, triggers }: (typeof skills)[number]) => ({
         name,
         type,

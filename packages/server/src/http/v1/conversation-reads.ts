@@ -1,6 +1,5 @@
 import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { loadSkills } from "../../agent/skills/load.ts";
 import { parseHooks } from "../../conversations/hooks-file.ts";
 import { PlatformError } from "../../errors.ts";
 import { readFile } from "../../sandboxes/files.ts";
@@ -13,6 +12,8 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** Largest file that is read, bytes. */
 const maxFileBytes = 5 * 2 ** 20;
+/** Time for reading one, ms: the file may be a pipe of the kernel's. */
+const readMs = 10_000;
 
 /** What lies in a conversation's sandbox now: a file, its skills, its hooks (app-server.md section 2.9). A paused sandbox is not woken. */
 export function conversationReadRoutes(
@@ -42,7 +43,9 @@ export function conversationReadRoutes(
       const row = visibleConversation(conversations, principal, params.conversation_id);
       const sandbox = row && (await sandboxIfRunning(sandboxes, row));
       const path = pathInside(row?.config.workingDir ?? "/", query.file_path);
-      const found = sandbox && (await readFile(sandbox, path, { maxBytes: maxFileBytes }).catch(() => undefined));
+      const found =
+        sandbox &&
+        (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(() => undefined));
       // A JSON text, not plain text.
       return reply.type("application/json").send(JSON.stringify(found?.kind === "file" ? found.content.toString() : ""));
     },
@@ -61,7 +64,7 @@ export function conversationReadRoutes(
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await sandboxIfRunning(sandboxes, row);
-      const found = sandbox ? await loadSkills(sandbox, { workingDir: row.config.workingDir }) : [];
+      const found = sandbox ? await conversations.skills(row, sandbox) : [];
       return { skills: found.map(({ name, type, content, triggers }) => ({ name, type, content, triggers })) };
     },
   );

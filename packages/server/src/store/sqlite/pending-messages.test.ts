@@ -1,0 +1,63 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Store } from "../store.ts";
+import { conversationRow, createTestStore, message, openStore, temporaryFolder } from "../testing.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+beforeAll(async () => {
+  ({ store, close } = await createTestStore());
+});
+afterAll(() => close());
+
+const pending = (conversationId: string, text: string) => ({
+  id: randomUUID(),
+  userId: "default",
+  conversationId,
+  content: [{ type: "text" as const, text, cache_prompt: false }],
+  createdAt: 1,
+});
+
+test("a pending message leaves with the event that delivers it, and is not delivered twice", async () => {
+  const { id } = await created(store);
+  const [first, second] = [pending(id, "one"), pending(id, "two")];
+  await Promise.all([store.pendingMessages.create(first), store.pendingMessages.create(second)]);
+  expect(store.pendingMessages.of(id)).toEqual([first, second]);
+  expect(store.pendingMessages.conversations()).toEqual([id]);
+
+  const deliveries = await Promise.allSettled(
+    [first, first, second].map((row) => store.events.append(id, [message("x")], { delivers: row.id })),
+  );
+  expect(deliveries.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(deliveries[1]).toMatchObject({ reason: { code: "MessageDelivered" } });
+  expect(store.events.count(id)).toBe(2);
+  expect(store.pendingMessages.of(id)).toEqual([]);
+});
+
+test("where the event cannot be stored, its pending message stays", async () => {
+  const row = pending(randomUUID(), "waits");
+  await store.pendingMessages.create(row);
+  const append = store.events.append(row.conversationId, [message("x")], { delivers: row.id });
+  await expect(append).rejects.toMatchObject({ code: "ConversationNotFound" });
+  expect(store.pendingMessages.of(row.conversationId)).toEqual([row]);
+  await store.pendingMessages.removeOf(row.conversationId);
+  expect(store.pendingMessages.of(row.conversationId)).toEqual([]);
+});
+
+test("pending messages survive a restart in their order", async () => {
+  const { dir, remove } = temporaryFolder();
+  const before = await openStore(dir);
+  const rows = Array.from({ length: 10 }, (_, index) => pending("c", `m${index}`));
+  for (const row of rows) await before.pendingMessages.create(row);
+  await before.close();
+  const after = await openStore(dir);
+  expect(after.pendingMessages.of("c")).toEqual(rows);
+  await after.close();
+  remove();
+});
+
+async function created(store: Store) {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  return row;
+}
