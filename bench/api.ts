@@ -21,16 +21,17 @@ interface Figures {
 
 /** Reads of a server in a process of its own, beside plain `node:http` with the same bytes, and beside the same read over ten times the data. */
 export async function benchApi(): Promise<Row[]> {
-  const ids = { few: "", many: "" };
-  const few = await startBenchServer(async (dir) => void (ids.few = await fill(dir, 1)));
-  const many = await startBenchServer(async (dir) => void (ids.many = await fill(dir, factor)));
+  const ids: string[] = [];
+  const filled = (times: number) => startBenchServer(async (dir) => void ids.push(await fill(dir, times)));
+  const few = await filled(1);
+  const many = await filled(factor);
   const conversations = `first page of ${small.conversations.toLocaleString("en")} conversations`;
   const events = `page of 100 out of ${small.events.toLocaleString("en")} events`;
   try {
     return [
       ...(await read("GET /api/settings", "/api/settings", few)),
       ...(await read(conversations, "/api/v1/app-conversations/search?limit=100", few, many)),
-      ...(await read(events, eventsPath(ids.few, small.events), few, many, eventsPath(ids.many, small.events * factor))),
+      ...(await read(events, eventsPath(ids[0]!, small.events), few, many, eventsPath(ids[1]!, small.events * factor))),
     ];
   } finally {
     await few.end();

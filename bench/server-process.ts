@@ -24,7 +24,13 @@ export interface BenchServer {
 export async function startBenchServer(prepare?: (dataDir: string) => Promise<void>): Promise<BenchServer> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   await prepare?.(dataDir);
-  const env = { SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
+  const env = {
+    SANDPIPER_DATA: dataDir,
+    SANDPIPER_API_KEY: key,
+    SANDPIPER_PORT: "0",
+    SANDPIPER_LOG_LEVEL: "error",
+    SANDPIPER_MAX_REQUESTS: "1000000",
+  };
   const { child, match } = await startProgram([main, "serve"], env, /http:\/\/[\w.:]+\d/);
   const url = match[0];
   const headers = { "X-Session-API-Key": key };

@@ -75,7 +75,8 @@ const Tags = Type.Record(Type.String({ maxLength: 100 }), Type.String({ maxLengt
 const StartSecrets = Type.Record(
   Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }),
   Type.String({ maxLength: 65_536, format: "password" }),
-  { maxProperties: 100, writeOnly: true },
+  // A name that is no name of a variable is refused, not dropped.
+  { maxProperties: 100, writeOnly: true, additionalProperties: false },
 );
 
 /** Body of `POST /api/v1/app-conversations`; everything is optional (app-server.md section 2.3). */

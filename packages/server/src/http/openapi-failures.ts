@@ -26,6 +26,8 @@ export function failureStatuses({ method, url, schema = {}, config }: RouteOptio
   const changes = method !== "GET" && method !== "HEAD";
   const statuses = new Set<number>(config?.failures);
   if (config?.access !== "public") for (const status of changes ? [401, 403, 429] : [401, 429]) statuses.add(status);
+  // A read that a read-only key may not do.
+  if (config?.opensMore) statuses.add(403);
   if (schema.params || schema.querystring || schema.body) statuses.add(422);
   if (url.includes("/:") || url.includes("*")) for (const status of [400, 404]) statuses.add(status);
   if (schema.body) for (const status of [400, 413, 415]) statuses.add(status);

@@ -68,7 +68,7 @@ function pathText({ name }: Parameter, pool: Pool): Arbitrary<string> {
   const known = pool(name).map(String);
   const hostile = anyText.filter((text) => text !== "" && text !== "." && text !== "..");
   return known.length > 0
-    ? fc.oneof({ weight: 5, arbitrary: fc.constantFrom(...known) }, { weight: 1, arbitrary: hostile })
+    ? fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...known) }, { weight: 1, arbitrary: hostile })
     : hostile;
 }
 
@@ -81,8 +81,8 @@ function queryPairs(
     [value].flat().map((one): [string, string] => [name, textOf(one)]),
   );
   return fc.oneof(
-    { weight: required ? 8 : 3, arbitrary: right },
-    { weight: required ? 1 : 6, arbitrary: fc.constant<[string, string][]>([]) },
+    { weight: required ? 24 : 8, arbitrary: right },
+    { weight: required ? 1 : 16, arbitrary: fc.constant<[string, string][]>([]) },
     { weight: 1, arbitrary: anyText.map((text): [string, string][] => [[name, text]]) },
     {
       weight: 1,

@@ -82,8 +82,8 @@ export function fittingOf(
   const known = pool(name);
   const fitting = fittingValue(schema, pool, schemas, name, depth);
   return fc.oneof(
-    { weight: depth === 0 ? 20 : 12, arbitrary: fitting },
-    ...(known.length > 0 ? [{ weight: 12, arbitrary: fc.constantFrom(...known) }] : []),
+    { weight: known.length > 0 ? 2 : 20, arbitrary: fitting },
+    ...(known.length > 0 ? [{ weight: 18, arbitrary: fc.constantFrom(...known) }] : []),
     { weight: depth === 0 ? 0 : 1, arbitrary: anyJson },
   );
 }

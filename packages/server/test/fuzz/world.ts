@@ -32,7 +32,7 @@ export class FuzzWorld {
   }
 
   static async open(change: Partial<Config> = {}): Promise<FuzzWorld> {
-    const server = await startServer(change);
+    const server = await startServer({ maxRequests: 0, ...change });
     const { key: readOnlyKey } = await server.apiKeys.add(mine, { name: "reader", readOnly: true, expiresAt: null });
     const world = new FuzzWorld(server, readOnlyKey);
     await world.plantSecrets();
@@ -74,6 +74,18 @@ export class FuzzWorld {
     ] as const) {
       const id = await server.addConversation(userId, sandboxId);
       await server.addMessages(id, "hello", "there");
+      const secret = `${planted}-conversation`;
+      await server.secrets.putConversation({ userId, conversationId: id, sandboxId }, { CONVERSATION_SECRET: secret });
+      const webhook = {
+        kind: "WebhookCallbackProcessor",
+        url: "http://127.0.0.1:9/",
+        secret: `${planted}-callback`,
+        kinds: ["PauseEvent"],
+      };
+      await server.call("POST", `/api/v1/app-conversations/${id}/callbacks`, {
+        body: webhook,
+        key: userId === mine ? key : strangerKey,
+      });
       const [first] = server.events.read(id, 0, 1);
       this.#events.unshift(first!.event.id);
       this.#conversations[userId] = [id, ...this.#conversations[userId]!].slice(0, 6);
@@ -105,16 +117,13 @@ export class FuzzWorld {
         await post("/api/v1/settings/profiles/planted", { llm }),
         await post("/api/v1/secrets", { name: "PLANTED", value: secret("custom"), description: "planted" }),
       ];
-      this.#planted += answers.filter((answer) => answer.ok).length;
+      for (const answer of answers)
+        if (!answer.ok) throw new Error(`no place for a secret: ${answer.status} ${await answer.text()}`);
+      const userId = userKey === key ? mine : strangers;
+      // Over the route it would be shown to the provider first.
+      await this.server.secrets.setProviders(userId, new Map([["github", { token: secret("github"), host: "127.0.0.1:9" }]]));
     }
   }
-  #planted = 0;
-
-  /** How many places took a secret. */
-  get plantedCount(): number {
-    return this.#planted;
-  }
-
   /** Values of parameters and fields that reach something. */
   readonly pool: Pool = (name) => {
     const both = (ids: readonly string[]) => ids.flatMap((id) => [id, hexId(id)]);

@@ -1,10 +1,102 @@
 import type { Deliberate } from "./differences.ts";
 
+const extension = "an addition; clients that do not know it are not hindered";
+const hosted = "organizations and roles are the hosted service's";
+const moreProviders = "the server knows these providers in V1, and V0 shows the same conversations";
+const securityScheme = "a key, not a parameter: the document tells it as a security scheme";
+const userOnly = "a client may speak for the user only; who could write as the agent could make it believe anything";
+const openState = "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
+
 /** Where this platform's document means to differ from the reference's app server. The test fails for one that is not here, and for one that is gone. */
-export const appServer: readonly Deliberate[] = [];
+export const appServer: readonly Deliberate[] = [
+  ["* /api/agent-profiles*: query org_id: missing", hosted],
+  ["GET /api/v1/users/me: answer org_*: missing", hosted],
+  ["GET /api/v1/users/me: answer permissions: missing", hosted],
+  ["GET /api/v1/users/me: answer role: missing", hosted],
+  ["GET /api/v1/users/me: header x-session-api-key: missing", securityScheme],
+  ["GET /api/v1/users/me: answer *: ours alone", "flat aliases, which the released Python client reads"],
+  ["GET /api/v1/webhooks/secrets: header x-access-token: ours alone", "the reference tells it as a security scheme"],
+  ["GET /api/v1/app-conversations: query ids: not required", "without ids it lists, as platform.md section 4.2 says"],
+  ["GET /api/v1/app-conversations: query *: ours alone", "without ids it lists, and takes what a search takes"],
+  ["GET /api/v1/app-conversations: answer *: ours alone", "without ids it lists, and answers with a page"],
+  [
+    "* /api/v1/app-conversations*: answer *launched_agent_profile.*: missing",
+    "no conversation is started from a profile's id, so it is null",
+  ],
+  ["POST /api/v1/app-conversations*: body initial_message.content: required", "a message without content says nothing"],
+  ["* /api/v1/app-conversations*: *initial_message.role: without assistant system tool", userOnly],
+  ["* /api/v1/app-conversations*: *initial_message.sender: ours alone", extension],
+  ["* /api/v1/app-conversations*: *network: ours alone", extension],
+  ["* /api/v1/app-conversations*: *sandbox_spec_id: ours alone", extension],
+  ["* /api/v1/app-conversations*: *tags: ours alone", extension],
+  ["*task_type: also CREATE_MICROAGENT", "V0 clients send it"],
+  [
+    "POST /api/v1/conversations/{conversation_id}/pending-messages: body *: ours alone",
+    "the reference reads the body without telling it",
+  ],
+  ["POST /api/v1/sandboxes: query snapshot_id: ours alone", extension],
+  ["POST /api/v1/sandboxes: body network: ours alone", extension],
+  ["DELETE /api/v1/sandboxes/{id}: query sandbox_id: not required", "the path's id is taken where the query has none"],
+  ["DELETE /api/v1/sandboxes/{id}: path sandbox_id: ours alone", "the path's id is taken where the query has none"],
+  ["*body hosts: ours alone", extension],
+  ["GET /api/v1/secrets/search: answer items[].hosts: ours alone", extension],
+  ["POST /api/v1/secrets/git-providers: body mcp_config.*", "the three lists of V0; the map of V1 belongs to the settings"],
+  [
+    "POST /api/v1/settings/profiles/{name}: body llm.fallback_strategy.profile_store_dir: missing",
+    "a path of the server is no client's to name",
+  ],
+  ["POST /api/v1/webhooks/conversations: body agent: not required", "only the model's name is read of it"],
+  ["POST /api/v1/webhooks/conversations: body *: missing", "accepted and not read"],
+];
 
 /** The same for the V0 reads and settings. */
-export const legacyV0: readonly Deliberate[] = [];
+export const legacyV0: readonly Deliberate[] = [
+  ["GET /api/conversations: answer results[].*: ours alone", "fields that the released GUI reads (legacy-gui.md section 4.3)"],
+  ["GET /api/user/repository/branches: *", "the released GUI asks for a page and reads one (legacy-gui.md section 8)"],
+  ["*git_provider: also azure_devops bitbucket_data_center forgejo", moreProviders],
+  ["*provider: also azure_devops bitbucket_data_center forgejo", moreProviders],
+  ["*trigger: also automation bitbucket", "triggers of V1, whose conversations V0 shows"],
+  ["*status: also ARCHIVED ERROR", "states that the released GUI knows"],
+  ["*runtime_status: without *", "states of a runtime that this platform does not have"],
+  ["GET /api/conversations: query ids: ours alone", "with ids it is the agent server's batch (legacy-gui.md section 7.4)"],
+  ["GET /api/conversations: answer [].*: ours alone", "with ids it is the agent server's batch (legacy-gui.md section 7.4)"],
+  [
+    "GET /api/conversations/{conversation_id}: answer *: ours alone",
+    "one object for V0 and for the agent server's clients (legacy-gui.md section 7.4)",
+  ],
+  ["GET /api/conversations/{conversation_id}/events: body *: missing", "a GET has no body"],
+  [
+    "GET /api/conversations/{conversation_id}/remember-prompt: query event_id: missing",
+    "the route is gone for V1 conversations and answers 410",
+  ],
+  [
+    "POST /api/conversations/{conversation_id}/events: body *: ours alone",
+    "the agent server's message; the reference takes anything",
+  ],
+  ["GET /api/settings: answer *: ours alone", "fields that newer clients read (app-server.md section 5)"],
+  ["POST /api/settings: body *: ours alone", "fields that newer clients send (app-server.md section 5)"],
+  ["POST /api/settings: body secrets_store: missing", "read-only; what clients send back is ignored"],
+  [
+    "POST /api/conversations/{conversation_id}/start: body providers_set: missing",
+    "accepted and not read: the server knows the user's providers",
+  ],
+  ["POST /api/conversations: body *: ours alone", "one path for V0 and for the agent server's clients"],
+  ["POST /api/conversations: body mcp_config: missing", "MCP servers come from the settings"],
+];
 
 /** The same for the part of the agent server's surface that the server answers itself. */
-export const agentServer: readonly Deliberate[] = [];
+export const agentServer: readonly Deliberate[] = [
+  ["*/api/conversations: *: ours alone", "one path for V0 and for the agent server's clients"],
+  ["*/api/conversations/{conversation_id}*: *: ours alone", "one path for V0 and for the agent server's clients"],
+  ["GET /api/conversations: query ids: not required", "without ids it is the V0 list"],
+  ["*/api/conversations*: answer *: missing", openState],
+  ["POST /api/conversations: body *: missing", "accepted and not read: agent, tools and workspace are the server's"],
+  ["POST /api/conversations: body *: not required", "agent and workspace are the server's"],
+  ["GET /api/conversations/{conversation_id}/events/*: query source: a closed set", "no event has another source"],
+  ["GET /api/git/*: query *: ours alone", extension],
+  ["POST /api/file/upload/{path}: query sandbox_id: ours alone", extension],
+  ["GET /server_info: answer *: ours alone", extension],
+  ["GET /server_info: answer redoc: missing", "there is one page of documentation"],
+  ["POST /api/conversations/{conversation_id}/events: body content: required", "a message without content says nothing"],
+  ["POST /api/conversations/{conversation_id}/events: body role: without assistant system tool", userOnly],
+];

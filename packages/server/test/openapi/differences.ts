@@ -7,25 +7,32 @@ import type { Facts, FieldFacts, OperationFacts } from "./facts.ts";
  */
 export function differencesOf(ours: Facts, theirs: Facts): string[] {
   const lines: string[] = [];
+  const paths = new Map(Object.entries(ours).map(([operation, facts]) => [withoutNames(operation), facts]));
   for (const [operation, wanted] of Object.entries(theirs)) {
-    const own = ours[operation];
+    const own = paths.get(withoutNames(operation));
     if (!own) lines.push(`${operation}: missing`);
     else lines.push(...compare(own, wanted).map((line) => `${operation}: ${line}`));
   }
   return lines;
 }
 
+/** A path is the same whatever its parameters are called; their names are compared with the other parameters. */
+function withoutNames(operation: string): string {
+  return operation.replaceAll(/\{\w+\}/g, "{}");
+}
+
 function compare(ours: OperationFacts, theirs: OperationFacts): string[] {
   return [
     ...compareFields("", ours.parameters, theirs.parameters),
     ...compareFields("body ", ours.body, theirs.body),
-    // An answer that theirs does not describe says nothing about ours.
-    ...(Object.keys(theirs.answer).length > 0 ? compareFields("answer ", ours.answer, theirs.answer) : []),
+    ...compareFields("answer ", ours.answer, theirs.answer),
   ];
 }
 
 function compareFields(part: string, ours: Record<string, FieldFacts>, theirs: Record<string, FieldFacts>): string[] {
-  const names = new Set([...Object.keys(theirs), ...Object.keys(ours)]);
+  // What theirs does not describe says nothing about ours.
+  if ("*" in theirs || (part === "answer " && Object.keys(theirs).length === 0)) return [];
+  const names = new Set([...Object.keys(theirs), ...Object.keys(ours)].filter((name) => name !== "*"));
   const lines: string[] = [];
   for (const name of [...names].sort()) {
     const [own, wanted] = [ours[name], theirs[name]];
@@ -41,13 +48,15 @@ function compareFields(part: string, ours: Record<string, FieldFacts>, theirs: R
   return lines;
 }
 
-/** Whether a field stands in one that one side does not have or does not describe: that field says it already. */
+/** Whether a field stands in one that one side does not have, which says it already, or that theirs does not describe. */
 function isInside(name: string, ours: Record<string, FieldFacts>, theirs: Record<string, FieldFacts>): boolean {
   const end = Math.max(name.lastIndexOf("."), 0);
   if (end === 0) return false;
   const parent = name.slice(0, end).replace(/(\[\])+$/, "");
   if (parent === "") return false;
   if (parent in ours !== parent in theirs) return true;
+  if (parent in theirs && !Object.keys(theirs).some((key) => key.startsWith(`${parent}.`) || key.startsWith(`${parent}[`)))
+    return true;
   return isInside(parent, ours, theirs);
 }
 

@@ -5,9 +5,9 @@
 export interface OperationFacts {
   /** `query limit`, `path name` … -> what is known of it. */
   parameters: Record<string, FieldFacts>;
-  /** Dotted fields of the JSON body (`items[].id`). */
+  /** Dotted fields of the JSON body (`items[].id`); `*` alone stands for one that is not described. */
   body: Record<string, FieldFacts>;
-  /** Dotted fields of the JSON answer of success. */
+  /** The same of the JSON answer of success. */
   answer: Record<string, FieldFacts>;
 }
 
@@ -87,8 +87,11 @@ function fieldsOf(schema: Schema, schemas: Record<string, Schema>): Record<strin
       visit(field, key, depth + 1);
     }
   };
-  visit(schema, "", 0);
-  return fields;
+  // An answer that is one of two things, such as a list by ids or a page, has the fields of both.
+  const root = resolve(schema, schemas);
+  for (const branch of root.anyOf ?? [root]) visit(branch, "", 0);
+  // It is there, and may hold anything.
+  return Object.keys(fields).length > 0 ? fields : { "*": {} };
 }
 
 /** The closed set of a field, also of one that may be null or is a list. */

@@ -21,7 +21,7 @@ const Path = Type.Object({ path });
  */
 export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["agent server"];
-  const config = { access: "agent", failures: [502, 503] } as const;
+  const config = { access: "agent", failures: [400, 404, 502, 503] } as const;
   type Request = Parameters<typeof agentSandbox>[1];
   async function look<T>(request: Request, query: Static<typeof PathQuery>, read: typeof changes | typeof diff): Promise<T> {
     const row = agentSandbox(sandboxes, request, query.sandbox_id);
