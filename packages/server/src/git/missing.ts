@@ -9,3 +9,6 @@ export async function orElse<T, E>(work: Promise<T>, other: E, codes: readonly E
     throw error;
   }
 }
+
+/** What is wrong with single repositories, and should not spoil a list over many. */
+export const unreadable: readonly ErrorCode[] = ["RepositoryNotFound", "GitTokenTooWeak", "BadRequest"];

@@ -1,9 +1,11 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { gzipSync } from "node:zlib";
 import { afterEach, expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
+import { portOf, serve as serveTls, testAuthority } from "../sandboxes/network/testing.ts";
 import type { OutboundRequest } from "./api.ts";
 import { makeOutbound, type OutboundOptions } from "./outbound.ts";
 
@@ -235,6 +237,22 @@ test("an answer that is cancelled unread ends its connection", async () => {
   const closed = once(asked[0]!.socket, "close");
   await answer.body!.cancel();
   await closed;
+});
+
+test("over TLS the certificate has to be for the name that was asked, and of a trusted authority", async () => {
+  const inside = await serveTls((_request, response) => response.end("over TLS"), {
+    address: "127.3.0.6",
+    host: "inside.example",
+  });
+  ends.push(() => inside.close());
+  const outbound = outboundWith({ resolve: async () => ["127.3.0.6"] });
+  const url = `https://inside.example:${portOf(inside)}/`;
+  expect((await failure(outbound.fetch(url))).message).toContain("could not be reached");
+  const trusted = getCACertificates("default");
+  setDefaultCACertificates([...trusted, testAuthority]);
+  ends.push(() => setDefaultCACertificates(trusted));
+  expect(await (await outbound.fetch(url, { secret: true })).text()).toBe("over TLS");
+  expect((await failure(outbound.fetch(url.replace("inside", "other")))).code).toBe("OutboundFailed");
 });
 
 test("where nothing listens and where no such name is, the caller is told so", async () => {

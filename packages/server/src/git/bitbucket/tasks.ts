@@ -1,6 +1,6 @@
 import type { SuggestedTask } from "@sandpiper/wire";
 import type { Connection } from "../connection.ts";
-import { orElse } from "../missing.ts";
+import { orElse, unreadable } from "../missing.ts";
 import { repositoryPath } from "../names.ts";
 import { forEach } from "../pages.ts";
 import * as forms from "./forms.ts";
@@ -17,11 +17,11 @@ export async function bitbucketTasks(
   const lists = await forEach(workspaces, async (workspace) => {
     const path = `/workspaces/${encodeURIComponent(workspace)}/pullrequests/${encodeURIComponent(user)}`;
     const asked = connection.get(forms.BitbucketPulls, path, { state: "OPEN", pagelen: maxPulls });
-    return (await orElse(asked, undefined, ["RepositoryNotFound", "GitTokenTooWeak"]))?.value.values ?? [];
+    return (await orElse(asked, undefined, unreadable))?.value.values ?? [];
   });
   const pulls = lists.flat().sort((a, b) => (b.updated_on ?? "").localeCompare(a.updated_on ?? ""));
   const tasks = await forEach(pulls.slice(0, maxPulls), async (pull): Promise<SuggestedTask[]> => {
-    const task_type = await problemOf(connection, pull);
+    const task_type = await orElse(problemOf(connection, pull), undefined, unreadable);
     const repo = pull.destination.repository.full_name;
     return task_type ? [{ git_provider: "bitbucket", task_type, repo, issue_number: pull.id, title: pull.title }] : [];
   });

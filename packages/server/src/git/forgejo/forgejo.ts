@@ -3,7 +3,7 @@ import type { Static } from "typebox";
 import type { BranchQuery, Listed, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { contentsApi } from "../contents.ts";
-import { orElse } from "../missing.ts";
+import { orElse, unreadable } from "../missing.ts";
 import { nameInAddress, repositoryPath } from "../names.ts";
 import { forEach, linkedPage, pageNumber, partOf } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
@@ -111,7 +111,7 @@ class Forgejo implements GitProvider {
       ...{ git_provider: "forgejo", task_type, repo: repository.full_name, issue_number: number, title },
     });
     const problems = await forEach(pulls.value, async (pull) => {
-      const problem = await this.#problemOf(pull.repository.full_name, pull.number);
+      const problem = await orElse(this.#problemOf(pull.repository.full_name, pull.number), undefined, unreadable);
       return problem ? [task(pull, problem)] : [];
     });
     return [...problems.flat(), ...issues.value.map((issue) => task(issue, "OPEN_ISSUE"))];

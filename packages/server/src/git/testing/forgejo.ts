@@ -39,7 +39,9 @@ function rest(asked: Asked): Answer | undefined {
   if (path === "/repos/issues/search") {
     const pulls = query.get("type") === "pulls" && query.get("created") === "true";
     const issues = query.get("type") === "issues" && query.get("assigned") === "true";
-    return { body: pulls ? [1, 2, 3, 4].map((number) => issue(number, `Pull ${number}`)) : issues ? [issue(8, "An issue")] : [] };
+    return {
+      body: pulls ? [1, 2, 3, 4, 5].map((number) => issue(number, `Pull ${number}`)) : issues ? [issue(8, "An issue")] : [],
+    };
   }
   const [, name, rest] = /^\/repos\/([^/]+\/[^/]+)(.*)$/.exec(path) ?? [];
   const found = repositories.find(({ full_name }) => full_name === name);
@@ -48,6 +50,8 @@ function rest(asked: Asked): Answer | undefined {
   if (rest === "/branches") return linked(branches, asked, "limit");
   if (rest === "/commits") return { body: [{ created: "2026-02-03T04:05:06Z" }] };
   const [, number] = /^\/pulls\/(\d)$/.exec(rest!) ?? [];
+  // The repository's owner took the fifth one back.
+  if (number === "5") return undefined;
   if (number) return { body: { mergeable: number !== "1", head: { sha: `sha-${number}` } } };
   if (rest!.endsWith("/status")) return { body: { state: rest === "/commits/sha-2/status" ? "failure" : "success" } };
   if (rest!.endsWith("/reviews"))

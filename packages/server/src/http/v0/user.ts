@@ -4,9 +4,11 @@ import {
   MicroagentResponse,
   PaginatedBranches,
   ProviderType,
+  providerTypes,
   Repository,
   type RepositoryOrder,
   repositoryOrders,
+  StringEnum,
   SuggestedTask,
   UserGitInfo,
 } from "@sandpiper/wire";
@@ -15,13 +17,19 @@ import { parseSkill } from "../../agent/skills/parse.ts";
 import type { GitHosting, Listed, RepositoryQuery } from "../../git/api.ts";
 import type { App } from "../services.ts";
 
-const config = { errors: "error", failures: [400, 403, 404, 502] } as const;
+const config = { errors: "error", failures: [400, 403, 404, 422, 502] } as const;
 const tags = ["git"];
-const text = Type.Optional(Type.String({ maxLength: 1_000 }));
+const text = (description: string) => Type.Optional(Type.String({ maxLength: 1_000, description }));
 const needed = Type.String({ maxLength: 1_000 });
-const perPage = (by: number) => Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: by }));
-const page = Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1 }));
-const selected_provider = Type.Optional(ProviderType);
+const perPage = (by: number) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: by, description: "most items of the page" }));
+const page = Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1, description: "number of the page" }));
+const selected_provider = Type.Optional(
+  StringEnum(providerTypes, { description: "the provider; without it all of the user's are asked" }),
+);
+const sort = text("stars, forks or updated; the list of the user's own is always by the last change");
+const order = text("asc or desc");
+const installation_id = text("one of the installations, workspaces, groups or organizations");
 
 /** The legacy reads of git providers (legacy-gui.md section 8). Without `selected_provider` all of the user's providers are asked. */
 export function userRoutes(app: App, { git }: { git: GitHosting }): void {
@@ -69,7 +77,7 @@ function repositoryRoutes(app: App, git: GitHosting): void {
       schema: {
         ...schema,
         summary: "List the user's repositories, the last changed first; link_header names the next page",
-        querystring: Type.Object({ sort: text, selected_provider, page, per_page: perPage(30), installation_id: text }),
+        querystring: Type.Object({ sort, selected_provider, page, per_page: perPage(30), installation_id }),
       },
     },
     async (request) => {
@@ -87,7 +95,7 @@ function repositoryRoutes(app: App, git: GitHosting): void {
       schema: {
         ...schema,
         summary: "Search for repositories",
-        querystring: Type.Object({ query: needed, per_page: perPage(5), sort: text, order: text, selected_provider }),
+        querystring: Type.Object({ query: needed, per_page: perPage(5), sort, order, selected_provider }),
       },
     },
     async (request) => {

@@ -15,14 +15,15 @@ import { pageKeys, pageOf, slicePage } from "../params.ts";
 import type { App } from "../services.ts";
 
 /** What a provider's refusal can become. */
-const config = { failures: [400, 403, 404, 502] };
-const text = Type.Optional(Type.String({ maxLength: 1_000 }));
+const config = { failures: [400, 403, 404, 422, 502] };
 const fewer = { ...pageKeys, limit: Type.Integer({ minimum: 1, maximum: 100, default: 30 }) };
 const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
 const RepositoryQuery = Type.Object({
   ...ProviderQuery.properties,
-  query: text,
-  installation_id: text,
+  query: Type.Optional(Type.String({ maxLength: 1_000 })),
+  installation_id: Type.Optional(
+    Type.String({ maxLength: 1_000, description: "one of the installations, workspaces, groups or organizations" }),
+  ),
   sort_order: Type.Optional(RepositoryOrder),
 });
 const BranchQuery = Type.Object({
