@@ -19,10 +19,6 @@ export const appServer: readonly Deliberate[] = [
   ["GET /api/v1/app-conversations: query ids: not required", "without ids it lists, as platform.md section 4.2 says"],
   ["GET /api/v1/app-conversations: query *: ours alone", "without ids it lists, and takes what a search takes"],
   ["GET /api/v1/app-conversations: answer *: ours alone", "without ids it lists, and answers with a page"],
-  [
-    "* /api/v1/app-conversations*: answer *launched_agent_profile.*: missing",
-    "no conversation is started from a profile's id, so it is null",
-  ],
   ["POST /api/v1/app-conversations*: body initial_message.content: required", "a message without content says nothing"],
   ["* /api/v1/app-conversations*: *initial_message.role: without assistant system tool", userOnly],
   ["* /api/v1/app-conversations*: *initial_message.sender: ours alone", extension],
@@ -51,6 +47,10 @@ export const appServer: readonly Deliberate[] = [
 
 /** The same for the V0 reads and settings. */
 export const legacyV0: readonly Deliberate[] = [
+  [
+    "POST /api/conversations/{conversation_id}/upload-files: answer *: missing",
+    "the route is gone, answers 410 and names the one that takes files",
+  ],
   ["GET /api/conversations: answer results[].*: ours alone", "fields that the released GUI reads (legacy-gui.md section 4.3)"],
   ["GET /api/user/repository/branches: *", "the released GUI asks for a page and reads one (legacy-gui.md section 8)"],
   ["*git_provider: also azure_devops bitbucket_data_center forgejo", moreProviders],
