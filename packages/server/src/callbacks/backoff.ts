@@ -17,6 +17,6 @@ export function retryDelay(attempts: number, retryAfterMs = 0, random = Math.ran
 export function readRetryAfter(text: string | null, now = Date.now()): number | undefined {
   if (text === null) return undefined;
   if (/^\s*\d{1,9}\s*$/.test(text)) return Number(text) * 1_000;
-  const date = Date.parse(text);
+  const date = /GMT\s*$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

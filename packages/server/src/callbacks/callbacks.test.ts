@@ -1,4 +1,6 @@
 import { createHmac } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -9,6 +11,7 @@ import { CallbackService } from "./service.ts";
 import { TestEndpoint } from "./testing.ts";
 
 let store: Store;
+let dir: string;
 let closeStore: () => Promise<void>;
 let endpoint: TestEndpoint;
 let service: CallbackService;
@@ -16,7 +19,7 @@ let logs: string[];
 const opened: (() => Promise<unknown>)[] = [];
 
 beforeEach(async () => {
-  ({ store, close: closeStore } = await createTestStore());
+  ({ store, dir, close: closeStore } = await createTestStore());
   endpoint = await new TestEndpoint().listen();
   logs = [];
   service = await start();
@@ -261,4 +264,34 @@ test.each([
     code: "InvalidParameter",
     message: expect.stringContaining(reason),
   });
+});
+
+test("a conversation is dropped at once though its delivery waits behind a dead endpoint", async () => {
+  endpoint.answer = () => "hang";
+  const ids: string[] = [];
+  for (let count = 0; count < 5; count++) {
+    ids.push(await conversation(hook()));
+    await say(ids.at(-1)!, "into the void");
+  }
+  await endpoint.requests(4);
+  const started = performance.now();
+  for (const id of ids.reverse()) await service.drop(id);
+  expect(performance.now() - started).toBeLessThan(3_000);
+});
+
+test("a conversation has a bounded number of callbacks, also when they are added at once", async () => {
+  const id = await conversation();
+  const added = await Promise.allSettled(Array.from({ length: 15 }, () => service.add("ann", id, hook())));
+  expect(added.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+  await expect(service.add("ann", id, hook())).rejects.toMatchObject({ code: "TooManyCallbacks" });
+});
+
+test("the secret is not in the database file, and other users' callbacks are not found by their ids", async () => {
+  const id = await conversation(hook({ secret: "a secret that is sealed on disk" }));
+  const other = await conversation();
+  const [own] = service.list(id);
+  await expect(service.remove(other, own!.id)).rejects.toMatchObject({ code: "CallbackNotFound" });
+  const files = ["sandpiper.db", "sandpiper.db-wal"].map((name) => readFileSync(join(dir, "store", name)));
+  expect(Buffer.concat(files).includes("sealed on disk")).toBe(false);
+  expect(Buffer.concat(files).includes(endpoint.url)).toBe(true);
 });

@@ -15,6 +15,8 @@ export interface LaneDependencies {
   /** The operator's own endpoint. */
   server: Endpoint | undefined;
   slots: Slots;
+  /** Keeps a value out of logs and errors. */
+  registerSecret(value: string): void;
   logger: Logger;
   /** How long events are gathered before they are sent, ms. */
   collectMs: number;
@@ -100,13 +102,13 @@ export class Lane {
       await this.#sleep(this.#dueAt - now);
       return true;
     }
-    const leave = await slots.enter(this.#keys(row));
+    const leave = await slots.enter(this.#keys(row), this.#closing.signal);
     try {
       // The wait may have been long.
-      const current = callbacks.get(this.id);
+      const current = leave && callbacks.get(this.id);
       if (current?.status === "ACTIVE" && !this.#closing.signal.aborted) await this.#deliver(current);
     } finally {
-      leave();
+      leave?.();
     }
     return true;
   }
@@ -156,6 +158,7 @@ export class Lane {
   }
 
   #endpoint({ processor, secret }: CallbackRow): Endpoint | undefined {
+    if (secret !== null) this.#deps.registerSecret(secret);
     if (processor.kind === "WebhookCallbackProcessor") return { url: processor.url, secret };
     return this.#deps.server;
   }

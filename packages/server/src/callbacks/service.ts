@@ -10,8 +10,6 @@ import { Slots } from "./slots.ts";
 export interface CallbackDependencies extends Omit<LaneDependencies, "slots" | "server" | "collectMs" | "giveUpMs"> {
   /** SANDPIPER_WEBHOOK_URL and SANDPIPER_WEBHOOK_SECRET. */
   server?: Endpoint | undefined;
-  /** Keeps a value out of logs and errors. */
-  registerSecret(value: string): void;
   /** Default 1 s. */
   collectMs?: number;
   /** Default a day. */
@@ -27,6 +25,8 @@ export class CallbackService implements Callbacks {
   readonly #laneDeps: LaneDependencies;
   /** By conversation, then by callback. */
   readonly #lanes = new Map<string, Map<string, Lane>>();
+  /** Callbacks that are on their way into the store, by conversation: they count for the limit. */
+  readonly #adding = new Map<string, number>();
   #unfollow = () => {};
   #isClosed = false;
 
@@ -81,8 +81,17 @@ export class CallbackService implements Callbacks {
     const { callbacks, events } = this.#deps;
     const row = this.#row(userId, conversationId, processor, events.lastSeq(conversationId) + 1);
     if (!row) throw new PlatformError("InvalidParameter", "Titles are always set: SetTitleCallbackProcessor cannot be added.");
-    if (callbacks.ofConversation(conversationId).length > maxCallbacks) throw tooMany();
-    await callbacks.create([row]);
+    const own = callbacks.ofConversation(conversationId).filter((other) => other.processor.kind !== "ServerWebhook");
+    const adding = this.#adding.get(conversationId) ?? 0;
+    if (own.length + adding >= maxCallbacks) throw tooMany();
+    this.#adding.set(conversationId, adding + 1);
+    try {
+      await callbacks.create([row]);
+    } finally {
+      const left = this.#adding.get(conversationId)! - 1;
+      if (left === 0) this.#adding.delete(conversationId);
+      else this.#adding.set(conversationId, left);
+    }
     return this.#present(row);
   }
 
@@ -132,8 +141,8 @@ export class CallbackService implements Callbacks {
   }
 
   #find(conversationId: string, id: string): CallbackRow {
-    const own = id.startsWith("server-") ? id : parseId(id);
-    const row = own === undefined ? undefined : this.#deps.callbacks.get(own);
+    const known = parseId(id);
+    const row = known === undefined ? undefined : this.#deps.callbacks.get(known);
     if (row?.conversationId !== conversationId) throw notFound();
     return row;
   }
@@ -142,7 +151,7 @@ export class CallbackService implements Callbacks {
     const { processor } = row;
     const isHook = processor.kind === "WebhookCallbackProcessor";
     return {
-      id: processor.kind === "ServerWebhook" ? row.id : hexId(row.id),
+      id: hexId(row.id),
       kind: processor.kind === "LoggingCallbackProcessor" ? processor.kind : "WebhookCallbackProcessor",
       url: isHook ? processor.url : null,
       kinds: isHook ? (processor.kinds as CallbackInfo["kinds"]) : null,
@@ -162,8 +171,9 @@ function fresh(userId: string, conversationId: string, processor: StoredProcesso
   return { id: newId(), userId, conversationId, processor, secret: null, ...forgotten, nextSeq: 1, createdAt: Date.now() };
 }
 
+/** A conversation has one of these at most, so its id serves for both. */
 function serverRow(userId: string, conversationId: string): CallbackRow {
-  return { ...fresh(userId, conversationId, { kind: "ServerWebhook" }), id: `server-${conversationId}` };
+  return { ...fresh(userId, conversationId, { kind: "ServerWebhook" }), id: conversationId };
 }
 
 /** What can be said of an address before it is asked; whether it may be reached is decided at each delivery. */

@@ -21,8 +21,8 @@ const sweeps = {
     AND NOT EXISTS (SELECT 1 FROM start_tasks t WHERE t.conversation_id = callbacks.conversation_id
       AND t.status NOT IN ('READY', 'ERROR'))`,
   cover: `INSERT INTO callbacks (id, user_id, conversation_id, processor, status, next_seq, created_at)
-    SELECT 'server-' || v.id, v.user_id, v.id, ?, 'ACTIVE', v.last_seq + 1, ? FROM conversations v
-    WHERE NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.id = 'server-' || v.id)`,
+    SELECT v.id, v.user_id, v.id, ?, 'ACTIVE', v.last_seq + 1, ? FROM conversations v
+    WHERE NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.id = v.id)`,
   revive: `UPDATE callbacks SET status = 'ACTIVE', detail = NULL, attempts = 0, failing_since = NULL, next_attempt_at = NULL
     WHERE processor = ? AND status = 'FAILED'`,
   uncover: "DELETE FROM callbacks WHERE processor = ?",

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestStore } from "../testing.ts";
+import { callbackQueries } from "./callbacks.ts";
 import { conversationQueries, type SqliteConversations } from "./conversations.ts";
 import { eventQueries } from "./event-log.ts";
 import { pendingMessageQueries } from "./pending-messages.ts";
@@ -33,7 +34,8 @@ function costly({ sql, parameters }: Statement): string[] {
   const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...parameters) as { detail: string }[];
   expect(plan.length).toBeGreaterThan(0);
   // What is put together out of a page reads the page.
-  const cheap = /^(SEARCH|CO-ROUTINE|SCAN \(subquery-\d+\)|SCAN json_each|LIST SUBQUERY|SCALAR SUBQUERY|CORRELATED|SCAN \w+ USING INDEX \w+_(running|open)$)/;
+  const cheap =
+    /^(SEARCH|CO-ROUTINE|SCAN \(subquery-\d+\)|SCAN json_each|LIST SUBQUERY|SCALAR SUBQUERY|CORRELATED|SCAN \w+ USING INDEX \w+_(running|open)$)/;
   return plan.map((step) => step.detail).filter((detail) => !cheap.test(detail));
 }
 
@@ -42,6 +44,7 @@ const others = {
   ...prefixed("start tasks", startTaskQueries),
   ...prefixed("sandboxes", sandboxQueries),
   ...prefixed("snapshots", snapshotQueries),
+  ...prefixed("callbacks", callbackQueries),
   ...prefixed("pending messages", pendingMessageQueries),
 };
 
@@ -77,8 +80,15 @@ test.each([
   { userId, titleContains: "bug", updatedAtGte: 1, updatedAtLt: 9 },
   { userId, createdAtGte: 1, createdAtLt: 9 },
   { userId, sandboxId: "s" },
+  { userId, selectedRepository: "a/b", trigger: "gui", includeSubConversations: false },
 ])("a search for conversations by %o reads an index in its order", (filter) => {
   expect(costly(conversations.searchStatement(filter, { limit: 100, pageId: "100" }))).toEqual([]);
+});
+
+test("a search for the conversations of a repository reads those only", () => {
+  const { sql, parameters } = conversations.searchStatement({ userId, selectedRepository: "a/b" }, { limit: 20 });
+  const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...parameters);
+  expect(plan).toMatchObject([{ detail: expect.stringContaining("conversations_by_repository (user_id=? AND <expr>=?)") }]);
 });
 
 test.each(["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"] as const)(
