@@ -41,6 +41,8 @@ CREATE TABLE pending_messages (
   content TEXT NOT NULL,
   created_at INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX conversations_by_repository ON conversations (user_id, config ->> 'selectedRepository', created_at)
+  WHERE config ->> 'selectedRepository' IS NOT NULL;
 CREATE INDEX pending_messages_by_conversation ON pending_messages (conversation_id, number);
 
 CREATE TABLE callbacks (
