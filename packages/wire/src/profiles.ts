@@ -21,15 +21,15 @@ export const ProfileDetail = Type.Object({
   api_key_set: Type.Boolean({ default: false }),
 });
 
-/** Body of `POST …/profiles/{name}`; without `llm` the model of the settings is saved. */
-export const SaveProfileRequest = Type.Object(
-  {
-    include_secrets: Type.Optional(Type.Boolean({ default: true })),
-    llm: Type.Optional(Nullable(StrictLlm)),
-    preserve_existing_api_key: Type.Optional(Type.Boolean({ default: false })),
-  },
-  { default: {} },
-);
+/** A model to keep; without `llm` the one of the settings. */
+export const SaveProfileRequest = Type.Object({
+  include_secrets: Type.Optional(Type.Boolean({ default: true })),
+  llm: Type.Optional(Nullable(StrictLlm)),
+  preserve_existing_api_key: Type.Optional(Type.Boolean({ default: false })),
+});
+
+/** Body of `POST …/profiles/{name}`: may be absent or null. */
+export const SaveProfileBody = Type.Union([SaveProfileRequest, Type.Null()], { default: {} });
 
 export const RenameProfileRequest = Type.Object({ new_name: ProfileName });
 export const ProfileMutation = Type.Object({ name: Type.String(), message: Type.String() });

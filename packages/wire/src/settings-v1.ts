@@ -214,6 +214,6 @@ export type SettingsV1 = Static<typeof SettingsV1>;
 export type UserInfo = Static<typeof UserInfo>;
 export type SettingsSchema = Static<typeof SettingsSchema>;
 export interface SettingsV1Update extends Diff<PlainSettings> {
-  agent_settings_diff?: Diff<AgentSettings> | null;
+  agent_settings_diff?: (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: McpServers | null }) | null;
   conversation_settings_diff?: Diff<ConversationSettings> | null;
 }

@@ -83,6 +83,7 @@ test("activating writes the profile into the settings; without its LLM profile i
     },
   });
   expect(server.settings.agent(defaultUser).systemMessageSuffix).toBe("Be brief.");
+  expect(server.settings.agent(defaultUser).disabledSkills).toEqual(["x"]);
   expect((await post("/00000000-0000-0000-0000-000000000000/activate")).status).toBe(404);
   await server.call("DELETE", `${base}/p`);
   expect((await get()).body.active_agent_profile_id).toBeNull();

@@ -59,9 +59,8 @@ export function installBodyParsers(app: App): void {
     if (!request.routeOptions.schema?.body || text === "") return done(null, undefined);
     try {
       const value = parseJson(text);
-      // A body that may be absent may be null, too.
-      const body = request.routeOptions.schema.body as { default?: unknown };
-      if (value === null && body.default !== undefined) return done(null, undefined);
+      // Where the schema allows null, it says the same as no body.
+      if (value === null && allowsNull(request.routeOptions.schema.body)) return done(null, undefined);
       if (value === null) throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
       done(null, value);
     } catch (error) {
@@ -72,4 +71,8 @@ export function installBodyParsers(app: App): void {
     if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0") return done(null, undefined);
     done(new PlatformError("UnsupportedMediaType", "Unsupported media type: send application/json"));
   });
+}
+
+function allowsNull(body: unknown): boolean {
+  return (body as { anyOf?: { type?: string }[] }).anyOf?.some(({ type }) => type === "null") ?? false;
 }

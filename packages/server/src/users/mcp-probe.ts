@@ -3,8 +3,8 @@ import { errorText, PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
 import { masked, serverSecrets } from "./mcp-config.ts";
 
-/** For the whole test, ms. */
-const timeoutMs = 15_000;
+/** For a whole test, ms. */
+const defaultTimeoutMs = 15_000;
 
 /** Longest answer of a server, bytes. */
 const maxBytes = 4 * 1024 * 1024;
@@ -19,7 +19,11 @@ const minSecretLength = 4;
  * Connects to a remote MCP server and lists its tools. What goes wrong is told in the result, without secrets of the server. Servers
  * that are commands run in sandboxes only: the platform's own machine runs nothing that users name.
  */
-export async function probeMcpServer(server: McpServer, outbound: Outbound): Promise<McpTestResult> {
+export async function probeMcpServer(
+  server: McpServer,
+  outbound: Outbound,
+  timeoutMs = defaultTimeoutMs,
+): Promise<McpTestResult> {
   if (!server.url) {
     const error = "This server is a command: it runs inside sandboxes only, so it cannot be tested from here.";
     return { ok: false, error, error_kind: "unknown" };
@@ -47,11 +51,11 @@ async function listTools(server: McpServer, url: string, outbound: Outbound, sig
     server.transport === "sse" ? new SSEClientTransport(address, options) : new StreamableHTTPClientTransport(address, options);
   const client = new Client({ name: "sandpiper", version: "0.1.0" });
   try {
-    await client.connect(transport, { timeout: timeoutMs, signal });
+    await client.connect(transport, { timeout: defaultTimeoutMs, signal });
     const names: string[] = [];
     let cursor: string | undefined;
     for (let page = 0; page < maxPages; page++) {
-      const { tools, nextCursor } = await client.listTools({ ...(cursor && { cursor }) }, { timeout: timeoutMs, signal });
+      const { tools, nextCursor } = await client.listTools({ ...(cursor && { cursor }) }, { timeout: defaultTimeoutMs, signal });
       names.push(...tools.map(({ name }) => name));
       cursor = nextCursor;
       if (!cursor) break;
@@ -70,7 +74,7 @@ function guardedFetch(outbound: Outbound, credentials: Record<string, string>, d
       method: init.method ?? "GET",
       headers: { ...Object.fromEntries(new Headers(init.headers)), ...credentials },
       ...(typeof init.body === "string" && { body: init.body }),
-      timeoutMs,
+      timeoutMs: defaultTimeoutMs,
       maxBytes,
       secret,
       signal: init.signal ? AbortSignal.any([init.signal, deadline]) : deadline,

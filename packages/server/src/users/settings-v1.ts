@@ -3,7 +3,6 @@ import {
   ConversationSettings,
   LlmConfig,
   type LlmDiff,
-  type McpServers,
   PlainSettings,
   type SettingsV1,
   type SettingsV1Update,
@@ -37,9 +36,7 @@ function mergeAgent(
   const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
   if (change.mcp_config === undefined) return merged;
   const { mcp_config: servers = {}, ...others } = merged;
-  return change.mcp_config === null
-    ? others
-    : { ...others, mcp_config: restoreServers(change.mcp_config as McpServers, servers) };
+  return change.mcp_config === null ? others : { ...others, mcp_config: restoreServers(change.mcp_config, servers) };
 }
 
 /** How much of a document a reader sees: with `exposed`, its secrets too. */

@@ -41,6 +41,7 @@ test("a user who never stored settings reads the defaults of the table", () => {
     gitUserName: null,
     gitUserEmail: null,
     titleLlmProfile: null,
+    marketplaces: [],
     systemMessageSuffix: null,
   });
 });

@@ -95,11 +95,11 @@ export class StoredSettings implements Settings {
 
   agent(userId: string): AgentPreferences {
     const document = this.#documents.get(userId);
-    const { system_message_suffix } = document.agent_settings?.agent_context ?? {};
+    const { system_message_suffix, disabled_skills } = document.agent_settings?.agent_context ?? {};
     return {
       maxIterations: document.conversation_settings?.max_iterations ?? defaultMaxIterations,
       maxBudgetPerTask: document.max_budget_per_task ?? null,
-      disabledSkills: document.disabled_skills ?? [],
+      disabledSkills: [...(document.disabled_skills ?? []), ...(disabled_skills ?? [])],
       gitFullClone: document.git_full_clone ?? false,
       gitUserName: document.git_user_name || null,
       gitUserEmail: document.git_user_email || null,

@@ -5,7 +5,7 @@ import {
   ProfileMutation,
   ProfileName,
   RenameProfileRequest,
-  SaveProfileRequest,
+  SaveProfileBody,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { App, HttpServices } from "../services.ts";
@@ -34,12 +34,12 @@ export function settingsProfileRoutes(app: App, { settings: { profiles } }: Pick
         tags,
         summary: "Save an LLM profile: the given model, or without one that of the settings",
         params,
-        body: SaveProfileRequest,
+        body: SaveProfileBody,
         response: { 201: ProfileMutation },
       },
     },
     async ({ principal, params: { name }, body }, reply) => {
-      await profiles.save(principal.userId, name, body);
+      await profiles.save(principal.userId, name, body ?? {});
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
     },
   );

@@ -197,6 +197,18 @@ test("the schemas tell forms every field with its type, default and place", asyn
   ]);
 });
 
+test("a stored MCP server is tested by its name; what goes wrong is an answer, not a failure", async () => {
+  const mcp_config = { "a tool": { command: "npx" }, inside: { url: "http://127.0.0.1:1/mcp" } };
+  await post({ agent_settings_diff: { mcp_config } });
+  const missing = await post(undefined, `${base}/mcp/none/test`);
+  expect(missing).toEqual({ status: 404, body: { error: "MCP server not found", detail: "MCP server not found" } });
+  expect(await post({}, `${base}/mcp/a%20tool/test`)).toMatchObject({ status: 200, body: { ok: false, error_kind: "unknown" } });
+  const inside = await post(undefined, `${base}/mcp/inside/test`);
+  expect(inside).toMatchObject({ status: 200, body: { ok: false, error: expect.stringContaining("127.0.0.1") } });
+  expect((await post(undefined, `${base}/mcp/inside/test`, { key: strangerKey })).status).toBe(404);
+  expect((await post(undefined, `${base}/mcp/constructor/test`)).status).toBe(404);
+});
+
 test("resetting is gone", async () => {
   const text = "Reset settings functionality has been removed.";
   expect(await post({}, "/api/reset-settings")).toEqual({ status: 410, body: { error: text, detail: text } });
