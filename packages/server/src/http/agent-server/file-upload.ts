@@ -17,7 +17,7 @@ const keys = { sandbox_id: Type.Optional(Type.String({ description: "needed wher
  */
 export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["agent server"];
-  const config = { access: "agent", failures: [400, 403, 415, 503] } as const;
+  const config = { access: "agent", failures: [400, 403, 404, 413, 415, 503] } as const;
   const common = { tags, consumes: ["multipart/form-data"], response: { 200: Success } };
   const summary = "Upload a file: the field `file` of a form";
 
