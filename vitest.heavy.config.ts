@@ -6,6 +6,8 @@ export default defineConfig({
     include: ["packages/server/test/**/*.heavy.ts"],
     pool: "forks",
     maxWorkers: 1,
+    // Memory is measured after a collection.
+    execArgv: ["--expose-gc"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -19,6 +19,7 @@ export class FuzzWorld {
   readonly #readOnlyKey: string;
   readonly #conversations: Record<string, string[]> = { [mine]: [], [strangers]: [] };
   readonly #events: string[] = [];
+  readonly #callbacks: string[] = [];
   readonly #seen = new Set<string>();
 
   private constructor(server: TestServer, readOnlyKey: string) {
@@ -82,48 +83,50 @@ export class FuzzWorld {
         secret: `${planted}-callback`,
         kinds: ["PauseEvent"],
       };
-      await server.call("POST", `/api/v1/app-conversations/${id}/callbacks`, {
-        body: webhook,
-        key: userId === mine ? key : strangerKey,
-      });
+      const path = `/api/v1/app-conversations/${id}/callbacks`;
+      const answer = await server.call("POST", path, { body: webhook, key: userId === mine ? key : strangerKey });
+      this.#callbacks.unshift(((await answer.json()) as { id: string }).id);
       const [first] = server.events.read(id, 0, 1);
       this.#events.unshift(first!.event.id);
       this.#conversations[userId] = [id, ...this.#conversations[userId]!].slice(0, 6);
     }
     this.#events.splice(6);
+    this.#callbacks.splice(6);
+    await server.apiKeys.create(mine, "spare");
+    await this.plantSecrets(true);
   }
 
   /** Puts a secret into every place that takes one, over the routes that clients use. */
-  async plantSecrets(): Promise<void> {
+  async plantSecrets(again = false): Promise<void> {
     for (const [name, userKey] of [
       ["one", key],
       ["two", strangerKey],
     ] as const) {
       const secret = (what: string) => `${planted}-${what}-${name}`;
-      const post = (path: string, body: unknown, method = "POST") => this.server.call(method, path, { body, key: userKey });
+      const post = (path: string, body: unknown) => this.server.call("POST", path, { body, key: userKey });
       const server = { url: "http://127.0.0.1:9/mcp", headers: { Authorization: secret("mcp") } };
       const llm = { model: "openai/gpt", api_key: secret("llm"), base_url: "http://127.0.0.1:9/" };
       const answers = [
         await post("/api/settings", {
-          ...{
-            llm_model: "openai/gpt",
-            llm_api_key: secret("llm"),
-            search_api_key: secret("search"),
-            sandbox_api_key: secret("sandbox"),
-          },
+          llm_model: "openai/gpt",
+          llm_api_key: secret("llm"),
+          search_api_key: secret("search"),
+          sandbox_api_key: secret("sandbox"),
           mcp_config: { sse_servers: [{ url: "http://127.0.0.1:9/", api_key: secret("sse") }] },
         }),
         await post("/api/v1/settings", { agent_settings_diff: { llm, mcp_config: { own: server } } }),
         await post("/api/v1/settings/profiles/planted", { llm }),
         await post("/api/v1/secrets", { name: "PLANTED", value: secret("custom"), description: "planted" }),
       ];
-      for (const answer of answers)
-        if (!answer.ok) throw new Error(`no place for a secret: ${answer.status} ${await answer.text()}`);
+      const refused = answers.filter((answer) => !answer.ok).map((answer) => `${answer.status} ${answer.url}`);
+      // Later there may be as many profiles and secrets as a user can have.
+      if (refused.length > 0 && !again) throw new Error(`no place for a secret: ${refused.join(", ")}`);
       const userId = userKey === key ? mine : strangers;
       // Over the route it would be shown to the provider first.
       await this.server.secrets.setProviders(userId, new Map([["github", { token: secret("github"), host: "127.0.0.1:9" }]]));
     }
   }
+
   /** Values of parameters and fields that reach something. */
   readonly pool: Pool = (name) => {
     const both = (ids: readonly string[]) => ids.flatMap((id) => [id, hexId(id)]);
@@ -173,6 +176,13 @@ export class FuzzWorld {
         return ["0", "1", "100", "MTAw"];
       case "limit":
         return [1, 10, 100];
+      case "key_id":
+        // Never the keys that the requests themselves carry.
+        return this.server.apiKeys.list().flatMap((row) => (row.name === "spare" ? [row.id] : []));
+      case "callback_id":
+        return this.#callbacks;
+      case "key":
+        return ["own"];
       case "port":
         return [8011, 80];
       default:
