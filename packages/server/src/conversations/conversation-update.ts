@@ -19,7 +19,7 @@ export function readUpdate(
   if (provider !== undefined) config.gitProvider = provider;
   if (typeof repository === "string") {
     checkRepositoryName(repository, config.gitProvider as ProviderType | null);
-    config.selectedRepository = repository.trim();
+    config.selectedRepository = repository;
   }
   if (branch !== undefined) config.selectedBranch = branch ? checkBranch(branch) : null;
   if (repository === null) Object.assign(config, { selectedRepository: null, selectedBranch: null, gitProvider: null });

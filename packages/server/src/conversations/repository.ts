@@ -65,10 +65,7 @@ export function findRepository(
 
 /** The parts of a repository's name. Throws InvalidParameter that says what a name looks like. */
 export function checkRepositoryName(text: string, provider: ProviderType | null): string[] {
-  const parts = text
-    .trim()
-    .replace(/\.git$/, "")
-    .split("/");
+  const parts = text.replace(/\.git$/, "").split("/");
   const nested = provider !== null && services[provider]?.nested === true;
   const count = nested ? parts.length >= 2 && parts.length <= maxParts : parts.length === 2;
   // Names become arguments of git and parts of an address and a path.
@@ -79,8 +76,7 @@ export function checkRepositoryName(text: string, provider: ProviderType | null)
 }
 
 /** Throws InvalidParameter for a text that is no name of a branch or tag. */
-export function checkBranch(text: string): string {
-  const name = text.trim();
+export function checkBranch(name: string): string {
   const wrong = /[\s\x00-\x20\x7f~^:?*[\\;&|$`'"<>(){}!]|\.\.|@\{|\/\/|\.lock(?:\/|$)|^[-/.]|\/\.|[/.]$/;
   if (name !== "" && name.length <= 255 && name !== "@" && !wrong.test(name)) return name;
   throw invalid("selected_branch must be the name of a branch or tag, such as main or feature/one.");

@@ -70,12 +70,12 @@ export function planStart(
 
   const task = request.suggested_task ?? undefined;
   if (task && request.initial_message) throw invalid("Give either suggested_task or initial_message, not both.");
-  const own = request.selected_repository?.trim() || task?.repo.trim();
+  const own = request.selected_repository || task?.repo;
   const inherited = parent !== undefined && request.sandbox_id !== parent.sandboxId && request.sandbox_id ? undefined : parent;
   const config: ConversationConfig = {
     llmModel: request.llm_model || parent?.config.llmModel || null,
     selectedRepository: own || parent?.config.selectedRepository || null,
-    selectedBranch: request.selected_branch?.trim() || (own ? null : parent?.config.selectedBranch) || null,
+    selectedBranch: request.selected_branch || (own ? null : parent?.config.selectedBranch) || null,
     gitProvider: request.git_provider ?? (own ? task?.git_provider : parent?.config.gitProvider) ?? null,
     trigger: request.trigger ?? (task ? "suggested_task" : null),
     prNumber: request.pr_number ?? [],
