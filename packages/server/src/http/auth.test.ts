@@ -26,7 +26,9 @@ const publicPaths = [
   ...["/alive", "/health", "/ready", "/server_info", "/login", "/logout"],
   // Carries a token of its own.
   "/api/v1/webhooks/secrets",
+  // What the GUI reads before anything else.
   "/api/v1/web-client/config",
+  "/api/options/config",
 ];
 
 test("every other route, known or not, answers 401 without a valid key", async () => {

@@ -22,6 +22,12 @@ interface RouteSchema {
 const securitySchemes = {
   key: { type: "apiKey", in: "header", name: "X-Session-API-Key", description: "A user's API key" },
   bearer: { type: "http", scheme: "bearer", description: "A user's API key" },
+  login: {
+    type: "apiKey",
+    in: "cookie",
+    name: "sandpiper_login",
+    description: "A login of a browser (`POST /login`), for the server's own pages; over https the name begins with `__Host-`",
+  },
   sandbox: {
     type: "apiKey",
     in: "header",
@@ -29,7 +35,7 @@ const securitySchemes = {
     description: "The session key of a sandbox: opens what belongs to this sandbox",
   },
 };
-const userSecurity: Record<string, string[]>[] = [{ key: [] }, { bearer: [] }];
+const userSecurity: Record<string, string[]>[] = [{ key: [] }, { bearer: [] }, { login: [] }];
 
 /** The OpenAPI document of routes: their schemas, with named components, the failures that each can give, and examples. */
 export function buildDocument(routes: readonly RouteOptions[]): OpenApiDocument {

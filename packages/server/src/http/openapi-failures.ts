@@ -7,7 +7,7 @@ import type { JsonSchema, Response } from "./openapi-schema.ts";
 const sentences: Record<number, string> = {
   400: "The request makes no sense as it stands",
   401: "No key, or one that is unknown, revoked or expired",
-  403: "The key may not do this: it is read-only, or belongs to another sandbox",
+  403: "The key may not do this: it is read-only, or belongs to another sandbox; or another site makes use of a login",
   404: "There is nothing of this id, or it is another user's",
   409: "The state of the resource does not allow it now",
   410: "It is gone for good",
@@ -25,9 +25,8 @@ const sentences: Record<number, string> = {
 export function failureStatuses({ method, url, schema = {}, config }: RouteOptions): number[] {
   const changes = method !== "GET" && method !== "HEAD";
   const statuses = new Set<number>(config?.failures);
-  if (config?.access !== "public") for (const status of changes ? [401, 403, 429] : [401, 429]) statuses.add(status);
-  // A read that a read-only key may not do.
-  if (config?.opensMore) statuses.add(403);
+  // Reads too are refused with 403: to another site's page that makes use of a login, and some of them to read-only keys.
+  for (const status of config?.access === "public" ? [429] : [401, 403, 429]) statuses.add(status);
   if (schema.params || schema.querystring || schema.body) statuses.add(422);
   if (url.includes("/:") || url.includes("*")) for (const status of [400, 404]) statuses.add(status);
   if (schema.body) for (const status of [400, 413, 415]) statuses.add(status);

@@ -111,6 +111,9 @@ function thingOf(path: string, name: string): keyof Things | undefined {
   return path.includes("conversations") ? "conversation" : path.includes("sandboxes") ? "sandbox" : undefined;
 }
 
+/** Here a reporter names the ids of its own conversations: an unknown one begins to exist. */
+const makesUnknown = new Set(["/api/v1/webhooks/events/{conversation_id}"]);
+
 const others: Record<string, string> = {
   path: "/tmp/x",
   port: "80",
@@ -160,8 +163,12 @@ test.each([
     // Its own user's key opens the sandboxes and names of that user; a sandbox's key opens only what its sandbox has.
     const theirs = await call(operation, own, caller);
     if (!theirs) continue;
-    const nobodys = await call(operation, unknown, caller);
     const { method, path } = operation;
+    if (makesUnknown.has(path)) {
+      expect([401, 404]).toContain(theirs.status);
+      continue;
+    }
+    const nobodys = await call(operation, unknown, caller);
     expect({ who, method, path, ...theirs }).toEqual({ who, method, path, ...nobodys });
     expect([method, path, theirs.status]).not.toEqual([method, path, 500]);
     compared++;
