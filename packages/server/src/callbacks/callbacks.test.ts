@@ -150,13 +150,18 @@ test("410 ends a callback", async () => {
   await until(() => service.list(id)[0]!.status === "FAILED");
 });
 
-test("a redirect is not followed", async () => {
+test("a redirect is not followed, neither to another origin nor on the same", async () => {
   const other = await new TestEndpoint().listen();
-  endpoint.answer = () => ({ status: 307, headers: { location: other.url } });
-  const id = await conversation(hook());
-  await say(id, "one");
-  await until(() => service.list(id)[0]!.attempts > 0);
-  expect(service.list(id)[0]!.last_error).toMatch(/redirect/);
+  for (const location of [other.url, "/elsewhere"]) {
+    endpoint.received.length = 0;
+    endpoint.answer = (index) => (index === 0 ? { status: 307, headers: { location } } : { status: 200 });
+    const id = await conversation(hook());
+    await say(id, "one");
+    await until(() => service.list(id)[0]!.attempts > 0);
+    expect(service.list(id)[0]!.last_error).toMatch(/redirect, which is not followed/);
+    await service.drop(id);
+    expect(endpoint.received).toHaveLength(1);
+  }
   expect(other.received).toEqual([]);
   await other.close();
 });
