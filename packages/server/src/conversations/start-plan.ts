@@ -54,7 +54,9 @@ export function planStart(
   if (!id) throw invalid("conversation_id is not a UUID.");
   if (isStarting(id) || store.conversations.get(id))
     throw new PlatformError("ConversationExists", `The conversation ${hexId(id)} exists already.`);
-  const profile = request.agent_profile_id ? settings.agentProfiles.byId(userId, request.agent_profile_id) : undefined;
+  const profile = request.agent_profile_id
+    ? settings.agentProfiles.byId(userId, request.agent_profile_id)
+    : settings.agentProfiles.active(userId);
   if (request.agent_profile_id && !profile)
     throw new PlatformError("ProfileNotFound", "The agent profile does not exist: leave out agent_profile_id.");
   const preferences = settings.agent(userId);

@@ -51,14 +51,8 @@ test("a profile is saved, listed, read, changed and renamed; its id stays and it
   expect((await get()).body.profiles).toHaveLength(1);
 });
 
-test("activating writes the profile into the settings; without its LLM profile it is refused", async () => {
-  await post("/p", {
-    llm_profile_ref: "fast",
-    agent: "Reviewer",
-    system_message_suffix: "Be brief.",
-    condenser: { enabled: false },
-    disabled_skills: ["x"],
-  });
+test("an active profile is remembered and changes no settings; without its LLM profile it is refused", async () => {
+  await post("/p", { llm_profile_ref: "fast", agent: "Reviewer" });
   const { id } = (await get("/p")).body.profile;
   const missing = await post(`/${id}/activate`);
   expect([missing.status, missing.body.detail]).toEqual([422, expect.stringContaining("'fast', which does not exist")]);
@@ -67,25 +61,20 @@ test("activating writes the profile into the settings; without its LLM profile i
   expect((await post(`/${id.replaceAll("-", "")}/activate`)).body).toEqual({
     id,
     message: "Agent profile 'p' activated",
-    agent_settings_applied: true,
+    agent_settings_applied: false,
   });
   const { body } = await read(server.call("GET", "/api/v1/settings"));
   expect(body).toMatchObject({
     active_agent_profile_id: id,
     active_agent_profile_revision: 0,
-    llm_profiles: { active: "fast" },
-    llm_api_key_set: true,
-    agent_settings: {
-      agent: "Reviewer",
-      llm: { model: "openai/gpt-x" },
-      condenser: { enabled: false },
-      agent_context: { disabled_skills: ["x"] },
-    },
+    llm_profiles: { active: null },
+    llm_api_key_set: false,
+    agent_settings: { agent: "CodeActAgent" },
   });
-  expect(server.settings.agent(defaultUser).systemMessageSuffix).toBe("Be brief.");
-  expect(server.settings.agent(defaultUser).disabledSkills).toEqual(["x"]);
   expect((await post("/00000000-0000-0000-0000-000000000000/activate")).status).toBe(404);
-  await server.call("DELETE", `${base}/p`);
+  await post("/p/rename", { new_name: "q" });
+  expect(server.settings.agentProfiles.active(defaultUser)).toMatchObject({ id, name: "q" });
+  await server.call("DELETE", `${base}/q`);
   expect((await get()).body.active_agent_profile_id).toBeNull();
 });
 

@@ -73,14 +73,14 @@ export function agentProfileRoutes(app: App, { settings: { agentProfiles } }: Pi
     {
       schema: {
         tags,
-        summary: "Write the profile into agent_settings",
+        summary: "Let conversations that name no profile start with this one; agent_settings stay",
         params: Type.Object({ profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }) }),
         response: { 200: ActivatedAgentProfile },
       },
     },
     async ({ principal, params: { profile_id: id } }) => {
       const profile = await agentProfiles.activate(principal.userId, id);
-      return { id: profile.id, message: `Agent profile '${profile.name}' activated`, agent_settings_applied: true };
+      return { id: profile.id, message: `Agent profile '${profile.name}' activated`, agent_settings_applied: false };
     },
   );
   app.post(

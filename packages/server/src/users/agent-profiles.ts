@@ -18,7 +18,7 @@ type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
 
 const noProfiles: Stored = { profiles: {}, active: null };
 
-/** Fields of a profile that become those of `agent_settings` when it is activated. */
+/** Fields of a profile that stand for those of `agent_settings`. */
 const appliedFields = [
   "agent",
   "tools",
@@ -58,6 +58,11 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   byId(userId: string, id: string): AgentProfile | undefined {
     return Object.values(this.#stored(userId).profiles).find((profile) => sameId(profile.id, id));
+  }
+
+  active(userId: string): AgentProfile | undefined {
+    const { active } = this.#stored(userId);
+    return active ? this.byId(userId, active.id) : undefined;
   }
 
   async save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void> {
@@ -110,7 +115,7 @@ export class StoredAgentProfiles implements AgentProfiles {
         );
       }
       const active = { id: profile.id, revision: profile.revision };
-      return { document: { ...applied(document, profile), agent_profiles: { profiles, active } }, result: profile };
+      return { document: { ...document, agent_profiles: { profiles, active } }, result: profile };
     });
   }
 
@@ -158,7 +163,7 @@ export class StoredAgentProfiles implements AgentProfiles {
   }
 }
 
-/** The document with what a profile says written into `agent_settings`. Its MCP servers are a choice among the stored ones, which stay. */
+/** The document as an agent of this profile sees it, but for the choice of MCP servers. */
 function applied(document: SettingsDocument, profile: AgentProfile): SettingsDocument {
   const { agent_settings: before = {}, ...rest } = activated(document, profile.llm_profile_ref);
   const change = Object.fromEntries(appliedFields.map((field) => [field, profile[field]]));
@@ -169,7 +174,7 @@ function applied(document: SettingsDocument, profile: AgentProfile): SettingsDoc
   return { ...rest, agent_settings: agent };
 }
 
-/** The agent settings that activation would give, secrets masked. */
+/** The agent settings that the profile comes to, secrets masked. */
 function resolvedSettings(document: SettingsDocument, profile: AgentProfile, servers: string[]): Record<string, unknown> {
   const view = viewV1(applied(document, profile)).agent_settings;
   const chosen = Object.entries(view.mcp_config).filter(([name]) => servers.includes(name));

@@ -95,7 +95,9 @@ export interface AgentProfiles {
   remove(userId: string, name: string): Promise<void>;
   /** Throws ProfileNotFound, ProfileExists. */
   rename(userId: string, name: string, newName: string): Promise<void>;
-  /** Writes the profile into `agent_settings` and remembers it as the active one. Throws ProfileNotFound, and InvalidParameter for a missing LLM profile. */
+  /** The profile that starts use which name none. */
+  active(userId: string): AgentProfile | undefined;
+  /** Makes a profile the active one; `agent_settings` stay. Throws ProfileNotFound, and InvalidParameter for a missing LLM profile. */
   activate(userId: string, id: string): Promise<AgentProfile>;
   /** What the profile comes to now, without changing anything. Throws ProfileNotFound. */
   diagnose(userId: string, name: string): AgentProfileDiagnostics;
