@@ -60,7 +60,7 @@ export const SettingsUpdate = Type.Object({
   search_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
   sandbox_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
   max_budget_per_task: Type.Optional(Nullable(Type.Number({ minimum: 0 }))),
-  condenser_max_size: Type.Optional(Nullable(Type.Integer({ minimum: 20 }))),
+  condenser_max_size: Type.Optional(Nullable(Type.Integer({ minimum: 20, maximum: 1_000_000 }))),
   email: text,
   email_verified: flag,
   git_user_name: text,

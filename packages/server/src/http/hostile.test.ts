@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { key, read, startServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
-let routes: { method: string; path: string; query: string[] }[];
+let routes: { method: string; path: string; query: string[]; statuses: string[] }[];
 let conversation: string;
 beforeAll(async () => {
   server = await startServer();
@@ -12,12 +12,13 @@ beforeAll(async () => {
   conversation = await server.addConversation();
   await server.addMessages(conversation, "one", "two");
   const document = (await read(server.call("GET", "/openapi.json"))).body;
-  type Operation = { parameters?: { in: string; name: string }[] };
+  type Operation = { parameters?: { in: string; name: string }[]; responses: object };
   routes = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { parameters = [] }]) => ({
+    Object.entries(methods).map(([method, { parameters = [], responses }]) => ({
       method: method.toUpperCase(),
       path,
       query: parameters.filter((parameter) => parameter.in === "query").map((parameter) => parameter.name),
+      statuses: Object.keys(responses),
     })),
   );
 });
@@ -129,8 +130,9 @@ test("no input over any route is answered by a 5xx, or by nothing", async () => 
       };
       const status = await send(method ?? route.method, `${path}?${search}`, headers, text ?? undefined);
       seen.add(status);
-      // Without an engine every use of a sandbox itself fails with a 503 of its own.
-      const engine = status === 503 && path.endsWith("/archive");
+      // Without an engine every use of a sandbox itself fails in the way that its route tells.
+      const engine =
+        [502, 503].includes(status) && routes.some((one) => one.path === route.path && one.statuses.includes(`${status}`));
       expect(engine || (status >= 200 && status < 500)).toBe(true);
     }),
     { numRuns: 3000 },
