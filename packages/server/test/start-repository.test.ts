@@ -186,6 +186,20 @@ test.each([
   expect((await server.call("GET", `/api/v1/sandboxes?id=${end.sandbox_id}`)).body).toEqual([null]);
 });
 
+test("a conversation that is deleted while its repository is cloned leaves nothing behind", async () => {
+  const release = git.hold("secret/widgets");
+  const conversation_id = "11111111222233334444555555555555";
+  const fields = { ...message("Work"), conversation_id, selected_repository: "secret/widgets" };
+  const { body } = await server.call("POST", "/api/v1/app-conversations", fields);
+  await until(async () => (await task(body.id)).status === "PREPARING_REPOSITORY" || undefined);
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${conversation_id}`)).status).toBe(200);
+  release();
+  const end = await over(body.id);
+  expect(end.status).toBe("ERROR");
+  expect((await server.call("GET", `/api/v1/sandboxes?id=${end.sandbox_id}`)).body).toEqual([null]);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${conversation_id}`)).body).toEqual([null]);
+});
+
 const inState = (id: string, status: string) => until(async () => ((await task(id)).status === status ? true : undefined));
 const held = [
   ["PREPARING_REPOSITORY", { selected_branch: "main" }, "secret/widgets"],

@@ -165,7 +165,10 @@ export class ConversationService implements Conversations {
     if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
     await store.pendingMessages.removeOf(id);
     await this.#deps.callbacks.drop(id);
-    await store.conversations.remove(id);
+    await store.conversations.remove(id).catch((error) => {
+      // A start that went on meanwhile found its sandbox gone, and has removed it.
+      if (!(error instanceof PlatformError && error.code === "ConversationNotFound")) throw error;
+    });
   }
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {

@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { finish } from "./support/script.ts";
+
+/** Starts of other kinds of agents and in sandboxes that are there already. */
+
+let server: TestPlatform;
+let models: ModelServer;
+let script: Script = () => finish("Done.");
+
+beforeAll(async () => {
+  models = await startModelServer((request) => script(request));
+  server = await startTestPlatform();
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
+  expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
+});
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+});
+
+const events = async (id: string): Promise<Json[]> =>
+  (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
+const ended = (id: string) =>
+  until(async () => {
+    const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
+    return ["finished", "error"].includes(found.execution_status) ? found : undefined;
+  });
+
+test("a planning agent reads and writes its plan, and nothing else", async () => {
+  const first = models.requests.length;
+  const plan = "/workspace/project/.agents_tmp/PLAN.md";
+  const edit = (path: string) => ({
+    name: "planning_file_editor",
+    arguments: { command: "create", path, file_text: "# Plan\n" },
+  });
+  script = ({ index }) =>
+    index === first
+      ? reply.toolCalls([edit(plan), edit("/workspace/project/x"), { name: "terminal", arguments: { command: "id" } }])
+      : index === first + 1
+        ? reply.toolCalls([{ name: "glob", arguments: { pattern: "**/*.md" } }])
+        : finish("Planned.");
+  const { id } = await startConversation(server.call, "Plan the work", { agent_type: "plan" });
+  await ended(id);
+  expect(models.requests[first]?.tools).toEqual(["glob", "grep", "planning_file_editor", "think", "finish"]);
+  expect(models.requests[first]?.system).toContain(plan);
+  const stored = await events(id);
+  const results = stored.filter(({ kind }) => kind === "ObservationEvent").map(({ observation }) => observation);
+  expect(results[0]).toMatchObject({ kind: "PlanningFileEditorObservation", is_error: false, path: plan });
+  expect(results[1]).toMatchObject({ kind: "PlanningFileEditorObservation", is_error: true });
+  expect(results[2]).toMatchObject({ kind: "GlobObservation", files: [plan] });
+  expect(stored.find(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(/Unknown tool 'terminal'/);
+});
+
+test("a conversation in a sandbox that is there knows the instructions in it, and disabled skills stay out", async () => {
+  script = () => finish("Done.");
+  await server.call("POST", "/api/v1/settings", { disabled_skills: ["loud"] });
+  const { body } = await server.call("POST", "/api/v1/sandboxes");
+  const put = (path: string, text: string) =>
+    fetch(`${server.url}/api/v1/sandboxes/${body.id}/files?path=${encodeURIComponent(path)}`, {
+      method: "PUT",
+      headers: { "x-session-api-key": server.key, "content-type": "application/octet-stream" },
+      body: text,
+    });
+  expect((await put("AGENTS.md", "Speak softly.")).ok).toBe(true);
+  await put(".openhands/skills/loud.md", "Shout.");
+  const { id } = await startConversation(server.call, "Hello", { sandbox_id: body.id });
+  await ended(id);
+  const [prompt] = await events(id);
+  expect(prompt?.dynamic_context.text).toContain("Speak softly.");
+  expect(prompt?.dynamic_context.text).not.toContain("Shout.");
+});
