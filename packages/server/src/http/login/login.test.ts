@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { echo, PreviewBench } from "../preview/testing.ts";
 import { isFullState, key, read, startServer, strangerKey, type TestServer, TestSocket } from "../test-server.ts";
 
 let server: TestServer;
@@ -208,4 +209,31 @@ test("neither keys nor login tokens reach the log", async () => {
   await call("POST", "/login", { cookie }, { key: "a-wrong-key-in-a-login" });
   const log = server.logs.join("");
   for (const secret of [key, cookie.split("=")[1]!, "a-wrong-key-in-a-login"]) expect(log).not.toContain(secret);
+});
+
+test("no app in a sandbox gets the login, and none can set one", async () => {
+  const bench = await PreviewBench.start();
+  await bench.app(8000, (request, response) => {
+    response.setHeader("set-cookie", [
+      "sandpiper_login=theirs; Path=/",
+      "__Host-sandpiper_login=theirs; Path=/; Secure",
+      "app=1",
+    ]);
+    return echo(request, response);
+  });
+  const { key: full } = await bench.server.apiKeys.add("default", { name: "browser", expiresAt: null, readOnly: false });
+  const { token } = await bench.server.logins.begin(bench.server.apiKeys.authenticate(full)!);
+  const cookie = `sandpiper_login=${token}; __Host-sandpiper_login=${token}; app=1; preview_app=2`;
+  const session = await bench.session(8000);
+  const byHost = await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie: `${cookie}; ${session}` } });
+  const byPath = await bench.call(await bench.pathSession(8000), { key: null, headers: { cookie } });
+  for (const answer of [byHost, byPath]) {
+    expect(answer.status).toBe(200);
+    expect(answer.text).toMatch(/"cookie":"app=[12]/);
+    expect(answer.text).not.toContain(token);
+    expect(answer.headers["set-cookie"]!.join()).not.toContain("theirs");
+  }
+  // The login opens no preview either: only its own links do.
+  expect((await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie } })).status).toBe(401);
+  await bench.close();
 });
