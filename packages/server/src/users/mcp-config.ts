@@ -56,7 +56,7 @@ export function serverSecrets(servers: McpServers): string[] {
 }
 
 /** The key that a remote server gets as a bearer of it, where its `auth` has one; V0 knows no other kind. */
-export function keyOf(auth: McpAuth | null | undefined): string | undefined {
+function keyOf(auth: McpAuth | null | undefined): string | undefined {
   return isKeyed(auth) ? (auth.value ?? undefined) : undefined;
 }
 

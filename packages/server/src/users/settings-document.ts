@@ -45,16 +45,6 @@ export const flatPlaces = {
   security_analyzer: ["conversation_settings", "security_analyzer"],
 } as const satisfies Partial<Record<keyof SettingsUpdate, readonly string[]>>;
 
-/** The value at a place, or undefined. */
-export function valueAt(document: object, place: readonly string[]): unknown {
-  let value: unknown = document;
-  for (const step of place) {
-    if (value === null || typeof value !== "object" || !Object.hasOwn(value, step)) return undefined;
-    value = (value as Record<string, unknown>)[step];
-  }
-  return value;
-}
-
 /** A copy with another value at a place; undefined takes it out. */
 export function withValueAt<T extends object>(document: T, [step, ...rest]: readonly string[], value: unknown): T {
   const { [step!]: old, ...others } = document as Record<string, unknown>;

@@ -1,7 +1,7 @@
 import { SettingsUpdate, type SettingsView } from "@sandpiper/wire";
 import { masked, maskServers, toLists } from "./mcp-config.ts";
 import { fromLists } from "./mcp-lists.ts";
-import { flatPlaces, type SettingsDocument, valueAt, withAnalyzer, withValueAt } from "./settings-document.ts";
+import { flatPlaces, type SettingsDocument, withAnalyzer, withValueAt } from "./settings-document.ts";
 
 type Field = keyof SettingsUpdate;
 
@@ -87,9 +87,4 @@ function storedValue(field: Field, value: unknown, stored: SettingsDocument): un
 function keeps(field: Field, value: unknown): boolean {
   if (value === null) return keptOnNull.has(field);
   return value === masked && (secretFields as readonly Field[]).includes(field);
-}
-
-/** The flat values of a document, for `users/me`. */
-export function flatValue(document: SettingsDocument, field: keyof typeof flatPlaces): unknown {
-  return valueAt(document, flatPlaces[field]);
 }
