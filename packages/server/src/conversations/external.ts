@@ -2,6 +2,7 @@ import { hexId, type ReportedConversation, type ReportedEvent } from "@sandpiper
 import { stateRecord } from "../agent/records.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
 import { Queues } from "../sandboxes/queues.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationConfig, ConversationRow, SandboxRow, Store } from "../store/store.ts";
@@ -10,6 +11,7 @@ import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
 export interface ExternalDependencies {
   store: Pick<Store, "conversations" | "events">;
   callbacks: Pick<Callbacks, "register">;
+  sandboxes: Pick<Sandboxes, "running">;
 }
 
 /** External conversations of a sandbox, listed events of one, and characters of all events of a sandbox while this process runs. */
@@ -85,6 +87,8 @@ export class ExternalConversations {
 
   async #open(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { conversations } = this.#deps.store;
+    // A sandbox that reports is in use.
+    if (sandbox.status === "RUNNING") this.#deps.sandboxes.running(sandbox.id).catch(() => {});
     const row = conversations.get(id) ?? (await this.#make(sandbox, id));
     if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id) {
       throw new PlatformError("ConversationNotFound", "Conversation not found");
