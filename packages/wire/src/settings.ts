@@ -39,11 +39,12 @@ export const McpConfig = Type.Object({
  */
 export const SettingsUpdate = Type.Object({
   language: text,
-  agent: text,
+  // As long as V1 takes them: both families show what either has stored.
+  agent: Type.Optional(Nullable(Type.String({ maxLength: 256 }))),
   max_iterations: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000 }))),
   security_analyzer: text,
   confirmation_mode: flag,
-  llm_model: text,
+  llm_model: Type.Optional(Nullable(Type.String({ maxLength: 1024 }))),
   llm_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
   llm_base_url: text,
   remote_runtime_resource_factor: Type.Optional(Nullable(Type.Integer({ minimum: 0, maximum: 1024 }))),
