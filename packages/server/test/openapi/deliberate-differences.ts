@@ -100,3 +100,29 @@ export const agentServer: readonly Deliberate[] = [
   ["POST /api/conversations/{conversation_id}/events: body content: required", "a message without content says nothing"],
   ["POST /api/conversations/{conversation_id}/events: body role: without assistant system tool", userOnly],
 ];
+
+/** Routes that the reference's documents do not have. */
+export const additions: readonly Deliberate[] = [
+  ["* /api/keys*", "keys of users, for the web login"],
+  ["* /log*", "the web login"],
+  ["GET /api/organizations", "the released GUI asks; there are none"],
+  ["POST /api/v1/settings/mcp/{key}/test", "in the reference's code, not in its document (app-server.md section 1)"],
+  ["GET /api/user/search/branches", "the released GUI asks (legacy-gui.md section 8)"],
+  ["* /api/v1/sandboxes/{sandbox_id}/archive", extension],
+  ["* /api/v1/sandboxes/{sandbox_id}/files*", extension],
+  ["GET /api/v1/sandboxes/{sandbox_id}/network*", extension],
+  ["GET /api/v1/sandboxes/{sandbox_id}/preview", extension],
+  ["* /api/v1/*snapshots*", extension],
+  ["POST /api/v1/webhooks/secrets", "makes the token that the reference's server makes by itself"],
+  ["GET /api/v1/events*", "the paths of older clients (app-server.md section 9)"],
+  ["GET /api/microagent-management/conversations", "the released GUI asks (legacy-gui.md section 8)"],
+  ["GET /api/conversations/{conversation_id}/web-hosts", "the released GUI asks (legacy-gui.md section 8)"],
+  ["GET /api/conversations/{conversation_id}/vscode-url", "the released GUI asks (legacy-gui.md section 8)"],
+  ["GET /api/git/*", "the path in the query, as newer clients send it"],
+  ["POST /api/file/upload", "the path in the query, as newer clients send it"],
+  ["* /api/v1/app-conversations/{conversation_id}/callbacks*", extension],
+  [
+    "POST /api/conversations/{conversation_id}/interrupt",
+    "in the reference's code, not in its document (agent-server.md section 4)",
+  ],
+];

@@ -16,6 +16,12 @@ export function differencesOf(ours: Facts, theirs: Facts): string[] {
   return lines;
 }
 
+/** Operations of ours that none of the others has. */
+export function additionsOf(ours: Facts, others: readonly Facts[]): string[] {
+  const known = new Set(others.flatMap((facts) => Object.keys(facts).map(withoutNames)));
+  return Object.keys(ours).filter((operation) => !known.has(withoutNames(operation)));
+}
+
 /** A path is the same whatever its parameters are called; their names are compared with the other parameters. */
 function withoutNames(operation: string): string {
   return operation.replaceAll(/\{\w+\}/g, "{}");
