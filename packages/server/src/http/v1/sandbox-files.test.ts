@@ -254,6 +254,6 @@ test("opens to the sandbox's user and its own session key, to nobody else", asyn
 
 test("describes the routes", async () => {
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: Record<string, object> };
-  expect(Object.keys(paths["/api/v1/sandboxes/{sandbox_id}/files"]!).sort()).toEqual(["delete", "get", "put"]);
+  expect(Object.keys(paths["/api/v1/sandboxes/{sandbox_id}/files"]!).sort()).toEqual(["delete", "get", "head", "put"]);
   expect(paths["/api/v1/sandboxes/{sandbox_id}/files/list"]).toBeDefined();
 });
