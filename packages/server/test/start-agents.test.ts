@@ -1,3 +1,4 @@
+import { parseId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
@@ -70,4 +71,35 @@ test("a conversation in a sandbox that is there knows the instructions in it, an
   const [prompt] = await events(id);
   expect(prompt?.dynamic_context.text).toContain("Speak softly.");
   expect(prompt?.dynamic_context.text).not.toContain("Shout.");
+});
+
+test("a model that the user names for it makes up the title, beside the run, and its cost is told", async () => {
+  const asked = (text: string) => models.requests.some(({ system }) => system.includes(text));
+  script = ({ system }) =>
+    system.includes("You name conversations") ? reply.text('"🔧 Repair the\tpump"\nmore') : finish("Done.");
+  const llm = { model: "openai/titles", api_key: "sk-title", base_url: models.url };
+  expect((await server.call("POST", "/api/v1/settings/profiles/titles", { llm })).status).toBe(201);
+  await server.call("POST", "/api/v1/settings", { title_llm_profile: "titles" });
+  const { id } = await startConversation(server.call, "The pump is broken, please repair it");
+  const titled = await until(async () => {
+    const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
+    return found.title === "🔧 Repair the pump" ? found : undefined;
+  });
+  expect(titled.title).toBe("🔧 Repair the pump");
+  await ended(id);
+  const stats = () => {
+    const records = server.platform.store.events.read(parseId(id)!, 0, 1_000).map(({ event }) => event as Json);
+    return Object.keys(records.findLast(({ key }) => key === "stats")?.value.usage_to_metrics ?? {}).sort();
+  };
+  await until(() => stats().join() === "agent,title" || undefined);
+
+  const named = await startConversation(server.call, "Hello", { title: "My own" });
+  await ended(named.id);
+  const count = models.requests.filter(({ system }) => system.includes("You name conversations")).length;
+  expect(asked("You name conversations") && count).toBe(1);
+  script = ({ system }) => (system.includes("You name conversations") ? reply.error(400) : finish("Done."));
+  const failing = await startConversation(server.call, "First line\nsecond");
+  await ended(failing.id);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${failing.id}`)).body[0].title).toBe("First line");
+  await server.call("POST", "/api/v1/settings", { title_llm_profile: "" });
 });

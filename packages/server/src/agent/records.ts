@@ -55,3 +55,11 @@ export function addUsage(stats: Stats, usageId: string, model: string, response:
 export function totalCost(stats: Stats): number {
   return Object.values(stats.usage_to_metrics).reduce((sum, metrics) => sum + metrics.accumulated_cost, 0);
 }
+
+/** Metrics with those of other usage ids in the place of their own. */
+export function withUsage(stats: Stats, usage: ReadonlyMap<string, UsageMetrics>): Stats {
+  return usage.size === 0 ? stats : { usage_to_metrics: { ...stats.usage_to_metrics, ...Object.fromEntries(usage) } };
+}
+
+/** What one usage id has used. */
+export type UsageMetrics = Stats["usage_to_metrics"][string];

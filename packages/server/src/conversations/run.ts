@@ -1,6 +1,6 @@
 import type { NewEvent } from "@sandpiper/wire";
 import type { ConfirmationPolicy } from "../agent/confirmation.ts";
-import { failure, listed, nudge, stateRecord, totalCost } from "../agent/records.ts";
+import { failure, listed, nudge, stateRecord, totalCost, type UsageMetrics, withUsage } from "../agent/records.ts";
 import { act, type StepContext, step, toolError } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
@@ -28,6 +28,8 @@ export interface RunEnvironment {
   policy: ConfirmationPolicy;
   trustsRisk: boolean;
   budget: number | null;
+  /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
+  beside: ReadonlyMap<string, UsageMetrics>;
   /** Why the user's model is not called any more today; undefined while it is. */
   dailyBudgetExhausted(): string | undefined;
   /** Open actions were approved by the user: run them instead of reporting them as interrupted. */
@@ -137,7 +139,7 @@ export class Run {
   }
 
   #stepContext(model: Model | undefined): StepContext {
-    const { tools, policy, trustsRisk, budget, toolContext } = this.#env;
+    const { tools, policy, trustsRisk, budget, toolContext, beside } = this.#env;
     const { state, view } = this.follower;
     const { signal } = this.#abort;
     return {
@@ -147,7 +149,9 @@ export class Run {
       policy,
       trustsRisk,
       budget,
-      stats: state.stats,
+      get stats() {
+        return withUsage(state.stats, beside);
+      },
       toolContext: {
         ...toolContext,
         // The preparation of a sandbox may take minutes.

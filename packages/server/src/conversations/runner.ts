@@ -1,8 +1,8 @@
-import type { ActionEvent } from "@sandpiper/wire";
+import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { policyFromSettings } from "../agent/confirmation.ts";
 import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
-import type { Model, OpenModel } from "../models/model.ts";
+import type { Model, ModelResponse, OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
@@ -15,6 +15,7 @@ import type { Knowledge } from "./knowledge.ts";
 import { conversationModel } from "./model.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
+import { UsageBeside } from "./usage-beside.ts";
 import { Workspace } from "./workspace.ts";
 
 /**
@@ -50,6 +51,7 @@ export class Runner {
   readonly #runs = new Map<string, Run>();
   readonly #queue: RunQueue;
   readonly #workspaces = new Map<string, Workspace>();
+  readonly #beside: UsageBeside;
   readonly #timers = new Set<NodeJS.Timeout>();
   /** Conversations whose open actions the user approved while their last run was still ending. */
   readonly #approved = new Set<string>();
@@ -57,6 +59,7 @@ export class Runner {
 
   constructor(deps: RunnerDependencies) {
     this.#deps = deps;
+    this.#beside = new UsageBeside(deps.store.events);
     this.#queue = new RunQueue(deps.limits.maxRuns);
   }
 
@@ -128,11 +131,19 @@ export class Runner {
       trustsRisk: view.security_analyzer === "llm",
       budget: settings.agent(row.userId).maxBudgetPerTask,
       dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
+      beside: this.#beside.of(conversationId),
       approved: this.#approved.delete(conversationId),
     });
     this.#runs.set(conversationId, run);
     this.announce(conversationId);
-    void run.done.then((complete) => this.#ended(row, complete));
+    void run.done.then((complete) => this.#ended(row, complete, run.follower.state.stats));
+  }
+
+  /** Adds a model call beside the run to the metrics of a conversation. */
+  async addUsage(conversationId: string, usageId: string, model: string, response: ModelResponse): Promise<void> {
+    this.#beside.add(conversationId, usageId, model, response);
+    const row = this.#deps.store.conversations.get(conversationId);
+    if (row && !this.#runs.has(conversationId)) await this.#beside.write(conversationId, this.stateOf(row).stats as Stats);
   }
 
   /** Cuts a run off and waits for its last record. */
@@ -216,7 +227,7 @@ export class Runner {
     };
   }
 
-  #ended({ userId, id: conversationId }: ConversationRow, complete: boolean): void {
+  #ended({ userId, id: conversationId }: ConversationRow, complete: boolean, stats: Stats): void {
     this.#runs.delete(conversationId);
     this.#queue.leave(userId, conversationId);
     if (this.#closing) return;
@@ -224,6 +235,7 @@ export class Runner {
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
     const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (complete && goesOn()) return this.wake(conversationId);
+    this.#beside.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {
       // Its end could not be written, for example on a full disk: once it can, the run goes on.
       const timer = setTimeout(() => {

@@ -31,6 +31,7 @@ import { ReadCache } from "./read-cache.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
 import { Starter } from "./start.ts";
+import { Titles } from "./titles.ts";
 
 export interface ConversationDependencies {
   store: Store;
@@ -60,6 +61,7 @@ export class ConversationService implements Conversations {
   readonly #runner: Runner;
   readonly #starter: Starter;
   readonly #knowledge: Knowledge;
+  readonly #titles: Titles;
   /** Conversations whose first records are on their way into the log. */
   readonly #opening = new Set<string>();
 
@@ -70,6 +72,9 @@ export class ConversationService implements Conversations {
     this.#knowledge = new Knowledge(deps);
     const knowledge = this.#knowledge;
     this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge });
+    const runner = this.#runner;
+    const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
+    this.#titles = new Titles({ ...deps, addUsage });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.pending = new PendingMessages({ ...deps, send });
     this.#starter = new Starter({ ...deps, runner: this.#runner, knowledge, send, pending: this.pending });
@@ -185,7 +190,10 @@ export class ConversationService implements Conversations {
     const { delivers } = options;
     await this.#deps.store.events.append(id, records, { delivers }).finally(() => first.length > 0 && this.#opening.delete(id));
     await this.#knowledge.remember(id, skills);
-    if (row.title === `Conversation ${hexId(id).slice(0, 5)}`) await this.#giveTitle(id, content);
+    const ownTitle = titleFrom(content);
+    const untitled = row.title === `Conversation ${hexId(id).slice(0, 5)}`;
+    if (untitled && ownTitle) await this.#deps.store.conversations.update(id, { title: ownTitle });
+    if (untitled || (first.length > 0 && row.title === ownTitle)) this.#titles.make(id, content);
     if (options.run) this.#runner.wake(id);
   }
 
@@ -247,6 +255,7 @@ export class ConversationService implements Conversations {
   }
 
   async close(graceMs: number): Promise<void> {
+    this.#titles.close();
     await this.#runner.close(graceMs);
     await this.#starter.close();
   }
@@ -262,11 +271,6 @@ export class ConversationService implements Conversations {
     for (const row of this.#deps.store.conversations.bySandbox(sandboxId)) {
       if (row.summary.executionStatus === "running") await this.pause(row.id).catch(() => {});
     }
-  }
-
-  async #giveTitle(id: string, content: Content[]): Promise<void> {
-    const title = titleFrom(content);
-    if (title) await this.#deps.store.conversations.update(id, { title });
   }
 
   #known(id: string): ConversationRow {

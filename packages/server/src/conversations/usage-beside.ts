@@ -1,0 +1,43 @@
+import type { Stats } from "@sandpiper/wire";
+import { addUsage, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
+import type { ModelResponse } from "../models/model.ts";
+import type { EventLog } from "../store/event-log.ts";
+
+/**
+ * Metrics of model calls beside runs, such as the one for a title. While a run goes on only it writes metrics, so that none of two
+ * writers at the same time is lost; what it has not written when it ends is written then.
+ */
+export class UsageBeside {
+  readonly #events: Pick<EventLog, "append">;
+  readonly #waiting = new Map<string, Map<string, UsageMetrics>>();
+
+  constructor(events: Pick<EventLog, "append">) {
+    this.#events = events;
+  }
+
+  /** What waits for a conversation, by usage id: the same map until `write`. */
+  of(conversationId: string): ReadonlyMap<string, UsageMetrics> {
+    return this.#of(conversationId);
+  }
+
+  /** Adds a call to what waits. */
+  add(conversationId: string, usageId: string, model: string, response: ModelResponse): void {
+    const waiting = this.#of(conversationId);
+    const before: Stats = { usage_to_metrics: Object.fromEntries(waiting) };
+    waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
+  }
+
+  /** Writes what waits and is not in the metrics of the log yet. */
+  async write(conversationId: string, stats: Stats): Promise<void> {
+    const waiting = this.#of(conversationId);
+    this.#waiting.delete(conversationId);
+    if ([...waiting.keys()].every((id) => stats.usage_to_metrics[id])) return;
+    await this.#events.append(conversationId, [stateRecord("stats", withUsage(stats, waiting))]);
+  }
+
+  #of(conversationId: string): Map<string, UsageMetrics> {
+    const known = this.#waiting.get(conversationId) ?? new Map<string, UsageMetrics>();
+    this.#waiting.set(conversationId, known);
+    return known;
+  }
+}
