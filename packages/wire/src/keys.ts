@@ -45,6 +45,21 @@ export const LoginAnswer = Type.Object({
   expires_at: Type.String({ format: "date-time", description: "when the login ends" }),
 });
 
+/** Answer of `GET /api/keys/current`. */
+export const CurrentApiKey = Type.Object({
+  id: Type.String(),
+  user_id: Type.String(),
+  org_id: Type.Null({ description: "there are no organizations" }),
+  read_only: Type.Boolean(),
+});
+
+/** Answer of `GET /api/organizations`: always empty. */
+export const OrganizationPage = Type.Object({
+  items: Type.Array(Type.Object({ id: Type.String() })),
+  next_page_id: Type.Null(),
+  current_org_id: Type.Null(),
+});
+
 export type ApiKey = Static<typeof ApiKey>;
 export type ApiKeyRequest = Static<typeof ApiKeyRequest>;
 export type NewApiKey = Static<typeof NewApiKey>;

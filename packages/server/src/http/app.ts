@@ -6,6 +6,7 @@ import { agentEventRoutes } from "./agent-server/events.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
 import { answerClientError, installErrors, sendError } from "./errors.ts";
 import { healthRoutes } from "./health.ts";
+import { hostedRoutes } from "./hosted.ts";
 import { installBodyParsers } from "./json.ts";
 import { keyRoutes } from "./keys.ts";
 import { RequestLimit } from "./limits/request-limit.ts";
@@ -97,6 +98,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     healthRoutes(app, services);
     loginRoutes(app, services);
     keyRoutes(app, services);
+    hostedRoutes(app);
     documentRoutes(app);
     settingsRoutes(app, services);
     settingsV1Routes(app, services);
