@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type GitServer, startGitServer } from "./support/git-server.ts";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
@@ -238,4 +239,24 @@ test.each(held)("kill -9 in %s: the next server goes on with what is there", asy
   expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
   const seen = stored.find(({ kind }) => kind === "ObservationEvent")?.observation.content[0].text;
   expect(seen).toBe("widgets\nran\n");
+});
+
+test("kill -9 between the first message and READY: the message is there once", async () => {
+  script = () => finish("Done.");
+  const { body } = await server.call("POST", "/api/v1/app-conversations", {
+    ...message("Work"),
+    selected_repository: "secret/widgets",
+  });
+  const { app_conversation_id: id } = await over(body.id);
+  await ended(id);
+  await server.end("SIGKILL");
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"));
+  database.exec(
+    "UPDATE start_tasks SET status = 'STARTING_CONVERSATION' WHERE id = (SELECT id FROM start_tasks ORDER BY number DESC LIMIT 1)",
+  );
+  database.close();
+  server = await startServerProcess(dataDir, env());
+  expect(await over(body.id)).toMatchObject({ status: "READY" });
+  const stored = await events(id);
+  expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
 });
