@@ -57,18 +57,20 @@ async function read(name: string, path: string, few: BenchServer, many?: BenchSe
     ...(many ? [{ url: new URL(many.url + manyPath), headers: many.headers }] : []),
   ];
   const results = places.map((): Figures => ({ rate: [], latencies: [] }));
-  // The first round warms all up.
-  for (let round = -1; round < rounds; round++) {
-    for (const [index, { url, headers }] of places.entries()) {
-      const { rate, latencies } = await load(url, headers, pressure);
-      if (round >= 0) {
+  try {
+    // The first round warms all up.
+    for (let round = -1; round < rounds; round++) {
+      for (const [index, { url, headers }] of places.entries()) {
+        const { rate, latencies } = await load(url, headers, pressure);
+        if (round < 0) continue;
         results[index]!.rate.push(rate);
         for (const latency of latencies) results[index]!.latencies.push(latency);
       }
     }
+  } finally {
+    await stopProgram(floor.child);
+    rmSync(folder, { recursive: true });
   }
-  await stopProgram(floor.child);
-  rmSync(folder, { recursive: true });
   return rows(`${name} (${(body.length / 1024).toFixed(0)} KB)`, results[0]!, results[1]!, results[2]);
 }
 

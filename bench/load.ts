@@ -57,10 +57,11 @@ export async function load(url: URL, headers: Record<string, string>, options: L
       });
     });
   const start = performance.now();
-  const connections = Array.from({ length: options.connections }, one);
-  await new Promise((resolve) => setTimeout(resolve, options.ms));
+  const connections = Promise.all(Array.from({ length: options.connections }, one));
+  // A connection that fails ends the measurement.
+  await Promise.race([connections, new Promise((resolve) => setTimeout(resolve, options.ms))]);
   const rate = (latencies.length * 1000) / (performance.now() - start);
   running = false;
-  await Promise.all(connections);
+  await connections;
   return { rate, latencies };
 }

@@ -16,6 +16,7 @@ import type { OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";
+import { ReadCache } from "../store/read-cache.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
@@ -27,7 +28,6 @@ import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
-import { ReadCache } from "./read-cache.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
 import { Starter } from "./start.ts";
@@ -152,11 +152,11 @@ export class ConversationService implements Conversations {
   }
 
   async switchProfile(userId: string, id: string, profile: string): Promise<void> {
-    const { config } = this.#owned(userId, id);
+    this.#owned(userId, id);
     if (!this.#deps.settings.profileModel(userId, profile)?.model) {
       throw new PlatformError("ProfileNotFound", `The settings have no LLM profile ${profile}.`);
     }
-    await this.#deps.store.conversations.update(id, { config: { ...config, llmProfile: profile } });
+    await this.#deps.store.conversations.update(id, { config: { llmProfile: profile } });
     this.#runner.announce(id);
   }
 

@@ -8,11 +8,6 @@ export function pageJson({ items, nextPageId }: { items: readonly string[]; next
   return `{"items":[${items.join(",")}],"next_page_id":${JSON.stringify(nextPageId)}}`;
 }
 
-/** A page out of the text of its items, which have commas between them. */
-export function pageOfText({ items, nextPageId }: { items: string; nextPageId: string | null }): string {
-  return `{"items":[${items}],"next_page_id":${JSON.stringify(nextPageId)}}`;
-}
-
 /** A list out of JSON texts, `null` where there is none. */
 export function arrayJson(items: readonly (string | null)[]): string {
   return `[${items.map((item) => item ?? "null").join(",")}]`;

@@ -16,8 +16,8 @@ export interface EventLog {
   read(conversationId: string, afterSeq: number, limit: number): LogRecord[];
   /** Listed events only. */
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
-  /** The same as one text, for answers: the items side by side with commas between. */
-  page(conversationId: string, query: EventQuery): { items: string; nextPageId: string | null };
+  /** The same as the JSON of a page; quick while nothing is written. */
+  pageJson(conversationId: string, query: EventQuery): string;
   count(conversationId: string, filter?: EventFilter): number;
   /** JSON texts by event id, null where there is none; same order and length as `ids`. */
   batch(conversationId: string, ids: readonly string[]): (string | null)[];

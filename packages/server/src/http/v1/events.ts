@@ -2,7 +2,7 @@ import { Event, EventKind, EventPage, Nullable, parseId } from "@sandpiper/wire"
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../store/event-log.ts";
 import { requireConversation } from "../conversation-access.ts";
-import { arrayJson, pageOfText, sendJson } from "../json-text.ts";
+import { arrayJson, sendJson } from "../json-text.ts";
 import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 
@@ -25,7 +25,7 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
     requireConversation(conversations, principal, id).id;
   const search = (id: string, query: Static<typeof SearchQuery>) => {
     const descending = query.sort_order === "TIMESTAMP_DESC";
-    return pageOfText(events.page(id, { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit }));
+    return events.pageJson(id, { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit });
   };
   const batch = (id: string, ids: string[]) => {
     checkCount(ids, 100);

@@ -4,6 +4,7 @@ import { errorText } from "../../errors.ts";
 import type { AppendOptions, EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
 import { pageOffset, toPage } from "../paging.ts";
+import { ReadCache } from "../read-cache.ts";
 import { summaryChange } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
@@ -41,11 +42,13 @@ interface Log {
 /** The log on SQLite: the writer thread gives order and time, this side makes the records and tells the followers. */
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
+  readonly #pages: ReadCache;
   readonly #followers = new Map<string, Set<Listener>>();
   readonly #observers = new Set<(conversationId: string, records: readonly LogRecord[]) => void>();
 
   constructor(context: StoreContext) {
     this.#context = context;
+    this.#pages = new ReadCache(() => context.writer.commits);
   }
 
   async append(conversationId: string, records: readonly NewRecord[], options: AppendOptions = {}): Promise<LogRecord[]> {
@@ -117,7 +120,14 @@ export class SqliteEventLog implements EventLog {
     );
   }
 
-  page(conversationId: string, query: EventQuery): { items: string; nextPageId: string | null } {
+  pageJson(conversationId: string, query: EventQuery): string {
+    return this.#pages.get(JSON.stringify([conversationId, query]), () => {
+      const { items, nextPageId } = this.#page(conversationId, query);
+      return `{"items":[${items}],"next_page_id":${JSON.stringify(nextPageId)}}`;
+    });
+  }
+
+  #page(conversationId: string, query: EventQuery): { items: string; nextPageId: string | null } {
     if (query.kind !== undefined) {
       const { items, nextPageId } = this.search(conversationId, query);
       return { items: items.join(), nextPageId };
