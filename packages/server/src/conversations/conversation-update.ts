@@ -1,30 +1,27 @@
 import type { AppConversationUpdateRequest, ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
-import type { ConversationConfig, ConversationRow } from "../store/store.ts";
+import type { ConversationChange, ConversationRow } from "../store/store.ts";
 import { checkBranch, checkRepositoryName } from "./repository.ts";
 
 /**
  * What a change of a conversation means for its record (app-server.md section 2.6): only keys that are there count, null clears, and without a repository
  * there is neither branch nor provider. Throws InvalidParameter.
  */
-export function readUpdate(
-  row: Pick<ConversationRow, "config">,
-  change: AppConversationUpdateRequest,
-): { title?: string | null; config?: ConversationConfig } {
+export function readUpdate(row: Pick<ConversationRow, "config">, change: AppConversationUpdateRequest): ConversationChange {
   const { title, selected_repository: repository, selected_branch: branch, git_provider: provider } = change;
   if (repository === null && (branch || provider))
     throw invalid("Without a repository there is no branch and no provider: clear selected_branch and git_provider too.");
-  const config = { ...row.config };
+  const config: ConversationChange["config"] = {};
   if (change.public !== undefined) config.public = change.public;
   if (provider !== undefined) config.gitProvider = provider;
   if (typeof repository === "string") {
-    checkRepositoryName(repository, config.gitProvider as ProviderType | null);
+    const { gitProvider = row.config.gitProvider } = config;
+    checkRepositoryName(repository, gitProvider as ProviderType | null);
     config.selectedRepository = repository;
   }
   if (branch !== undefined) config.selectedBranch = branch ? checkBranch(branch) : null;
   if (repository === null) Object.assign(config, { selectedRepository: null, selectedBranch: null, gitProvider: null });
-  const changesConfig = Object.keys(change).some((key) => key !== "title");
-  return { ...(title !== undefined && { title }), ...(changesConfig && { config }) };
+  return { ...(title !== undefined && { title }), config };
 }
 
 function invalid(message: string): PlatformError {

@@ -42,12 +42,13 @@ export class ExternalConversations {
     if (info.execution_status === "deleting") return;
     await this.#queues.add(id, async () => {
       const row = await this.#open(sandbox, id);
-      const config = { ...row.config, tags: mergedTags(row.config.tags, info.tags ?? {}) };
-      const model = info.agent?.llm?.model;
-      if (model) config.llmModel = model.slice(0, 256);
+      const tags = mergedTags(row.config.tags, info.tags ?? {});
+      const llmModel = info.agent?.llm?.model?.slice(0, 256) || row.config.llmModel;
       const title = info.title?.trim().slice(0, 200);
       const change = {
-        ...(JSON.stringify(config) !== JSON.stringify(row.config) && { config }),
+        ...(JSON.stringify([tags, llmModel]) !== JSON.stringify([row.config.tags, row.config.llmModel]) && {
+          config: { tags, llmModel },
+        }),
         ...(title && title !== row.title && { title }),
       };
       if (Object.keys(change).length > 0) await this.#deps.store.conversations.update(id, change);

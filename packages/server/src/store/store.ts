@@ -72,6 +72,11 @@ export interface ConversationConfig {
   external?: boolean;
 }
 
+export interface ConversationChange {
+  title?: string | null;
+  config?: Partial<ConversationConfig>;
+}
+
 /** Derived from the log and kept beside it by the log's own transaction, for lists. */
 export interface ConversationSummary {
   executionStatus: ExecutionStatus;
@@ -101,7 +106,8 @@ export interface ConversationStore {
   search(filter: ConversationFilter, page: PageRequest): PageResult<ConversationRow>;
   count(filter: ConversationFilter): number;
   childrenOf(ids: readonly string[]): Map<string, string[]>;
-  update(id: string, change: { title?: string | null; config?: ConversationConfig }): Promise<void>;
+  /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */
+  update(id: string, change: ConversationChange): Promise<void>;
   /** Removes the conversation with its events. */
   remove(id: string): Promise<void>;
   /** Every conversation whose folded status is `running`: those that a restart has to wake. */

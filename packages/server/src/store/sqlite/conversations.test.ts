@@ -90,6 +90,19 @@ test("an update changes what it names, and the time of the update", async () => 
   await expect(store.conversations.remove(randomUUID())).rejects.toMatchObject({ code: "ConversationNotFound" });
 });
 
+test("changes of different fields at the same time are all kept", async () => {
+  const id = await create({});
+  const { config } = store.conversations.get(id)!;
+  const public_ = { public: true, selectedRepository: null };
+  await Promise.all([
+    store.conversations.update(id, { config: { llmProfile: "fast" } }),
+    store.conversations.update(id, { config: public_ }),
+    store.conversations.update(id, { config: { tags: { "a'b": 'c"$.d' } }, title: "new" }),
+  ]);
+  expect(store.conversations.get(id)).toMatchObject({ title: "new" });
+  expect(store.conversations.get(id)!.config).toEqual({ ...config, ...public_, llmProfile: "fast", tags: { "a'b": 'c"$.d' } });
+});
+
 test("children and neighbours in a sandbox are found", async () => {
   const parent = await create({ sandboxId: "one" });
   const lonely = await create({});

@@ -2,7 +2,7 @@ import { type SelectQueryBuilder, sql } from "kysely";
 import { PlatformError } from "../../errors.ts";
 import { pageOffset, toPage } from "../paging.ts";
 import type {
-  ConversationConfig,
+  ConversationChange,
   ConversationFilter,
   ConversationRow,
   ConversationStore,
@@ -90,12 +90,14 @@ export class SqliteConversations implements ConversationStore {
     return children;
   }
 
-  async update(id: string, change: { title?: string | null; config?: ConversationConfig }): Promise<void> {
+  async update(id: string, { title, config = {} }: ConversationChange): Promise<void> {
+    const fields = Object.entries(config).filter(([, value]) => value !== undefined);
+    const places = fields.flatMap(([name, value]) => [sql`${`$.${name}`}`, sql`json(${JSON.stringify(value)})`]);
     const update = this.#context.build
       .updateTable("conversations")
       .set({
-        ...(change.title !== undefined && { title: change.title }),
-        ...(change.config !== undefined && { config: JSON.stringify(change.config) }),
+        ...(title !== undefined && { title }),
+        ...(fields.length > 0 && { config: sql<string>`json_set(config, ${sql.join(places)})` }),
       })
       .set({ updated_at: sql<number>`max(updated_at, ${this.#context.clock()})` })
       .where("id", "=", id);
