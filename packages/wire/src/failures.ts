@@ -22,10 +22,4 @@ export const SettingsFailure = Type.Object({
   keys: Type.Optional(Type.Array(Type.String(), { description: "the keys of the body that are refused" })),
 });
 
-/** The same in the V0 secrets family: the sentence stands in `message`. */
-export const MessageFailure = Type.Object({
-  message: Type.String(),
-  detail: Type.Optional(Type.Union([Type.Array(ValidationIssue), Type.String()])),
-});
-
 export type ValidationIssue = Static<typeof ValidationIssue>;

@@ -1,6 +1,7 @@
 import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { ProviderToken } from "../users/api.ts";
+import { providerSecretNames, publicHost } from "../users/provider-hosts.ts";
 
 /** A repository that a conversation works on. */
 export interface Repository {
@@ -17,19 +18,17 @@ export interface Repository {
   login: { user: string; variable: string } | null;
 }
 
+/** How git asks a service: `user` is the name that goes with a token, `nested` says that groups hold groups. */
 interface Service {
-  host: string;
-  /** User name that goes with a token. */
   user: string;
-  variable: string;
   nested?: boolean;
 }
 
 const services: Partial<Record<ProviderType, Service>> = {
-  github: { host: "github.com", user: "x-access-token", variable: "GITHUB_TOKEN" },
-  gitlab: { host: "gitlab.com", user: "oauth2", variable: "GITLAB_TOKEN", nested: true },
-  bitbucket: { host: "bitbucket.org", user: "x-token-auth", variable: "BITBUCKET_TOKEN" },
-  forgejo: { host: "codeberg.org", user: "token", variable: "FORGEJO_TOKEN" },
+  github: { user: "x-access-token" },
+  gitlab: { user: "oauth2", nested: true },
+  bitbucket: { user: "x-token-auth" },
+  forgejo: { user: "token" },
 };
 
 /** Most parts of a name on GitLab, groups included. */
@@ -50,7 +49,7 @@ export function findRepository(
   if (!service) throw invalid(`Repositories of ${chosen} cannot be cloned by this server.`);
   const parts = checkRepositoryName(text, chosen);
   const token = tokens.get(chosen);
-  const address = token?.host ?? service.host;
+  const address = token?.host ?? publicHost(chosen) ?? "";
   const [, scheme = "https://", host = ""] = /^(https?:\/\/)?(.*)$/.exec(address) ?? [];
   const fullName = parts.join("/");
   return {
@@ -59,7 +58,7 @@ export function findRepository(
     provider: chosen,
     host,
     url: `${scheme}${host}/${fullName}.git`,
-    login: token?.token ? loginOf(service, token.token) : null,
+    login: token?.token ? { user: loginName(service, token.token), variable: providerSecretNames(chosen).variable } : null,
   };
 }
 
@@ -83,9 +82,9 @@ export function checkBranch(name: string): string {
 }
 
 /** Bitbucket's app passwords come as `user:password`; everything else is a token alone. */
-function loginOf({ user, variable }: Service, token: string): { user: string; variable: string } {
+function loginName({ user }: Service, token: string): string {
   const named = /^([^:\s]{1,100}):/.exec(token)?.[1];
-  return { user: named && /^[A-Za-z0-9_.@+-]+$/.test(named) ? named : user, variable };
+  return named && /^[A-Za-z0-9_.@+-]+$/.test(named) ? named : user;
 }
 
 function invalid(message: string): PlatformError {

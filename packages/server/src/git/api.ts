@@ -34,8 +34,6 @@ export interface GitHosting {
   microagent(userId: string, repository: string, path: string): Promise<{ provider: ProviderType; content: string }>;
   /** Tries a token that is not stored yet. `host` as users write it; null for the provider's public service. */
   check(provider: ProviderType, token: { token: string; host: string | null }): Promise<void>;
-  /** The HTTPS address of a repository for `git clone`, without any credential. */
-  cloneUrl(provider: ProviderType, host: string | null, repository: string): string;
 }
 
 /** A part of a list, and the mark of the next part. */

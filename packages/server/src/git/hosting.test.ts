@@ -1,4 +1,3 @@
-import type { ProviderType } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
 import { makeOutbound } from "../outbound/outbound.ts";
@@ -71,18 +70,4 @@ test("hosts that are no host and tokens that are no header are refused without a
     const { status, message } = await refusal(git.check("github", { token, host: github.host }));
     expect([token, status < 500, message.includes("secret")]).toEqual([token, true, false]);
   }
-});
-
-test("the address for a clone is that of the provider's host and holds no credential", () => {
-  const urls: [ProviderType, string | null, string, string][] = [
-    ["github", null, "acme/widgets", "https://github.com/acme/widgets.git"],
-    ["gitlab", "git.example.com:8443", "a/b/c", "https://git.example.com:8443/a/b/c.git"],
-    ["bitbucket", null, "work/api", "https://bitbucket.org/work/api.git"],
-    ["forgejo", "http://127.0.0.1:3000", "club/site", "http://127.0.0.1:3000/club/site.git"],
-  ];
-  for (const [provider, host, repository, url] of urls) expect(git.cloneUrl(provider, host, repository)).toBe(url);
-  for (const name of ["a", "a/../b", "a/b;rm", "a/$(x)", "a/b c", "/a/b", "a/b/", "-/..", "a/b\n"]) {
-    expect(() => git.cloneUrl("github", null, name)).toThrow(PlatformError);
-  }
-  expect(() => git.cloneUrl("azure_devops", null, "a/b")).toThrow(/not supported/);
 });

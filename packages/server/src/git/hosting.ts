@@ -7,7 +7,7 @@ import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";
 import { orElse } from "./missing.ts";
 import { repositoryParts } from "./names.ts";
 import type { GitProvider } from "./provider.ts";
-import { connect, isSupported, providerOrigin } from "./services.ts";
+import { connect, isSupported } from "./services.ts";
 
 /** Folders of a repository that have skills. */
 const skillFolders = [".openhands/skills", ".openhands/microagents"];
@@ -87,10 +87,6 @@ export class GitHostingService implements GitHosting {
     const user = connect(this.#outbound, provider, { token, host: stored }).user();
     if (await orElse(user, undefined, ["RepositoryNotFound"])) return;
     throw new PlatformError("GitProviderFailed", `${stored} has no interface of ${provider}: check the host of the provider.`);
-  }
-
-  cloneUrl(provider: ProviderType, host: string | null, repository: string): string {
-    return `${providerOrigin(provider, host)}/${repositoryParts(repository).map(encodeURIComponent).join("/")}.git`;
   }
 
   #client(userId: string, provider: ProviderType): GitProvider {

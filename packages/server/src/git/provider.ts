@@ -24,8 +24,6 @@ export interface GitProvider {
 export interface GitService {
   /** As people write it. */
   label: string;
-  /** Host of the public service. */
-  publicHost: string;
   /** Where its API is; `origin` is that of the host, `https://git.example.com`. */
   api(origin: string, isPublic: boolean): string;
   /** Headers that show the token. */

@@ -1,6 +1,7 @@
 import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
+import { publicHost } from "../users/provider-hosts.ts";
 import { bitbucket } from "./bitbucket/bitbucket.ts";
 import { Connection } from "./connection.ts";
 import { forgejo } from "./forgejo/forgejo.ts";
@@ -10,6 +11,9 @@ import type { GitProvider, GitService } from "./provider.ts";
 
 const services: Partial<Record<ProviderType, GitService>> = { github, gitlab, bitbucket, forgejo };
 
+/** The providers that are supported. */
+export const supportedProviders = Object.keys(services) as readonly ProviderType[];
+
 export function isSupported(provider: ProviderType): boolean {
   return services[provider] !== undefined;
 }
@@ -18,7 +22,7 @@ export function isSupported(provider: ProviderType): boolean {
 function serviceOf(provider: ProviderType): GitService {
   const service = services[provider];
   if (service) return service;
-  throw new PlatformError("GitUnsupported", `${provider} is not supported; there are ${Object.keys(services).join(", ")}.`);
+  throw new PlatformError("GitUnsupported", `${provider} is not supported; there are ${supportedProviders.join(", ")}.`);
 }
 
 /** The client of a provider. `host` in its stored form (users/api.ts); null for the public service. Throws GitUnsupported. */
@@ -28,11 +32,12 @@ export function connect(
   { token, host }: { token: string; host: string | null },
 ): GitProvider {
   const service = serviceOf(provider);
-  const origin = originOf(service, host);
+  const ownHost = publicHost(provider);
+  const origin = originOf(host ?? ownHost ?? "");
   return service.connect(
     new Connection({
       outbound,
-      api: service.api(origin, origin === `https://${service.publicHost}`),
+      api: service.api(origin, origin === `https://${ownHost}`),
       host: new URL(origin).host,
       label: service.label,
       headers: service.headers(token),
@@ -40,14 +45,9 @@ export function connect(
   );
 }
 
-/** The web address of a provider's host, without a trailing slash. Throws GitUnsupported. */
-export function providerOrigin(provider: ProviderType, host: string | null): string {
-  return originOf(serviceOf(provider), host);
-}
-
-/** `http://` stands in hosts of the operator's own network only; `Outbound` sees to it. */
-function originOf({ publicHost }: GitService, host: string | null): string {
-  const url = URL.parse(host?.startsWith("http://") ? host : `https://${host ?? publicHost}`);
+/** The web address of a provider's host, without a trailing slash. `http://` stands in hosts of the operator's own network only; `Outbound` sees to it. */
+function originOf(host: string): string {
+  const url = URL.parse(host.startsWith("http://") ? host : `https://${host}`);
   if (url) return url.origin;
   throw new PlatformError(
     "BadRequest",

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { Failure, HTTPValidationError, MessageFailure, SettingsFailure } from "@sandpiper/wire";
+import { Failure, HTTPValidationError, SettingsFailure } from "@sandpiper/wire";
 import type { RouteOptions } from "fastify";
 import type { Components } from "./openapi-components.ts";
 import type { JsonSchema, Response } from "./openapi-schema.ts";
@@ -57,8 +57,8 @@ export class FailureResponses {
 }
 
 function shapeOf(status: number, family: string): JsonSchema {
-  const own = { error: SettingsFailure, message: MessageFailure }[family];
-  return (own ?? (status === 422 ? HTTPValidationError : Failure)) as unknown as JsonSchema;
+  const shape = family === "error" ? SettingsFailure : status === 422 ? HTTPValidationError : Failure;
+  return shape as unknown as JsonSchema;
 }
 
 function exampleOf(status: number, family: string): unknown {

@@ -1,7 +1,7 @@
 import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 
-/** Of each provider: where its public service has repositories and interfaces. */
+/** Of each provider: where its public service has repositories, and then its other hosts. */
 const publicHosts: Record<ProviderType, string[]> = {
   github: ["github.com", "api.github.com", "uploads.github.com"],
   gitlab: ["gitlab.com"],
@@ -18,6 +18,11 @@ const hostPattern =
 /** Names under which a token is known: to holders of a sandbox's key, and as the variable of its placeholder. */
 export function providerSecretNames(provider: ProviderType): { name: string; variable: string } {
   return { name: `${provider}_token`, variable: `${provider.toUpperCase()}_TOKEN` };
+}
+
+/** Where the public service of a provider has repositories; undefined for providers that have none. */
+export function publicHost(provider: ProviderType): string | undefined {
+  return publicHosts[provider][0];
 }
 
 /** Hosts to which the egress proxy may send a provider's token. `host` is the user's own, null for the public service. */

@@ -12,7 +12,6 @@ import { bitbucketTasks } from "./tasks.ts";
 /** Bitbucket Cloud's API 2.0. Lists across workspaces do not exist there: each workspace is asked. */
 export const bitbucket: GitService = {
   label: "Bitbucket",
-  publicHost: "bitbucket.org",
   api: (origin, isPublic) => (isPublic ? "https://api.bitbucket.org/2.0" : `${origin}/2.0`),
   /** `name:secret` is an app password or an API token with its owner, anything else an access token. */
   headers: (token) => ({

@@ -12,7 +12,6 @@ import * as forms from "./forms.ts";
 /** The API v1 of Forgejo and Gitea. */
 export const forgejo: GitService = {
   label: "Forgejo",
-  publicHost: "codeberg.org",
   api: (origin) => `${origin}/api/v1`,
   headers: (token) => ({ authorization: `token ${token}` }),
   connect: (connection) => new Forgejo(connection),

@@ -67,9 +67,6 @@ export const GithubTasks = Type.Object({
   search: Nodes(Type.Partial(Type.Object(Subject))),
 });
 
-export const GithubEntry = Type.Object({ name: Text, path: Text, type: Text });
-export const GithubFolder = Type.Array(GithubEntry);
-export const GithubFile = Type.Object({ encoding: Text, content: Text });
 export const GithubCommits = Type.Array(
   Type.Object({ commit: Type.Object({ committer: Type.Optional(Nullable(Type.Object({ date: Maybe }))) }) }),
 );

@@ -14,7 +14,6 @@ import { githubTasks, tasksQuery } from "./tasks.ts";
 /** GitHub's REST API, and GraphQL where REST would take a request for each item. */
 export const github: GitService = {
   label: "GitHub",
-  publicHost: "github.com",
   api(origin, isPublic) {
     if (isPublic) return "https://api.github.com";
     return origin.endsWith(".ghe.com") ? origin.replace("https://", "https://api.") : `${origin}/api/v3`;

@@ -12,7 +12,6 @@ import { gitlabTasks, tasksQuery } from "./tasks.ts";
 /** GitLab's API v4, and GraphQL for merge requests with their pipelines and discussions. */
 export const gitlab: GitService = {
   label: "GitLab",
-  publicHost: "gitlab.com",
   api: (origin) => `${origin}/api/v4`,
   // Serves personal, group and OAuth tokens alike.
   headers: (token) => ({ authorization: `Bearer ${token}` }),

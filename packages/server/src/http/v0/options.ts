@@ -1,8 +1,8 @@
-import { type LegacyConfig, LegacyConfig as LegacyConfigSchema, type ProviderType } from "@sandpiper/wire";
+import { type LegacyConfig, LegacyConfig as LegacyConfigSchema } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { supportedProviders } from "../../git/services.ts";
 import { knownModels } from "../../models/known-models.ts";
 import type { App } from "../services.ts";
-import { gitProviders } from "../v1/web-client.ts";
 
 /** Choices of the settings page, and what the released GUI reads first of all (legacy-gui.md sections 3 and 8). */
 export function optionRoutes(app: App): void {
@@ -25,7 +25,7 @@ export function optionRoutes(app: App): void {
     APP_SLUG: null,
     GITHUB_CLIENT_ID: "",
     POSTHOG_CLIENT_KEY: "",
-    PROVIDERS_CONFIGURED: Object.keys(gitProviders) as ProviderType[],
+    PROVIDERS_CONFIGURED: [...supportedProviders],
     FEATURE_FLAGS: {
       ENABLE_BILLING: false,
       HIDE_LLM_SETTINGS: false,

@@ -1,13 +1,7 @@
-import { isoTime, type ProviderType, type WebClientConfig, WebClientConfig as WebClientConfigSchema } from "@sandpiper/wire";
+import { isoTime, type WebClientConfig, WebClientConfig as WebClientConfigSchema } from "@sandpiper/wire";
+import { supportedProviders } from "../../git/services.ts";
+import { publicHost } from "../../users/provider-hosts.ts";
 import type { App } from "../services.ts";
-
-/** Git providers that the server talks to, and where their public services are. */
-export const gitProviders: Readonly<Partial<Record<ProviderType, string>>> = {
-  github: "github.com",
-  gitlab: "gitlab.com",
-  bitbucket: "bitbucket.org",
-  forgejo: "codeberg.org",
-};
 
 /** `GET /api/v1/web-client/config`: what a web client has to know before it has a key (app-server.md section 7). */
 export function webClientRoutes(app: App): void {
@@ -32,7 +26,7 @@ export function webClientRoutes(app: App): void {
       enable_automations: false,
       enable_agent_canvas_banner: false,
     },
-    providers_configured: Object.keys(gitProviders) as ProviderType[],
+    providers_configured: [...supportedProviders],
     maintenance_start_time: null,
     auth_url: null,
     recaptcha_site_key: null,
@@ -41,7 +35,7 @@ export function webClientRoutes(app: App): void {
     updated_at: isoTime(Date.now()),
     github_app_slug: null,
     gitlab_enabled: true,
-    provider_default_hosts: gitProviders as Record<string, string>,
+    provider_default_hosts: Object.fromEntries(supportedProviders.map((provider) => [provider, publicHost(provider) ?? ""])),
     slack_enabled: false,
     email_enabled: false,
     email_change_enabled: false,
