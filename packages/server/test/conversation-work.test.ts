@@ -62,6 +62,11 @@ test("what the agent did is read from its sandbox: changes, differences, files, 
   expect(await get(`${base}/file`)).toBe("plan\n");
   expect(await get(`${base}/file?file_path=a.txt`)).toBe("two\n");
   expect(await get(`${base}/file?file_path=/etc`)).toBe("");
+  const files = [".openhands/hooks.json", ".openhands/skills/greet/SKILL.md", "PLAN.md", "a.txt"];
+  expect(await get(`${base}/files`)).toEqual(files);
+  expect(await get(`${base}/files?path=/workspace`)).toEqual(files.map((name) => `project/${name}`));
+  expect(await get(`${base}/files?path=a.txt`)).toBe(422);
+  expect(await get(`${base}/files?path=none`)).toBe(404);
   expect(await get(`${base}/skills`)).toMatchObject({
     skills: [{ name: "greet", content: expect.stringContaining("Say hello.") }],
   });

@@ -50,6 +50,21 @@ export const namesScript = `
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 exec find . -mindepth 1 -maxdepth 1 -print0`;
 
+/** Folders whose content only tools read. */
+const toolFolders =
+  ".git node_modules .venv venv __pycache__ dist build .next .cache .pytest_cache .mypy_cache .turbo .parcel-cache target".split(
+    " ",
+  );
+
+/** Folder. Writes the files below it, without those in folders that only tools read, `./path` and a NUL each, in no order. */
+export const treeScript = `
+[ -e "$1" ] || { ${examine}
+}
+[ -d "$1" ] || exit 41
+cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
+find . -mindepth 1 -maxdepth 15 -type d \\( ${toolFolders.map((name) => `-name ${name}`).join(" -o ")} \\) -prune -o -type f -print0 2>/dev/null
+exit 0`;
+
 /** Folder; takes names with a NUL each on stdin. Writes type and permissions (hexadecimal), size, time and the name, links not followed. */
 export const factsScript = `
 cd -- "$1" || exit 45

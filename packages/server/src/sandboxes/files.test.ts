@@ -8,6 +8,7 @@ import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "./drivers/oci/testing.ts";
 import { writeScript } from "./file-scripts.ts";
 import { list, readFile, stat, writeFile } from "./files.ts";
+import { fileTree } from "./folder-pages.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 let driver: OciDriver;
@@ -46,6 +47,19 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await readFile(sandbox, path)).toEqual({ kind: "file", content });
     expect(await stat(sandbox, path)).toMatchObject({ kind: "file", size: 5_000, mode: 0o644 });
     expect(await inside("ls -A /workspace/project | grep -e '^hacked$' -e '^[.]write' | wc -l")).toBe("0\n");
+  });
+
+  test("lists the files of a tree, without links, folders of tools and what lies very deep", async () => {
+    const deep = (levels: number) => Array.from({ length: levels }, (_, index) => `d${index}`).join("/");
+    const names = ["-dash", "a b/new\nline", `${deep(14)}/file`, "src/build.ts"];
+    for (const name of [...names, ".git/HEAD", "a b/node_modules/x/y", `${deep(15)}/file`, "build/out"])
+      await writeFile(sandbox, `/tmp/tree/${name}`, "");
+    await inside("ln -s / /tmp/tree/link; ln -s -- -dash /tmp/tree/other; mkfifo /tmp/tree/pipe");
+    expect(await fileTree(sandbox, "/tmp/tree", 10)).toEqual(names);
+    expect(await fileTree(sandbox, "/tmp/tree", 2)).toEqual(names.slice(0, 2));
+    expect(await fileTree(sandbox, "/tmp/tree/build", 2)).toEqual(["out"]);
+    await expect(fileTree(sandbox, "/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(fileTree(sandbox, "/tmp/none", 2)).rejects.toMatchObject({ code: "FileNotFound" });
   });
 
   test("refuses a NUL and an empty path", async () => {

@@ -1,4 +1,4 @@
-import { factsScript, namesScript, removeScript } from "./file-scripts.ts";
+import { factsScript, namesScript, removeScript, treeScript } from "./file-scripts.ts";
 import { checked, type Files, fileError, kindOf, script, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
 
@@ -20,24 +20,55 @@ export async function folderPage(
   path: string,
   { limit, after }: { limit: number; after?: string | undefined },
 ): Promise<{ entries: FolderEntry[]; next: string | undefined }> {
-  const process = await sandbox.exec(scriptCommand(sandbox, namesScript, [checked(path)]));
-  process.stdin.end();
-  const errors = collect(process.stderr, 8_192);
-  const lowest = new LowestNames(limit + 1, after);
-  let rest = "";
-  process.stdout.setEncoding("utf8");
-  for await (const text of process.stdout) {
-    const names = (rest + text).split("\0");
-    rest = names.pop()!.slice(0, 8_192);
-    for (const name of names) lowest.add(name.slice(2));
-    // No name is that long: this is not what the script writes.
-    if (rest.length > 4_096) process.kill();
-  }
-  const code = exitCode(await process.exit);
-  if (code !== 0) throw fileError(path, "listed", { code, stderr: (await errors).kept });
-  const names = lowest.sorted();
+  const names = await lowestNames(sandbox, namesScript, path, { count: limit + 1, after });
   const page = names.slice(0, limit);
   return { entries: await facts(sandbox, path, page), next: names.length > limit ? page.at(-1) : undefined };
+}
+
+/** Longest listing of a tree, ms: a sandbox can make trees without an end. */
+const treeMs = 20_000;
+
+/**
+ * The files below a folder, as paths from there, sorted: the first `limit`. Without links, and without what is in folders that only tools read
+ * (`.git`, `node_modules` and the like) or further than 15 levels below. What takes longer than 20 s is cut there. Throws as `folderPage`.
+ */
+export function fileTree(sandbox: Files, path: string, limit: number): Promise<string[]> {
+  return lowestNames(sandbox, treeScript, path, { count: limit, timeoutMs: treeMs });
+}
+
+/** Of the names that a script writes, `./name` and a NUL each, the first `count` after `after`. After `timeoutMs` it is ended. Memory does not depend on how many there are. */
+async function lowestNames(
+  sandbox: Files,
+  text: string,
+  path: string,
+  { count, after, timeoutMs }: { count: number; after?: string | undefined; timeoutMs?: number },
+): Promise<string[]> {
+  const process = await sandbox.exec(scriptCommand(sandbox, text, [checked(path)]));
+  process.stdin.end();
+  let timedOut = false;
+  const end = () => {
+    timedOut = true;
+    process.kill();
+  };
+  const timer = timeoutMs === undefined ? undefined : setTimeout(end, timeoutMs);
+  try {
+    const errors = collect(process.stderr, 8_192);
+    const lowest = new LowestNames(count, after);
+    let rest = "";
+    process.stdout.setEncoding("utf8");
+    for await (const text of process.stdout) {
+      const names = (rest + text).split("\0");
+      rest = names.pop()!.slice(0, 8_192);
+      for (const name of names) lowest.add(name.slice(2));
+      // No name is that long: this is not what the script writes.
+      if (rest.length > 4_096) process.kill();
+    }
+    const code = exitCode(await process.exit);
+    if (code !== 0 && !timedOut) throw fileError(path, "listed", { code, stderr: (await errors).kept });
+    return lowest.sorted();
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Removes a file, a link (not what it leads to), or a folder, with what is in it only where that is asked for. Throws as `folderPage`. */

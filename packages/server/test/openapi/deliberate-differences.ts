@@ -121,6 +121,7 @@ export const additions: readonly Deliberate[] = [
   ["GET /api/git/*", "the path in the query, as newer clients send it"],
   ["POST /api/file/upload", "the path in the query, as newer clients send it"],
   ["* /api/v1/app-conversations/{conversation_id}/callbacks*", extension],
+  ["GET /api/v1/app-conversations/{conversation_id}/files", "the released GUI of the hosted service asks"],
   [
     "POST /api/conversations/{conversation_id}/interrupt",
     "in the reference's code, not in its document (agent-server.md section 4)",

@@ -3,19 +3,22 @@ import { Type } from "typebox";
 import { parseHooks } from "../../conversations/hooks-file.ts";
 import { PlatformError } from "../../errors.ts";
 import { readFile } from "../../sandboxes/files.ts";
+import { fileTree } from "../../sandboxes/folder-pages.ts";
 import { pathInside } from "../../sandboxes/path-inside.ts";
 import { requireConversation, visibleConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";
-import { sandboxIfRunning } from "./conversation-sandbox.ts";
+import { requireRunning, sandboxIfRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** Largest file that is read, bytes. */
 const maxFileBytes = 5 * 2 ** 20;
+/** Most files of a folder that are listed. */
+const maxFiles = 2_000;
 /** Time for reading one, ms: the file may be a pipe of the kernel's. */
 const readMs = 10_000;
 
-/** What lies in a conversation's sandbox now: a file, its skills, its hooks (app-server.md section 2.9). A paused sandbox is not woken. */
+/** What lies in a conversation's sandbox now: files, its skills, its hooks (app-server.md section 2.9). A paused sandbox is not woken. */
 export function conversationReadRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
@@ -48,6 +51,26 @@ export function conversationReadRoutes(
         (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(() => undefined));
       // A JSON text, not plain text.
       return reply.type("application/json").send(JSON.stringify(found?.kind === "file" ? found.content.toString() : ""));
+    },
+  );
+  app.get(
+    `${base}/files`,
+    {
+      config: { failures: [403, 409, 410, 503] },
+      schema: {
+        tags,
+        summary: "List the files below a folder of the sandbox, 2,000 at most, without those of tools (.git, node_modules, …)",
+        params: ConversationPath,
+        querystring: Type.Object({
+          path: Type.String({ default: ".", description: "relative ones start at the conversation's working folder" }),
+        }),
+        response: { 200: Type.Array(Type.String({ description: "relative to `path`" })) },
+      },
+    },
+    async ({ principal, params, query }) => {
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      const sandbox = await sandboxes.running(requireRunning(sandboxes, row).id);
+      return fileTree(sandbox, pathInside(row.config.workingDir, query.path), maxFiles);
     },
   );
   app.get(

@@ -152,11 +152,12 @@ test("reads of a sandbox that does not run say so, or are empty where that is do
   expect(await get(`${base}/skills`)).toEqual({ status: 200, body: { skills: [] } });
   expect(await get(`${base}/hooks`)).toMatchObject({ status: 409, body: { error: expect.any(String) } });
   expect((await get(`${base}/git/changes?path=.`)).status).toBe(409);
+  expect((await get(`${base}/files`)).status).toBe(409);
   expect((await get(`${base}/git/diff?path=a`)).status).toBe(409);
   expect((await get(`${base}/git/diff`)).status).toBe(422);
   const archived = await server.addConversation(defaultUser, "gone");
   expect((await get(`/api/v1/app-conversations/${archived}/git/changes?path=.`)).status).toBe(404);
-  for (const what of ["skills", "hooks", "git/changes?path=.", "git/diff?path=a"]) {
+  for (const what of ["files", "skills", "hooks", "git/changes?path=.", "git/diff?path=a"]) {
     expect([what, (await get(`/api/v1/app-conversations/${newId()}/${what}`)).status]).toEqual([what, 404]);
   }
 });
