@@ -1,5 +1,6 @@
 import { type CallbackInfo, type CallbackProcessor, hexId, isoTime, maxCallbacks, newId, parseId } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
+import { Queues } from "../queues.ts";
 import type { LogRecord } from "../store/event-log.ts";
 import type { CallbackRow, StoredProcessor } from "../store/store.ts";
 import type { Callbacks } from "./api.ts";
@@ -25,8 +26,7 @@ export class CallbackService implements Callbacks {
   readonly #laneDeps: LaneDependencies;
   /** By conversation, then by callback. */
   readonly #lanes = new Map<string, Map<string, Lane>>();
-  /** Callbacks that are on their way into the store, by conversation: they count for the limit. */
-  readonly #adding = new Map<string, number>();
+  readonly #additions = new Queues();
   #unfollow = () => {};
   #isClosed = false;
 
@@ -81,18 +81,12 @@ export class CallbackService implements Callbacks {
     const { callbacks, events } = this.#deps;
     const row = this.#row(userId, conversationId, processor, events.lastSeq(conversationId) + 1);
     if (!row) throw new PlatformError("InvalidParameter", "Titles are always set: SetTitleCallbackProcessor cannot be added.");
-    const own = callbacks.ofConversation(conversationId).filter((other) => other.processor.kind !== "ServerWebhook");
-    const adding = this.#adding.get(conversationId) ?? 0;
-    if (own.length + adding >= maxCallbacks) throw tooMany();
-    this.#adding.set(conversationId, adding + 1);
-    try {
+    return this.#additions.add(conversationId, async () => {
+      const own = callbacks.ofConversation(conversationId).filter((other) => other.processor.kind !== "ServerWebhook");
+      if (own.length >= maxCallbacks) throw tooMany();
       await callbacks.create([row]);
-    } finally {
-      const left = this.#adding.get(conversationId)! - 1;
-      if (left === 0) this.#adding.delete(conversationId);
-      else this.#adding.set(conversationId, left);
-    }
-    return this.#present(row);
+      return this.#present(row);
+    });
   }
 
   async retry(conversationId: string, id: string): Promise<CallbackInfo> {

@@ -2,8 +2,8 @@ import { hexId, type ReportedConversation, type ReportedEvent } from "@sandpiper
 import { stateRecord } from "../agent/records.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
+import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import { Queues } from "../sandboxes/queues.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationConfig, ConversationRow, SandboxRow, Store } from "../store/store.ts";
 import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";

@@ -1,6 +1,7 @@
 import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
+import { Queues } from "../queues.ts";
 import type { StartTaskRow, Store } from "../store/store.ts";
 import { refuseExternal } from "./external.ts";
 
@@ -17,10 +18,8 @@ export interface PendingDependencies {
 /** Messages to conversations that are still being started: kept durably, delivered once and in order when the start is READY. */
 export class PendingMessages {
   readonly #deps: PendingDependencies;
-  /** The delivery under way, by conversation. */
-  readonly #delivering = new Map<string, Promise<void>>();
-  /** Messages that are on their way into the store, by conversation: they count for the limit. */
-  readonly #arriving = new Map<string, Set<string>>();
+  readonly #arrivals = new Queues();
+  readonly #deliveries = new Queues();
 
   constructor(deps: PendingDependencies) {
     this.#deps = deps;
@@ -33,37 +32,26 @@ export class PendingMessages {
   async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
     const conversationId = this.#resolve(userId, target);
     const { pendingMessages } = this.#deps.store;
-    const arriving = this.#arriving.get(conversationId) ?? new Set();
-    const waiting = new Set([...pendingMessages.of(conversationId).map(({ id }) => id), ...arriving]);
-    const position = waiting.size + 1;
-    if (position > maxPending) {
-      throw new PlatformError(
-        "TooManyMessages",
-        `${maxPending} messages wait for this conversation already: wait until it is ready.`,
-      );
-    }
-    const row = { id: newId(), userId, conversationId, content, createdAt: Date.now() };
-    this.#arriving.set(conversationId, arriving.add(row.id));
-    try {
-      await pendingMessages.create(row);
-    } finally {
-      arriving.delete(row.id);
-      if (arriving.size === 0) this.#arriving.delete(conversationId);
-    }
+    const id = newId();
+    const position = await this.#arrivals.add(conversationId, async () => {
+      const waiting = pendingMessages.of(conversationId).length;
+      if (waiting >= maxPending) {
+        throw new PlatformError(
+          "TooManyMessages",
+          `${maxPending} messages wait for this conversation already: wait until it is ready.`,
+        );
+      }
+      await pendingMessages.create({ id, userId, conversationId, content, createdAt: Date.now() });
+      return waiting + 1;
+    });
     // Looked at after the message is stored: a start that became READY before that has delivered without it.
     if (this.#isReady(userId, conversationId)) void this.deliver(conversationId);
-    return { id: hexId(row.id), position };
+    return { id: hexId(id), position };
   }
 
   /** Sends what waits for a conversation, in order, and runs the agent. Never rejects; what cannot be sent now is tried by the next delivery. */
   deliver(conversationId: string): Promise<void> {
-    const before = this.#delivering.get(conversationId) ?? Promise.resolve();
-    const delivery = before.then(() => this.#send(conversationId));
-    this.#delivering.set(conversationId, delivery);
-    void delivery.then(() => {
-      if (this.#delivering.get(conversationId) === delivery) this.#delivering.delete(conversationId);
-    });
-    return delivery;
+    return this.#deliveries.add(conversationId, () => this.#send(conversationId));
   }
 
   /** Forgets what waits for a conversation whose start has failed. */

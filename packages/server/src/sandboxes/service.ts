@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
+import { Queues } from "../queues.ts";
 import type { PageRequest, PageResult, SandboxChange, SandboxRow, Store } from "../store/store.ts";
 import { Access } from "./access.ts";
 import type { CreateOptions, Sandboxes } from "./api.ts";
@@ -12,7 +13,6 @@ import { toPause } from "./lifecycle/room.ts";
 import type { Egress } from "./network/api.ts";
 import { newSandbox } from "./new-sandbox.ts";
 import { Processes } from "./processes.ts";
-import { Queues } from "./queues.ts";
 import type { Sandbox } from "./sandbox.ts";
 import { SnapshotService } from "./snapshots.ts";
 

@@ -13,8 +13,8 @@ export interface Store {
   readonly snapshots: SnapshotStore;
   readonly pendingMessages: PendingMessageStore;
   readonly contexts: ContextStore;
-  readonly settings: SettingsStore;
-  readonly userSecrets: UserSecretStore;
+  readonly settings: DocumentStore;
+  readonly userSecrets: DocumentStore;
   readonly conversationSecrets: ConversationSecretStore;
   readonly apiKeys: ApiKeyStore;
   /** Another number after every write of this process, at the latest when its promise resolves. */
@@ -232,13 +232,10 @@ export interface ContextStore {
 }
 
 /** One encrypted document per user. */
-export interface SettingsStore {
+export interface DocumentStore {
   get(userId: string): Record<string, unknown> | undefined;
   put(userId: string, document: Record<string, unknown>): Promise<void>;
 }
-
-/** One encrypted document per user, like settings. */
-export type UserSecretStore = SettingsStore;
 
 /** Secrets of single conversations, encrypted; they go when the conversation is removed. */
 export interface ConversationSecretStore {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "../errors.ts";
+import { Queues } from "../queues.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../store/store.ts";
 import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
 import { KeyMemory } from "./key-memory.ts";
@@ -11,6 +12,7 @@ const maxKeysPerUser = 100;
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
   readonly #memory: KeyMemory;
+  readonly #additions = new Queues();
 
   /** `memory` is shared with the logins, which end with their keys. */
   constructor(store: ApiKeyStore, memory: KeyMemory = new KeyMemory(store)) {
@@ -31,12 +33,14 @@ export class StoredApiKeys implements ApiKeys {
     return key;
   }
 
-  async add(userId: string, { name, expiresAt, readOnly }: NewApiKey): Promise<{ key: string; row: ApiKeyRow }> {
-    if (this.#store.list(userId).length >= maxKeysPerUser) {
-      throw new PlatformError("TooManyKeys", `A user has at most ${maxKeysPerUser} keys: revoke some.`);
-    }
-    const key = newKey();
-    return { key, row: await this.#change(this.#store.create({ userId, name, expiresAt, readOnly }, key, { unique: true })) };
+  add(userId: string, { name, expiresAt, readOnly }: NewApiKey): Promise<{ key: string; row: ApiKeyRow }> {
+    return this.#additions.add(userId, async () => {
+      if (this.#store.list(userId).length >= maxKeysPerUser) {
+        throw new PlatformError("TooManyKeys", `A user has at most ${maxKeysPerUser} keys: revoke some.`);
+      }
+      const key = newKey();
+      return { key, row: await this.#change(this.#store.create({ userId, name, expiresAt, readOnly }, key, { unique: true })) };
+    });
   }
 
   async adopt(userId: string, name: string, key: string): Promise<void> {

@@ -1,6 +1,7 @@
 import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
-import type { ConversationSecretStore, UserSecretStore } from "../store/store.ts";
+import { Queues } from "../queues.ts";
+import type { ConversationSecretStore, DocumentStore } from "../store/store.ts";
 import type { SecretMask } from "../telemetry/mask.ts";
 import type { ProviderToken, SandboxSecret, SecretChange, SecretInfo, Secrets } from "./api.ts";
 import { readProviderHost } from "./provider-hosts.ts";
@@ -12,7 +13,7 @@ const maxSecrets = 200;
 const maxTotal = 1_048_576;
 
 export interface StoredSecretsOptions {
-  users: UserSecretStore;
+  users: DocumentStore;
   conversations: ConversationSecretStore;
   /** Learns every value that comes into the process. */
   mask: Pick<SecretMask, "registerSecret">;
@@ -22,8 +23,8 @@ export interface StoredSecretsOptions {
 export class StoredSecrets implements Secrets {
   readonly #options: StoredSecretsOptions;
   readonly #derived = new WeakMap<SecretsDocument, DerivedSecrets>();
-  /** The last change of each user, or conversation, that has one under way. */
-  readonly #changes = new Map<string, Promise<void>>();
+  /** Changes of one user, or conversation, come one after the other. */
+  readonly #changes = new Queues();
 
   constructor(options: StoredSecretsOptions) {
     this.#options = options;
@@ -104,7 +105,7 @@ export class StoredSecrets implements Secrets {
       checkSecretName(name);
       this.#options.mask.registerSecret(value);
     }
-    await this.#inTurn(`conversation ${conversationId}`, async () => {
+    await this.#changes.add(`conversation ${conversationId}`, async () => {
       const { conversations } = this.#options;
       const all = { ...conversations.get(conversationId)?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
@@ -115,7 +116,7 @@ export class StoredSecrets implements Secrets {
   }
 
   async dropConversation(conversationId: string): Promise<void> {
-    await this.#inTurn(`conversation ${conversationId}`, () => this.#options.conversations.remove(conversationId));
+    await this.#changes.add(`conversation ${conversationId}`, () => this.#options.conversations.remove(conversationId));
   }
 
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[] {
@@ -145,18 +146,9 @@ export class StoredSecrets implements Secrets {
   }
 
   #change(userId: string, change: (document: SecretsDocument) => SecretsDocument): Promise<void> {
-    return this.#inTurn(userId, () => this.#options.users.put(userId, { ...change(this.#document(userId)) }));
-  }
-
-  /** Changes of one user come one after the other. */
-  async #inTurn(key: string, work: () => Promise<void>): Promise<void> {
-    const own = (this.#changes.get(key) ?? Promise.resolve()).catch(() => {}).then(work);
-    this.#changes.set(key, own);
-    try {
-      await own;
-    } finally {
-      if (this.#changes.get(key) === own) this.#changes.delete(key);
-    }
+    return this.#changes.add(userId, async () => {
+      await this.#options.users.put(userId, { ...change(this.#document(userId)) });
+    });
   }
 }
 

@@ -1,5 +1,6 @@
 import { PlatformError } from "../errors.ts";
-import type { SettingsStore } from "../store/store.ts";
+import { Queues } from "../queues.ts";
+import type { DocumentStore } from "../store/store.ts";
 import { readDocument, type SettingsDocument } from "./settings-document.ts";
 import { documentSecrets } from "./settings-v1.ts";
 
@@ -13,14 +14,13 @@ const nothingStored: SettingsDocument = Object.freeze({});
  * derived of it can be kept by its identity.
  */
 export class SettingsDocuments {
-  readonly #store: SettingsStore;
+  readonly #store: DocumentStore;
   readonly #onSecret: (value: string) => void;
   readonly #read = new WeakMap<object, SettingsDocument>();
-  /** The last change of each user that has one under way. */
-  readonly #changes = new Map<string, Promise<unknown>>();
+  readonly #changes = new Queues();
 
   /** `onSecret` is told every secret of a document when it is first read. */
-  constructor(store: SettingsStore, onSecret: (value: string) => void = () => {}) {
+  constructor(store: DocumentStore, onSecret: (value: string) => void = () => {}) {
     this.#store = store;
     this.#onSecret = onSecret;
   }
@@ -47,18 +47,11 @@ export class SettingsDocuments {
    * Stores what `change` makes of the document of then, after all changes of this user that were asked for before. Gives what else
    * it gives. A change that throws stores nothing. Throws InvalidParameter for a document that would be too long.
    */
-  async change<Result>(
+  change<Result>(
     userId: string,
     change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
   ): Promise<Result> {
-    const before = this.#changes.get(userId) ?? Promise.resolve();
-    const own = before.catch(() => {}).then(() => this.#apply(userId, change));
-    this.#changes.set(userId, own);
-    try {
-      return await own;
-    } finally {
-      if (this.#changes.get(userId) === own) this.#changes.delete(userId);
-    }
+    return this.#changes.add(userId, () => this.#apply(userId, change));
   }
 
   async #apply<Result>(

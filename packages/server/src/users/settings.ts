@@ -1,6 +1,6 @@
 import type { McpServer, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
-import type { SettingsStore } from "../store/store.ts";
+import type { DocumentStore } from "../store/store.ts";
 import { StoredAgentProfiles } from "./agent-profiles.ts";
 import type { AgentPreferences, ProviderHosts, Settings } from "./api.ts";
 import { modelOf, StoredLlmProfiles } from "./profiles.ts";
@@ -38,7 +38,7 @@ export class StoredSettings implements Settings {
   readonly #providerHosts: (userId: string) => ProviderHosts;
   readonly #derivations = new WeakMap<SettingsDocument, Derived>();
 
-  constructor(store: SettingsStore, { providerHosts = () => noProviders, onSecret }: SettingsSources = {}) {
+  constructor(store: DocumentStore, { providerHosts = () => noProviders, onSecret }: SettingsSources = {}) {
     this.#documents = new SettingsDocuments(store, onSecret);
     this.#providerHosts = providerHosts;
     this.profiles = new StoredLlmProfiles(this.#documents);

@@ -15,12 +15,11 @@ import { SqlitePendingMessages } from "./pending-messages.ts";
 import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
 import { SqliteSandboxes } from "./sandboxes.ts";
-import { SqliteSettings } from "./settings.ts";
+import { SealedDocuments } from "./sealed-documents.ts";
 import { SqliteSnapshots } from "./snapshots.ts";
 import { SqliteSpending } from "./spending.ts";
 import { SqliteStartTasks } from "./start-tasks.ts";
 import { createQueryBuilder } from "./tables.ts";
-import { SqliteUserSecrets } from "./user-secrets.ts";
 import { WriterClient } from "./writer-client.ts";
 
 const sqliteCorrupt = 11;
@@ -91,8 +90,8 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     snapshots: new SqliteSnapshots(context),
     pendingMessages: new SqlitePendingMessages(context),
     contexts: new SqliteContexts(context),
-    settings: new SqliteSettings(context),
-    userSecrets: new SqliteUserSecrets(context),
+    settings: new SealedDocuments(context, "settings", "settings"),
+    userSecrets: new SealedDocuments(context, "user_secrets", "secrets"),
     conversationSecrets: new SqliteConversationSecrets(context),
     apiKeys: new SqliteApiKeys(context),
     logins: new SqliteLogins(context),

@@ -1,43 +1,45 @@
-import type { SettingsStore } from "../store.ts";
+import type { DocumentStore } from "../store.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 
 type Document = Record<string, unknown>;
 
 /**
- * Settings documents, each sealed as a whole. A document is decrypted once and then given as the same frozen object until it is
+ * One document a user, each sealed as a whole. A document is decrypted once and then given as the same frozen object until it is
  * replaced, so that callers can keep what they derive from it by its identity.
  */
-export class SqliteSettings implements SettingsStore {
+export class SealedDocuments implements DocumentStore {
   readonly #context: StoreContext;
+  readonly #table: "settings" | "user_secrets";
+  /** What the vault is told of a user's document: it opens at no other place. */
+  readonly #place: (userId: string) => string;
   readonly #documents = new Map<string, Document | undefined>();
 
-  constructor(context: StoreContext) {
+  constructor(context: StoreContext, table: "settings" | "user_secrets", place: "settings" | "secrets") {
     this.#context = context;
+    this.#table = table;
+    this.#place = (userId) => `${place}:${userId}`;
   }
 
   get(userId: string): Document | undefined {
     if (!this.#documents.has(userId)) {
-      const row = this.#context.reader.get<{ document: Uint8Array }>("SELECT document FROM settings WHERE user_id = ?", userId);
-      this.#documents.set(userId, row && frozen(this.#context.vault.open(row.document, place(userId))));
+      const sql = `SELECT document FROM ${this.#table} WHERE user_id = ?`;
+      const row = this.#context.reader.get<{ document: Uint8Array }>(sql, userId);
+      this.#documents.set(userId, row && frozen(this.#context.vault.open(row.document, this.#place(userId))));
     }
     return this.#documents.get(userId);
   }
 
   async put(userId: string, document: Document): Promise<void> {
     const text = JSON.stringify(document);
-    const sealed = this.#context.vault.seal(text, place(userId));
+    const sealed = this.#context.vault.seal(text, this.#place(userId));
     const insert = this.#context.build
-      .insertInto("settings")
+      .insertInto(this.#table)
       .values({ user_id: userId, document: sealed })
       .onConflict((conflict) => conflict.column("user_id").doUpdateSet({ document: sealed }));
     await this.#context.writer.run(compile(insert));
     this.#documents.set(userId, frozen(text));
   }
-}
-
-function place(userId: string): string {
-  return `settings:${userId}`;
 }
 
 function frozen(text: string): Document {
