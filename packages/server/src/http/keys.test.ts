@@ -90,6 +90,7 @@ test("a read-only key only reads, and sees nothing that would open more", async 
     `/api/v1/app-conversations?ids=${conversation}`,
     "/api/v1/app-conversations/search",
     "/api/conversations?limit=10",
+    `/api/conversations/${conversation}`,
   ]) {
     const full = await (await server.call("GET", path)).text();
     const shown = await (await server.call("GET", path, { key: readerKey })).text();

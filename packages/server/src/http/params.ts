@@ -4,11 +4,13 @@ import { PlatformError } from "../errors.ts";
 import type { PageRequest } from "../store/store.ts";
 import { InvalidInput } from "./invalid-input.ts";
 
-/** Query keys of list pages (app-server.md section 0, row "list pages"). */
-export const pageKeys = {
+/** Query keys of list pages (app-server.md section 0, row "list pages"); `by` is the default length of a page. */
+export const pageKeysBy = (by: number) => ({
   page_id: Type.Optional(Type.String({ description: "next_page_id of the page before" })),
-  limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }),
-};
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: by }),
+});
+
+export const pageKeys = pageKeysBy(100);
 
 export const PageQuery = Type.Object(pageKeys);
 
@@ -24,6 +26,17 @@ export function pageRequest(query: { page_id?: string; limit: number }): PageReq
 /** The wire form of a page. */
 export function pageOf<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
   return { items, next_page_id: nextPageId };
+}
+
+/** The mark in a page id that is base64 of one (section 0, row "page_id encodings"); one that cannot be read begins again. */
+export function markOf(pageId: string | undefined): string | undefined {
+  if (pageId === undefined || pageId.length > 1_000) return undefined;
+  return Buffer.from(pageId, "base64").toString("utf8") || undefined;
+}
+
+/** The wire form of a page whose id is such a mark. */
+export function pageOfMark<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
+  return pageOf({ items, nextPageId: nextPageId === null ? null : Buffer.from(nextPageId).toString("base64") });
 }
 
 /** A page of a list that is held in memory; page ids are offsets, an unreadable one restarts at 0. */

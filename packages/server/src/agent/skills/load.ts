@@ -1,13 +1,9 @@
-import { basename, dirname } from "node:path";
+import { basename } from "node:path";
 import { type Files, script } from "../../sandboxes/files.ts";
 import { findSkillsScript } from "./find-script.ts";
 import { parseSkill } from "./parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "./skill.ts";
-
-/** Most bytes of one file, of all files, and most skills of a sandbox. */
-const maxFileBytes = 64 * 1024;
-const maxBytes = 4 * 2 ** 20;
-const maxSkills = 200;
+import { isReadme, maxBytes, maxFileBytes, maxSkills, withoutParts } from "./skill-files.ts";
 
 /** Time to find them all, ms. */
 const timeoutMs = 20_000;
@@ -29,12 +25,8 @@ export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Pr
   const { workingDir, model = "", plugins = [] } = options;
   const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
   const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
-  const files = readRecords(stdout);
-  const folders = new Set(files.filter(({ path }) => isSkillFile(path)).map(({ path }) => dirname(path)));
-  const skills = files
-    .filter(
-      ({ path }) => isForModel(path, model) && basename(path).toLowerCase() !== "readme.md" && !isPartOfSkill(path, folders),
-    )
+  const skills = withoutParts(readRecords(stdout))
+    .filter(({ path }) => isForModel(path, model) && !isReadme(path))
     .map(({ path, content, source }) => parseSkill(path, content, source));
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }
@@ -66,15 +58,4 @@ function isForModel(path: string, model: string): boolean {
   if (name === "claude.md") return /claude/i.test(model);
   if (name === "gemini.md") return /gemini/i.test(model);
   return true;
-}
-
-function isSkillFile(path: string): boolean {
-  return basename(path).toLowerCase() === "skill.md";
-}
-
-/** A file beside or below a SKILL.md belongs to that skill and is none of its own. */
-function isPartOfSkill(path: string, folders: ReadonlySet<string>): boolean {
-  if (isSkillFile(path)) return false;
-  for (let folder = dirname(path); folder.length > 1; folder = dirname(folder)) if (folders.has(folder)) return true;
-  return false;
 }

@@ -1,6 +1,7 @@
 import { basename, dirname } from "node:path";
 import { parse as parseYaml } from "yaml";
 import type { Skill, SkillSource } from "./skill.ts";
+import { isSkillFile } from "./skill-files.ts";
 
 /** Most characters of a skill that are kept, of its name, of its description, and most triggers. */
 const maxContent = 64 * 1024;
@@ -18,7 +19,7 @@ const alwaysOn: Record<string, string> = {
 };
 
 /** Whether a file is one that always applies, whatever its front matter says. */
-export function isAlwaysOn(path: string): boolean {
+function isAlwaysOn(path: string): boolean {
   return Object.hasOwn(alwaysOn, basename(path).toLowerCase());
 }
 
@@ -36,20 +37,20 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
     const name = alwaysOn[file.toLowerCase()]!;
     return { name, type: "repo", content, triggers: [], source, description: null, location };
   }
-  const isSkillFile = file.toLowerCase() === "skill.md";
+  const isFolder = isSkillFile(path);
   const named = typeof facts.name === "string" ? facts.name.trim() : "";
-  const name = (named || (isSkillFile ? basename(dirname(path)) : file.replace(/\.md$/i, ""))).slice(0, maxName);
+  const name = (named || (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, ""))).slice(0, maxName);
   if (name === "" || name === ".") return undefined;
   if (hasItems(facts.paths)) return undefined;
   const description = typeof facts.description === "string" ? facts.description.trim().slice(0, maxDescription) || null : null;
   const triggers = readTriggers(facts.triggers);
   if (hasItems(facts.inputs)) triggers.push(`/${name}`);
-  const type = isSkillFile ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
+  const type = isFolder ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
   return { name, type, content, triggers: [...new Set(triggers)], source, description, location };
 }
 
 /** The front matter as an object (empty where there is none or it cannot be read), and the text below it. */
-export function splitFrontMatter(text: string): { facts: Record<string, unknown>; body: string } {
+function splitFrontMatter(text: string): { facts: Record<string, unknown>; body: string } {
   const whole = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   const [block, yaml] = /^---[ \t]*\n([\s\S]{0,16384}?)(?:\n|^)---[ \t]*(?:\n|$)/.exec(whole) ?? [];
   if (block === undefined || yaml === undefined) return { facts: {}, body: whole };

@@ -7,9 +7,9 @@ import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
 type Reads = Pick<Conversations, "batch" | "followers" | "fullState">;
 
 /** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
-export function conversationInfo(conversations: Reads, row: ConversationRow, principal: Principal) {
+export function conversationInfo(conversations: Reads, row: ConversationRow) {
   const [shown] = conversations.batch(row.userId, [row.id]);
-  return { ...agentInfo(row, conversations.fullState(row.id)), ...legacy(conversations, shown!, principal) };
+  return { ...agentInfo(row, conversations.fullState(row.id)), ...legacy(conversations, shown!) };
 }
 
 /** The state with what the record adds to it. */
@@ -49,6 +49,7 @@ export function startingInfo(
   return { ...row, updated_at, ...legacyStart(hexId(conversationId), created_at, updated_at) };
 }
 
-export function legacy(conversations: Pick<Conversations, "followers">, shown: AppConversation, { readOnly }: Principal) {
-  return legacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!), readOnly });
+/** A conversation in the legacy shape, with the number of its followers. */
+export function legacy(conversations: Pick<Conversations, "followers">, shown: AppConversation) {
+  return legacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!) });
 }

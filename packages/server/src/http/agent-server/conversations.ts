@@ -31,7 +31,7 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
     },
     ({ principal, params }, reply) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
-      const shown = row ? conversationInfo(conversations, row, principal) : startingInfo(conversations, principal, params);
+      const shown = row ? conversationInfo(conversations, row) : startingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationNotFound", "Conversation not found");
       reply.send(shown);
     },

@@ -1,6 +1,7 @@
 import { contentText, type Event } from "@sandpiper/wire";
 import type { EventLog, EventQuery } from "../../store/event-log.ts";
-import { pageOffset, toPage } from "../../store/paging.ts";
+import { Queues } from "../../queues.ts";
+import { boundedPage, pageOffset } from "../../store/paging.ts";
 
 /** What the log has no index for (agent-server.md section 5): who an event is from, and a text inside of messages. */
 export interface ScanFilter {
@@ -9,7 +10,17 @@ export interface ScanFilter {
   body?: string | undefined;
 }
 
-const scanPage = 500;
+/** Events that are read before others get their turn. */
+const scanPage = 100;
+
+/** Scans of one user go one after the other: a long history takes the server's time. */
+const scans = new Queues();
+
+/** Who scans, and whether the answer still has a reader. */
+export interface Scanning {
+  userId: string;
+  isWanted: () => boolean;
+}
 
 /** Whether a filter asks for more than the log's own search can do. */
 export function needsScan({ source, body }: ScanFilter): boolean {
@@ -17,26 +28,47 @@ export function needsScan({ source, body }: ScanFilter): boolean {
 }
 
 /** A page of the events that match, found by reading those that the log's own filters leave. */
-export function scanEvents(events: EventLog, id: string, query: EventQuery, filter: ScanFilter) {
+export async function scanEvents(events: EventLog, id: string, query: EventQuery, filter: ScanFilter, who: Scanning) {
   const found: string[] = [];
-  const wanted = pageOffset(query.pageId) + query.limit + 1;
-  for (const json of matching(events, id, query, filter)) if (found.push(json) >= wanted) break;
-  return toPage(found.slice(pageOffset(query.pageId)), query);
+  let before = pageOffset(query.pageId);
+  await scans.add(who.userId, async () => {
+    for await (const json of matching(events, id, query, filter, who)) {
+      if (before-- > 0) continue;
+      found.push(json);
+      if (found.length > query.limit) break;
+    }
+  });
+  const { items, nextPageId } = boundedPage(found, (json) => json.length, query);
+  return { items, nextPageId };
 }
 
 /** The number of events that match. */
-export function countScanned(events: EventLog, id: string, query: Omit<EventQuery, "limit">, filter: ScanFilter): number {
+export async function countScanned(
+  events: EventLog,
+  id: string,
+  query: Omit<EventQuery, "limit">,
+  filter: ScanFilter,
+  who: Scanning,
+): Promise<number> {
   let count = 0;
-  for (const _ of matching(events, id, query, filter)) count++;
+  await scans.add(who.userId, async () => {
+    for await (const _ of matching(events, id, query, filter, who)) count++;
+  });
   return count;
 }
 
-function* matching(events: EventLog, id: string, query: Omit<EventQuery, "limit">, filter: ScanFilter): Generator<string> {
-  let pageId: string | null = "0";
-  while (pageId !== null) {
+async function* matching(
+  events: EventLog,
+  id: string,
+  query: Omit<EventQuery, "limit">,
+  filter: ScanFilter,
+  { isWanted }: Scanning,
+): AsyncGenerator<string> {
+  for (let pageId: string | null = "0"; pageId !== null && isWanted(); ) {
     const page: { items: string[]; nextPageId: string | null } = events.search(id, { ...query, pageId, limit: scanPage });
     for (const json of page.items) if (matches(JSON.parse(json) as Event, filter)) yield json;
     pageId = page.nextPageId;
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 

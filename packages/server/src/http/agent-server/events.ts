@@ -32,11 +32,14 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
       config,
       schema: { tags, summary: "List events", params: ConversationPath, querystring: SearchQuery, response: { 200: EventPage } },
     },
-    ({ principal, params, query }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params, query }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
       const wanted = { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit };
-      sendJson(reply, pageJson(needsScan(query) ? scanEvents(events, id, wanted, query) : events.search(id, wanted)));
+      const scanning = { userId, isWanted: () => !reply.raw.destroyed };
+      const page = needsScan(query) ? await scanEvents(events, id, wanted, query, scanning) : events.search(id, wanted);
+      sendJson(reply, pageJson(page));
+      return reply;
     },
   );
   app.get(
@@ -51,9 +54,10 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
         response: { 200: Type.Integer() },
       },
     },
-    ({ principal, params, query }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
-      reply.send(needsScan(query) ? countScanned(events, id, filterOf(query), query) : events.count(id, filterOf(query)));
+    async ({ principal, params, query }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      if (!needsScan(query)) return events.count(id, filterOf(query));
+      return countScanned(events, id, filterOf(query), query, { userId, isWanted: () => !reply.raw.destroyed });
     },
   );
   app.get(

@@ -42,7 +42,7 @@ export function legacyEventRoutes(app: App, { conversations, events }: Pick<Http
       const limit = Math.min(query.limit, wanted);
       const pageId = String(query.reverse ? count - 1 - end : query.start_id);
       const { items } = limit > 0 ? events.search(id, { descending: query.reverse, pageId, limit }) : { items: [] };
-      sendJson(reply, `{"events":[${items.join(",")}],"has_more":${wanted > limit}}`);
+      sendJson(reply, `{"events":[${items.join(",")}],"has_more":${wanted > items.length}}`);
     },
   );
   app.get(

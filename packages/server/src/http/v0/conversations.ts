@@ -17,14 +17,11 @@ import { PlatformError } from "../../errors.ts";
 import { agentInfo, legacy } from "../agent-server/conversation-info.ts";
 import type { Principal } from "../auth.ts";
 import { requireConversation, visibleConversation } from "../conversation-access.ts";
-import { pageRequest, readIds } from "../params.ts";
+import { pageKeysBy, pageRequest, readIds } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
-const pageKeys = {
-  page_id: Type.Optional(Type.String({ description: "next_page_id of the page before" })),
-  limit: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
-};
+const pageKeys = pageKeysBy(20);
 const repository = Type.Optional(Type.String({ maxLength: 512 }));
 const Trigger = StringEnum(triggers);
 const ListQuery = Type.Object({
@@ -50,7 +47,7 @@ export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpS
     const { selected_repository: selectedRepository } = query;
     const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
     const { items, nextPageId } = conversations.search(filter, pageRequest(query));
-    return { results: items.map((item) => legacy(conversations, item, principal)), next_page_id: nextPageId };
+    return { results: items.map((item) => legacy(conversations, item)), next_page_id: nextPageId };
   };
   const batch = (principal: Principal, ids: string[]) =>
     readIds(ids, 99).map((id) => {

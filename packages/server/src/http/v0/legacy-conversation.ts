@@ -8,11 +8,8 @@ const statuses: Record<AppConversation["sandbox_status"], LegacyStatus> = {
   MISSING: "ARCHIVED",
 };
 
-/** A conversation in the shape of the V0 API (legacy-gui.md section 4.3). A read-only key does not see the session key, which opens more. */
-export function legacyConversation(
-  shown: AppConversation,
-  { connections, readOnly = false }: { connections: number; readOnly?: boolean | undefined },
-): LegacyConversation {
+/** A conversation in the shape of the V0 API (legacy-gui.md section 4.3). */
+export function legacyConversation(shown: AppConversation, { connections }: { connections: number }): LegacyConversation {
   const failed = shown.execution_status === "error" || shown.execution_status === "stuck";
   return {
     conversation_id: shown.id,
@@ -22,7 +19,7 @@ export function legacyConversation(
     status: statuses[shown.sandbox_status],
     runtime_status: shown.sandbox_status !== "RUNNING" ? null : failed ? "STATUS$ERROR" : "STATUS$READY",
     url: shown.conversation_url,
-    session_api_key: readOnly ? null : shown.session_api_key,
+    session_api_key: shown.session_api_key,
     selected_repository: shown.selected_repository,
     selected_branch: shown.selected_branch,
     git_provider: shown.git_provider,

@@ -1,18 +1,17 @@
 import { LLMModelPage, ProviderPage } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { knownModels, knownProviders } from "../../models/known-models.ts";
-import { slicePage } from "../params.ts";
+import { markOf, pageKeysBy, pageOfMark, slicePage } from "../params.ts";
 import type { App } from "../services.ts";
 
-const pageKeys = {
-  page_id: Type.Optional(Type.String({ description: "next_page_id of the page before" })),
-  limit: Type.Integer({ minimum: 1, maximum: 100, default: 50 }),
+const filterKeys = {
+  ...pageKeysBy(50),
   query: Type.Optional(Type.String({ maxLength: 256, description: "part of the name" })),
   verified__eq: Type.Optional(Type.Boolean()),
 };
 
-const ProviderQuery = Type.Object(pageKeys);
-const ModelQuery = Type.Object({ ...pageKeys, provider__eq: Type.Optional(Type.String()) });
+const ProviderQuery = Type.Object(filterKeys);
+const ModelQuery = Type.Object({ ...filterKeys, provider__eq: Type.Optional(Type.String()) });
 
 /** The models and providers that the server knows (app-server.md section 7). Page ids are base64 of an offset. */
 export function configRoutes(app: App): void {
@@ -54,8 +53,5 @@ export function configRoutes(app: App): void {
 }
 
 function page<T>(items: readonly T[], { page_id, limit }: { page_id?: string; limit: number }) {
-  const pageId = page_id === undefined ? undefined : Buffer.from(page_id, "base64").toString("utf8");
-  const sliced = slicePage(items, { pageId, limit });
-  const next = sliced.nextPageId;
-  return { items: sliced.items, next_page_id: next === null ? null : Buffer.from(next).toString("base64") };
+  return pageOfMark(slicePage(items, { pageId: markOf(page_id), limit }));
 }

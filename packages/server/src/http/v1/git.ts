@@ -11,12 +11,12 @@ import {
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { GitHosting, Listed } from "../../git/api.ts";
-import { pageKeys, pageOf, slicePage } from "../params.ts";
+import { markOf, pageKeys, pageKeysBy, pageOfMark, slicePage } from "../params.ts";
 import type { App } from "../services.ts";
 
 /** What a provider's refusal can become. */
 const config = { failures: [400, 403, 404, 422, 502] };
-const fewer = { ...pageKeys, limit: Type.Integer({ minimum: 1, maximum: 100, default: 30 }) };
+const fewer = pageKeysBy(30);
 const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
 const RepositoryQuery = Type.Object({
   ...ProviderQuery.properties,
@@ -50,7 +50,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     async (request) => {
       const { provider, page_id, limit } = request.query;
       const all = await git.installations(request.principal.userId, provider);
-      return wirePage(sliced(all, page_id, limit));
+      return sliced(all, page_id, limit);
     },
   );
   app.get(
@@ -69,7 +69,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
       if (sort_order !== undefined && !query)
         throw new PlatformError("BadRequest", "sort_order needs a query to sort the results of.");
       const ask = { query, installation: installation_id, order: sort_order, from: markOf(page_id), limit };
-      return wirePage(await git.repositories(request.principal.userId, provider, ask));
+      return listed(await git.repositories(request.principal.userId, provider, ask));
     },
   );
   app.get(
@@ -81,7 +81,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     async (request) => {
       const { provider, repository, query, page_id, limit } = request.query;
       const ask = { repository, query, from: markOf(page_id), limit };
-      return wirePage(await git.branches(request.principal.userId, provider, ask));
+      return listed(await git.branches(request.principal.userId, provider, ask));
     },
   );
   app.get(
@@ -97,7 +97,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     },
     async (request) => {
       const { page_id, limit } = request.query;
-      return wirePage(sliced(await git.suggestedTasks(request.principal.userId), page_id, limit));
+      return sliced(await git.suggestedTasks(request.principal.userId), page_id, limit);
     },
   );
   app.get(
@@ -119,17 +119,10 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
 }
 
-function sliced<T>(items: readonly T[], pageId: string | undefined, limit: number): Listed<T> {
-  const { items: some, nextPageId } = slicePage(items, { pageId: markOf(pageId), limit });
-  return { items: some, next: nextPageId };
+function sliced<T>(items: readonly T[], pageId: string | undefined, limit: number) {
+  return pageOfMark(slicePage(items, { pageId: markOf(pageId), limit }));
 }
 
-/** The mark in a page id; one that cannot be read starts again. */
-function markOf(pageId: string | undefined): string | undefined {
-  if (pageId === undefined || pageId.length > 1_000) return undefined;
-  return Buffer.from(pageId, "base64").toString("utf8") || undefined;
-}
-
-function wirePage<T>({ items, next }: Listed<T>) {
-  return pageOf({ items, nextPageId: next === null ? null : Buffer.from(next).toString("base64") });
+function listed<T>({ items, next }: Listed<T>) {
+  return pageOfMark({ items, nextPageId: next });
 }

@@ -1,7 +1,8 @@
 import { createGunzip } from "node:zlib";
 import { Parser, type ReadEntry } from "tar";
 import { PlatformError } from "../../../errors.ts";
-import { maxBytes, maxFileBytes, type SkillText } from "./files.ts";
+import { maxBytes, maxFileBytes } from "../skill-files.ts";
+import type { SkillText } from "./files.ts";
 
 /** Most bytes of an archive when it is unpacked, and most entries. */
 const maxUnpacked = 256 * 1024 * 1024;

@@ -1,6 +1,6 @@
-import { basename, dirname } from "node:path";
 import { parseSkill } from "../parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "../skill.ts";
+import { isReadme, isSkillFile, maxSkills, withoutParts } from "../skill-files.ts";
 
 /** A text file of a collection of skills; the path is relative to the collection and has no leading slash. */
 export interface SkillText {
@@ -8,16 +8,11 @@ export interface SkillText {
   content: string;
 }
 
-/** Bounds of one collection: bytes of a file, of all files, and skills. */
-export const maxFileBytes = 64 * 1024;
-export const maxBytes = 4 * 1024 * 1024;
-const maxSkills = 200;
-
 const folders = /(^|\/)(skills|microagents|commands)\/[^/]+\.md$/i;
 
 /** Whether a file of a repository may hold a skill: SKILL.md anywhere, other Markdown in a folder for skills. */
 export function mayHoldSkill(path: string): boolean {
-  return /(^|\/)skill\.md$/i.test(path) || (folders.test(path) && !/(^|\/)readme\.md$/i.test(path));
+  return isSkillFile(path) || (folders.test(path) && !isReadme(path));
 }
 
 /**
@@ -25,9 +20,7 @@ export function mayHoldSkill(path: string): boolean {
  * have to read becomes knowledge, which joins the messages that name it.
  */
 export function skillsOf(files: readonly SkillText[], source: SkillSource): Skill[] {
-  const skillFolders = new Set(files.filter(({ path }) => isSkillFile(path)).map(({ path }) => dirname(path)));
-  const parts = files.filter(({ path }) => isSkillFile(path) || !isInside(path, skillFolders));
-  const skills = parts.flatMap(({ path, content }) => parseSkill(path, content, source, null) ?? []);
+  const skills = withoutParts(files).flatMap(({ path, content }) => parseSkill(path, content, source, null) ?? []);
   return mergeSkills(skills).slice(0, maxSkills);
 }
 
@@ -37,13 +30,4 @@ export function withoutFiles(skills: readonly Skill[]): Skill[] {
     if (skill.type !== "agentskills") return skill;
     return { ...skill, type: "knowledge", triggers: skill.triggers.length > 0 ? skill.triggers : [skill.name, `/${skill.name}`] };
   });
-}
-
-function isSkillFile(path: string): boolean {
-  return basename(path).toLowerCase() === "skill.md";
-}
-
-function isInside(path: string, roots: ReadonlySet<string>): boolean {
-  for (let folder = dirname(path); folder !== "." && folder !== "/"; folder = dirname(folder)) if (roots.has(folder)) return true;
-  return false;
 }

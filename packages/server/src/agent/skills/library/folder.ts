@@ -1,7 +1,8 @@
 import { lstat, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Skill } from "../skill.ts";
-import { maxBytes, maxFileBytes, type SkillText, skillsOf } from "./files.ts";
+import { isReadme, maxBytes, maxFileBytes } from "../skill-files.ts";
+import { type SkillText, skillsOf } from "./files.ts";
 
 const maxDepth = 4;
 const maxEntries = 5_000;
@@ -18,7 +19,7 @@ export async function readSkillFolder(folder: string): Promise<Skill[]> {
       if (entries > maxEntries || bytes > maxBytes || entry.name === ".git") return;
       const inner = path === "" ? entry.name : `${path}/${entry.name}`;
       if (entry.isDirectory() && depth < maxDepth) await visit(inner, depth + 1);
-      if (!entry.isFile() || !/\.md$/i.test(entry.name) || /^readme\.md$/i.test(entry.name)) continue;
+      if (!entry.isFile() || !/\.md$/i.test(entry.name) || isReadme(entry.name)) continue;
       const content = await readStart(join(folder, inner));
       bytes += content.length;
       files.push({ path: inner, content });
