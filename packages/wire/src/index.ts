@@ -16,6 +16,7 @@ export * from "./legacy-conversations.ts";
 export * from "./llm.ts";
 export * from "./mcp.ts";
 export * from "./network.ts";
+export * from "./own-requests.ts";
 export * from "./previews.ts";
 export * from "./profiles.ts";
 export * from "./sandboxes.ts";

@@ -4,6 +4,7 @@ import { agentProfileRoutes } from "./agent-profiles.ts";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
+import { cloudProxyRoutes } from "./cloud-proxy.ts";
 import { answerClientError, installErrors, sendError } from "./errors.ts";
 import { healthRoutes } from "./health.ts";
 import { hostedRoutes } from "./hosted.ts";
@@ -100,6 +101,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     keyRoutes(app, services);
     hostedRoutes(app);
     documentRoutes(app);
+    cloudProxyRoutes(app, services);
     settingsRoutes(app, services);
     settingsV1Routes(app, services);
     settingsProfileRoutes(app, services);

@@ -106,6 +106,7 @@ export const additions: readonly Deliberate[] = [
   ["* /api/keys*", "keys of users, for the web login"],
   ["* /log*", "the web login"],
   ["GET /api/organizations", "the released GUI asks; there are none"],
+  ["POST /api/cloud-proxy", "the released GUI of the hosted service reaches agent servers so (remote-clients.md section 10)"],
   ["POST /api/v1/settings/mcp/{key}/test", "in the reference's code, not in its document (app-server.md section 1)"],
   ["GET /api/user/search/branches", "the released GUI asks (legacy-gui.md section 8)"],
   ["* /api/v1/sandboxes/{sandbox_id}/archive", extension],
