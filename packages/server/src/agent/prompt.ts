@@ -27,7 +27,7 @@ const staticPrompt = `You are a software engineer who works in a sandbox through
 </VERSION_CONTROL>
 
 <ENVIRONMENT>
-* The sandbox is isolated: no network, no privileges. A missing network is not a problem to solve; work with what is installed.
+* The sandbox is isolated: no privileges, and a network that reaches allowed hosts only. A host that is refused is not a problem to solve; work with what can be reached and what is installed.
 * Long-running programs belong into the background with their output in a file. Stop what you started by its process id.
 </ENVIRONMENT>
 

@@ -14,6 +14,7 @@ const services: Partial<Record<ProviderType, GitService>> = { github, gitlab, bi
 /** The providers that are supported. */
 export const supportedProviders = Object.keys(services) as readonly ProviderType[];
 
+/** Whether the server talks to this provider. */
 export function isSupported(provider: ProviderType): boolean {
   return services[provider] !== undefined;
 }

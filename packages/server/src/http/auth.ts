@@ -47,6 +47,7 @@ export interface AuthenticatorServices {
   config: { publicUrl: string | undefined };
 }
 
+/** The one place that tells who a key, a session key or a cookie stands for. */
 export function createAuthenticator({ apiKeys, logins, sandboxes, config }: AuthenticatorServices): Authenticator {
   const bySession = (key: string): Principal | undefined => {
     const row = sandboxes.bySessionKey(key);

@@ -4,6 +4,7 @@ import { PlatformError } from "../errors.ts";
 /** What stands on the wire for a stored secret inside an MCP configuration. */
 export const masked = "**********";
 
+/** Longest name of a server, characters. */
 export const longestServerName = 256;
 
 /** Where inside a server a secret is, for example `["auth", "value"]`. */
@@ -60,6 +61,7 @@ function keyOf(auth: McpAuth | null | undefined): string | undefined {
   return isKeyed(auth) ? (auth.value ?? undefined) : undefined;
 }
 
+/** Whether a server is shown one key, in a header of its own or as a bearer of it. */
 export function isKeyed(auth: McpAuth | null | undefined): auth is Extract<McpAuth, { strategy: "api_key" | "bearer" }> {
   return auth?.strategy === "bearer" || auth?.strategy === "api_key";
 }
@@ -82,6 +84,7 @@ export function restore(server: McpServer, stored: McpServer | undefined): McpSe
   return mapSecrets(server, (value, path) => (value === masked ? textAt(stored, path) : value));
 }
 
+/** The same names with changed servers. */
 export function mapServers(servers: McpServers, change: (server: McpServer, name: string) => McpServer): McpServers {
   return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, change(server, name)]));
 }

@@ -8,6 +8,7 @@ export interface SecretsDocument {
   providers: Partial<Record<ProviderType, ProviderToken>>;
 }
 
+/** What a user has who stored nothing. */
 export const noSecrets: SecretsDocument = Object.freeze({ custom: {}, providers: {} });
 
 /** Everything that is read of a document; it lives as long as the document does. */
@@ -19,6 +20,7 @@ export interface DerivedSecrets {
   forSandboxes: readonly SandboxSecret[];
 }
 
+/** Works a document out for its readers. */
 export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSecrets {
   const named = Object.entries(custom)
     .map(([name, { value, description, hosts }]): SandboxSecret => ({ name, variable: name, description, hosts, value }))

@@ -88,6 +88,7 @@ export function defaultOf(schema: TSchema): unknown {
   return (schema as { default?: unknown }).default ?? (isMap(schema) ? {} : undefined);
 }
 
+/** Whether a field's value is a secret: its schema says so by its format. */
 export function isSecret(schema: TSchema): boolean {
   return innerOf(schema).format === "password";
 }

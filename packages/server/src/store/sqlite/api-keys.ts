@@ -10,6 +10,7 @@ import { UniqueViolation } from "./writer-client.ts";
 export const apiKeyColumns =
   "api_keys.id, api_keys.user_id, api_keys.name, api_keys.created_at, api_keys.expires_at, api_keys.last_used_at, api_keys.read_only";
 
+/** API keys by their hashes. A key's logins go with it. */
 export class SqliteApiKeys implements ApiKeyStore {
   readonly #context: StoreContext;
 
@@ -72,8 +73,10 @@ export class SqliteApiKeys implements ApiKeyStore {
   }
 }
 
+/** A key's row without its hash. */
 export type StoredKey = Omit<ApiKeyRecord, "hash">;
 
+/** The key of a row. */
 export function apiKeyOf(stored: StoredKey): ApiKeyRow {
   return {
     id: stored.id,

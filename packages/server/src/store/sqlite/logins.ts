@@ -4,6 +4,7 @@ import { apiKeyColumns, apiKeyOf, type StoredKey } from "./api-keys.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 
+/** Logins by the hashes of their tokens; those that have expired go when another one begins. */
 export class SqliteLogins implements LoginStore {
   readonly #context: StoreContext;
 

@@ -5,7 +5,7 @@ import { maxBytes, maxFileBytes } from "../skill-files.ts";
 import type { SkillText } from "./files.ts";
 
 /** Most bytes of an archive when it is unpacked, and most entries. */
-const maxUnpacked = 256 * 1024 * 1024;
+const maxUnpacked = 128 * 1024 * 1024;
 const maxEntries = 50_000;
 
 /**

@@ -20,8 +20,8 @@ export interface SkillLibraryDependencies {
 const freshMs = 300_000;
 const failedMs = 10_000;
 
-/** Marketplaces that are kept in memory, and that are fetched at once for one request. */
-const maxKept = 200;
+/** Marketplaces that are kept in memory, of up to some megabytes each, and that are fetched at once for one request. */
+const maxKept = 50;
 const maxAtOnce = 4;
 
 interface Kept {
