@@ -16,7 +16,6 @@ import type { OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";
-import { ReadCache } from "../store/read-cache.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
@@ -24,6 +23,7 @@ import { readUpdate } from "./conversation-update.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
 import { Hub } from "./hub.ts";
 import { Knowledge } from "./knowledge.ts";
+import { ListJson } from "./list-json.ts";
 import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import { PendingMessages } from "./pending.ts";
@@ -56,8 +56,7 @@ export class ConversationService implements Conversations {
   readonly external: ExternalConversations;
   readonly #deps: ConversationDependencies;
   readonly #hub: Hub;
-  /** Everything that a list shows is in the store: conversations, sandboxes, settings. */
-  readonly #pages: ReadCache;
+  readonly #lists: ListJson;
   readonly #runner: Runner;
   readonly #starter: Starter;
   readonly #knowledge: Knowledge;
@@ -67,7 +66,7 @@ export class ConversationService implements Conversations {
 
   constructor(deps: ConversationDependencies) {
     this.#deps = deps;
-    this.#pages = new ReadCache(() => deps.store.version());
+    this.#lists = new ListJson({ store: deps.store, present: (rows) => this.#present(rows) });
     this.#hub = new Hub(deps.store.events);
     this.#knowledge = new Knowledge(deps);
     const knowledge = this.#knowledge;
@@ -121,10 +120,7 @@ export class ConversationService implements Conversations {
   }
 
   searchJson(filter: ConversationFilter, page: PageRequest): string {
-    return this.#pages.get(JSON.stringify([filter, page]), () => {
-      const { items, nextPageId } = this.search(filter, page);
-      return JSON.stringify({ items, next_page_id: nextPageId });
-    });
+    return this.#lists.page(filter, page);
   }
 
   count(filter: ConversationFilter): number {

@@ -1,4 +1,5 @@
 import type { Content, ExecutionStatus, MetricsSnapshot, StartTaskStatus } from "@sandpiper/wire";
+import type { Changes } from "./changes.ts";
 import type { EventLog } from "./event-log.ts";
 
 /**
@@ -17,8 +18,7 @@ export interface Store {
   readonly userSecrets: DocumentStore;
   readonly conversationSecrets: ConversationSecretStore;
   readonly apiKeys: ApiKeyStore;
-  /** Another number after every write of this process, at the latest when its promise resolves. */
-  version(): number;
+  readonly changes: Pick<Changes, "version" | "of">;
   readonly logins: LoginStore;
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;

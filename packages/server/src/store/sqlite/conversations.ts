@@ -1,5 +1,6 @@
 import { type SelectQueryBuilder, sql } from "kysely";
 import { PlatformError } from "../../errors.ts";
+import { conversationSet } from "../changes.ts";
 import { pageOffset, toPage } from "../paging.ts";
 import type {
   ConversationChange,
@@ -50,7 +51,8 @@ export class SqliteConversations implements ConversationStore {
       updated_at: row.createdAt,
     });
     try {
-      await this.#context.writer.run(compile(insert));
+      const names = [conversationSet, row.id, ...(row.parentId === null ? [] : [row.parentId])];
+      await this.#context.writer.change(names, compile(insert));
     } catch (error) {
       if (error instanceof UniqueViolation) {
         throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);
@@ -101,7 +103,7 @@ export class SqliteConversations implements ConversationStore {
       })
       .set({ updated_at: sql<number>`max(updated_at, ${this.#context.clock()})` })
       .where("id", "=", id);
-    if ((await this.#context.writer.run(compile(update))) === 0) throw notFound();
+    if ((await this.#context.writer.change([conversationSet, id], compile(update))) === 0) throw notFound();
   }
 
   async remove(id: string): Promise<void> {
@@ -109,7 +111,9 @@ export class SqliteConversations implements ConversationStore {
     // Its secrets may be there before it is.
     const secrets = build.deleteFrom("conversation_secrets").where("conversation_id", "=", id);
     const remove = build.deleteFrom("conversations").where("id", "=", id);
-    if ((await writer.run(compile(secrets), compile(remove))) === 0) throw notFound();
+    const parentId = this.get(id)?.parentId ?? null;
+    const names = [conversationSet, id, ...(parentId === null ? [] : [parentId])];
+    if ((await writer.change(names, compile(secrets), compile(remove))) === 0) throw notFound();
   }
 
   listRunning(): ConversationRow[] {

@@ -1,10 +1,10 @@
 import { type Event, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/time";
 import { errorText } from "../../errors.ts";
+import { BoundedCache } from "../bounded-cache.ts";
 import type { AppendOptions, EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
 import { pageOffset, toPage } from "../paging.ts";
-import { ReadCache } from "../read-cache.ts";
 import { summaryChange } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
@@ -13,7 +13,7 @@ type Listener = (records: readonly LogRecord[]) => void;
 
 /** The statements of the log; their plans are tested to be index searches without sorting. */
 export const eventQueries = {
-  log: "SELECT number, last_seq, last_listed FROM conversations WHERE id = ?",
+  log: "SELECT number, last_seq, last_listed, last_micros FROM conversations WHERE id = ?",
   read: "SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
   byId: "SELECT json FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
   firstSince:
@@ -37,18 +37,19 @@ interface Log {
   number: number;
   last_seq: number;
   last_listed: number;
+  last_micros: number;
 }
 
 /** The log on SQLite: the writer thread gives order and time, this side makes the records and tells the followers. */
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
-  readonly #pages: ReadCache;
+  /** Pages as they were when the last record of their conversation had this time, which no other record of it ever has. */
+  readonly #pages = new BoundedCache<{ json: string; micros: number }>({ entries: 100, characters: 8 * 2 ** 20 });
   readonly #followers = new Map<string, Set<Listener>>();
   readonly #observers = new Set<(conversationId: string, records: readonly LogRecord[]) => void>();
 
   constructor(context: StoreContext) {
     this.#context = context;
-    this.#pages = new ReadCache(() => context.writer.commits);
   }
 
   async append(conversationId: string, records: readonly NewRecord[], options: AppendOptions = {}): Promise<LogRecord[]> {
@@ -121,19 +122,22 @@ export class SqliteEventLog implements EventLog {
   }
 
   pageJson(conversationId: string, query: EventQuery): string {
-    return this.#pages.get(JSON.stringify([conversationId, query]), () => {
-      const { items, nextPageId } = this.#page(conversationId, query);
-      return `{"items":[${items}],"next_page_id":${JSON.stringify(nextPageId)}}`;
-    });
+    const log = this.#log(conversationId);
+    if (!log) return pageText("", null);
+    const question = JSON.stringify([conversationId, query]);
+    const known = this.#pages.get(question);
+    if (known?.micros === log.last_micros) return known.json;
+    const { items, nextPageId } = this.#page(conversationId, log, query);
+    const json = pageText(items, nextPageId);
+    this.#pages.set(question, { json, micros: log.last_micros }, json.length);
+    return json;
   }
 
-  #page(conversationId: string, query: EventQuery): { items: string; nextPageId: string | null } {
+  #page(conversationId: string, log: Log, query: EventQuery): { items: string; nextPageId: string | null } {
     if (query.kind !== undefined) {
       const { items, nextPageId } = this.search(conversationId, query);
       return { items: items.join(), nextPageId };
     }
-    const log = this.#log(conversationId);
-    if (!log) return { items: "", nextPageId: null };
     const { first, last } = this.#range(log, query);
     const { descending = false, limit } = query;
     const offset = pageOffset(query.pageId);
@@ -202,6 +206,10 @@ export class SqliteEventLog implements EventLog {
     }
     for (const observer of this.#observers) tell(() => observer(conversationId, records));
   }
+}
+
+function pageText(items: string, nextPageId: string | null): string {
+  return `{"items":[${items}],"next_page_id":${JSON.stringify(nextPageId)}}`;
 }
 
 function tell(call: () => void): void {

@@ -97,7 +97,7 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     logins: new SqliteLogins(context),
     spending: new SqliteSpending(context),
     callbacks: new SqliteCallbacks(context),
-    version: () => writer.commits,
+    changes: writer.changes,
     async close() {
       await writer.close();
       reader.close();

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { PlatformError } from "../../errors.ts";
+import { Changes } from "../changes.ts";
 import {
   type AppendJob,
   type Failure,
@@ -16,6 +17,8 @@ import {
 export class UniqueViolation extends Error {}
 
 interface Waiting {
+  /** What the job changes, as `Changes` names it. */
+  touches: readonly string[];
   resolve(value: Stamps | number): void;
   reject(error: unknown): void;
 }
@@ -25,11 +28,11 @@ interface Waiting {
  * Every promise settles in the order of the jobs, after the commit.
  */
 export class WriterClient {
+  readonly changes = new Changes();
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
   readonly #waiting: Waiting[] = [];
   #outbox: Job[] = [];
-  #commits = 0;
   #ended: Error | undefined;
 
   /** Starts the thread on a database file that is already migrated. */
@@ -59,17 +62,17 @@ export class WriterClient {
 
   /** Throws ConversationNotFound, StorageFull. */
   append(job: Omit<AppendJob, "type">): Promise<Stamps> {
-    return this.#send({ type: "append", ...job }) as Promise<Stamps>;
+    return this.#send({ type: "append", ...job }, [job.conversationId]) as Promise<Stamps>;
   }
 
   /** Runs statements in one transaction; gives the number of rows that the last one changed. Throws UniqueViolation, StorageFull. */
   run(...statements: Statement[]): Promise<number> {
-    return this.#send({ type: "run", statements }) as Promise<number>;
+    return this.#send({ type: "run", statements }, []) as Promise<number>;
   }
 
-  /** How many answers came from the thread: what was read before the last one may be outdated. */
-  get commits(): number {
-    return this.#commits;
+  /** The same for statements that change what `Changes` names. */
+  change(names: readonly string[], ...statements: Statement[]): Promise<number> {
+    return this.#send({ type: "run", statements }, names) as Promise<number>;
   }
 
   /** Writes what is queued, then ends the thread. */
@@ -80,10 +83,10 @@ export class WriterClient {
     await this.#exited;
   }
 
-  #send(job: Job): Promise<Stamps | number> {
+  #send(job: Job, touches: readonly string[]): Promise<Stamps | number> {
     if (this.#ended) return Promise.reject(this.#ended);
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
+      this.#waiting.push({ touches, resolve, reject });
       if (this.#outbox.push(job) === 1) queueMicrotask(() => this.#flush());
     });
   }
@@ -95,9 +98,9 @@ export class WriterClient {
   }
 
   #settle(results: Result[]): void {
-    this.#commits++;
     for (const [index, waiting] of this.#waiting.splice(0, results.length).entries()) {
       const result = results[index]!;
+      this.changes.touch(waiting.touches);
       if (result.ok) waiting.resolve(result.value);
       else waiting.reject(errorOf(result.failure));
     }
