@@ -45,6 +45,7 @@ const catalogue = {
   Gone: 410,
   HooksUnreadable: 422,
   ConversationTooLarge: 413,
+  AnswerTooLarge: 413,
   ConversationExists: 409,
   ConversationRunning: 409,
   SandboxNotRunning: 409,

@@ -122,8 +122,8 @@ export class Lane {
     for (let last = false; !batch && !last; ) {
       const records = events.read(this.#conversationId, nextSeq - 1, pageRecords);
       batch = takeBatch(records, kinds);
-      last = records.length < pageRecords;
       nextSeq = batch?.nextSeq ?? nextSeq + records.length;
+      last = nextSeq > events.lastSeq(this.#conversationId);
     }
     this.#gathered = 0;
     this.#urgent = events.lastSeq(this.#conversationId) >= nextSeq;

@@ -32,7 +32,7 @@ export class LogFollower {
     for (;;) {
       const records = this.#events.read(this.#id, this.state.seq, pageSize);
       for (const record of records) this.#apply(record);
-      if (records.length < pageSize) return;
+      if (records.length === 0) return;
     }
   }
 

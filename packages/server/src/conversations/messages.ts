@@ -1,14 +1,22 @@
 import type { Content, NewEvent, SendMessageRequest } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import type { Activation } from "../agent/skills/triggers.ts";
+import { PlatformError } from "../errors.ts";
 
-/** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). */
+/** Longest message, characters of its texts and images together: it is read again with each page of events that it stands in. */
+export const maxMessageLength = 8 * 1024 * 1024;
+
+/** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). Throws InvalidParameter for a longer one. */
 export function readContent(parts: SendMessageRequest["content"]): Content[] {
-  return parts.map((part) => {
+  const content = parts.map((part): Content => {
     if (part.type === "text") return { type: "text", text: part.text, cache_prompt: part.cache_prompt ?? false };
     const image_urls = part.type === "image" ? part.image_urls : [part.image_url.url];
     return { type: "image", image_urls, cache_prompt: false };
   });
+  const lengths = content.flatMap((part) => (part.type === "text" ? part.text.length : part.image_urls.map((url) => url.length)));
+  if (lengths.reduce((sum, length) => sum + length, 0) > maxMessageLength)
+    throw new PlatformError("InvalidParameter", `A message has at most ${maxMessageLength} characters, images included.`);
+  return content;
 }
 
 /** A user message, with the skills that it brings along. */

@@ -82,7 +82,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installBodyParsers(app);
-  installErrors(app);
+  const { answerUnknown } = installErrors(app);
   installOpenApi(app);
   app.register(cors, {
     origin: [localOrigin, ...config.corsOrigins],
@@ -94,14 +94,15 @@ export function buildApp(services: HttpServices): FastifyInstance {
   // The hooks of CORS come first, so that refusals carry its headers too.
   app.after(() => {
     app.addHook("onRequest", authHook(authenticator, limit));
+    app.addHook("onRequest", answerUnknown);
     installReadOnly(app);
     if (config.logLevel === "debug") logRequests(app);
     healthRoutes(app, services);
     loginRoutes(app, services);
     keyRoutes(app, services);
     hostedRoutes(app);
-    documentRoutes(app);
     cloudProxyRoutes(app, services);
+    documentRoutes(app);
     settingsRoutes(app, services);
     settingsV1Routes(app, services);
     settingsProfileRoutes(app, services);

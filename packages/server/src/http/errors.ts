@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { newId } from "@sandpiper/wire";
-import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyError, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { PlatformError } from "../errors.ts";
 import { InvalidInput } from "./invalid-input.ts";
 import type { App } from "./services.ts";
@@ -25,16 +25,24 @@ interface Failure {
   retryAfter?: number | undefined;
 }
 
-/** Makes every failure of the server a clear answer in its family's shape. */
-export function installErrors(app: App): void {
+/** Makes every failure of the server a clear answer in its family's shape. `answerUnknown` is the hook that answers for paths without a route; authorization comes before it. */
+export function installErrors(app: App): { answerUnknown: onRequestHookHandler } {
   const table = routeTable(app);
-  app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-  app.setNotFoundHandler((request, reply) => {
+  const answer = (request: FastifyRequest, reply: FastifyReply) => {
     const allowed = table.methods(decodedPath(request.url));
     if (allowed.length === 0) return send(request, reply, { status: 404, text: "Not Found" });
     reply.header("allow", allowed.join(", "));
     return send(request, reply, { status: 405, text: "Method Not Allowed" });
-  });
+  };
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+  app.setNotFoundHandler(answer);
+  return {
+    // Before its body is read: nobody needs a key here.
+    answerUnknown: (request, reply, done) => {
+      if (request.is404) answer(request, reply);
+      else done();
+    },
+  };
 }
 
 /** Answers a failure; what nobody expected is logged under an id, and the caller sees the id only. */

@@ -1,3 +1,5 @@
+import { PlatformError } from "../errors.ts";
+
 /** Sends a ready JSON text. */
 export function sendJson(reply: { type(contentType: string): { send(payload: unknown): unknown } }, json: string): void {
   reply.type("application/json").send(json);
@@ -8,7 +10,18 @@ export function pageJson({ items, nextPageId }: { items: readonly string[]; next
   return `{"items":[${items.join(",")}],"next_page_id":${JSON.stringify(nextPageId)}}`;
 }
 
-/** A list out of JSON texts, `null` where there is none. */
-export function arrayJson(items: readonly (string | null)[]): string {
-  return `[${items.map((item) => item ?? "null").join(",")}]`;
+/** Most characters of a list that was asked for by ids. */
+const maxListLength = 64 * 1024 * 1024;
+
+/** A list out of JSON texts, `null` where there is none; they are read one by one. Throws PlatformError AnswerTooLarge. */
+export function arrayJson(items: Iterable<string | null>): string {
+  const texts: string[] = [];
+  let length = 0;
+  for (const item of items) {
+    length += item?.length ?? 0;
+    if (length > maxListLength)
+      throw new PlatformError("AnswerTooLarge", "All of these together are too large: ask for fewer at a time.");
+    texts.push(item ?? "null");
+  }
+  return `[${texts.join(",")}]`;
 }

@@ -5,11 +5,15 @@ import type { App } from "./services.ts";
 /** Deepest nesting of a JSON body. Recursive code below the routes (serialisation, merging) is safe within it. */
 export const maxJsonDepth = 64;
 
+/** Most values of a JSON body. Parsing and checking take time for each, and meanwhile nobody else is served; long texts cost little. */
+export const maxJsonValues = 100_000;
+
 /**
- * Parses a JSON text from outside. Throws InvalidInput when it is malformed, nested deeper than `maxJsonDepth`, holds a NUL
+ * Parses a JSON text from outside. Throws InvalidInput when it is malformed, nested deeper than `maxJsonDepth`, has more than `maxJsonValues` values, holds a NUL
  * character (no file name, argument or PostgreSQL text can) or a key `__proto__`. Its messages never quote the text.
  */
 export function parseJson(text: string): unknown {
+  if (hasManyValues(text)) throw invalidJson(0, `more than ${maxJsonValues} values`);
   let value: unknown;
   try {
     value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
@@ -19,6 +23,33 @@ export function parseJson(text: string): unknown {
   }
   checkJson(value);
   return value;
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+/** Of a comma and of the brackets that open: each begins a value. */
+const beginnings: ReadonlySet<number> = new Set([0x2c, 0x5b, 0x7b]);
+
+/** Counts beginnings of values outside of strings, which are passed over, until there are too many. */
+function hasManyValues(text: string): boolean {
+  if (text.length <= maxJsonValues) return false;
+  let count = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === quote) at = endOfString(text, at);
+    else if (beginnings.has(code) && ++count > maxJsonValues) return true;
+  }
+  return false;
+}
+
+/** Where the string that begins at a quote ends; the text's end where it does not. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let before = end - 1;
+    while (text.charCodeAt(before) === backslash) before--;
+    if ((end - before) % 2 === 1) return end;
+  }
+  return text.length;
 }
 
 function checkJson(root: unknown): void {

@@ -12,9 +12,9 @@ export interface EventLog {
    * Throws PlatformError ConversationNotFound, StorageFull when the disk is full, and MessageDelivered; nothing is stored then.
    */
   append(conversationId: string, records: readonly NewRecord[], options?: AppendOptions): Promise<LogRecord[]>;
-  /** Records after a sequence number, in order, unlisted ones included. */
+  /** Records after a sequence number, in order, unlisted ones included: fewer than `limit` also where they are long. */
   read(conversationId: string, afterSeq: number, limit: number): LogRecord[];
-  /** Listed events only. */
+  /** Listed events only: a page has fewer than `limit` where they are long. */
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
   /** The same as the JSON of a page; quick while nothing is written. */
   pageJson(conversationId: string, query: EventQuery): string;

@@ -14,3 +14,22 @@ export function toPage<T>(rows: readonly T[], request: PageRequest): PageResult<
   const more = rows.length > request.limit;
   return { items, nextPageId: more ? String(pageOffset(request.pageId) + request.limit) : null };
 }
+
+/** Characters of texts above which a page ends early: 100 long ones would be gigabytes. */
+export const maxPageLength = 8 * 1024 * 1024;
+
+/**
+ * A page out of rows that begin at the request's offset. It has fewer than `limit` items where they are long, and always one where there is one:
+ * who asks for the next page gets the rest.
+ */
+export function boundedPage<Row>(rows: Iterable<Row>, lengthOf: (row: Row) => number, request: PageRequest): PageResult<Row> {
+  const items: Row[] = [];
+  let length = 0;
+  for (const row of rows) {
+    length += lengthOf(row);
+    if (items.length === request.limit || (items.length > 0 && length > maxPageLength))
+      return { items, nextPageId: String(pageOffset(request.pageId) + items.length) };
+    items.push(row);
+  }
+  return { items, nextPageId: null };
+}

@@ -1,6 +1,6 @@
 import { contentText, type Event } from "@sandpiper/wire";
-import type { EventLog, EventQuery } from "../../store/event-log.ts";
 import { Queues } from "../../queues.ts";
+import type { EventLog, EventQuery } from "../../store/event-log.ts";
 import { boundedPage, pageOffset } from "../../store/paging.ts";
 
 /** What the log has no index for (agent-server.md section 5): who an event is from, and a text inside of messages. */

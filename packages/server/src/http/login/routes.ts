@@ -13,6 +13,9 @@ import { fromOwnPage } from "./same-origin.ts";
 /** Failed logins of one address: ten at once, then ten a minute. */
 const failedLogins = { perSecond: 1 / 6, burst: 10 };
 
+/** Largest body, bytes: whoever has no key yet may not make the server hold more. */
+const bodyLimit = 8_192;
+
 const formType = "application/x-www-form-urlencoded";
 
 /** Exchanges an API key for a cookie, so that a browser's requests and sockets need no header; an addition to the contract. */
@@ -77,6 +80,7 @@ function routes(app: App, { apiKeys, logins, config }: Pick<HttpServices, "apiKe
     "/login",
     {
       config: { access: "public", failures: [401, 403, 429, 507] },
+      bodyLimit,
       schema: {
         tags,
         summary: "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
@@ -103,7 +107,8 @@ function routes(app: App, { apiKeys, logins, config }: Pick<HttpServices, "apiKe
   app.post(
     "/logout",
     {
-      config: { access: "public", failures: [403, 507] },
+      config: { access: "public", failures: [403, 413, 507] },
+      bodyLimit,
       schema: {
         tags,
         summary: "End the login and take its cookie away",

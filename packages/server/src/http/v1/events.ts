@@ -29,19 +29,17 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
   };
   const batch = (id: string, ids: string[]) => {
     checkCount(ids, 100);
-    return arrayJson(
-      events.batch(
-        id,
-        ids.map((text) => parseId(text) ?? text),
-      ),
-    );
+    return arrayJson(one(id, ids));
   };
+  function* one(id: string, ids: string[]) {
+    for (const text of ids) yield events.batch(id, [parseId(text) ?? text])[0]!;
+  }
   const pages = { 200: EventPage };
   const counts = { 200: Type.Integer() };
   const lists = { 200: Type.Array(Nullable(Event)) };
   const summaries = { search: "List events", count: "Count events", batch: "Read events by id; null where there is none" };
 
-  const config = { failures: [400, 404] };
+  const config = { failures: [400, 404, 413] };
   const base = "/api/v1/conversation/:conversation_id/events";
   const params = ConversationPath;
   app.get(

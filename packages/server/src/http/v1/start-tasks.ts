@@ -1,6 +1,7 @@
 import { AppConversationStartTask, AppConversationStartTaskPage, Nullable, StringEnum } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { StartTaskFilter } from "../../store/store.ts";
+import { arrayJson, sendJson } from "../json-text.ts";
 import { pageKeys, pageOf, pageRequest, readIds, readOptionalId, readTime, Time } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 
@@ -16,6 +17,9 @@ const SearchQuery = Type.Object({
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["start tasks"];
   const { startTasks } = conversations;
+  function* texts(userId: string, ids: string[]) {
+    for (const id of ids) yield JSON.stringify(startTasks.batch(userId, [id])[0] ?? null);
+  }
 
   app.get(
     "/api/v1/app-conversations/start-tasks/search",
@@ -36,7 +40,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
   app.get(
     "/api/v1/app-conversations/start-tasks",
     {
-      config: { failures: [400] },
+      config: { failures: [400, 413] },
       schema: {
         tags,
         summary: "Read start tasks by id; null where there is none",
@@ -45,7 +49,8 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
       },
     },
     (request, reply) => {
-      reply.send(startTasks.batch(request.principal.userId, readIds(request.query.ids, 100)));
+      const { userId } = request.principal;
+      sendJson(reply, arrayJson(texts(userId, readIds(request.query.ids, 100))));
     },
   );
 }

@@ -4,7 +4,7 @@ import { errorText } from "../../errors.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import type { AppendOptions, EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
-import { pageOffset, toPage } from "../paging.ts";
+import { boundedPage, maxPageLength, pageOffset } from "../paging.ts";
 import { summaryChange } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
@@ -26,6 +26,11 @@ export const eventQueries = {
     (SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?)`,
   descendingPage: `SELECT group_concat(json) AS items FROM
     (SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?)`,
+  // Their lengths stand before the texts, which are not read.
+  ascendingLength: `SELECT sum(length) AS length FROM
+    (SELECT octet_length(json) AS length FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?)`,
+  descendingLength: `SELECT sum(length) AS length FROM
+    (SELECT octet_length(json) AS length FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?)`,
   kindAscending:
     "SELECT json FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ? OFFSET ?",
   kindDescending:
@@ -84,19 +89,18 @@ export class SqliteEventLog implements EventLog {
     const log = this.#log(conversationId);
     if (!log) return [];
     const from = Math.min(Math.max(afterSeq, 0), maxSeq) + 1;
-    return this.#context.reader
-      .all<{ key: number; listed_index: number | null; json: string }>(
-        eventQueries.read,
-        eventKey(log.number, from),
-        eventKey(log.number, maxSeq),
-        limit,
-      )
-      .map((row) => ({
-        seq: row.key - eventKey(log.number, 0),
-        listed: row.listed_index !== null,
-        event: JSON.parse(row.json) as Event,
-        json: row.json,
-      }));
+    const rows = this.#context.reader.iterate<{ key: number; listed_index: number | null; json: string }>(
+      eventQueries.read,
+      eventKey(log.number, from),
+      eventKey(log.number, maxSeq),
+      limit,
+    );
+    return boundedPage(rows, ({ json }) => json.length, { limit }).items.map((row) => ({
+      seq: row.key - eventKey(log.number, 0),
+      listed: row.listed_index !== null,
+      event: JSON.parse(row.json) as Event,
+      json: row.json,
+    }));
   }
 
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null } {
@@ -106,19 +110,17 @@ export class SqliteEventLog implements EventLog {
     const { first, last } = this.#range(log, query);
     const offset = pageOffset(query.pageId);
     const limit = query.limit + 1;
-    let rows: { json: string }[];
+    let rows: Iterable<{ json: string }>;
     if (query.kind !== undefined) {
       const sql = query.descending ? eventQueries.kindDescending : eventQueries.kindAscending;
-      rows = reader.all(sql, log.number, query.kind, first, last, limit, offset);
+      rows = reader.iterate(sql, log.number, query.kind, first, last, limit, offset);
     } else if (query.descending) {
-      rows = reader.all(eventQueries.descending, log.number, first, last - offset, limit);
+      rows = reader.iterate(eventQueries.descending, log.number, first, last - offset, limit);
     } else {
-      rows = reader.all(eventQueries.ascending, log.number, first + offset, last, limit);
+      rows = reader.iterate(eventQueries.ascending, log.number, first + offset, last, limit);
     }
-    return toPage(
-      rows.map((row) => row.json),
-      query,
-    );
+    const { items, nextPageId } = boundedPage(rows, ({ json }) => json.length, query);
+    return { items: items.map(({ json }) => json), nextPageId };
   }
 
   pageJson(conversationId: string, query: EventQuery): string {
@@ -142,6 +144,13 @@ export class SqliteEventLog implements EventLog {
     const { descending = false, limit } = query;
     const offset = pageOffset(query.pageId);
     const [from, to] = descending ? [first, last - offset] : [first + offset, last];
+    const lengths = descending ? eventQueries.descendingLength : eventQueries.ascendingLength;
+    const isLong = () =>
+      (this.#context.reader.get<{ length: number | null }>(lengths, log.number, from, to, limit)?.length ?? 0) > maxPageLength;
+    if (query.kind !== undefined || isLong()) {
+      const { items, nextPageId } = this.search(conversationId, query);
+      return { items: items.join(), nextPageId };
+    }
     const sql = descending ? eventQueries.descendingPage : eventQueries.ascendingPage;
     const row = this.#context.reader.get<{ items: string | null }>(sql, log.number, from, to, limit);
     return { items: row?.items ?? "", nextPageId: to - from + 1 > limit ? String(offset + limit) : null };

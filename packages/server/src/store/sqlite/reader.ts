@@ -18,6 +18,11 @@ export class Reader {
     return this.#prepare(sql).all(...parameters) as Row[];
   }
 
+  /** Rows as they are read: who stops reading leaves the rest in the database. */
+  iterate<Row>(sql: string, ...parameters: SqlValue[]): Iterable<Row> {
+    return this.#prepare(sql).iterate(...parameters) as Iterable<Row>;
+  }
+
   select<Row>(statement: Statement): Row[] {
     return this.all(statement.sql, ...statement.parameters);
   }

@@ -1,6 +1,6 @@
 import type { Selectable, SelectQueryBuilder } from "kysely";
 import { PlatformError } from "../../errors.ts";
-import { pageOffset, toPage } from "../paging.ts";
+import { boundedPage, pageOffset } from "../paging.ts";
 import type { PageRequest, PageResult, StartTaskFilter, StartTaskRow, StartTaskStore } from "../store.ts";
 import type { StoreContext } from "./context.ts";
 import type { Statement } from "./protocol.ts";
@@ -45,7 +45,8 @@ export class SqliteStartTasks implements StartTaskStore {
         ...(change.detail !== undefined && { detail: change.detail }),
         ...(change.sandboxId !== undefined && { sandbox_id: change.sandboxId }),
       })
-      .where("id", "=", id);
+      .where("id", "=", id)
+      .where("status", "not in", ["READY", "ERROR"]);
     await this.#context.writer.run(compile(update));
     const row = this.get(id);
     if (!row) throw new PlatformError("StartTaskNotFound", "The start task does not exist.");
@@ -58,8 +59,10 @@ export class SqliteStartTasks implements StartTaskStore {
   }
 
   search(filter: StartTaskFilter, page: SortedPage): PageResult<StartTaskRow> {
-    const rows = this.#context.reader.select<Stored>(this.searchStatement(filter, page));
-    return toPage(rows.map(fromStored), page);
+    const { sql, parameters } = this.searchStatement(filter, page);
+    const rows = this.#context.reader.iterate<Stored>(sql, ...parameters);
+    const { items, nextPageId } = boundedPage(rows, ({ request }) => request.length, page);
+    return { items: items.map(fromStored), nextPageId };
   }
 
   /** The statement of a search, for `search` and for the test of its plan. */
