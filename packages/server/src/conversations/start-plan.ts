@@ -74,6 +74,8 @@ export function planStart(
   if (task && request.initial_message) throw invalid("Give either suggested_task or initial_message, not both.");
   const own = request.selected_repository || task?.repo;
   const inherited = parent !== undefined && request.sandbox_id !== parent.sandboxId && request.sandbox_id ? undefined : parent;
+  // A profile that is only the user's default does not change the model of a sub-conversation.
+  const llmProfile = parent && !request.agent_profile_id ? parent.config.llmProfile : profile?.llm_profile_ref;
   const config: ConversationConfig = {
     llmModel: request.llm_model || parent?.config.llmModel || null,
     selectedRepository: own || parent?.config.selectedRepository || null,
@@ -90,8 +92,8 @@ export function planStart(
     ...(profile && {
       launchedProfile: { id: profile.id, revision: profile.revision },
       disabledSkills: profile.disabled_skills,
-      ...(!request.llm_model && { llmProfile: profile.llm_profile_ref }),
     }),
+    ...(!request.llm_model && { llmProfile }),
   };
   const work = startWork(deps, userId, request, config, sandboxId !== undefined);
   if (work.repository) config.gitProvider ??= work.repository.provider;

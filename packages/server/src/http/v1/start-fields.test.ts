@@ -1,5 +1,6 @@
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { planStart } from "../../conversations/start-plan.ts";
 import { read, startServer, strangerKey, type TestServer } from "../test-server.ts";
 
 let server: TestServer;
@@ -152,4 +153,24 @@ test("a deletion takes sub-conversations along, and the sandbox with the last co
   expect(server.sandboxes.get("default", sandboxId)).toBeDefined();
   expect((await server.call("DELETE", `${url}/${other}`)).status).toBe(200);
   expect(server.sandboxes.get("default", sandboxId)).toBeUndefined();
+});
+
+test("a sub-conversation has the model of its parent, also where the parent was switched to a profile", async () => {
+  const { store, sandboxes, settings } = server;
+  const parent = await server.addConversation("default", sandboxes.add().id);
+  for (const name of ["fast", "slow"]) await settings.profiles.save("default", name, { llm: { model: `openai/${name}` } });
+  await store.conversations.update(parent, { config: { llmProfile: "fast" } });
+  const modelOf = (request: object) => {
+    const plan = planStart(server, "default", { parent_conversation_id: parent, ...request }, () => false);
+    const { llmModel, llmProfile } = plan.conversation.config;
+    return [llmModel, llmProfile];
+  };
+  expect(modelOf({})).toEqual([null, "fast"]);
+  expect(modelOf({ llm_model: "openai/own" })).toEqual(["openai/own", undefined]);
+  await settings.agentProfiles.save("default", "careful", { llm_profile_ref: "slow" });
+  const { id } = settings.agentProfiles.get("default", "careful");
+  expect(modelOf({ agent_profile_id: id })).toEqual([null, "slow"]);
+  await settings.agentProfiles.activate("default", id);
+  expect(modelOf({})).toEqual([null, "fast"]);
+  expect(modelOf({ parent_conversation_id: null })).toEqual([null, "slow"]);
 });
