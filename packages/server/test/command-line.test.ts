@@ -3,8 +3,12 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } fro
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { initial } from "../src/store/sqlite/migrations/001-initial.ts";
+import { sandboxLifecycle } from "../src/store/sqlite/migrations/002-sandbox-lifecycle.ts";
+import { openVault } from "../src/users/vault.ts";
 import { Command } from "./support/command.ts";
 
 const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
@@ -208,6 +212,21 @@ test("keys are made, listed and revoked while the server is down, and new ones w
 
   const stored = await readFile(join(base, "data/store/sandpiper.db"), "latin1");
   expect(stored).not.toContain(early.stdout.trim());
+});
+
+test("keys of a data folder that an older version wrote can be listed and made before the server's first start", async () => {
+  const keys = async (...args: string[]) => {
+    const command = new Command(["keys", ...args], env);
+    return { code: await command.exit, stdout: command.stdout, stderr: command.stderr };
+  };
+  await openVault(join(base, "data/vault.key"), { create: true });
+  await mkdir(join(base, "data/store"));
+  const old = new DatabaseSync(join(base, "data/store/sandpiper.db"));
+  old.exec(`${initial} ${sandboxLifecycle} PRAGMA user_version = 2;
+    INSERT INTO api_keys (id, name, hash, user_id, created_at) VALUES ('4b2a', 'first', x'00', 'default', 0)`);
+  old.close();
+  expect(await keys()).toMatchObject({ code: 0, stdout: expect.stringMatching(/default .* first\n$/) });
+  expect((await keys("create", "--user", "ann")).code).toBe(0);
 });
 
 test("keys belong to users, expire and may be read-only; wrong options are explained", async () => {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { PlatformError } from "../errors.ts";
 import { SqliteApiKeys } from "../store/sqlite/api-keys.ts";
 import { sqliteStoreExists } from "../store/sqlite/folder.ts";
+import { hasCurrentSchema } from "../store/sqlite/migrate.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import { Reader } from "../store/sqlite/reader.ts";
 import { createQueryBuilder } from "../store/sqlite/tables.ts";
@@ -83,15 +84,16 @@ function wrongUse(sentence: string): CliError {
 
 /**
  * Works on the keys of the data folder, also while a server holds the folder: the keys have a table of their own, and a change is
- * one short transaction of SQLite.
+ * one short transaction of SQLite. A folder of an older version is brought up to date first; a server that holds it has to end for that.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
   const { dataDir } = commandConfig();
-  if (!sqliteStoreExists(dataDir)) {
-    const vault = await openVault(join(dataDir, "vault.key"), { create: true });
+  const database = join(dataDir, "store", "sandpiper.db");
+  const exists = sqliteStoreExists(dataDir);
+  if (!exists || !hasCurrentSchema(database)) {
+    const vault = await openVault(join(dataDir, "vault.key"), { create: !exists });
     await (await openSqliteStore({ dir: dataDir, vault })).close();
   }
-  const database = join(dataDir, "store", "sandpiper.db");
   const writer = await WriterClient.start(database);
   const reader = new Reader(database);
   try {

@@ -1,4 +1,4 @@
-import type { DatabaseSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import { PlatformError } from "../../errors.ts";
 import { initial } from "./migrations/001-initial.ts";
 import { sandboxLifecycle } from "./migrations/002-sandbox-lifecycle.ts";
@@ -12,7 +12,7 @@ const migrations: readonly string[] = [initial, sandboxLifecycle, platform];
  * Throws ConfigInvalid for a database that a newer program has written; nothing is changed then.
  */
 export function migrate(database: DatabaseSync, dir: string): void {
-  const version = Number(database.prepare("PRAGMA user_version").get()?.user_version ?? 0);
+  const version = schemaVersion(database);
   if (version > migrations.length) {
     throw new PlatformError(
       "ConfigInvalid",
@@ -31,4 +31,18 @@ export function migrate(database: DatabaseSync, dir: string): void {
       throw error;
     }
   }
+}
+
+/** Whether a database has exactly this program's schema. It is opened for reading alone. */
+export function hasCurrentSchema(file: string): boolean {
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  try {
+    return schemaVersion(database) === migrations.length;
+  } finally {
+    database.close();
+  }
+}
+
+function schemaVersion(database: DatabaseSync): number {
+  return Number(database.prepare("PRAGMA user_version").get()?.user_version ?? 0);
 }
