@@ -1,4 +1,5 @@
 import { basename } from "node:path";
+import { mapInTurns } from "../../in-turns.ts";
 import { type Files, script } from "../../sandboxes/files.ts";
 import { findSkillsScript } from "./find-script.ts";
 import { parseSkill } from "./parse.ts";
@@ -25,9 +26,8 @@ export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Pr
   const { workingDir, model = "", plugins = [] } = options;
   const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
   const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
-  const skills = withoutParts(readRecords(stdout))
-    .filter(({ path }) => isForModel(path, model) && !isReadme(path))
-    .map(({ path, content, source }) => parseSkill(path, content, source));
+  const files = withoutParts(readRecords(stdout)).filter(({ path }) => isForModel(path, model) && !isReadme(path));
+  const skills = await mapInTurns(files, ({ path, content, source }) => parseSkill(path, content, source));
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }
 

@@ -1,3 +1,4 @@
+import { mapInTurns } from "../../../in-turns.ts";
 import { parseSkill } from "../parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "../skill.ts";
 import { isReadme, isSkillFile, maxSkills, withoutParts } from "../skill-files.ts";
@@ -19,9 +20,9 @@ export function mayHoldSkill(path: string): boolean {
  * The skills of files, the first of each name. They lie outside of sandboxes, so that the agent cannot read them there: one that it would
  * have to read becomes knowledge, which joins the messages that name it.
  */
-export function skillsOf(files: readonly SkillText[], source: SkillSource): Skill[] {
-  const skills = withoutParts(files).flatMap(({ path, content }) => parseSkill(path, content, source, null) ?? []);
-  return mergeSkills(skills).slice(0, maxSkills);
+export async function skillsOf(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
+  const skills = await mapInTurns(withoutParts(files), ({ path, content }) => parseSkill(path, content, source, null));
+  return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }
 
 /** The skills in the form in which a conversation can use them without reading files. */

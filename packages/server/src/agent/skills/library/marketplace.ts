@@ -29,7 +29,7 @@ export async function fetchMarketplace(outbound: Outbound, registration: Marketp
   const found = await fetchFiles(outbound, archiveUrls(registration), isWanted);
   const files = found.map(({ path, content }) => ({ path: relative(path), content }));
   const texts = files.filter(({ path }) => !indexes.includes(path));
-  return { skills: skillsOf(texts, "user"), plugins: pluginsOf(files, registration.name) };
+  return { skills: await skillsOf(texts, "user"), plugins: pluginsOf(files, registration.name) };
 }
 
 async function fetchFiles(outbound: Outbound, urls: string[], isWanted: (path: string) => boolean): Promise<SkillText[]> {
