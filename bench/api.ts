@@ -1,38 +1,54 @@
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { ConversationRow, SandboxRow } from "../packages/server/src/store/store.ts";
 import { conversationRow, message, openStore } from "../packages/server/src/store/testing.ts";
+import { startAppends } from "./appends.ts";
 import { load } from "./load.ts";
 import { figures, type Row, single } from "./measure.ts";
 import { startProgram, stopProgram } from "./process.ts";
 import { type BenchServer, startBenchServer } from "./server-process.ts";
 
 const floorHttp = fileURLToPath(new URL("./floor-http.ts", import.meta.url));
-const rounds = 7;
-const pressure = { connections: 16, ms: 1_000 };
+const rounds = 25;
+const pressure = { connections: 16, ms: 300 };
 const small = { conversations: 2_000, events: 10_000 };
 const factor = 10;
+/** Messages a second to each server, in turn to so many of its newest conversations: they stand on the first page. */
+const writes = { perSecond: 50, conversations: 10 };
 
 interface Figures {
   rate: number[];
   latencies: number[];
 }
 
-/** Reads of a server in a process of its own, beside plain `node:http` with the same bytes, and beside the same read over ten times the data. */
+interface Filled extends BenchServer {
+  /** The conversation with the events; the oldest. */
+  long: string;
+  newest: string[];
+}
+
+/**
+ * Reads of a server in a process of its own, beside plain `node:http` with the same bytes, and beside the same read over ten times the data: first of servers
+ * that do nothing else, then of servers that agents write to.
+ */
 export async function benchApi(): Promise<Row[]> {
-  const ids: string[] = [];
-  const filled = (times: number) => startBenchServer(async (dir) => void ids.push(await fill(dir, times)));
-  const few = await filled(1);
-  const many = await filled(factor);
+  const few = await filledServer(1);
+  const many = await filledServer(factor);
   const conversations = `first page of ${small.conversations.toLocaleString("en")} conversations`;
   const events = `page of 100 out of ${small.events.toLocaleString("en")} events`;
+  const reads = async (beside: string) => [
+    ...(await read(`GET /api/settings${beside}`, "/api/settings", few)),
+    ...(await read(conversations + beside, "/api/v1/app-conversations/search?limit=100", few, many)),
+    ...(await read(events + beside, eventsPath(few.long, small.events), few, many, eventsPath(many.long, small.events * factor))),
+  ];
   try {
-    return [
-      ...(await read("GET /api/settings", "/api/settings", few)),
-      ...(await read(conversations, "/api/v1/app-conversations/search?limit=100", few, many)),
-      ...(await read(events, eventsPath(ids[0]!, small.events), few, many, eventsPath(ids[1]!, small.events * factor))),
-    ];
+    const quiet = await reads("");
+    const ends = [few, many].map((server) => startAppends(server, server.newest, writes.perSecond));
+    const busy = await reads(`, beside ${writes.perSecond} appends/s`).finally(() => Promise.all(ends.map((end) => end())));
+    return [...quiet, ...busy];
   } finally {
     await few.end();
     await many.end();
@@ -99,14 +115,22 @@ function rows(name: string, ours: Figures, floor: Figures, more?: Figures): Row[
   return [...result, slower];
 }
 
-/** Fills a data folder; gives the id of the conversation with the events. Commits are shared, so it takes seconds. */
-async function fill(dir: string, times: number): Promise<string> {
+async function filledServer(times: number): Promise<Filled> {
+  let ids: string[] = [];
+  const server = await startBenchServer(async (dir) => {
+    ids = await fill(dir, times);
+  });
+  return { ...server, long: ids[0]!, newest: ids.slice(-writes.conversations) };
+}
+
+/** Fills a data folder; gives the ids of the conversations, oldest first, of which that one has the events. Commits are shared, so it takes seconds. */
+async function fill(dir: string, times: number): Promise<string[]> {
   const store = await openStore(dir);
   const start = Date.now() - small.conversations * times * 1_000;
   const rows = Array.from({ length: small.conversations * times }, (_, index) =>
     conversationRow({ title: `Conversation ${index}`, createdAt: start + index * 1_000 }),
   );
-  await Promise.all(rows.map((row) => store.conversations.create(row)));
+  await Promise.all(rows.flatMap((row) => [store.conversations.create(row), store.sandboxes.create(hibernated(row))]));
   const { id } = rows[0]!;
   const text = "The failing test expects the parser to keep trailing white space. ".repeat(5);
   for (let left = small.events * times; left > 0; left -= 1_000) {
@@ -116,5 +140,12 @@ async function fill(dir: string, times: number): Promise<string> {
     );
   }
   await store.close();
-  return id;
+  return rows.map((row) => row.id);
+}
+
+/** The sandbox of a conversation, as one that is hibernated: there is nothing of it but the record. */
+function hibernated({ sandboxId, userId }: Pick<ConversationRow, "sandboxId" | "userId">): SandboxRow {
+  const used = { createdAt: Date.now(), lastUsedAt: Date.now(), snapshotId: null };
+  const status = { status: "PAUSED", statusDetail: null, incarnation: "1", spec: null, prepared: false } as const;
+  return { id: sandboxId, userId, specId: "host", sessionKey: randomUUID(), ...status, ...used };
 }
