@@ -79,34 +79,45 @@ const StartSecrets = Type.Record(
   { maxProperties: 100, writeOnly: true, additionalProperties: false },
 );
 
+const startExample = {
+  initial_message: { content: [{ type: "text", text: "Fix the failing test" }] },
+  llm_model: "anthropic/claude-sonnet-4-5",
+  selected_repository: "acme/widgets",
+  selected_branch: "main",
+  git_provider: "github",
+};
+
 /** Body of `POST /api/v1/app-conversations`; everything is optional (app-server.md section 2.3). */
-export const AppConversationStartRequest = Type.Object({
-  sandbox_id: Type.Optional(Nullable(Type.String({ maxLength: 128 }))),
-  conversation_id: Type.Optional(Nullable(Type.String())),
-  initial_message: Type.Optional(Nullable(SendMessageRequest)),
-  system_message_suffix: Type.Optional(Nullable(Type.String({ maxLength: 32_768 }))),
-  processors: Type.Optional(Nullable(CallbackProcessors)),
-  llm_model: Type.Optional(Nullable(Type.String({ maxLength: 256 }))),
-  agent_profile_id: Type.Optional(Nullable(Type.String({ maxLength: 64 }))),
-  selected_repository: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
-  selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 255 }))),
-  git_provider: Type.Optional(Nullable(ProviderType)),
-  suggested_task: Type.Optional(Nullable(SuggestedTask)),
-  title: Type.Optional(Nullable(Type.String({ maxLength: 200 }))),
-  trigger: Type.Optional(Nullable(Trigger)),
-  pr_number: Type.Optional(Nullable(Type.Array(Type.Integer(), { maxItems: 100 }))),
-  parent_conversation_id: Type.Optional(Nullable(Type.String())),
-  agent_type: Type.Optional(Nullable(StringEnum(["default", "plan"]))),
-  public: Type.Optional(Nullable(Type.Boolean())),
-  observability_metadata: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
-  observability_tags: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
-  observability_span_name: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
-  plugins: Type.Optional(Nullable(Type.Array(PluginSpec, { maxItems: 10 }))),
-  secrets: Type.Optional(Nullable(StartSecrets)),
-  tags: Type.Optional(Nullable(Tags)),
-  sandbox_spec_id: Type.Optional(Nullable(Type.String())),
-  network: Type.Optional(Nullable(NetworkOverride)),
-});
+export const AppConversationStartRequest = Type.Object(
+  {
+    sandbox_id: Type.Optional(Nullable(Type.String({ maxLength: 128 }))),
+    conversation_id: Type.Optional(Nullable(Type.String())),
+    initial_message: Type.Optional(Nullable(SendMessageRequest)),
+    system_message_suffix: Type.Optional(Nullable(Type.String({ maxLength: 32_768 }))),
+    processors: Type.Optional(Nullable(CallbackProcessors)),
+    llm_model: Type.Optional(Nullable(Type.String({ maxLength: 256 }))),
+    agent_profile_id: Type.Optional(Nullable(Type.String({ maxLength: 64 }))),
+    selected_repository: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
+    selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 255 }))),
+    git_provider: Type.Optional(Nullable(ProviderType)),
+    suggested_task: Type.Optional(Nullable(SuggestedTask)),
+    title: Type.Optional(Nullable(Type.String({ maxLength: 200 }))),
+    trigger: Type.Optional(Nullable(Trigger)),
+    pr_number: Type.Optional(Nullable(Type.Array(Type.Integer(), { maxItems: 100 }))),
+    parent_conversation_id: Type.Optional(Nullable(Type.String())),
+    agent_type: Type.Optional(Nullable(StringEnum(["default", "plan"]))),
+    public: Type.Optional(Nullable(Type.Boolean())),
+    observability_metadata: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
+    observability_tags: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
+    observability_span_name: Type.Optional(Type.Unknown({ description: "accepted and not used" })),
+    plugins: Type.Optional(Nullable(Type.Array(PluginSpec, { maxItems: 10 }))),
+    secrets: Type.Optional(Nullable(StartSecrets)),
+    tags: Type.Optional(Nullable(Tags)),
+    sandbox_spec_id: Type.Optional(Nullable(Type.String())),
+    network: Type.Optional(Nullable(NetworkOverride)),
+  },
+  { examples: [startExample] },
+);
 
 /** Body of `PATCH /api/v1/app-conversations/{id}`; only what is there is changed, null clears (app-server.md section 2.6). */
 export const AppConversationUpdateRequest = Type.Object({

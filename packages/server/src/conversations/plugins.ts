@@ -22,7 +22,7 @@ export function findPlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, P
   const [, named, name] = /^(?:(github|gitlab|bitbucket|forgejo):)?([^:]+)$/.exec(spec.source.trim()) ?? [];
   const repository =
     name !== undefined && !name.startsWith("/") && !name.startsWith(".")
-      ? findRepository(name, (named ?? "github") as ProviderType, tokens)
+      ? findRepository(name, (named ?? "github") as ProviderType, tokens, "source of a plugin")
       : byAddress(spec.source.trim());
   const path = posix.normalize(spec.repo_path?.trim() || ".");
   if (path.startsWith("..") || path.startsWith("/") || path.includes("\0"))

@@ -87,6 +87,10 @@ describe("a repository", () => {
   });
 });
 
+test("a plugin without an owner is told of the plugin", () => {
+  expect(() => findPlugin({ source: "nonsense" }, none)).toThrow(/^source of a plugin must be a name such as "owner\/name"/);
+});
+
 test("plugins come from GitHub, another service or an https address, and nothing else", () => {
   const url = (source: string) => findPlugin({ source }, none).repository.url;
   expect(url("github:a/b")).toBe("https://github.com/a/b.git");

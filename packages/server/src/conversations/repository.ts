@@ -42,12 +42,13 @@ export function findRepository(
   text: string,
   provider: ProviderType | null,
   tokens: ReadonlyMap<ProviderType, Pick<ProviderToken, "host" | "token">>,
+  field = "selected_repository",
 ): Repository {
   const only = tokens.size === 1 ? [...tokens.keys()][0] : undefined;
   const chosen = provider ?? (only && services[only] ? only : "github");
   const service = services[chosen];
   if (!service) throw invalid(`Repositories of ${chosen} cannot be cloned by this server.`);
-  const parts = checkRepositoryName(text, chosen);
+  const parts = checkRepositoryName(text, chosen, field);
   const token = tokens.get(chosen);
   const address = token?.host ?? publicHost(chosen) ?? "";
   const [, scheme = "https://", host = ""] = /^(https?:\/\/)?(.*)$/.exec(address) ?? [];
@@ -62,8 +63,8 @@ export function findRepository(
   };
 }
 
-/** The parts of a repository's name. Throws InvalidParameter that says what a name looks like. */
-export function checkRepositoryName(text: string, provider: ProviderType | null): string[] {
+/** The parts of a repository's name. Throws InvalidParameter that says what a name looks like in this field of the request. */
+export function checkRepositoryName(text: string, provider: ProviderType | null, field = "selected_repository"): string[] {
   const parts = text.replace(/\.git$/, "").split("/");
   const nested = provider !== null && services[provider]?.nested === true;
   const count = nested ? parts.length >= 2 && parts.length <= maxParts : parts.length === 2;
@@ -71,7 +72,7 @@ export function checkRepositoryName(text: string, provider: ProviderType | null)
   const plain = parts.every((part) => /^[A-Za-z0-9_.~][A-Za-z0-9_.~-]{0,254}$/.test(part) && !/^\.+$/.test(part));
   if (count && plain) return parts;
   const shape = nested ? '"group/name", with as many groups as there are' : '"owner/name"';
-  throw invalid(`selected_repository must be a name such as ${shape}, of letters, digits and . _ - ~.`);
+  throw invalid(`${field} must be a name such as ${shape}, of letters, digits and . _ - ~.`);
 }
 
 /** Throws InvalidParameter for a text that is no name of a branch or tag. */

@@ -38,7 +38,7 @@ test("malformed JSON is a 422 that does not quote the body", async () => {
   expect(body.detail).toEqual([{ loc: ["body", 20], msg: "JSON decode error: malformed JSON", type: "json_invalid" }]);
   const settings = await read(server.call("POST", "/api/settings", { body: '{"llm_api_key": "se-cret' }));
   expect(settings.status).toBe(422);
-  expect(settings.body.error).toContain("malformed JSON");
+  expect(settings.body.error).toBe("body: JSON decode error: malformed JSON");
   expect(JSON.stringify(settings.body)).not.toContain("se-cret");
 });
 

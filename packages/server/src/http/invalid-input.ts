@@ -11,8 +11,13 @@ export class InvalidInput extends Error {
   readonly issues: readonly Issue[];
 
   constructor(issues: readonly Issue[]) {
-    super(issues.map((issue) => `${issue.loc.slice(1).join(".") || issue.loc[0]}: ${issue.msg}`).join("; "));
+    super(issues.map((issue) => `${placeOf(issue)}: ${issue.msg}`).join("; "));
     this.name = "InvalidInput";
     this.issues = issues;
   }
+}
+
+/** Of a body that is no JSON `loc` has a position and not a key. */
+function placeOf({ loc, type }: Issue): string | number | undefined {
+  return (type === "json_invalid" ? "" : loc.slice(1).join(".")) || loc[0];
 }

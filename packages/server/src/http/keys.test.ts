@@ -45,6 +45,11 @@ test("another user's keys are unknown ones", async () => {
   expect((await server.call("GET", "/api/keys")).status).toBe(200);
 });
 
+test("a time that cannot be read is told of the body", async () => {
+  const { status, body } = await read(server.call("POST", "/api/keys", { body: { name: "x", expires_at: "soon" } }));
+  expect([status, body.detail[0].loc]).toEqual([422, ["body", "expires_at"]]);
+});
+
 test("a key cannot make one that lasts longer than itself", async () => {
   const soon = new Date(Date.now() + 3_600_000).toISOString();
   const later = new Date(Date.now() + 7_200_000).toISOString();

@@ -55,7 +55,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
 
 /** When a new key ends: as asked, and no later than the key that makes it (`limit`, null: never). Throws InvalidInput, InvalidParameter. */
 function expiryOf(text: string | null | undefined, limit: number | null): number | null {
-  const asked = readTime(text ?? undefined, "expires_at");
+  const asked = readTime(text ?? undefined, "expires_at", "body");
   if (asked === undefined) return limit;
   if (asked <= Date.now()) throw new PlatformError("InvalidParameter", "expires_at lies in the past.");
   if (limit !== null && asked > limit)

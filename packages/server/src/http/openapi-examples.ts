@@ -9,7 +9,7 @@ const byName: Record<string, unknown> = {
   id: hex,
   conversation_id: hex,
   app_conversation_id: hex,
-  sandbox_id: uuid,
+  sandbox_id: "sbx-7k2mq4xw5nd3cbz6rta8veyj",
   sandbox_spec_id: "host",
   title: "Fix the failing test",
   text: "Fix the failing test",

@@ -77,17 +77,17 @@ export function checkCount(texts: readonly string[], maximum: number): void {
   if (texts.length > maximum) throw new PlatformError("TooManyIds", `Too many ids requested. Maximum is ${maximum}.`);
 }
 
-/** A query time in the form of event timestamps. Throws InvalidInput. */
-export function readEventTime(text: string | undefined, name: string): string | undefined {
+/** A time of a query or a body in the form of event timestamps. Throws InvalidInput. */
+export function readEventTime(text: string | undefined, name: string, part: "query" | "body" = "query"): string | undefined {
   if (text === undefined) return undefined;
   // A plus sign that a client did not escape arrives as a space.
   const time = parseEventTime(text.replace(/(T[\d:.]+) (\d{2}:?\d{2})$/, "$1+$2"));
   if (time !== undefined) return time;
-  throw new InvalidInput([{ loc: ["query", name], msg: "Input should be a valid datetime", type: "datetime_from_date_parsing" }]);
+  throw new InvalidInput([{ loc: [part, name], msg: "Input should be a valid datetime", type: "datetime_from_date_parsing" }]);
 }
 
-/** A query time in milliseconds since the epoch. Throws InvalidInput. */
-export function readTime(text: string | undefined, name: string): number | undefined {
-  const time = readEventTime(text, name);
+/** A time of a query or a body in milliseconds since the epoch. Throws InvalidInput. */
+export function readTime(text: string | undefined, name: string, part: "query" | "body" = "query"): number | undefined {
+  const time = readEventTime(text, name, part);
   return time === undefined ? undefined : Date.parse(`${time.slice(0, -3)}Z`);
 }

@@ -3,6 +3,7 @@ import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
+import { ofMeantBranches } from "./union-errors.ts";
 
 const parts: Record<string, string> = { body: "body", querystring: "query", params: "path", headers: "header" };
 
@@ -35,7 +36,9 @@ function check(validator: Validator, value: unknown, part: string): { value: unk
 
 /** The problems of a value against a compiled schema, where any; `part` begins their `loc`. */
 export function issuesOf(errors: readonly TLocalizedValidationError[], part: string): Issue[] {
-  const real = errors.filter((error) => !["anyOf", "additionalProperties"].includes(error.keyword) && !isNullBranch(error));
+  const real = ofMeantBranches(errors).filter(
+    (error) => !["anyOf", "additionalProperties"].includes(error.keyword) && !isNullBranch(error),
+  );
   const issues = (real.length > 0 ? real : errors).flatMap((error) => toIssues(error, part));
   const seen = new Set<string>();
   return issues.filter((issue) => {

@@ -26,6 +26,12 @@ export function describeFailure(error: unknown): Failure {
     return { message: "the endpoint sent a stream that cannot be read", retryable: true };
   }
   if (InvalidResponseDataError.isInstance(error)) return { message: `the stream broke off: ${error.message}`, retryable: true };
+  if (error instanceof TypeError && /ByteString/.test(error.message)) {
+    return {
+      message: "the API key or a header holds a character that HTTP cannot carry: store llm_api_key again",
+      retryable: false,
+    };
+  }
   if (error instanceof Error) return { message: error.message, retryable: false };
   return describeStreamError(error);
 }

@@ -240,6 +240,13 @@ describe.each(Object.entries(names))("over the %s wire", (wire, name) => {
     expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toContain(key);
   });
 
+  test("a key that no header can carry is told as that", async () => {
+    server = await startModelServer([]);
+    const model = makeOpenModel({ env: {} })({ model: name, apiKey: "sk-…", baseUrl: server.url });
+    expect((await failure(model.complete(ask()))).message).toContain("the API key or a header holds a character");
+    expect(server.requests).toEqual([]);
+  });
+
   test("a stream that breaks off after text was shown fails without a second attempt", async () => {
     const model = await open(name, () => reply.text("This sentence has an end.", { cutAfter: 3 }));
     const deltas: string[] = [];
