@@ -76,3 +76,16 @@ test("random secrets in random text never come through, in one piece or in many"
     { numRuns: 1000 },
   );
 });
+
+test("values that are many are forgotten, the oldest first, so that nobody fills the memory", () => {
+  const mask = new SecretMask({ maxCharacters: 100 });
+  mask.registerSecret("the-first-one");
+  mask.registerSecret("the-second-one");
+  for (let index = 0; index < 6; index++) {
+    mask.registerSecret(`filler-${index}-${"x".repeat(10)}`);
+    mask.registerSecret("the-first-one");
+  }
+  expect(mask.mask("the-first-one the-second-one")).toBe("********** the-second-one");
+  mask.registerSecret("y".repeat(1000));
+  expect(mask.mask(`${"y".repeat(1000)} the-first-one`)).toBe("********** the-first-one");
+});

@@ -4,17 +4,38 @@ export const maskText = "**********";
 /** Shorter values are too common in ordinary text to be replaced everywhere. */
 const minLength = 6;
 
+/** Most characters of all values that are known: whoever changes secrets all day must not fill the memory. */
+const maxCharacters = 32 * 1024 * 1024;
+
 /** Knows the secrets of a process and takes them out of text: the one place that masks. */
 export class SecretMask {
-  readonly #values = new Set<string>();
+  /** Values, the one that was registered longest ago first, each with its forms. */
+  readonly #known = new Map<string, string[]>();
+  readonly #maxCharacters: number;
+  #characters = 0;
   #longest = 0;
 
-  /** From now on the value is masked, also as JSON and URLs would write it. Values under 6 characters are ignored. */
+  constructor(options: { maxCharacters?: number } = {}) {
+    this.#maxCharacters = options.maxCharacters ?? maxCharacters;
+  }
+
+  /**
+   * From now on the value is masked, also as JSON and URLs would write it. Values under 6 characters are ignored. Beyond a bound in characters
+   * the values are forgotten that were registered longest ago; to register one again makes it the newest.
+   */
   registerSecret(value: string): void {
-    if (value.length < minLength || this.#values.has(value)) return;
-    for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())]) {
-      this.#values.add(form);
-      this.#longest = Math.max(this.#longest, form.length);
+    if (value.length < minLength) return;
+    const known = this.#known.get(value);
+    const forms = known ?? [...new Set([value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())])];
+    this.#known.delete(value);
+    this.#known.set(value, forms);
+    if (known) return;
+    this.#characters += length(forms);
+    this.#longest = Math.max(this.#longest, ...forms.map((form) => form.length));
+    for (const [oldest, old] of this.#known) {
+      if (this.#characters <= this.#maxCharacters || oldest === value) break;
+      this.#known.delete(oldest);
+      this.#characters -= length(old);
     }
   }
 
@@ -51,10 +72,14 @@ export class SecretMask {
     };
   }
 
+  *#forms(): Generator<string> {
+    for (const forms of this.#known.values()) yield* forms;
+  }
+
   /** Places of secrets in order, merged where they overlap or touch. */
   #ranges(text: string): [number, number][] {
     const found: [number, number][] = [];
-    for (const value of this.#values) {
+    for (const value of this.#forms()) {
       for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1)) found.push([at, at + value.length]);
     }
     const merged: [number, number][] = [];
@@ -71,7 +96,7 @@ export class SecretMask {
     let cut = text.length;
     for (let from = Math.max(0, text.length - this.#longest + 1); from < text.length; from++) {
       const tail = text.slice(from);
-      if ([...this.#values].some((value) => value.length > tail.length && value.startsWith(tail))) {
+      if (this.#forms().some((value) => value.length > tail.length && value.startsWith(tail))) {
         cut = from;
         break;
       }
@@ -80,4 +105,8 @@ export class SecretMask {
     for (const [from, to] of this.#ranges(text)) if (from < cut && cut < to) cut = from;
     return cut;
   }
+}
+
+function length(forms: readonly string[]): number {
+  return forms.reduce((sum, form) => sum + form.length, 0);
 }
