@@ -12,8 +12,10 @@ import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
 import { publicUrl } from "./http/urls.ts";
 import type { Logger } from "./logger.ts";
+import { maxAnswerBytes } from "./models/guarded-fetch.ts";
 import type { OpenModel } from "./models/model.ts";
 import { makeOpenModel } from "./models/open.ts";
+import { asFetch } from "./outbound/as-fetch.ts";
 import { makeOutbound } from "./outbound/outbound.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
 import type { SandboxDriver, SandboxSpec } from "./sandboxes/driver.ts";
@@ -54,6 +56,9 @@ export interface Platform {
 
 /** How often idle and large sandboxes are looked at, ms. */
 const patrolMs = 5_000;
+
+/** Longest call of a model at an address that a user names, ms: beyond the model layer's own limit. */
+const modelCallMs = 360_000;
 
 /** How long a step may go on after the server was asked to end, ms; what is cut off is woken at the next start. */
 const stepGraceMs = 3_000;
@@ -115,7 +120,11 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     await sandboxes.open();
     opened.push(() => sandboxes.close());
 
-    const open = makeOpenModel({ env, onRetry: (notice) => logger.warn(notice, "a model call is tried again") });
+    const open = makeOpenModel({
+      env,
+      guardedFetch: asFetch(outbound, { timeoutMs: modelCallMs, maxBytes: maxAnswerBytes }),
+      onRetry: (notice) => logger.warn(notice, "a model call is tried again"),
+    });
     const openModel: OpenModel = (wanted) => {
       if (wanted.apiKey) mask.registerSecret(wanted.apiKey);
       return open(wanted);

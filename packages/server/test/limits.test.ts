@@ -25,7 +25,8 @@ afterEach(async () => {
 });
 
 async function start(env: Record<string, string>): Promise<void> {
-  server = await startServerProcess(dataDir, env);
+  // Named users reach the model server of the test only where the operator allows it.
+  server = await startServerProcess(dataDir, { SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8", ...env });
 }
 
 const useModel = (call: TestPlatform["call"], more: Json = {}) =>

@@ -196,7 +196,7 @@ export const variables = {
   outboundPrivate: variable<string[]>({
     name: "SANDPIPER_OUTBOUND_PRIVATE",
     meaning:
-      "Private address ranges that the server itself may send requests to for its users (git hosts, callbacks, MCP servers), separated by commas",
+      "Private address ranges that the server itself may send requests to for its users (git hosts, callbacks, MCP servers, models of named users), separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or fd00::/8, separated by commas",

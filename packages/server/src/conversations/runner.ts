@@ -220,8 +220,8 @@ export class Runner {
       const row = store.conversations.get(first.id) ?? first;
       const profile = row.config.llmProfile ?? null;
       if (opened?.profile !== profile) {
-        const { model, apiKey, baseUrl } = conversationModel(row, settings);
-        opened = { profile, model: openModel({ model: model ?? "", apiKey, baseUrl }) };
+        const { model, ...rest } = conversationModel(row, settings);
+        opened = { profile, model: openModel({ model: model ?? "", ...rest }) };
       }
       return opened.model;
     };

@@ -72,6 +72,8 @@ export interface ModelConfig {
   model: string;
   apiKey?: string | undefined;
   baseUrl?: string | undefined;
+  /** The address is one that the operator does not answer for: it is reached like all that users name, so not in private networks. */
+  guarded?: boolean | undefined;
 }
 
 /** Opens a model. Throws PlatformError ModelNotConfigured that names the missing setting. */

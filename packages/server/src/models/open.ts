@@ -9,6 +9,8 @@ export interface OpenModelOptions {
   /** Where providers' keys are looked up when the user stored none. */
   env: Readonly<Record<string, string | undefined>>;
   fetch?: typeof globalThis.fetch;
+  /** For addresses that are `guarded`; default: `fetch`. */
+  guardedFetch?: typeof globalThis.fetch;
   times?: Partial<CallTimes>;
   /** Told before each wait for another attempt, for logs. */
   onRetry?: (notice: RetryNotice) => void;
@@ -17,10 +19,16 @@ export interface OpenModelOptions {
 const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 300_000, idle: 120_000 };
 
 /** Makes the function that opens models by name: `demo/repair`, `provider/model`, a bare name, or any name behind a base URL. */
-export function makeOpenModel({ env, fetch = globalThis.fetch, times, onRetry }: OpenModelOptions): OpenModel {
+export function makeOpenModel(options: OpenModelOptions): OpenModel {
+  const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
   return (config) => {
     if (/^demo(\/|$)/.test(config.model.trim())) return new DemoModel(config.model.trim());
     const address = resolveModel(config, env);
-    return new ProviderModel(address, openEndpoint(address, fetch), { ...defaultTimes, ...times }, onRetry);
+    return new ProviderModel(
+      address,
+      openEndpoint(address, config.guarded ? guardedFetch : fetch),
+      { ...defaultTimes, ...times },
+      onRetry,
+    );
   };
 }

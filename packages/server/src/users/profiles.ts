@@ -2,7 +2,7 @@ import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@s
 import { LlmConfig } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { ModelConfig } from "../models/model.ts";
-import type { LlmProfiles } from "./api.ts";
+import { defaultUser, type LlmProfiles } from "./api.ts";
 import type { SettingsDocument } from "./settings-document.ts";
 import type { SettingsDocuments } from "./settings-documents.ts";
 import { isSecret, isSecretMap, mergeFields } from "./settings-fields.ts";
@@ -39,7 +39,7 @@ export class StoredLlmProfiles implements LlmProfiles {
 
   model(userId: string, name: string): Partial<ModelConfig> | undefined {
     const llm = llmProfile(this.#documents.get(userId), name);
-    return llm && modelOf(llm);
+    return llm && modelOf(llm, userId);
   }
 
   async save(userId: string, name: string, request: SaveProfileRequest): Promise<void> {
@@ -103,9 +103,13 @@ export function activated(document: SettingsDocument, name: string): SettingsDoc
   return { ...document, agent_settings: { ...document.agent_settings, llm }, llm_profiles: { profiles, active: name } };
 }
 
-/** What the model layer needs of model settings. */
-export function modelOf({ model, api_key, base_url }: LlmDiff): Partial<ModelConfig> {
-  return { ...(model && { model }), ...(api_key && { apiKey: api_key }), ...(base_url && { baseUrl: base_url }) };
+/** What the model layer needs of a user's model settings. The implicit user is the operator, whose models may be in the operator's own network. */
+export function modelOf({ model, api_key, base_url }: LlmDiff, userId: string): Partial<ModelConfig> {
+  return {
+    ...(model && { model }),
+    ...(api_key && { apiKey: api_key }),
+    ...(base_url && { baseUrl: base_url, ...(userId !== defaultUser && { guarded: true }) }),
+  };
 }
 
 /** Throws TooManyProfiles. */

@@ -72,6 +72,8 @@ test("what is stored is read again, by the agent and the model too, and secrets 
   });
   expect(settings.viewJson(user)).not.toMatch(/sk-1|tvly-2|sb-3/);
   expect(settings.model(user)).toEqual({ model: "anthropic/claude", apiKey: "sk-1", baseUrl: "https://models.example" });
+  await settings.update("other", { llm_model: "anthropic/claude", llm_base_url: "https://models.example" });
+  expect(settings.model("other")).toEqual({ model: "anthropic/claude", baseUrl: "https://models.example", guarded: true });
   expect(settings.agent(user)).toMatchObject({ maxIterations: 7, maxBudgetPerTask: 0 });
   expect(settings.view("other").llm_api_key_set).toBe(false);
 });

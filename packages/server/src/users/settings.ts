@@ -81,7 +81,7 @@ export class StoredSettings implements Settings {
   }
 
   model(userId: string): Partial<ModelConfig> {
-    return modelOf(this.#documents.get(userId).agent_settings?.llm ?? {});
+    return modelOf(this.#documents.get(userId).agent_settings?.llm ?? {}, userId);
   }
 
   profileModel(userId: string, name: string): Partial<ModelConfig> | undefined {
