@@ -75,6 +75,8 @@ test("no other host and no other route is asked", async () => {
     "/api/cloud-proxy",
     "/api/conversations/../cloud-proxy",
     "/api/git/%2e%2e/keys",
+    `/api/conversations/${id}/trajectory`,
+    `/api/conversations/${id}/%74rajectory/?x`,
     "/api/git/..\\keys",
     "/api/settings",
     "//example.com/api/git/",

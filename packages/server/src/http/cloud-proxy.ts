@@ -2,10 +2,11 @@ import { OwnRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../errors.ts";
 import type { App, HttpServices } from "./services.ts";
-import { publicUrl } from "./urls.ts";
+import { decodedPath, publicUrl } from "./urls.ts";
 
 /** What of the agent-server surface is reached so. What answers with whole files is not: answers are held in memory. */
 const surface = /^\/api\/(?:conversations|git)\//;
+const whole = /\/trajectory\/*$/;
 
 /**
  * Requests of browsers to the agent server of a conversation (remote-clients.md section 10). Released clients of a hosted service let its server
@@ -29,8 +30,11 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
       if (!URL.canParse(host) || new URL(host).origin !== own)
         throw new PlatformError("InvalidParameter", `host has to be this server, ${own}: requests are passed on to no other.`);
       const url = URL.canParse(path, own) ? new URL(path, own) : undefined;
-      if (url?.origin !== own || !surface.test(url.pathname))
-        throw new PlatformError("InvalidParameter", "path has to be below /api/conversations/ or /api/git/.");
+      if (url?.origin !== own || !surface.test(url.pathname) || whole.test(decodedPath(url.pathname)))
+        throw new PlatformError(
+          "InvalidParameter",
+          "path has to be below /api/conversations/ or /api/git/, and a trajectory is read page by page.",
+        );
       const sent = body !== undefined && body !== null && method !== "GET";
       const answer = await app.inject({
         method,
