@@ -69,6 +69,8 @@ export function buildApp(services: HttpServices): FastifyInstance {
   const app: App = Fastify({
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
+    // A line tells of its request by itself; a logger for each request costs more than some of them.
+    childLoggerFactory: (logger) => logger,
     bodyLimit: config.bodyLimit,
     // For connections on which nothing moves, such as a body that never comes; sockets have their own heartbeat.
     connectionTimeout: silenceMs,

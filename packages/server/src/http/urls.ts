@@ -24,14 +24,21 @@ export function loggableUrl(url: string): string {
   return `${path}?${shown.join("&")}`;
 }
 
+/** Addresses of servers that listen: every request asks, and the system takes its time to tell. */
+const addresses = new WeakMap<Server, string>();
+
 /**
  * The address under which clients reach this server, without a trailing slash: the configured one, else host and bound port.
  * A wildcard host becomes loopback, for a client cannot connect to a wildcard.
  */
 export function publicUrl(config: Pick<Config, "publicUrl" | "host" | "port">, server: Server): string {
   if (config.publicUrl !== undefined) return config.publicUrl;
+  const known = addresses.get(server);
+  if (known) return known;
   const bound = server.address();
   const port = bound !== null && typeof bound === "object" ? bound.port : config.port;
   const host = config.host === "0.0.0.0" || config.host === "::" ? "127.0.0.1" : config.host;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const url = `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  if (bound) addresses.set(server, url);
+  return url;
 }
