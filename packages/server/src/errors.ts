@@ -24,6 +24,7 @@ const catalogue = {
   ReadOnlyKey: 403,
   TooManyRequests: 429,
   KeyNotFound: 404,
+  OrganizationNotFound: 404,
   KeyExists: 409,
   TooManyKeys: 409,
   BadRequest: 400,

@@ -49,15 +49,24 @@ export const LoginAnswer = Type.Object({
 export const CurrentApiKey = Type.Object({
   id: Type.String(),
   user_id: Type.String(),
-  org_id: Type.Null({ description: "there are no organizations" }),
+  org_id: Type.String({ description: "the user's own organization: it has the user's id" }),
   read_only: Type.Boolean(),
 });
 
-/** Answer of `GET /api/organizations`: always empty. */
+/** Answer of `GET /api/organizations`: one, that every user has and nobody else is in. */
 export const OrganizationPage = Type.Object({
-  items: Type.Array(Type.Object({ id: Type.String() })),
+  items: Type.Array(Type.Object({ id: Type.String(), name: Type.String(), is_personal: Type.Boolean() })),
   next_page_id: Type.Null(),
-  current_org_id: Type.Null(),
+  current_org_id: Type.String(),
+});
+
+/** Answer of `GET /api/organizations/{org_id}/me`. A read-only key is a member who may look only. */
+export const OrganizationMember = Type.Object({
+  org_id: Type.String(),
+  user_id: Type.String(),
+  role: Type.Enum(["owner", "member"]),
+  permissions: Type.Array(Type.Enum(["view_org_settings", "edit_org_settings"])),
+  status: Type.Literal("active"),
 });
 
 export type ApiKey = Static<typeof ApiKey>;

@@ -102,7 +102,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     healthRoutes(app, services);
     loginRoutes(app, services);
     keyRoutes(app, services);
-    hostedRoutes(app);
+    hostedRoutes(app, services);
     cloudProxyRoutes(app, services);
     documentRoutes(app);
     settingsRoutes(app, services);

@@ -105,7 +105,7 @@ export const agentServer: readonly Deliberate[] = [
 export const additions: readonly Deliberate[] = [
   ["* /api/keys*", "keys of users, for the web login"],
   ["* /log*", "the web login"],
-  ["GET /api/organizations", "the released GUI asks; there are none"],
+  ["* /api/organizations*", "the released GUI of the hosted service wants one before it lets LLM profiles be changed"],
   ["POST /api/cloud-proxy", "the released GUI of the hosted service reaches agent servers so (remote-clients.md section 10)"],
   ["POST /api/v1/settings/mcp/{key}/test", "in the reference's code, not in its document (app-server.md section 1)"],
   ["GET /api/user/search/branches", "the released GUI asks (legacy-gui.md section 8)"],

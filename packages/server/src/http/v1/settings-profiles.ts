@@ -7,29 +7,47 @@ import {
   RenameProfileRequest,
   SaveProfileBody,
 } from "@sandpiper/wire";
-import { Type } from "typebox";
+import type { preHandlerHookHandler } from "fastify";
+import { type TString, Type } from "typebox";
 import type { App, HttpServices } from "../services.ts";
 
-const base = "/api/v1/settings/profiles";
-const params = Type.Object({ name: ProfileName });
+/** Where the routes stand: the path, what its parameters are besides a profile's name, and what has to hold of them. */
+export interface ProfilePlace {
+  base: string;
+  keys: { org_id?: TString };
+  preHandler: preHandlerHookHandler[];
+}
 
-/** LLM profiles (app-server.md section 5). */
-export function settingsProfileRoutes(app: App, { settings: { profiles } }: Pick<HttpServices, "settings">): void {
+/** LLM profiles (app-server.md section 5), here or in another place. */
+export function settingsProfileRoutes(
+  app: App,
+  { settings: { profiles } }: Pick<HttpServices, "settings">,
+  { base, keys, preHandler }: ProfilePlace = { base: "/api/v1/settings/profiles", keys: {}, preHandler: [] },
+): void {
   const config = { errors: "error" } as const;
   const tags = ["settings"];
+  const params = Type.Object({ ...keys, name: ProfileName });
+  const listed = Object.keys(keys).length > 0 && { params: Type.Object(keys) };
 
-  app.get(base, { config, schema: { tags, summary: "List LLM profiles", response: { 200: ProfileList } } }, ({ principal }) =>
-    profiles.list(principal.userId),
+  app.get(
+    base,
+    { config, preHandler, schema: { tags, summary: "List LLM profiles", ...listed, response: { 200: ProfileList } } },
+    ({ principal }) => profiles.list(principal.userId),
   );
   app.get(
     `${base}/:name`,
-    { config, schema: { tags, summary: "Read an LLM profile, without secrets", params, response: { 200: ProfileDetail } } },
+    {
+      config,
+      preHandler,
+      schema: { tags, summary: "Read an LLM profile, without secrets", params, response: { 200: ProfileDetail } },
+    },
     (request) => profiles.get(request.principal.userId, request.params.name),
   );
   app.post(
     `${base}/:name`,
     {
       config: { ...config, failures: [409] },
+      preHandler,
       schema: {
         tags,
         summary: "Save an LLM profile: the given model, or without one that of the settings",
@@ -45,7 +63,11 @@ export function settingsProfileRoutes(app: App, { settings: { profiles } }: Pick
   );
   app.delete(
     `${base}/:name`,
-    { config, schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } } },
+    {
+      config,
+      preHandler,
+      schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } },
+    },
     async ({ principal, params: { name } }) => {
       await profiles.remove(principal.userId, name);
       return { name, message: `Profile '${name}' deleted` };
@@ -55,6 +77,7 @@ export function settingsProfileRoutes(app: App, { settings: { profiles } }: Pick
     `${base}/:name/activate`,
     {
       config,
+      preHandler,
       schema: { tags, summary: "Make the profile's model that of the settings", params, response: { 200: ActivatedProfile } },
     },
     async ({ principal, params: { name } }) => {
@@ -66,6 +89,7 @@ export function settingsProfileRoutes(app: App, { settings: { profiles } }: Pick
     `${base}/:name/rename`,
     {
       config: { ...config, failures: [409] },
+      preHandler,
       schema: { tags, summary: "Rename an LLM profile", params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
     },
     async ({ principal, params: { name }, body: { new_name: newName } }) => {
