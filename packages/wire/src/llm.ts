@@ -76,7 +76,17 @@ export const LlmConfig = Type.Object({
 });
 
 /** A model that a client stores: every field may be absent. `StrictLlm` refuses fields that it does not know (app-server.md section 5, profiles). */
-export const StrictLlm = Type.Unsafe<LlmDiff>(diffOf(LlmConfig, { additionalProperties: false }));
+export const StrictLlm = Type.Unsafe<LlmDiff>(
+  Type.Object(
+    {
+      ...diffOf(LlmConfig).properties,
+      provider_connection_id: Type.Optional(
+        Type.Null({ description: "newer clients send it; there are no provider connections" }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+);
 
 export type LlmConfig = Static<typeof LlmConfig>;
 export type LlmDiff = Diff<LlmConfig>;

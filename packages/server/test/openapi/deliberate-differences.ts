@@ -9,6 +9,10 @@ const openState = "the whole state is sent, as the fold has it; the schema names
 
 /** Where this platform's document means to differ from the reference's app server. The test fails for one that is not here, and for one that is gone. */
 export const appServer: readonly Deliberate[] = [
+  [
+    "POST /api/v1/settings/profiles/{name}: body llm.provider_connection_id: ours alone",
+    "newer clients send it with every profile, as null",
+  ],
   ["* /api/agent-profiles*: query org_id: missing", hosted],
   ["GET /api/v1/users/me: answer org_*: missing", hosted],
   ["GET /api/v1/users/me: answer permissions: missing", hosted],

@@ -109,6 +109,11 @@ test("unknown fields of a model, bad names and too many profiles are refused", a
     422,
     [{ loc: ["body", "llm", "bogus"], msg: "Extra inputs are not permitted", type: "extra_forbidden" }],
   ]);
+  // As newer clients send it with every profile.
+  expect((await post("/newer", { llm: { model: "m", provider_connection_id: null } })).status).toBe(201);
+  expect((await get("/newer")).body.config).not.toHaveProperty("provider_connection_id");
+  expect((await post("/newer", { llm: { model: "m", provider_connection_id: "x" } })).status).toBe(422);
+  await read(server.call("DELETE", `${base}/newer`));
   for (const name of ["%20", "a%2Fb", "x".repeat(65), "%C3%A9"]) expect((await post(`/${name}`, { llm })).status).toBe(422);
   for (let number = 0; number < 50; number++) await post(`/p${number}`, { llm: { model: "m" } });
   expect((await post("/one-more", { llm })).status).toBe(409);
