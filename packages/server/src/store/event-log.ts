@@ -12,8 +12,8 @@ export interface EventLog {
    * Throws PlatformError ConversationNotFound, StorageFull when the disk is full, and MessageDelivered; nothing is stored then.
    */
   append(conversationId: string, records: readonly NewRecord[], options?: AppendOptions): Promise<LogRecord[]>;
-  /** Records after a sequence number, in order, unlisted ones included: fewer than `limit` also where they are long. */
-  read(conversationId: string, afterSeq: number, limit: number): LogRecord[];
+  /** Records after a sequence number, in order, unlisted ones included: fewer than `limit` also where they are longer than `maxLength` characters together. */
+  read(conversationId: string, afterSeq: number, limit: number, maxLength?: number): LogRecord[];
   /** Listed events only: a page has fewer than `limit` where they are long. */
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
   /** The same as the JSON of a page; quick while nothing is written. */

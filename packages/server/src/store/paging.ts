@@ -22,12 +22,17 @@ export const maxPageLength = 8 * 1024 * 1024;
  * A page out of rows that begin at the request's offset. It has fewer than `limit` items where they are long, and always one where there is one:
  * who asks for the next page gets the rest.
  */
-export function boundedPage<Row>(rows: Iterable<Row>, lengthOf: (row: Row) => number, request: PageRequest): PageResult<Row> {
+export function boundedPage<Row>(
+  rows: Iterable<Row>,
+  lengthOf: (row: Row) => number,
+  request: PageRequest,
+  maxLength = maxPageLength,
+): PageResult<Row> {
   const items: Row[] = [];
   let length = 0;
   for (const row of rows) {
     length += lengthOf(row);
-    if (items.length === request.limit || (items.length > 0 && length > maxPageLength))
+    if (items.length === request.limit || (items.length > 0 && length > maxLength))
       return { items, nextPageId: String(pageOffset(request.pageId) + items.length) };
     items.push(row);
   }

@@ -10,6 +10,7 @@ import { fullStateFrame, serverErrorFrame } from "./frames.ts";
 import type { Handshake } from "./handshake.ts";
 import { Inbox, readAuthKey } from "./inbox.ts";
 import { Outbox, type OutboxLimits } from "./outbox.ts";
+import type { Places } from "./places.ts";
 import { resendEvents } from "./resend.ts";
 
 export interface EventSocketServices {
@@ -26,6 +27,8 @@ export interface EventSocketLimits extends OutboxLimits {
   checkMs: number;
   /** Largest frame that is taken from a client, bytes. */
   inboundBytes: number;
+  /** Sockets of each user: each may have some megabytes waiting for a slow client. */
+  places: Places;
 }
 
 /** Asks anew whom a socket's key or login stands for: it may end while the socket is open. */
@@ -38,7 +41,7 @@ const readOnlyTarget = {
 
 /**
  * Serves one accepted socket of `/sockets/events/{conversation}` (agent-server.md section 6.1). Where the handshake's
- * credential opens nothing, the first frame has to bring a key. Closes with 4001 (no valid key in time, or one that has ended), 4004 (no such conversation), 1013 (client too slow).
+ * credential opens nothing, the first frame has to bring a key. Closes with 4001 (no valid key in time, or one that has ended), 4004 (no such conversation), 1013 (client too slow, or too many sockets of the user).
  */
 export function serveEventSocket(
   socket: WebSocket,
@@ -75,6 +78,9 @@ export function serveEventSocket(
     take = () => {};
     const id = visibleConversation(conversations, caller, handshake.conversation)?.id;
     if (id === undefined) return socket.close(4004, "Conversation not found");
+    const leave = limits.places.enter(caller.userId);
+    if (!leave) return socket.close(1013, "Too many sockets: close others first");
+    socket.on("close", leave);
     const outbox = new Outbox(socket, limits, (seq) => logger.warn({ conversationId: id, seq }, "a slow socket was cut off"));
     const fail = (code: string, detail: string) => outbox.now(serverErrorFrame(code, detail));
     const target = caller.readOnly ? readOnlyTarget : conversations;

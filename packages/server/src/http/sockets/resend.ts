@@ -1,7 +1,9 @@
 import type { EventLog } from "../../store/event-log.ts";
 import type { Resend } from "./handshake.ts";
 
+/** What is read at once, and waits in memory for a slow client: records, and characters of them. */
 const pageSize = 100;
+const pageLength = 512 * 1024;
 
 /**
  * Sends stored events up to a log position, in order, listed ones only: pages are read as the client takes them.
@@ -17,7 +19,7 @@ export async function resendEvents(
 ): Promise<void> {
   let after = startOf(events, conversationId, resend, upTo);
   while (after < upTo && open()) {
-    const records = events.read(conversationId, after, Math.min(pageSize, upTo - after));
+    const records = events.read(conversationId, after, Math.min(pageSize, upTo - after), pageLength);
     if (records.length === 0) return;
     for (const { seq, listed, json } of records) {
       if (listed && seq <= upTo) await send(seq, json);

@@ -10,6 +10,7 @@ import { type EventSocketLimits, serveEventSocket } from "./event-socket.ts";
 import { readHandshake } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
+import { Places } from "./places.ts";
 
 export interface SocketOptions extends EventSocketLimits {
   /** Interval of pings; a client that stays silent over one of them is ended, ms. */
@@ -24,6 +25,9 @@ export interface SocketOptions extends EventSocketLimits {
 
 /** Messages of the GUI carry pasted images; this is what the reference server takes. */
 const maxInboundBytes = 16 * 1024 * 1024;
+
+/** Open sockets of a user. */
+const maxSockets = 400;
 
 /**
  * Serves WebSockets on an HTTP server's upgrades. A wrong key or query, and a login that another site makes use of, are refused in the handshake (403, 422), another path with 404.
@@ -43,6 +47,7 @@ export function attachSockets(
     inboundBytes,
     pingMs: 25_000,
     closeMs: 1_000,
+    places: new Places(maxSockets),
     requests: undefined,
     except: () => false,
     ...options,

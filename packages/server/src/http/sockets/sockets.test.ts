@@ -13,6 +13,7 @@ import {
   type TestServer,
   TestSocket,
 } from "../test-server.ts";
+import { Places } from "./places.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
 let server: TestServer;
@@ -291,6 +292,35 @@ async function startWith(options: Partial<SocketOptions>) {
   );
   return { ...own, attached };
 }
+
+test("a user has a bounded number of sockets; others and later ones go on", async () => {
+  const own = await startWith({ places: new Places(2) });
+  const id = await own.addConversation();
+  const strangers = await own.addConversation("stranger", "none");
+  const path = `/sockets/events/${id}`;
+  const byFrame = () => {
+    const socket = new TestSocket(own, path);
+    socket.socket.on("open", () => socket.send(auth(key)));
+    return socket;
+  };
+  const open = [new TestSocket(own, `${path}?session_api_key=${key}`), byFrame()];
+  await Promise.all(open.map((socket) => socket.until(isFullState)));
+  for (const socket of [new TestSocket(own, `${path}?session_api_key=session-key-1`), byFrame()]) {
+    expect((await socket.closed).code).toBe(1013);
+    expect(socket.frames).toEqual([]);
+  }
+  const other = new TestSocket(own, `/sockets/events/${strangers}?session_api_key=${strangerKey}`);
+  await other.until(isFullState);
+  open[0]!.socket.close();
+  await open[0]!.closed;
+  const again = async (): Promise<unknown> => {
+    const socket = new TestSocket(own, `${path}?session_api_key=${key}`);
+    return (await Promise.race([socket.until(isFullState), socket.closed.then(() => undefined)])) ?? again();
+  };
+  await again();
+  await own.attached.close();
+  await own.close();
+});
 
 test("a socket that never authenticates is closed with 4001 after the time for it", async () => {
   const own = await startWith({ authMs: 50 });

@@ -85,7 +85,7 @@ export class SqliteEventLog implements EventLog {
     return stored;
   }
 
-  read(conversationId: string, afterSeq: number, limit: number): LogRecord[] {
+  read(conversationId: string, afterSeq: number, limit: number, maxLength = maxPageLength): LogRecord[] {
     const log = this.#log(conversationId);
     if (!log) return [];
     const from = Math.min(Math.max(afterSeq, 0), maxSeq) + 1;
@@ -95,7 +95,7 @@ export class SqliteEventLog implements EventLog {
       eventKey(log.number, maxSeq),
       limit,
     );
-    return boundedPage(rows, ({ json }) => json.length, { limit }).items.map((row) => ({
+    return boundedPage(rows, ({ json }) => json.length, { limit }, maxLength).items.map((row) => ({
       seq: row.key - eventKey(log.number, 0),
       listed: row.listed_index !== null,
       event: JSON.parse(row.json) as Event,
