@@ -35,6 +35,11 @@ beforeAll(async () => {
     {
       "feature/one": { "feature.txt": "one\n" },
       slow: { wait: "" },
+      // The look at the hook that is there takes until the test lets it end.
+      hooked: {
+        ".openhands/setup.sh": `mkfifo .git/hooks/pre-commit
+(while [ ! -e /tmp/go ]; do sleep 0.05; done; cd .git/hooks; exec 3<>pre-commit; rm pre-commit; echo 'echo before' >pre-commit) &\n`,
+      },
       broken: { ".openhands/setup.sh": "echo no compiler; exit 7\n" },
     },
   );
@@ -241,6 +246,46 @@ test.each(held)("kill -9 in %s: the next server goes on with what is there", asy
   expect(seen).toBe("widgets\nran\n");
 });
 
+test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the one that was there before", async () => {
+  const first = models.requests.length;
+  const look = "cat .git/hooks/pre-commit | grep -c Installed; cat .git/hooks/pre-commit.local; ls .git/hooks | grep -c new";
+  script = ({ index }) => (index === first ? reply.toolCalls([terminal(look)]) : finish("Done."));
+  const body = { ...message("Work"), selected_repository: "secret/widgets", selected_branch: "hooked" };
+  const { body: started } = await server.call("POST", "/api/v1/app-conversations", body);
+  await inState(started.id, "SETTING_UP_GIT_HOOKS");
+  await server.end("SIGKILL");
+  server = await startServerProcess(dataDir, env());
+  const { sandbox_id } = await task(started.id);
+  const path = `/api/v1/sandboxes/${sandbox_id}/files?path=/tmp/go`;
+  const headers = { "x-session-api-key": server.key, "content-type": "application/octet-stream" };
+  await fetch(`${server.url}${path}`, { method: "PUT", headers, body: "" });
+  const end = await over(started.id);
+  expect(end).toMatchObject({ status: "READY" });
+  await ended(end.app_conversation_id);
+  const seen = (await events(end.app_conversation_id)).find(({ kind }) => kind === "ObservationEvent");
+  expect(seen?.observation.content[0].text).toBe("1\necho before\n0\n");
+});
+
+test("kill -9 while the first message is being answered: it is there once, and answered", async () => {
+  const first = models.requests.length;
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+  script = ({ index }) => {
+    if (index > first) return finish("Done.");
+    ask();
+    return reply.hang();
+  };
+  const fields = { ...message("Work"), selected_repository: "secret/widgets" };
+  const { body } = await server.call("POST", "/api/v1/app-conversations", fields);
+  await asked;
+  await server.end("SIGKILL");
+  server = await startServerProcess(dataDir, env());
+  const { status, app_conversation_id: id } = await over(body.id);
+  expect(status).toBe("READY");
+  await ended(id);
+  const stored = await events(id);
+  expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
+});
+
 test("kill -9 between the first message and READY: the message is there once", async () => {
   script = () => finish("Done.");
   const { body } = await server.call("POST", "/api/v1/app-conversations", {
@@ -256,7 +301,7 @@ test("kill -9 between the first message and READY: the message is there once", a
   );
   database.close();
   server = await startServerProcess(dataDir, env());
-  expect(await over(body.id)).toMatchObject({ status: "READY" });
+  expect(await over(body.id)).toMatchObject({ status: "READY", detail: null });
   const stored = await events(id);
   expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
 });

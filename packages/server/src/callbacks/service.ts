@@ -39,7 +39,6 @@ export class CallbackService implements Callbacks {
   /** Goes on with what a former process left undelivered. */
   async open(): Promise<void> {
     const { callbacks, events, server } = this.#deps;
-    await callbacks.removeOrphans();
     if (server) await callbacks.coverConversations();
     else await callbacks.uncoverConversations();
     this.#unfollow = events.followAll((conversationId, records) => this.#take(conversationId, records));

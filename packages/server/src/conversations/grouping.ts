@@ -1,4 +1,8 @@
-import type { GroupingStrategy } from "@sandpiper/wire";
+import type { AppConversationStartRequest, GroupingStrategy } from "@sandpiper/wire";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import { withRepositoryHost } from "../sandboxes/network/repository-rule.ts";
+import type { SandboxRow, Store } from "../store/store.ts";
+import { type Plan, sourceHosts } from "./start-plan.ts";
 
 export interface GroupingCandidate {
   id: string;
@@ -24,4 +28,29 @@ export function chooseSandbox(strategy: GroupingStrategy, candidates: readonly G
     case "ADD_TO_ANY":
       return open[0]?.id;
   }
+}
+
+/**
+ * The user's sandbox that a conversation joins, where the settings let conversations share sandboxes: one of its spec that may reach what is cloned
+ * into it.
+ */
+export function sandboxToShare(
+  { store, sandboxes }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "specOf"> },
+  { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
+  { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
+): string | undefined {
+  if (strategy === "NO_GROUPING" || network) return undefined;
+  const hosts = sourceHosts(work);
+  const reaches = (row: SandboxRow) => {
+    const policy = sandboxes.specOf(row).network;
+    return hosts.every((host) => withRepositoryHost(policy, host).allow === policy.allow);
+  };
+  const candidates = sandboxes
+    .search(userId, { limit: 1_000 })
+    .items.filter((row) => row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row))
+    .map(({ id, createdAt }) => {
+      const filter = { userId, sandboxId: id, includeSubConversations: true };
+      return { id, createdAt, conversations: store.conversations.count(filter) };
+    });
+  return chooseSandbox(strategy, candidates);
 }

@@ -159,17 +159,17 @@ export class ConversationService implements Conversations {
   async remove(userId: string, id: string): Promise<void> {
     const row = this.#owned(userId, id);
     const { store, sandboxes } = this.#deps;
-    for (const child of store.conversations.childrenOf([id]).get(id) ?? []) await this.remove(userId, child);
-    await this.#runner.forget(id);
-    // The sandbox first: after a failure or a kill in between, the conversation is there to be deleted once more.
-    const isLast = store.conversations.bySandbox(row.sandboxId).every((other) => other.id === id);
-    if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
-    await store.pendingMessages.removeOf(id);
-    await this.#deps.callbacks.drop(id);
-    await store.conversations.remove(id).catch((error) => {
-      // A start that went on meanwhile found its sandbox gone, and has removed it.
-      if (!(error instanceof PlatformError && error.code === "ConversationNotFound")) throw error;
-    });
+    for (;;) {
+      for (const child of store.conversations.childrenOf([id]).get(id) ?? [])
+        if (store.conversations.get(child)) await this.remove(userId, child);
+      await this.#runner.forget(id);
+      // The sandbox first: after a failure or a kill in between, the conversation is there to be deleted once more.
+      const isLast = store.conversations.bySandbox(row.sandboxId).every((other) => other.id === id);
+      if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
+      await this.#deps.callbacks.drop(id);
+      // A start that went on meanwhile found its sandbox gone, and has removed it; or it has got a child.
+      if (!store.conversations.get(id) || (await store.conversations.remove(id))) return;
+    }
   }
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {

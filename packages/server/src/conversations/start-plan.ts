@@ -136,6 +136,15 @@ export function startWork(
   return { message: withParameters(first ?? undefined, asked), repository, plugins, preparesFirst };
 }
 
+/** Hosts, with their ports, from which a start clones. */
+export function sourceHosts({ repository, plugins }: Pick<StartWork, "repository" | "plugins">): string[] {
+  const sources = [repository, ...plugins.map((plugin) => plugin.repository)].filter((one) => one !== undefined);
+  return sources.map(({ url }) => {
+    const { hostname, port, protocol } = new URL(url);
+    return `${hostname}:${port || (protocol === "http:" ? 80 : 443)}`;
+  });
+}
+
 function findParent({ store }: PlanDependencies, userId: string, text: string): ConversationRow {
   const id = parseId(text);
   const parent = id ? store.conversations.get(id) : undefined;

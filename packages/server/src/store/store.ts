@@ -108,8 +108,11 @@ export interface ConversationStore {
   childrenOf(ids: readonly string[]): Map<string, string[]>;
   /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */
   update(id: string, change: ConversationChange): Promise<void>;
-  /** Removes the conversation with its events. */
-  remove(id: string): Promise<void>;
+  /**
+   * Removes the conversation with everything that belongs to it, and ends its start where that goes on, with this sentence. False: it has children, which
+   * go first, and nothing was done. Throws ConversationNotFound.
+   */
+  remove(id: string, endsStart?: string): Promise<boolean>;
   /** Every conversation whose folded status is `running`: those that a restart has to wake. */
   listRunning(): ConversationRow[];
   bySandbox(sandboxId: string): ConversationRow[];
@@ -137,6 +140,7 @@ export interface StartTaskFilter {
 
 export interface StartTaskStore {
   create(row: StartTaskRow): Promise<void>;
+  /** Changes a task that goes on; gives it as it is then. One that is READY or ERROR stays so. */
   update(id: string, change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>): Promise<StartTaskRow>;
   get(id: string): StartTaskRow | undefined;
   search(
@@ -349,8 +353,6 @@ export interface CallbackStore {
   /** False where there is none. */
   remove(id: string): Promise<boolean>;
   removeOf(conversationId: string): Promise<void>;
-  /** Removes those of conversations that neither exist nor are being started. */
-  removeOrphans(): Promise<void>;
   /** Gives every conversation without one a ServerWebhook from its next record on, and makes those that were given up active again. */
   coverConversations(): Promise<void>;
   /** Removes every ServerWebhook. */

@@ -17,9 +17,6 @@ export const callbackQueries = {
 const sweeps = {
   behind: `SELECT c.id, c.conversation_id FROM callbacks c JOIN conversations v ON v.id = c.conversation_id
     WHERE c.status = 'ACTIVE' AND c.next_seq <= v.last_seq ORDER BY c.number`,
-  removeOrphans: `DELETE FROM callbacks WHERE NOT EXISTS (SELECT 1 FROM conversations v WHERE v.id = callbacks.conversation_id)
-    AND NOT EXISTS (SELECT 1 FROM start_tasks t WHERE t.conversation_id = callbacks.conversation_id
-      AND t.status NOT IN ('READY', 'ERROR'))`,
   cover: `INSERT INTO callbacks (id, user_id, conversation_id, processor, status, next_seq, created_at)
     SELECT v.id, v.user_id, v.id, ?, 'ACTIVE', v.last_seq + 1, ? FROM conversations v
     WHERE NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.id = v.id)`,
@@ -88,10 +85,6 @@ export class SqliteCallbacks implements CallbackStore {
   async removeOf(conversationId: string): Promise<void> {
     const remove = this.#context.build.deleteFrom("callbacks").where("conversation_id", "=", conversationId);
     await this.#context.writer.run(compile(remove));
-  }
-
-  async removeOrphans(): Promise<void> {
-    await this.#context.writer.run({ sql: sweeps.removeOrphans, parameters: [] });
   }
 
   async coverConversations(): Promise<void> {

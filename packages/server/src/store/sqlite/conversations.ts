@@ -32,6 +32,20 @@ export const conversationQueries = {
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
 } as const;
 
+const isGone = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
+
+/** In this order: what belongs to a conversation by its id, which may be there before it is, goes if it went. */
+const removals = [
+  "DELETE FROM conversations WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM conversations WHERE parent_id = ?1)",
+  `DELETE FROM conversation_secrets WHERE conversation_id = ?1 AND ${isGone}`,
+  `DELETE FROM callbacks WHERE conversation_id = ?1 AND ${isGone}`,
+  `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isGone}`,
+];
+
+/** A start that is open would make the conversation again after a crash. */
+const endStarts = `UPDATE start_tasks SET status = 'ERROR', detail = ?1, updated_at = ?2
+  WHERE conversation_id = ?3 AND status NOT IN ('READY', 'ERROR') AND NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?3)`;
+
 export class SqliteConversations implements ConversationStore {
   readonly #context: StoreContext;
 
@@ -106,14 +120,15 @@ export class SqliteConversations implements ConversationStore {
     if ((await this.#context.writer.change([conversationSet, id], compile(update))) === 0) throw notFound();
   }
 
-  async remove(id: string): Promise<void> {
-    const { build, writer } = this.#context;
-    // Its secrets may be there before it is.
-    const secrets = build.deleteFrom("conversation_secrets").where("conversation_id", "=", id);
-    const remove = build.deleteFrom("conversations").where("id", "=", id);
-    const parentId = this.get(id)?.parentId ?? null;
-    const names = [conversationSet, id, ...(parentId === null ? [] : [parentId])];
-    if ((await writer.change(names, compile(secrets), compile(remove))) === 0) throw notFound();
+  async remove(id: string, endsStart = "The conversation was deleted while it was being started."): Promise<boolean> {
+    const row = this.get(id);
+    if (!row) throw notFound();
+    const names = [conversationSet, id, ...(row.parentId === null ? [] : [row.parentId])];
+    await this.#context.writer.change(names, ...removals.map((sql) => ({ sql, parameters: [id] })), {
+      sql: endStarts,
+      parameters: [endsStart, this.#context.clock(), id],
+    });
+    return this.get(id) === undefined;
   }
 
   listRunning(): ConversationRow[] {

@@ -11,6 +11,7 @@ import { SqliteEventLog } from "./event-log.ts";
 import { claimFolder } from "./folder.ts";
 import { SqliteLogins } from "./logins.ts";
 import { migrate } from "./migrate.ts";
+import { removeOrphans } from "./orphans.ts";
 import { SqlitePendingMessages } from "./pending-messages.ts";
 import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
@@ -63,6 +64,7 @@ function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync 
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
     migrate(database, dir);
     checkKey(database, vault);
+    removeOrphans(database);
     return database;
   } catch (error) {
     database.close();

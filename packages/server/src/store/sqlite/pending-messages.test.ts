@@ -47,6 +47,7 @@ test("where the event cannot be stored, its pending message stays", async () => 
 test("pending messages survive a restart in their order", async () => {
   const { dir, remove } = temporaryFolder();
   const before = await openStore(dir);
+  await before.conversations.create(conversationRow({ id: "c" }));
   const rows = Array.from({ length: 10 }, (_, index) => pending("c", `m${index}`));
   for (const row of rows) await before.pendingMessages.create(row);
   await before.close();

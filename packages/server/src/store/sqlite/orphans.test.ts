@@ -1,0 +1,83 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { StartTaskRow, Store } from "../store.ts";
+import { conversationRow, openStore, temporaryFolder } from "../testing.ts";
+
+/** What belongs to a conversation by its id alone, whatever way the conversation goes. */
+
+let store: Store;
+let folder: ReturnType<typeof temporaryFolder>;
+
+beforeEach(async () => {
+  folder = temporaryFolder();
+  store = await openStore(folder.dir);
+});
+afterEach(async () => {
+  await store.close();
+  folder.remove();
+});
+
+async function belongings(conversationId: string): Promise<void> {
+  const userId = "default";
+  await store.conversationSecrets.put({ conversationId, userId, sandboxId: "s", values: { A: "1" } });
+  const failing = { attempts: 0, failingSince: null, nextAttemptAt: null, detail: null };
+  const processor = { kind: "LoggingCallbackProcessor" } as const;
+  const callback = { id: randomUUID(), userId, conversationId, processor, secret: null, status: "ACTIVE" } as const;
+  await store.callbacks.create([{ ...callback, ...failing, nextSeq: 1, createdAt: 1 }]);
+  await store.pendingMessages.create({ id: randomUUID(), userId, conversationId, content: [], createdAt: 1 });
+}
+
+async function start(conversationId: string, status: StartTaskRow["status"]): Promise<string> {
+  const row = { id: randomUUID(), userId: "default", status, detail: null, conversationId, sandboxId: null, request: {} };
+  await store.startTasks.create({ ...row, createdAt: 1, updatedAt: 1 });
+  return row.id;
+}
+
+const counts = (id: string) => [
+  store.conversationSecrets.get(id) ? 1 : 0,
+  store.callbacks.ofConversation(id).length,
+  store.pendingMessages.of(id).length,
+];
+
+test("opening removes what a crash left of conversations that neither exist nor are being started", async () => {
+  const [lost, failed, starting, present] = Array.from({ length: 4 }, () => randomUUID()) as [string, string, string, string];
+  await store.conversations.create(conversationRow({ id: present }));
+  for (const id of [lost, failed, starting, present]) await belongings(id);
+  await start(failed, "ERROR");
+  await start(starting, "RUNNING_SETUP_SCRIPT");
+  await store.close();
+  store = await openStore(folder.dir);
+  expect([lost, failed, starting, present].map(counts)).toEqual([
+    [0, 0, 0],
+    [0, 0, 0],
+    [1, 1, 1],
+    [1, 1, 1],
+  ]);
+});
+
+test("a removed conversation takes everything along and ends its start, which then stays ended", async () => {
+  const { id } = conversationRow();
+  await store.conversations.create(conversationRow({ id }));
+  await belongings(id);
+  const [open, ready] = [await start(id, "PREPARING_REPOSITORY"), await start(id, "READY")];
+  expect(await store.conversations.remove(id)).toBe(true);
+  expect(counts(id)).toEqual([0, 0, 0]);
+  expect(store.startTasks.listOpen()).toEqual([]);
+  // The start that goes on in this process finds out later.
+  const after = await store.startTasks.update(open, { status: "SETTING_UP_SKILLS" });
+  expect(after).toMatchObject({ status: "ERROR", detail: "The conversation was deleted while it was being started." });
+  expect(store.startTasks.get(ready)).toMatchObject({ status: "READY" });
+});
+
+test("a conversation with children is not removed, and keeps what it has", async () => {
+  const parent = conversationRow();
+  const child = conversationRow({ parentId: parent.id });
+  for (const row of [parent, child]) await store.conversations.create(row);
+  await belongings(parent.id);
+  const task = await start(parent.id, "WORKING");
+  expect(await store.conversations.remove(parent.id)).toBe(false);
+  expect(counts(parent.id)).toEqual([1, 1, 1]);
+  expect(store.startTasks.get(task)?.status).toBe("WORKING");
+  expect(await store.conversations.remove(child.id)).toBe(true);
+  expect(await store.conversations.remove(parent.id)).toBe(true);
+});
