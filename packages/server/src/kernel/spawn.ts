@@ -1,6 +1,7 @@
 import { closeSync, constants } from "node:fs";
 import { Socket } from "node:net";
 import { call, native, systemError } from "./libc.ts";
+import { nullDevice } from "./null-device.ts";
 
 /**
  * Starting a program in a time that does not depend on this process's memory: Node's own spawn copies the page tables (8 ms at 265 MB).
@@ -51,7 +52,7 @@ export type Descriptor = "null" | "in" | "out";
 export function spawnDetached(request: SpawnRequest & { outputFile: string }): Spawned {
   const { O_WRONLY, O_CREAT, O_TRUNC } = constants;
   return start(request, 3, (actions) => {
-    addOpen(actions, 0, "/dev/null", constants.O_RDONLY, 0);
+    addDup2(actions, nullDevice(), 0);
     addOpen(actions, 1, request.outputFile, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
     addDup2(actions, 1, 2);
   });
@@ -64,7 +65,7 @@ export function spawnPiped(request: SpawnRequest & { descriptors: Descriptor[] }
   try {
     const spawned = start(request, descriptors.length, (actions) => {
       for (const [fd, end] of ends.entries()) {
-        if (end === null) addOpen(actions, fd, "/dev/null", constants.O_RDWR, 0);
+        if (end === null) addDup2(actions, nullDevice(), fd);
         else addDup2(actions, descriptors[fd] === "in" ? end.reading : end.writing, fd);
       }
     });

@@ -3,6 +3,7 @@ import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { promisify } from "node:util";
 import { PlatformError } from "../../../errors.ts";
+import { nullDevice } from "../../../kernel/null-device.ts";
 import { type CgroupLayout, cgroupLayout } from "./cgroups.ts";
 
 /** An OCI runtime found on this machine. `kind` decides which of its habits apply; every other runtime is treated like runc. */
@@ -79,7 +80,7 @@ export function runCommand(argv: string[], options: { timeoutMs: number; stderrF
     const file = stderrFile === undefined ? undefined : openSync(stderrFile, "w", 0o600);
     let child: ChildProcess;
     try {
-      child = spawn(argv[0]!, argv.slice(1), { stdio: ["ignore", file ?? "pipe", file ?? "pipe"], detached: true });
+      child = spawn(argv[0]!, argv.slice(1), { stdio: [nullDevice(), file ?? "pipe", file ?? "pipe"], detached: true });
     } finally {
       if (file !== undefined) closeSync(file);
     }

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Socket } from "node:net";
+import { nullDevice } from "../../../../kernel/null-device.ts";
 import { ExecFiles } from "../exec-files.ts";
 import { insideBusybox } from "./folders.ts";
 import { ResidentShell, type ShellPlace } from "./shell.ts";
@@ -24,7 +25,7 @@ export async function startShell(
 ): Promise<ResidentShell | undefined> {
   const files = new ExecFiles(folder, process);
   const argv = command(files);
-  const child = spawn(argv[0]!, argv.slice(1), { stdio: ["ignore", "ignore", "ignore", "pipe"], detached: true });
+  const child = spawn(argv[0]!, argv.slice(1), { stdio: [nullDevice(), nullDevice(), nullDevice(), "pipe"], detached: true });
   const channel = new ShellChannel(child.stdio[3] as unknown as Socket);
   const timer = setTimeout(() => child.kill("SIGKILL"), startMs);
   try {
