@@ -89,7 +89,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings, {
       providerHosts: (userId) => secrets.providerHosts(userId),
-      onSecret: (value) => mask.registerSecret(value),
+      onSecret: (value, userId) => mask.registerSecret(value, userId),
     });
 
     const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
@@ -126,7 +126,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       onRetry: (notice) => logger.warn(notice, "a model call is tried again"),
     });
     const openModel: OpenModel = (wanted) => {
-      if (wanted.apiKey) mask.registerSecret(wanted.apiKey);
+      if (wanted.apiKey) mask.registerSecret(wanted.apiKey, "models of users");
       return open(wanted);
     };
     const skills = new SkillLibrary({
@@ -141,7 +141,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       events: store.events,
       outbound,
       server: config.webhook,
-      registerSecret: (value) => mask.registerSecret(value),
+      registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       logger,
     });
     opened.push(() => callbacks.close());

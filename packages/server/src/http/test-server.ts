@@ -200,7 +200,7 @@ export async function startServer(change: Partial<Config> = {}) {
   const store = await openSqliteStore({ dir: dataDir, vault: createVault(randomBytes(32)) });
   const settings = new StoredSettings(store.settings, {
     providerHosts: (userId) => secrets.providerHosts(userId),
-    onSecret: (value) => mask.registerSecret(value),
+    onSecret: (value, userId) => mask.registerSecret(value, userId),
   });
   const mask = new SecretMask();
   const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });

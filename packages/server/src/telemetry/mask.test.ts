@@ -77,15 +77,18 @@ test("random secrets in random text never come through, in one piece or in many"
   );
 });
 
-test("values that are many are forgotten, the oldest first, so that nobody fills the memory", () => {
-  const mask = new SecretMask({ maxCharacters: 100 });
-  mask.registerSecret("the-first-one");
-  mask.registerSecret("the-second-one");
+test("values that are many are forgotten, the oldest first, so that nobody fills the memory or makes others' known", () => {
+  const mask = new SecretMask({ maxCharacters: 4 * 1_100 });
+  mask.registerSecret("key-of-the-operator");
+  mask.registerSecret("secret-of-ann", "ann");
+  mask.registerSecret("the-first-one", "bob");
+  mask.registerSecret("the-second-one", "bob");
   for (let index = 0; index < 6; index++) {
-    mask.registerSecret(`filler-${index}-${"x".repeat(10)}`);
-    mask.registerSecret("the-first-one");
+    mask.registerSecret(`filler-${index}-${"x".repeat(10)}`, "bob");
+    mask.registerSecret("the-first-one", "bob");
   }
   expect(mask.mask("the-first-one the-second-one")).toBe("********** the-second-one");
-  mask.registerSecret("y".repeat(1000));
-  expect(mask.mask(`${"y".repeat(1000)} the-first-one`)).toBe("********** the-first-one");
+  expect(mask.mask("key-of-the-operator secret-of-ann")).toBe("********** **********");
+  mask.registerSecret("y".repeat(4000), "bob");
+  expect(mask.mask(`${"y".repeat(4000)} the-first-one`)).toBe("********** the-first-one");
 });

@@ -4,15 +4,21 @@ export const maskText = "**********";
 /** Shorter values are too common in ordinary text to be replaced everywhere. */
 const minLength = 6;
 
-/** Most characters of all values that are known: whoever changes secrets all day must not fill the memory. */
-const maxCharacters = 32 * 1024 * 1024;
+/** Most characters of an owner's values: whoever changes secrets all day must not fill the memory, nor make others' secrets known. */
+const maxCharacters = 4 * 1024 * 1024;
+/** What a value counts beside its characters: many short ones take time with each line of the log. */
+const valueCost = 1024;
+
+interface Owned {
+  /** Values, the one that was registered longest ago first, each with its forms. */
+  values: Map<string, string[]>;
+  characters: number;
+}
 
 /** Knows the secrets of a process and takes them out of text: the one place that masks. */
 export class SecretMask {
-  /** Values, the one that was registered longest ago first, each with its forms. */
-  readonly #known = new Map<string, string[]>();
+  readonly #owners = new Map<string, Owned>();
   readonly #maxCharacters: number;
-  #characters = 0;
   #longest = 0;
 
   constructor(options: { maxCharacters?: number } = {}) {
@@ -20,22 +26,26 @@ export class SecretMask {
   }
 
   /**
-   * From now on the value is masked, also as JSON and URLs would write it. Values under 6 characters are ignored. Beyond a bound in characters
-   * the values are forgotten that were registered longest ago; to register one again makes it the newest.
+   * From now on the value is masked, also as JSON and URLs would write it. Values under 6 characters are ignored. What no `owner` such as a user has
+   * is known for good. Of an owner's values, beyond a bound in characters, those are forgotten that were registered longest ago; to register one again
+   * makes it the newest.
    */
-  registerSecret(value: string): void {
+  registerSecret(value: string, owner = ""): void {
     if (value.length < minLength) return;
-    const known = this.#known.get(value);
+    const own: Owned = this.#owners.get(owner) ?? { values: new Map(), characters: 0 };
+    this.#owners.set(owner, own);
+    const known = own.values.get(value);
     const forms = known ?? [...new Set([value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())])];
-    this.#known.delete(value);
-    this.#known.set(value, forms);
+    own.values.delete(value);
+    own.values.set(value, forms);
     if (known) return;
-    this.#characters += length(forms);
+    own.characters += cost(forms);
     this.#longest = Math.max(this.#longest, ...forms.map((form) => form.length));
-    for (const [oldest, old] of this.#known) {
-      if (this.#characters <= this.#maxCharacters || oldest === value) break;
-      this.#known.delete(oldest);
-      this.#characters -= length(old);
+    if (owner === "") return;
+    for (const [oldest, old] of own.values) {
+      if (own.characters <= this.#maxCharacters || oldest === value) break;
+      own.values.delete(oldest);
+      own.characters -= cost(old);
     }
   }
 
@@ -73,7 +83,7 @@ export class SecretMask {
   }
 
   *#forms(): Generator<string> {
-    for (const forms of this.#known.values()) yield* forms;
+    for (const { values } of this.#owners.values()) for (const forms of values.values()) yield* forms;
   }
 
   /** Places of secrets in order, merged where they overlap or touch. */
@@ -107,6 +117,6 @@ export class SecretMask {
   }
 }
 
-function length(forms: readonly string[]): number {
-  return forms.reduce((sum, form) => sum + form.length, 0);
+function cost(forms: readonly string[]): number {
+  return forms.reduce((sum, form) => sum + form.length, valueCost);
 }

@@ -41,7 +41,7 @@ export class StoredSecrets implements Secrets {
   async put(userId: string, secret: SecretChange & { value: string }, { replace }: { replace: boolean }): Promise<void> {
     const { name, value, ...rest } = secret;
     checkSecretName(name);
-    this.#options.mask.registerSecret(value);
+    this.#options.mask.registerSecret(value, userId);
     await this.#change(userId, ({ custom, providers }) => {
       const before = Object.hasOwn(custom, name) ? custom[name] : undefined;
       if (before && !replace) throw exists(name);
@@ -87,7 +87,7 @@ export class StoredSecrets implements Secrets {
     tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
   ): Promise<void> {
     const wanted = [...tokens].map(([type, { token, host }]) => ({ type, token: token ?? "", host: readProviderHost(host) }));
-    for (const { token } of wanted) this.#options.mask.registerSecret(token);
+    for (const { token } of wanted) this.#options.mask.registerSecret(token, userId);
     await this.#change(userId, ({ custom, providers }) => {
       const next = wanted.flatMap(({ type, token, host }): [ProviderType, ProviderToken][] => {
         const kept = token === "" ? providers[type]?.token : token;
@@ -103,7 +103,7 @@ export class StoredSecrets implements Secrets {
   ): Promise<void> {
     for (const [name, value] of Object.entries(values)) {
       checkSecretName(name);
-      this.#options.mask.registerSecret(value);
+      this.#options.mask.registerSecret(value, userId);
     }
     await this.#changes.add(`conversation ${conversationId}`, async () => {
       const { conversations } = this.#options;
@@ -124,7 +124,7 @@ export class StoredSecrets implements Secrets {
     let secrets = this.#of(userId).forSandboxes;
     for (const row of conversations.bySandbox(sandboxId)) {
       if (row.userId !== userId) continue;
-      for (const value of Object.values(row.values)) mask.registerSecret(value);
+      for (const value of Object.values(row.values)) mask.registerSecret(value, userId);
       secrets = withConversation(secrets, row.values);
     }
     return secrets;
@@ -139,8 +139,8 @@ export class StoredSecrets implements Secrets {
     const known = this.#derived.get(document);
     if (known) return known;
     const derived = deriveSecrets(document);
-    for (const { value } of derived.forSandboxes) this.#options.mask.registerSecret(value);
-    for (const { token } of derived.providers.values()) this.#options.mask.registerSecret(token);
+    for (const { value } of derived.forSandboxes) this.#options.mask.registerSecret(value, userId);
+    for (const { token } of derived.providers.values()) this.#options.mask.registerSecret(token, userId);
     this.#derived.set(document, derived);
     return derived;
   }

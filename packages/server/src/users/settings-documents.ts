@@ -15,12 +15,12 @@ const nothingStored: SettingsDocument = Object.freeze({});
  */
 export class SettingsDocuments {
   readonly #store: DocumentStore;
-  readonly #onSecret: (value: string) => void;
+  readonly #onSecret: (value: string, userId: string) => void;
   readonly #read = new WeakMap<object, SettingsDocument>();
   readonly #changes = new Queues();
 
   /** `onSecret` is told every secret of a document when it is first read. */
-  constructor(store: DocumentStore, onSecret: (value: string) => void = () => {}) {
+  constructor(store: DocumentStore, onSecret: (value: string, userId: string) => void = () => {}) {
     this.#store = store;
     this.#onSecret = onSecret;
   }
@@ -32,7 +32,7 @@ export class SettingsDocuments {
     let document = this.#read.get(stored);
     if (!document) {
       document = readDocument(stored);
-      for (const secret of documentSecrets(document)) this.#onSecret(secret);
+      for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
       this.#read.set(stored, document);
     }
     return document;
@@ -61,7 +61,7 @@ export class SettingsDocuments {
     const { document, result } = change(this.get(userId));
     if (JSON.stringify(document).length > maxLength)
       throw new PlatformError("InvalidParameter", "The settings would be longer than 2 MiB: shorten or remove some of them.");
-    for (const secret of documentSecrets(document)) this.#onSecret(secret);
+    for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
     await this.#store.put(userId, document as Record<string, unknown>);
     return result;
   }

@@ -27,7 +27,7 @@ export interface SettingsSources {
   /** `provider_tokens_set` of a user: the same object until it changes. */
   providerHosts?: (userId: string) => ProviderHosts;
   /** Is told every secret that is stored or read. */
-  onSecret?: (value: string) => void;
+  onSecret?: (value: string, userId: string) => void;
 }
 
 /** Settings over a store of encrypted documents. What is derived from a document lives as long as the document does. */
