@@ -60,6 +60,9 @@ export const OrganizationPage = Type.Object({
   current_org_id: Type.String(),
 });
 
+/** Answer of `GET /api/organizations/{org_id}/provider-connections`: keys that several LLM profiles share. There are none: each has its own. */
+export const ProviderConnections = Type.Object({ connections: Type.Array(Type.Unknown(), { maxItems: 0 }) });
+
 /** Answer of `GET /api/organizations/{org_id}/me`. A read-only key is a member who may look only. */
 export const OrganizationMember = Type.Object({
   org_id: Type.String(),

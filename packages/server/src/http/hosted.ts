@@ -1,4 +1,4 @@
-import { CurrentApiKey, OrganizationMember, OrganizationPage } from "@sandpiper/wire";
+import { CurrentApiKey, OrganizationMember, OrganizationPage, ProviderConnections } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { PlatformError } from "../errors.ts";
@@ -17,7 +17,9 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
 
   app.get(
     "/api/organizations",
-    { schema: { tags, summary: "Your organizations: one of your own", response: { 200: OrganizationPage } } },
+    {
+      schema: { tags, summary: "Your organizations: one of your own", response: { 200: OrganizationPage } },
+    },
     ({ principal: { userId } }, reply) => {
       const items = [{ id: userId, name: "Personal workspace", is_personal: true }];
       reply.send({ items, next_page_id: null, current_org_id: userId });
@@ -56,10 +58,26 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
       });
     },
   );
+  app.get(
+    "/api/organizations/:org_id/provider-connections",
+    {
+      preHandler: requireOwn,
+      schema: {
+        tags,
+        summary: "Keys that several LLM profiles share: none, each profile has its own",
+        params: Type.Object({ org_id }),
+        response: { 200: ProviderConnections },
+      },
+    },
+    (_request, reply) => {
+      reply.send({ connections: [] });
+    },
+  );
   settingsProfileRoutes(app, services, {
     base: "/api/organizations/:org_id/profiles",
     keys: { org_id },
     preHandler: [requireOwn],
+    keepsKeys: true,
   });
 }
 

@@ -16,13 +16,15 @@ export interface ProfilePlace {
   base: string;
   keys: { org_id?: TString };
   preHandler: preHandlerHookHandler[];
+  /** A model without `api_key` leaves the profile's key as it is: released clients of the place never see it, and edit without it. */
+  keepsKeys?: true;
 }
 
 /** LLM profiles (app-server.md section 5), here or in another place. */
 export function settingsProfileRoutes(
   app: App,
   { settings: { profiles } }: Pick<HttpServices, "settings">,
-  { base, keys, preHandler }: ProfilePlace = { base: "/api/v1/settings/profiles", keys: {}, preHandler: [] },
+  { base, keys, preHandler, keepsKeys }: ProfilePlace = { base: "/api/v1/settings/profiles", keys: {}, preHandler: [] },
 ): void {
   const config = { errors: "error" } as const;
   const tags = ["settings"];
@@ -57,7 +59,8 @@ export function settingsProfileRoutes(
       },
     },
     async ({ principal, params: { name }, body }, reply) => {
-      await profiles.save(principal.userId, name, body ?? {});
+      const keeps = keepsKeys && body?.llm != null && !Object.hasOwn(body.llm, "api_key");
+      await profiles.save(principal.userId, name, { ...(keeps && { preserve_existing_api_key: true }), ...body });
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
     },
   );
