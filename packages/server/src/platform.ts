@@ -177,7 +177,8 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
       events: store.events,
       logger,
     });
-    opened.push(() => app.close());
+    // Requests and runs have their seconds at the same time.
+    opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs)]));
     await listen(app, config);
     await callbacks.open();
     await conversations.open();

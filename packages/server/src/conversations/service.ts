@@ -252,8 +252,7 @@ export class ConversationService implements Conversations {
 
   async close(graceMs: number): Promise<void> {
     this.#titles.close();
-    await this.#runner.close(graceMs);
-    await this.#starter.close();
+    await Promise.all([this.#runner.close(graceMs), this.#starter.close()]);
   }
 
   /** The system prompt goes before the first message (events.md section 5); concurrent first messages get it once. */

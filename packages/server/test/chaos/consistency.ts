@@ -1,0 +1,91 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+type Row = Record<string, any>;
+
+/**
+ * What is wrong in a data folder whose server has nothing left to do: rows that belong to nothing, work that should have ended, and files, processes and
+ * control groups of no sandbox. Empty when all is well. The server may run.
+ */
+export function inconsistencies(dataDir: string): string[] {
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true });
+  const rows = (sql: string) => database.prepare(sql).all() as Row[];
+  try {
+    return [...brokenRows(rows), ...brokenLogs(rows), ...brokenEngine(rows, dataDir)];
+  } finally {
+    database.close();
+  }
+}
+
+/** Rows that name another row which is not there, by the sentence that says so. */
+const relations: Record<string, string> = {
+  "callback without a conversation": "SELECT id FROM callbacks WHERE conversation_id NOT IN (SELECT id FROM conversations)",
+  "secrets without their conversation": `SELECT conversation_id AS id FROM conversation_secrets s WHERE NOT EXISTS
+    (SELECT 1 FROM conversations c WHERE c.id = s.conversation_id AND c.user_id = s.user_id AND c.sandbox_id = s.sandbox_id)`,
+  "message that waits for nothing": "SELECT id FROM pending_messages",
+  "start that did not end": "SELECT id || ' ' || status AS id FROM start_tasks WHERE status NOT IN ('READY', 'ERROR')",
+  "start that failed without a reason": "SELECT id FROM start_tasks WHERE status = 'ERROR' AND coalesce(detail, '') = ''",
+  "start that failed for a reason of ours": "SELECT id || detail AS id FROM start_tasks WHERE detail LIKE '%unexpected error%'",
+  "sandbox that starts for ever": "SELECT id FROM sandboxes WHERE status = 'STARTING'",
+  "sandbox that waits for a snapshot": "SELECT id FROM sandboxes WHERE snapshot_id IS NOT NULL AND status <> 'ERROR'",
+  "conversation without its parent":
+    "SELECT id FROM conversations WHERE parent_id IS NOT NULL AND parent_id NOT IN (SELECT id FROM conversations)",
+  "conversation in somebody else's sandbox":
+    "SELECT c.id FROM conversations c JOIN sandboxes s ON s.id = c.sandbox_id WHERE s.user_id <> c.user_id",
+  "sandbox that was made for a conversation that is gone": `SELECT s.id FROM sandboxes s JOIN start_tasks t ON t.sandbox_id = s.id
+    WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.sandbox_id = s.id)
+    AND t.number = (SELECT min(number) FROM start_tasks o WHERE o.sandbox_id = s.id) AND t.created_at <= s.created_at`,
+  "run that nobody ends": "SELECT id FROM conversations WHERE execution_status = 'running'",
+  "less counted for the day than was paid": `SELECT c.user_id AS id FROM conversations c GROUP BY c.user_id HAVING
+    sum(coalesce(json_extract(metrics, '$.accumulated_cost'), 0)) > 1e-9 +
+    coalesce((SELECT sum(usd) FROM spending s WHERE s.user_id = c.user_id), 0)`,
+};
+
+function brokenRows(rows: (sql: string) => Row[]): string[] {
+  const wrong = Object.entries(relations).flatMap(([text, sql]) => rows(sql).map(({ id }) => `${text}: ${id}`));
+  for (const row of rows("PRAGMA foreign_key_check")) wrong.push(`broken reference: ${JSON.stringify(row)}`);
+  for (const { integrity_check: text } of rows("PRAGMA integrity_check")) if (text !== "ok") wrong.push(text);
+  return wrong;
+}
+
+/** Logs have no gaps, and what their conversations say of them is true. */
+function brokenLogs(rows: (sql: string) => Row[]): string[] {
+  return rows(`SELECT c.id FROM conversations c LEFT JOIN events e ON e.conversation = c.number GROUP BY c.number
+    HAVING c.last_seq <> count(e.key) OR c.last_listed <> count(e.listed_index)
+    OR coalesce(max(e.key) - c.number * 16777216, 0) <> c.last_seq OR coalesce(max(e.listed_index), 0) <> c.last_listed`).map(
+    ({ id }) => `log with gaps: ${id}`,
+  );
+}
+
+function brokenEngine(rows: (sql: string) => Row[], dataDir: string): string[] {
+  const wrong: string[] = [];
+  const known = new Set(rows("SELECT id FROM sandboxes").map(({ id }) => id as string));
+  const engine = join(dataDir, "sandboxes");
+  const list = (path: string) => (existsSync(path) ? readdirSync(path) : []);
+  const strange = (what: string, path: string) => {
+    for (const name of list(path)) {
+      const id = /sbx-[a-z0-9]+/.exec(name)?.[0];
+      if (id && !known.has(id)) wrong.push(`${what} of no sandbox: ${join(path, name)}`);
+    }
+  };
+  strange("record", join(engine, "sandboxes"));
+  strange("decisions", join(dataDir, "network", "decisions"));
+  const group = `sandpiper-${createHash("sha256").update(realpathSync(engine)).digest("hex").slice(0, 12)}`;
+  strange("folder", `/dev/shm/${group}`);
+  for (const folder of ["boxes", "state"]) strange("folder", `/dev/shm/${group}-run/${folder}`);
+  for (const controller of list("/sys/fs/cgroup")) strange("control group", `/sys/fs/cgroup/${controller}/${group}`);
+
+  const snapshots = rows("SELECT id FROM snapshots").map(({ id }) => id as string);
+  const kept = list(join(engine, "snapshots")).map((name) => name.replace(/\.json$/, ""));
+  for (const id of kept) if (!snapshots.includes(id)) wrong.push(`files of no snapshot: ${id}`);
+  for (const id of snapshots) if (!kept.includes(id)) wrong.push(`snapshot without files: ${id}`);
+  const records = ["sandboxes", "snapshots"].flatMap((folder) =>
+    list(join(engine, folder)).map((name) => readFileSync(join(engine, folder, name), "utf8")),
+  );
+  for (const layer of list(join(engine, "layers")))
+    if (!layer.startsWith("h") && !records.some((text) => text.includes(layer))) wrong.push(`layer of nothing: ${layer}`);
+  for (const name of list(join(engine, "trash"))) wrong.push(`trash: ${name}`);
+  return wrong;
+}
