@@ -16,6 +16,9 @@ fail() { say "$*"; exit 1; }
 # The stamp is a copy of the lock file that was installed last.
 install_dependencies() {
   command -v npm >/dev/null || fail 'npm is missing: install Node.js 20 or newer with npm, then run this again.'
+  for folder in node_modules packages/*/node_modules; do
+    if [ -L "$folder" ]; then fail "$folder is a link, and npm ci would empty the folder that it leads to: remove the link, then run this again."; fi
+  done
   say 'installing the npm dependencies (npm ci) ...'
   rm -f "$stamp" "$extras_refused"
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 ||

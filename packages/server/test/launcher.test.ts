@@ -64,6 +64,17 @@ test("the launcher works from any folder, through a link, in a clone whose path 
   }
 });
 
+test("dependencies that a link leads to are not emptied for an installation", async () => {
+  const [linked, modules] = [await mkdtemp(join(base, "linked-")), await mkdtemp(join(base, "modules-"))];
+  await cp(join(root, "scripts"), join(linked, "scripts"), { recursive: true });
+  await writeFile(join(linked, "package-lock.json"), "{}");
+  await writeFile(join(modules, "kept"), "");
+  await symlink(modules, join(linked, "node_modules"));
+  const { code, stderr } = await call("sh", [join(linked, "scripts/setup.sh")]);
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/^setup: node_modules is a link/)]);
+  expect(existsSync(join(modules, "kept"))).toBe(true);
+});
+
 test("npx finds the launcher from a subfolder of the clone", async () => {
   const { stdout } = await call("npx", ["--no", "--", "sandpiper", "--version"], { cwd: join(clone, "docs") });
   expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
@@ -71,7 +82,7 @@ test("npx finds the launcher from a subfolder of the clone", async () => {
 
 test("wrong use ends with code 2 and one hint, help with code 0", async () => {
   const launcher = join(clone, "bin/sandpiper");
-  for (const args of [["serv"], ["serve", "--fast"], ["run"], ["keys", "create"]]) {
+  for (const args of [["serv"], ["serve", "--fast"], ["run"], ["keys", "revoke"]]) {
     const { code, stderr } = await call(launcher, args, { env: { SANDPIPER_DATA: join(base, "data") } });
     expect(stderr).toMatch(/^error: /);
     expect(code).toBe(2);
