@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { echo, PreviewBench } from "../preview/testing.ts";
 import { isFullState, key, read, startServer, strangerKey, type TestServer, TestSocket } from "../test-server.ts";
@@ -172,7 +173,7 @@ test("a login is no key, and ends with its key, with another login of the browse
   }
 });
 
-test("the cookie opens sockets for the server's own pages", async () => {
+test("the cookie opens sockets for the server's own pages; to others it means nothing, and they bring a key", async () => {
   const id = await server.addConversation();
   const cookie = await logIn();
   const socket = (headers: Record<string, string>) => new TestSocket(server, `/sockets/events/${id}`, { cookie, ...headers });
@@ -182,8 +183,18 @@ test("the cookie opens sockets for the server's own pages", async () => {
   await mine.until((frame) => frame.kind === "MessageEvent");
   mine.socket.close();
   for (const headers of [{}, { origin: "https://evil.example" }, { origin: "null" }, { "sec-fetch-site": "same-site" }]) {
-    expect(await socket(headers as Record<string, string>).refused).toBe(403);
+    const other = socket(headers as Record<string, string>);
+    await once(other.socket, "open");
+    other.send({ role: "user", content: [{ type: "text", text: "by another site" }] });
+    expect(await other.closed).toEqual({ code: 4001, reason: "Authentication failed" });
+    expect(other.frames).toEqual([]);
   }
+  const keyed = socket({ origin: "http://localhost:8000" });
+  await once(keyed.socket, "open");
+  keyed.send({ type: "auth", session_api_key: key });
+  await keyed.until(isFullState);
+  expect(server.events.search(id, { kind: "MessageEvent", limit: 10 }).items.join()).not.toContain("by another site");
+  keyed.socket.close();
 });
 
 test("a read-only key logs in to read", async () => {

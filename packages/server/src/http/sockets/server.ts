@@ -30,7 +30,7 @@ const maxInboundBytes = 16 * 1024 * 1024;
 const maxSockets = 400;
 
 /**
- * Serves WebSockets on an HTTP server's upgrades. A wrong key or query, and a login that another site makes use of, are refused in the handshake (403, 422), another path with 404.
+ * Serves WebSockets on an HTTP server's upgrades. A wrong key or query is refused in the handshake (403, 422), another path with 404.
  * `close` ends every socket with 1001 and refuses new ones.
  */
 export function attachSockets(
@@ -57,10 +57,18 @@ export function attachSockets(
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
   let closing = false;
 
-  /** By a key in the query or the headers, else by the login cookie; none means that the first frame brings a key. */
+  /**
+   * By a key in the query or the headers, else by the login cookie; none means that the first frame brings a key. A browser sends the cookie along from
+   * pages of other ports and neighbouring hosts too: there it counts for nothing, and the page has to know a key.
+   */
   const callerOf = (keys: readonly string[], request: IncomingMessage): Principal | undefined => {
-    const byKeys = keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
-    return byKeys ?? (keys.length === 0 ? authenticator.byCookie(request, true) : undefined);
+    if (keys.length > 0) return keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
+    try {
+      return authenticator.byCookie(request, true);
+    } catch (error) {
+      if (error instanceof PlatformError && error.code === "CrossOrigin") return undefined;
+      throw error;
+    }
   };
 
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
