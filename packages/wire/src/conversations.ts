@@ -79,13 +79,16 @@ const StartSecrets = Type.Record(
   { maxProperties: 100, writeOnly: true, additionalProperties: false },
 );
 
-const startExample = {
-  initial_message: { content: [{ type: "text", text: "Fix the failing test" }] },
-  llm_model: "anthropic/claude-sonnet-4-5",
-  selected_repository: "acme/widgets",
-  selected_branch: "main",
-  git_provider: "github",
-};
+/** What the API's document shows as a start. */
+export const startExamples = [
+  {
+    initial_message: { content: [{ type: "text", text: "Fix the failing test" }] },
+    llm_model: "anthropic/claude-sonnet-4-5",
+    selected_repository: "acme/widgets",
+    selected_branch: "main",
+    git_provider: "github",
+  },
+];
 
 /** Body of `POST /api/v1/app-conversations`; everything is optional (app-server.md section 2.3). */
 export const AppConversationStartRequest = Type.Object(
@@ -116,7 +119,7 @@ export const AppConversationStartRequest = Type.Object(
     sandbox_spec_id: Type.Optional(Nullable(Type.String())),
     network: Type.Optional(Nullable(NetworkOverride)),
   },
-  { examples: [startExample] },
+  { examples: startExamples },
 );
 
 /** Body of `PATCH /api/v1/app-conversations/{id}`; only what is there is changed, null clears (app-server.md section 2.6). */

@@ -115,8 +115,8 @@ function parametersOf(path: string, schema: RouteSchema, components: Components)
 function bodyOf(body: JsonSchema | undefined, consumes = ["application/json"], components: Components): Operation["requestBody"] {
   // A body without a schema is a stream of bytes.
   if (!body) return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
-  const { default: whenAbsent, ...schema } = body;
-  const media = { schema: components.refer(schema), example: exampleOf(schema, "request") };
+  const { default: whenAbsent, examples, ...schema } = body;
+  const media = { schema: components.refer(schema), example: examples?.[0] ?? exampleOf(schema, "request") };
   return { required: whenAbsent === undefined, content: Object.fromEntries(consumes.map((type) => [type, media])) };
 }
 

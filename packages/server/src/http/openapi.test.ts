@@ -32,6 +32,12 @@ test("every operation has an id of its own, a summary, tags, and a text for each
   expect(unsaid).toEqual([]);
 });
 
+test("the example of a start can be sent as it is", () => {
+  const body = document.paths["/api/v1/app-conversations"]!.post!.requestBody!.content["application/json"]!;
+  expect(body.example).toMatchObject({ initial_message: { content: [{ type: "text" }] } });
+  expect(Object.keys(body.example as object)).not.toContain("sandbox_id");
+});
+
 test("every operation tells its answers, its failures in its family's shape, and who may call it", () => {
   for (const { name, operation } of operations) {
     const statuses = Object.keys(operation.responses);

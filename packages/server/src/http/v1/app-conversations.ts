@@ -8,6 +8,7 @@ import {
   Nullable,
   parseId,
   Success,
+  startExamples,
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
@@ -32,7 +33,7 @@ const SearchQuery = Type.Object({
   include_sub_conversations: Type.Optional(Type.Boolean({ default: false })),
 });
 const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Type.String())) });
-const StartBody = Type.Object(AppConversationStartRequest.properties, { default: {} });
+const StartBody = Type.Object(AppConversationStartRequest.properties, { default: {}, examples: startExamples });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** Conversations: start, lists, title, deletion (app-server.md section 2). */
