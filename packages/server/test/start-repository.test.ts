@@ -192,6 +192,44 @@ test.each([
   expect((await server.call("GET", `/api/v1/sandboxes?id=${end.sandbox_id}`)).body).toEqual([null]);
 });
 
+test("a private plugin without a token of its own says what it needs", async () => {
+  const plugins = [{ source: `https://${git.host}/secret/widgets.git` }];
+  const { body } = await server.call("POST", "/api/v1/app-conversations", { ...message("Work"), plugins });
+  expect(await over(body.id)).toMatchObject({
+    status: "ERROR",
+    detail: expect.stringMatching(/is private and needs a github token/),
+  });
+});
+
+test("a child whose parent is deleted while it is started leaves nothing behind", async () => {
+  script = () => finish("Done.");
+  const parent = await startConversation(server.call, "Work");
+  const release = git.hold("open/tool");
+  const fields = { ...message("Work"), parent_conversation_id: parent.id, plugins: [{ source: "open/tool" }] };
+  const { body } = await server.call("POST", "/api/v1/app-conversations", fields);
+  await until(async () => (await task(body.id)).status === "SETTING_UP_SKILLS" || undefined);
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${parent.id}`)).status).toBe(200);
+  release();
+  const end = await over(body.id);
+  expect(end).toMatchObject({ status: "ERROR", detail: expect.stringMatching(/was deleted/) });
+  const { body: left } = await server.call("GET", `/api/v1/app-conversations/search?sandbox_id__eq=${parent.sandboxId}`);
+  expect(left.items).toEqual([]);
+  expect((await server.call("GET", `/api/v1/sandboxes?id=${parent.sandboxId}`)).body).toEqual([null]);
+});
+
+test("a start whose sandbox is stopped for a snapshot under its clone clones again", async () => {
+  script = () => finish("Done.");
+  const first = await startConversation(server.call, "Work", { plugins: [{ source: "open/tool" }] });
+  const release = git.hold("secret/widgets");
+  const before = git.seen.length;
+  const fields = { ...message("Work"), sandbox_id: first.sandboxId, selected_repository: "secret/widgets" };
+  const { body } = await server.call("POST", "/api/v1/app-conversations", fields);
+  await until(() => git.seen.slice(before).some(({ path }) => path.includes("widgets")) || undefined);
+  expect((await server.call("POST", `/api/v1/sandboxes/${first.sandboxId}/snapshots`)).status).toBe(201);
+  release();
+  expect(await over(body.id)).toMatchObject({ status: "READY", detail: null });
+});
+
 test("a conversation that is deleted while its repository is cloned leaves nothing behind", async () => {
   const release = git.hold("secret/widgets");
   const conversation_id = "11111111222233334444555555555555";

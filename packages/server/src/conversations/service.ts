@@ -28,6 +28,7 @@ import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
+import { removeWithSandbox } from "./removal.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
 import { Starter } from "./start.ts";
@@ -163,12 +164,10 @@ export class ConversationService implements Conversations {
       for (const child of store.conversations.childrenOf([id]).get(id) ?? [])
         if (store.conversations.get(child)) await this.remove(userId, child);
       await this.#runner.forget(id);
-      // The sandbox first: after a failure or a kill in between, the conversation is there to be deleted once more.
-      const isLast = store.conversations.bySandbox(row.sandboxId).every((other) => other.id === id);
-      if (isLast && sandboxes.get(userId, row.sandboxId)) await sandboxes.remove(userId, row.sandboxId);
+      await removeWithSandbox({ store, sandboxes }, row);
       await this.#deps.callbacks.drop(id);
-      // A start that went on meanwhile found its sandbox gone, and has removed it; or it has got a child.
-      if (!store.conversations.get(id) || (await store.conversations.remove(id))) return;
+      // Otherwise it has got a child meanwhile.
+      if (!store.conversations.get(id)) return;
     }
   }
 

@@ -18,6 +18,7 @@ import type { readContent } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import type { PendingMessages } from "./pending.ts";
 import { type PreparedProject, prepareProject } from "./prepare-project.ts";
+import { removeWithSandbox } from "./removal.ts";
 import type { Runner } from "./runner.ts";
 import { type StartWork, sourceHosts } from "./start-plan.ts";
 import type { TaskFeed } from "./task-feed.ts";
@@ -230,13 +231,9 @@ export class StartSteps {
 
   /** Nothing is left of a conversation that could not be started as a whole and that nobody has written to. */
   async #discard(error: unknown): Promise<void> {
-    const { store, sandboxes, runner } = this.#deps;
-    const { id, userId, sandboxId } = this.#conversation;
-    await runner.forget(id);
-    const isLast = store.conversations.bySandbox(sandboxId).every((other) => other.id === id);
-    if (this.#ownSandbox && isLast && sandboxes.get(userId, sandboxId)) await sandboxes.remove(userId, sandboxId).catch(() => {});
-    // Last of all, since it ends the task.
-    await store.conversations.remove(id, reasonOf(error)).catch(() => {});
+    await this.#deps.runner.forget(this.#conversation.id);
+    const how = { keepSandbox: !this.#ownSandbox, endsStart: reasonOf(error) };
+    await removeWithSandbox(this.#deps, this.#conversation, how).catch(() => {});
   }
 
   /** The conversation as it is now. Throws where it, or the parent that it was started for, was deleted meanwhile. */

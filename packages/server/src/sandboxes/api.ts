@@ -32,8 +32,8 @@ export interface Sandboxes {
   pause(userId: string, id: string): Promise<void>;
   /** Also starts one that was stopped for its size, for a minute, so that files can be deleted in it. */
   resume(userId: string, id: string): Promise<void>;
-  /** Breaks off a start that is under way. Snapshots stay. */
-  remove(userId: string, id: string): Promise<void>;
+  /** Breaks off a start that is under way. Snapshots stay. A write that `beside` begins at once is one transaction with the removal of the record. */
+  remove(userId: string, id: string, beside?: () => Promise<unknown>): Promise<void>;
   /**
    * Connects to a TCP port on the loopback address inside, waking the sandbox. Counts as use whenever bytes pass. The connection is cut when the
    * sandbox is paused. Throws what `running` throws, and PortUnreachable.

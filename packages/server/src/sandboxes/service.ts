@@ -205,12 +205,12 @@ export class SandboxService implements Sandboxes {
     });
   }
 
-  async remove(userId: string, id: string): Promise<void> {
+  async remove(userId: string, id: string, beside?: () => Promise<unknown>): Promise<void> {
     this.#owned(userId, id);
     const live = this.#live.get(id);
     live?.removal.abort(new PlatformError("SandboxNotFound", `The sandbox ${id} has been deleted.`));
     await this.#queues
-      .add(id, () => this.#remove(id))
+      .add(id, () => this.#remove(id, beside))
       .catch((error) => {
         // The record could not be removed, so the sandbox is still there to be used.
         if (live) live.removal = new AbortController();
@@ -389,12 +389,12 @@ export class SandboxService implements Sandboxes {
     });
   }
 
-  async #remove(id: string): Promise<void> {
+  async #remove(id: string, beside?: () => Promise<unknown>): Promise<void> {
     const row = this.#store.sandboxes.get(id);
     if (!row) return;
     const live = this.#live.get(id);
-    // The record goes first: what a crash leaves in the engine is an orphan, which is reaped.
-    await this.#store.sandboxes.remove(id);
+    // The record goes first: what a crash leaves in the engine is an orphan, which is reaped. Writes of one turn are one transaction.
+    await Promise.all([this.#store.sandboxes.remove(id), beside?.()]);
     if (live) cutConnections(live);
     this.#live.delete(id);
     this.#tell({ id, removed: true });

@@ -32,6 +32,7 @@ const relations: Record<string, string> = {
   "sandbox that waits for a snapshot": "SELECT id FROM sandboxes WHERE snapshot_id IS NOT NULL AND status <> 'ERROR'",
   "conversation without its parent":
     "SELECT id FROM conversations WHERE parent_id IS NOT NULL AND parent_id NOT IN (SELECT id FROM conversations)",
+  "conversation without its sandbox": "SELECT id FROM conversations WHERE sandbox_id NOT IN (SELECT id FROM sandboxes)",
   "conversation in somebody else's sandbox":
     "SELECT c.id FROM conversations c JOIN sandboxes s ON s.id = c.sandbox_id WHERE s.user_id <> c.user_id",
   "sandbox that was made for a conversation that is gone": `SELECT s.id FROM sandboxes s JOIN start_tasks t ON t.sandbox_id = s.id
