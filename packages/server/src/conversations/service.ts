@@ -108,7 +108,7 @@ export class ConversationService implements Conversations {
   }
 
   async startStream(userId: string, request: AppConversationStartRequest): Promise<AsyncIterable<AppConversationStartTask>> {
-    const rows = this.#starter.tasks.follow(await this.#starter.start(userId, request));
+    const rows = await this.#starter.follow(userId, request);
     const publicUrl = this.#deps.publicUrl();
     return (async function* () {
       for await (const row of rows) yield presentStartTask(row, publicUrl);

@@ -72,8 +72,9 @@ export class StartSteps {
   /**
    * The conversation is made, and where nothing has to be read before, its first model call is under way, before the sandbox runs: the agent's tools
    * wait for it. A failing sandbox ends the task; the conversation then shows the same reason. Throws why the start failed, or the reason of `closing`.
+   * `onStored` is called once the conversation is stored.
    */
-  async begin(request: AppConversationStartRequest): Promise<void> {
+  async begin(request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, settings, openModel } = this.#deps;
     const work = this.#work;
     if (work.message) {
@@ -92,6 +93,7 @@ export class StartSteps {
         store.conversations.create(this.#conversation),
       ]);
       for (const one of stored) if (one.status === "rejected") throw one.reason;
+      onStored?.();
       if (goesFirst) await this.#sendFirst();
     } catch (error) {
       startSandbox();

@@ -30,8 +30,23 @@ export class Starter {
     this.#stepsDeps = { ...deps, tasks: this.tasks, closing: this.#closing.signal };
   }
 
-  /** Throws what `planStart` throws, and InvalidParameter for a callback that cannot be used; nothing is stored then. */
+  /**
+   * Starts a conversation; it is in the lists when this resolves, as clients ask for them at once, or its task says why not.
+   * Throws what `planStart` throws, and InvalidParameter for a callback that cannot be used; nothing is stored then.
+   */
   async start(userId: string, request: AppConversationStartRequest): Promise<StartTaskRow> {
+    const { task, stored } = await this.#start(userId, request);
+    await stored;
+    return task;
+  }
+
+  /** Starts a conversation and gives its task in every state. Throws as `start`. */
+  async follow(userId: string, request: AppConversationStartRequest): Promise<AsyncGenerator<StartTaskRow>> {
+    const { task } = await this.#start(userId, request);
+    return this.tasks.follow(task);
+  }
+
+  async #start(userId: string, request: AppConversationStartRequest): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
     const { callbacks, secrets, store } = this.#deps;
     const plan = this.#plan(userId, request);
     const { id: conversationId, createdAt: now } = plan.conversation;
@@ -64,8 +79,9 @@ export class Starter {
       throw error;
     }
     const steps = new StartSteps(this.#stepsDeps, task, { ...plan.conversation, sandboxId }, plan.work, shared === undefined);
-    this.#track(task, steps.begin(request));
-    return task;
+    const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
+    this.#track(task, steps.begin(request, onStored).finally(onStored));
+    return { task, stored };
   }
 
   /** Goes on with the starts of a process that died: with what is missing of a conversation, or from the beginning. */

@@ -31,6 +31,13 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
+test("a conversation is in the lists when its start is answered", async () => {
+  const task = await server.conversations.start("default", { title: "At once" });
+  const { items } = server.conversations.search({ userId: "default" }, { limit: 100 });
+  expect(items.map(({ title }) => title)).toContain("At once");
+  expect(task.status).toBe("WORKING");
+});
+
 test("what released clients send is accepted: nulls, empty lists, unknown keys", async () => {
   const { status, body } = await start({
     ...{ sandbox_id: null, conversation_id: null, initial_message: null, system_message_suffix: null, processors: [] },
