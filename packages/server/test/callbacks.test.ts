@@ -112,13 +112,16 @@ test("callbacks are added, shown, retried and removed by their conversation's us
 test("by default no callback reaches the server's own machine", async () => {
   const platform = await startTestPlatform({ dataDir });
   try {
-    const id = await conversation(platform, [{ kind: "WebhookCallbackProcessor", url: endpoint.url }]);
+    const kind = "WebhookCallbackProcessor";
+    const url = endpoint.url.replace("127.0.0.1", "localhost");
+    const id = await conversation(platform, [{ kind, url }]);
     await say(platform, id, "hello");
     const base = `/api/v1/app-conversations/${id}/callbacks`;
+    expect((await platform.call("POST", base, { kind, url: endpoint.url })).status).toBe(422);
     const { last_error } = await until(async () =>
       (await platform.call("GET", base)).body.find((each: { attempts: number }) => each.attempts),
     );
-    expect(last_error).toMatch(/127\.0\.0\.1/);
+    expect(last_error).toMatch(/localhost is a private/);
     expect(endpoint.received).toEqual([]);
   } finally {
     await platform.stop();

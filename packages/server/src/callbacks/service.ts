@@ -54,7 +54,8 @@ export class CallbackService implements Callbacks {
 
   check(processors: readonly CallbackProcessor[]): void {
     if (processors.length > maxCallbacks) throw tooMany();
-    for (const processor of processors) if (processor.kind === "WebhookCallbackProcessor") checkUrl(processor.url);
+    for (const processor of processors)
+      if (processor.kind === "WebhookCallbackProcessor") this.#deps.outbound.check(processor.url);
   }
 
   async register(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): Promise<void> {
@@ -167,18 +168,6 @@ function fresh(userId: string, conversationId: string, processor: StoredProcesso
 /** A conversation has one of these at most, so its id serves for both. */
 function serverRow(userId: string, conversationId: string): CallbackRow {
   return { ...fresh(userId, conversationId, { kind: "ServerWebhook" }), id: conversationId };
-}
-
-/** What can be said of an address before it is asked; whether it may be reached is decided at each delivery. */
-function checkUrl(text: string): void {
-  const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol))
-    throw new PlatformError("InvalidParameter", "The url of a callback must be an http or https address.");
-  if (url.username || url.password)
-    throw new PlatformError(
-      "InvalidParameter",
-      "The url of a callback holds a user or a password: use the secret, which signs deliveries.",
-    );
 }
 
 function isEndOfRun({ event }: LogRecord): boolean {

@@ -13,6 +13,8 @@ export type ErrorFamily = "detail" | "error";
 declare module "fastify" {
   interface FastifyContextConfig {
     errors?: ErrorFamily;
+    /** Status of the answer to input that the schemas refuse; default 422. */
+    invalidInput?: 400;
   }
 }
 
@@ -47,15 +49,18 @@ export function installErrors(app: App): { answerUnknown: onRequestHookHandler }
 
 /** Answers a failure; what nobody expected is logged under an id, and the caller sees the id only. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const failure = expected(error) ?? (reply.raw.destroyed ? { status: 400, text: "The request broke off" } : undefined);
+  const failure = expected(error, request) ?? (reply.raw.destroyed ? { status: 400, text: "The request broke off" } : undefined);
   if (failure) return send(request, reply, failure);
   const errorId = newId();
   request.log.error({ err: error, errorId, method: request.method, url: loggableUrl(request.url) }, "request failed");
   return reply.code(500).send({ ...shape(request, { status: 500, text: "Internal Server Error" }), error_id: errorId });
 }
 
-function expected(error: unknown): Failure | undefined {
-  if (error instanceof InvalidInput) return { status: 422, text: error.message, issues: error.issues };
+function expected(error: unknown, request: FastifyRequest): Failure | undefined {
+  if (error instanceof InvalidInput) {
+    const status = request.routeOptions?.config?.invalidInput;
+    return status ? { status, text: error.message } : { status: 422, text: error.message, issues: error.issues };
+  }
   if (error instanceof PlatformError) {
     const { status, message, retryAfter } = error;
     return status === 500 ? undefined : { status, text: message, retryAfter };
@@ -65,6 +70,9 @@ function expected(error: unknown): Failure | undefined {
   if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return { status: statusCode, text: STATUS_CODES[statusCode] ?? "Bad Request" };
   }
+  // Files of sandboxes and snapshots; what the store writes has said so already.
+  if (code === "ENOSPC" || code === "EDQUOT")
+    return { status: 507, text: "The disk of the data folder is full: make room and try again." };
   return undefined;
 }
 

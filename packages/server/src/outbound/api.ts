@@ -11,6 +11,11 @@ export interface Outbound {
    * or slower than asked. An answer that is not wanted should be cancelled (`response.body?.cancel()`).
    */
   fetch(url: string, options?: OutboundRequest): Promise<Response>;
+  /**
+   * What can be told of an address before it is asked for, so that one that can never work is refused where it is stored. Throws PlatformError
+   * OutboundRefused for a forbidden scheme, user information, or a host written as a forbidden address; names are looked up by `fetch` only.
+   */
+  check(url: string): void;
 }
 
 export interface OutboundRequest {

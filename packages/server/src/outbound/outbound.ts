@@ -67,6 +67,9 @@ export function makeOutbound({
         throw explain(error);
       }
     },
+    check(text) {
+      checkLiteral(readUrl(text), anywhere.isAllowed);
+    },
     async close() {
       await Promise.all([anywhere.agent.destroy(), allowedOnly.agent.destroy()]);
     },

@@ -104,7 +104,7 @@ test("messages for a start that failed, and for what is not there, are refused",
   for (const target of [newId(), `task-${newId()}`, "task-", "task-x", "nothing"]) {
     expect([target, (await post(path(target), text("x"))).status]).toEqual([target, 404]);
   }
-  expect((await post(path(newId()), { content: [] })).status).toBe(422);
+  expect((await post(path(newId()), { content: [] })).status).toBe(400);
 });
 
 test("what a former process left queued is delivered by the next one", async () => {
