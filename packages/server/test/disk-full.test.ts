@@ -28,10 +28,36 @@ test("with a full disk every write is a 507, reads go on, and a refused pause le
     const status = async () => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status;
     await until(async () => (await status()) === "RUNNING" || undefined);
 
+    const { id: conversation } = await startConversation(call, "", { initial_message: null });
     const ballast = join(dataDir, "ballast");
     expect(() => writeFileSync(ballast, Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
+    const text = "x".repeat(5000);
+    const message = { content: [{ type: "text", text }] };
+    const id32 = conversation.replaceAll("-", "");
+    const others: [string, string, unknown][] = [
+      ["POST", `/api/conversations/${id32}/events`, { role: "user", ...message, run: false }],
+      ["POST", `/api/v1/conversations/${id32}/pending-messages`, message],
+      ["PATCH", `/api/v1/app-conversations/${id32}`, { title: "x".repeat(200), tags: { one: "x".repeat(1000) } }],
+      [
+        "POST",
+        `/api/v1/app-conversations/${id32}/callbacks`,
+        { kind: "WebhookCallbackProcessor", url: "https://a.example/", secret: text.slice(0, 200) },
+      ],
+      ["POST", "/api/v1/secrets", { name: "BIG", value: text, description: "" }],
+      ["POST", "/api/secrets", { name: "BIGGER", value: text }],
+      ["POST", "/api/v1/settings", { agent_settings_diff: { llm: { model: text.slice(0, 200) } } }],
+      ["POST", "/api/v1/settings/profiles/big", { llm: { model: text.slice(0, 200) } }],
+      ["POST", "/api/keys", { name: "x".repeat(100) }],
+      ["POST", "/api/v1/app-conversations", { secrets: { BIG: text } }],
+      ["POST", "/api/v1/app-conversations/stream-start", { title: "Work", system_message_suffix: text }],
+      ["POST", `/api/v1/sandboxes/${id}/snapshots`, undefined],
+    ];
+    for (const [method, path, body] of others) {
+      const answer = await call(method, path, body);
+      expect([path, answer.status, answer.body]).toEqual([path, 507, expect.anything()]);
+    }
     const writes: [string, unknown][] = [
-      ["/api/settings", { llm_model: "x".repeat(5000) }],
+      ["/api/settings", { llm_model: "x".repeat(200) }],
       ["/api/v1/sandboxes", undefined],
       ["/api/v1/app-conversations", { title: "Work", system_message_suffix: "x".repeat(5000) }],
       [`/api/v1/sandboxes/${id}/pause`, undefined],
@@ -41,6 +67,10 @@ test("with a full disk every write is a 507, reads go on, and a refused pause le
     expect(await status()).toBe("RUNNING");
 
     rmSync(ballast);
+    for (const [method, path, body] of others) {
+      const { status } = await call(method, path, body);
+      expect([path, status < 300]).toEqual([path, true]);
+    }
     const sandbox = await platform.sandboxes.running(id);
     expect((await runToEnd(sandbox, { argv: ["echo", "alive"] })).stdout.toString()).toBe("alive\n");
     expect((await call("POST", `/api/v1/sandboxes/${id}/pause`)).status).toBe(200);
