@@ -22,12 +22,15 @@ const setMask = native("int posix_spawnattr_setsigmask(void *attributes, const v
 const setDefault = native("int posix_spawnattr_setsigdefault(void *attributes, const void *set)");
 const emptySet = native("int sigemptyset(void *set)");
 const pipe2 = native("int pipe2(_Out_ int *fds, int flags)");
+const socketpair = native("int socketpair(int domain, int type, int protocol, _Out_ int *fds)");
 const waitpid = native("int waitpid(int pid, _Out_ int *status, int options)");
 
 const SETSIGDEF = 0x04;
 const SETSIGMASK = 0x08;
 const SETSID = 0x80;
 const O_CLOEXEC = 0o2000000;
+const AF_UNIX = 1;
+const SOCK_STREAM = 1;
 const WNOHANG = 1;
 /** Larger than each of glibc's opaque structures (80, 336 and 128 bytes). */
 const structBytes = 512;
@@ -45,8 +48,8 @@ export interface Spawned {
   exit: Promise<number>;
 }
 
-/** What a descriptor of a spawned program leads to: nothing, or a pipe that it reads (`in`) or writes (`out`). */
-export type Descriptor = "null" | "in" | "out";
+/** What a descriptor of a spawned program leads to: nothing, a pipe that it reads (`in`) or writes (`out`), or a socket for `both`. */
+export type Descriptor = "null" | "in" | "out" | "both";
 
 /** Starts a program in a session of its own with default signals; stdout and stderr go to a file, made anew. Throws ENOENT, EACCES, …. */
 export function spawnDetached(request: SpawnRequest & { outputFile: string }): Spawned {
@@ -61,20 +64,17 @@ export function spawnDetached(request: SpawnRequest & { outputFile: string }): S
 /** Like `spawnDetached`, with these descriptors from 0 on; `pipes` are the other ends in the same order, null where there is none. */
 export function spawnPiped(request: SpawnRequest & { descriptors: Descriptor[] }): Spawned & { pipes: (Socket | null)[] } {
   const { descriptors } = request;
-  const ends = descriptors.map((kind) => (kind === "null" ? null : makePipe()));
+  const ends: (Ends | null)[] = [];
   try {
+    for (const kind of descriptors) ends.push(kind === "null" ? null : makeEnds(kind));
     const spawned = start(request, descriptors.length, (actions) => {
-      for (const [fd, end] of ends.entries()) {
-        if (end === null) addDup2(actions, nullDevice(), fd);
-        else addDup2(actions, descriptors[fd] === "in" ? end.reading : end.writing, fd);
-      }
+      for (const [fd, end] of ends.entries()) addDup2(actions, end === null ? nullDevice() : end.theirs, fd);
     });
     const pipes = ends.map((end, fd) => {
       if (end === null) return null;
-      const writable = descriptors[fd] === "in";
-      return new Socket({ fd: writable ? end.writing : end.reading, readable: !writable, writable });
+      return new Socket({ fd: end.ours, readable: descriptors[fd] !== "in", writable: descriptors[fd] !== "out" });
     });
-    for (const [fd, end] of ends.entries()) if (end) closeSync(descriptors[fd] === "in" ? end.reading : end.writing);
+    for (const end of ends) if (end) closeSync(end.theirs);
     return { ...spawned, pipes };
   } catch (error) {
     for (const end of ends) for (const fd of Object.values(end ?? {})) closeSync(fd);
@@ -114,6 +114,21 @@ function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions
     attributesDestroy(attributes);
   }
   return { pid, exit: exitOf(pid, reading) };
+}
+
+interface Ends {
+  ours: number;
+  theirs: number;
+}
+
+function makeEnds(kind: Exclude<Descriptor, "null">): Ends {
+  if (kind === "both") {
+    const fds = [0, 0];
+    call("socketpair", () => socketpair(AF_UNIX, SOCK_STREAM | O_CLOEXEC, 0, fds));
+    return { ours: fds[0]!, theirs: fds[1]! };
+  }
+  const { reading, writing } = makePipe();
+  return kind === "in" ? { ours: writing, theirs: reading } : { ours: reading, theirs: writing };
 }
 
 function makePipe(): { reading: number; writing: number } {

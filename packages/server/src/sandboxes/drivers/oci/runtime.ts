@@ -1,9 +1,10 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import type { Socket } from "node:net";
 import { basename } from "node:path";
+import { kill } from "node:process";
 import { promisify } from "node:util";
-import { PlatformError } from "../../../errors.ts";
-import { nullDevice } from "../../../kernel/null-device.ts";
+import { errorText, PlatformError } from "../../../errors.ts";
+import { spawnPiped } from "../../../kernel/spawn.ts";
 import { type CgroupLayout, cgroupLayout } from "./cgroups.ts";
 
 /** An OCI runtime found on this machine. `kind` decides which of its habits apply; every other runtime is treated like runc. */
@@ -70,45 +71,37 @@ export interface RuntimeResult {
 }
 
 /**
- * Runs a runtime command to its end. With `stderrFile`, stdout and stderr go to that file instead of pipes: a started container
- * inherits them and would hold pipes open for ever.
+ * Runs a command to its end, that of everything that it starts.
  * Never rejects; a command that takes longer than `timeoutMs` is killed and gives code 124.
  */
-export function runCommand(argv: string[], options: { timeoutMs: number; stderrFile?: string }): Promise<RuntimeResult> {
-  const { timeoutMs, stderrFile } = options;
-  return new Promise((resolve) => {
-    const file = stderrFile === undefined ? undefined : openSync(stderrFile, "w", 0o600);
-    let child: ChildProcess;
-    try {
-      child = spawn(argv[0]!, argv.slice(1), { stdio: [nullDevice(), file ?? "pipe", file ?? "pipe"], detached: true });
-    } finally {
-      if (file !== undefined) closeSync(file);
-    }
-    let output = "";
-    let errors = "";
-    let timedOut = false;
-    child.stdout?.setEncoding("utf8").on("data", (text: string) => {
-      output += text;
-    });
-    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      errors = (errors + text).slice(-8_192);
-    });
-    const timer = setTimeout(() => {
-      timedOut = true;
-      child.kill("SIGKILL");
-    }, timeoutMs);
-    child.on("error", (error) => {
-      clearTimeout(timer);
-      resolve({ code: 127, output, reason: error.message });
-    });
-    child.on(stderrFile === undefined ? "close" : "exit", (code) => {
-      clearTimeout(timer);
-      if (timedOut) return resolve({ code: 124, output, reason: `no answer within ${timeoutMs / 1000} s` });
-      if (stderrFile !== undefined && code !== 0 && existsSync(stderrFile))
-        errors = readFileSync(stderrFile, "utf8").slice(-8_192);
-      resolve({ code: code ?? 137, output, reason: reasonOf(errors) });
-    });
+export async function runCommand(argv: string[], { timeoutMs }: { timeoutMs: number }): Promise<RuntimeResult> {
+  let output = "";
+  let errors = "";
+  let child: ReturnType<typeof spawnPiped>;
+  try {
+    child = spawnPiped({ argv, descriptors: ["null", "out", "out"] });
+  } catch (error) {
+    return { code: 127, output, reason: errorText(error) };
+  }
+  const [stdout, stderr] = child.pipes.slice(1) as [Socket, Socket];
+  stdout.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
   });
+  stderr.setEncoding("utf8").on("data", (text: string) => {
+    errors = (errors + text).slice(-8_192);
+  });
+  let timedOut = false;
+  // It has a process group of its own.
+  const timer = setTimeout(() => {
+    timedOut = true;
+    kill(-child.pid, "SIGKILL");
+  }, timeoutMs);
+  const closed = [stdout, stderr].map((pipe) => new Promise((resolve) => pipe.on("error", () => {}).once("close", resolve)));
+  const code = await child.exit;
+  clearTimeout(timer);
+  await Promise.all(closed);
+  if (timedOut) return { code: 124, output, reason: `no answer within ${timeoutMs / 1000} s` };
+  return { code, output, reason: reasonOf(errors) };
 }
 
 /** The message of a runtime's last line of stderr: crun writes plain text, runc `time=… level=… msg="…"`. */

@@ -1,7 +1,5 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import type { Socket } from "node:net";
-import { nullDevice } from "../../../../kernel/null-device.ts";
+import { kill } from "node:process";
+import { spawnPiped } from "../../../../kernel/spawn.ts";
 import { ExecFiles } from "../exec-files.ts";
 import { insideBusybox } from "./folders.ts";
 import { ResidentShell, type ShellPlace } from "./shell.ts";
@@ -25,11 +23,12 @@ export async function startShell(
 ): Promise<ResidentShell | undefined> {
   const files = new ExecFiles(folder, process);
   const argv = command(files);
-  const child = spawn(argv[0]!, argv.slice(1), { stdio: [nullDevice(), nullDevice(), nullDevice(), "pipe"], detached: true });
-  const channel = new ShellChannel(child.stdio[3] as unknown as Socket);
-  const timer = setTimeout(() => child.kill("SIGKILL"), startMs);
   try {
-    const [code] = await once(child, "exit");
+    const child = spawnPiped({ argv, descriptors: ["null", "null", "null", "both"] });
+    const channel = new ShellChannel(child.pipes[3]!);
+    const timer = setTimeout(() => kill(child.pid, "SIGKILL"), startMs);
+    const code = await child.exit;
+    clearTimeout(timer);
     const pid = code === 0 ? await files.started : undefined;
     if (pid === undefined) {
       channel.end();
@@ -38,7 +37,6 @@ export async function startShell(
     const shell = new ResidentShell(channel, pid, place);
     return (await shell.greet()) ? shell : undefined;
   } finally {
-    clearTimeout(timer);
     files.finish();
   }
 }
