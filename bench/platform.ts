@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import WebSocket from "ws";
 import { readConfig } from "../packages/server/src/config/read-config.ts";
 import { type Platform, startPlatform } from "../packages/server/src/platform.ts";
@@ -83,7 +84,9 @@ async function postToModel(platform: Platform): Promise<Row> {
 /** Waits until nothing starts any more, so that one measurement does not burden the next. */
 async function settled(platform: Platform): Promise<void> {
   const busy = () => platform.store.startTasks.listOpen().length > 0 || platform.store.conversations.listRunning().length > 0;
-  while (busy()) await new Promise((resolve) => setTimeout(resolve, 5));
+  while (busy()) await delay(5);
+  // A start looks for skills after it is ready, and nothing tells when it has.
+  await delay(100);
 }
 
 /** From the call that appends an event (durable) to its frame at a WebSocket client; both ends in this process. */
