@@ -80,7 +80,7 @@ export async function killRounds(
       await call("POST", "/api/v1/secrets/git-providers", { provider_tokens: { github: { token, host: git.host } } });
     }
     const target = { url: server.url };
-    const stop = new AbortController();
+    for (const user of users) announced.users.set(user.name, user);
     const options = { target, users, announced, repository: "open/work" };
     const endpoint = `http://127.0.0.1:${(hooks.address() as AddressInfo).port}`;
     for (let round = 0; round < rounds; round++) {
@@ -102,9 +102,8 @@ export async function killRounds(
       wrong.push(...found.map((text) => `round ${round}: ${text}`));
       if (found.length > 0) break;
     }
-    wrong.push(...(await untrue(announced, received, (key) => caller(server.url, key))));
+    wrong.push(...(await untrue(announced, received, server.url)));
     wrong.push(...announced.strange);
-    stop.abort();
   } finally {
     for (const { key } of users) await removeSandboxes(caller(server.url, key)).catch(() => {});
     await server.end("SIGTERM");
@@ -128,11 +127,8 @@ async function settled(dataDir: string): Promise<string[]> {
   }
 }
 
-async function untrue(
-  announced: Announced,
-  received: Map<string, string[]>,
-  callerOf: (key: string) => ReturnType<typeof caller>,
-): Promise<string[]> {
+async function untrue(announced: Announced, received: Map<string, string[]>, url: string): Promise<string[]> {
+  const callerOf = (key: string) => caller(url, key);
   const wrong: string[] = [];
   const eventsOf = async (call: ReturnType<typeof caller>, id: string): Promise<Json[]> => {
     const all: Json[] = [];
@@ -202,6 +198,22 @@ async function untrue(
   }
   for (const [id, user] of announced.snapshots) {
     if ((await callerOf(user.key)("GET", `/api/v1/snapshots/${id}`)).status !== 200) wrong.push(`snapshot is gone: ${id}`);
+  }
+  for (const [name, user] of announced.users) {
+    const call = callerOf(user.key);
+    const { max_iterations } = (await call("GET", "/api/settings")).body;
+    const least = 500 + (announced.counters.get(name) ?? 0);
+    if (announced.counters.has(name) && max_iterations < least)
+      wrong.push(`settings of ${name}: ${max_iterations}, not ${least}`);
+    const { body } = await call("GET", "/api/v1/secrets/search?limit=100");
+    for (const secret of announced.secrets.get(name) ?? [])
+      if (!body.items.some((item: Json) => item.name === secret)) wrong.push(`secret of ${name} is gone: ${secret}`);
+  }
+  for (const { user, path, text } of announced.files.values()) {
+    const answer = await fetch(`${url}${path}`, { headers: { "x-session-api-key": user.key } });
+    // The sandbox may have been deleted since.
+    if (answer.status !== 404 && (await answer.text()) !== text)
+      wrong.push(`file is not as it was sent: ${path} ${answer.status}`);
   }
   return wrong;
 }

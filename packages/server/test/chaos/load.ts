@@ -11,6 +11,7 @@ export class Announced {
   /** Start tasks, with the texts of what their users say, in order, and where events go. */
   readonly tasks = new Map<string, { user: User; said: string[]; callback: string | undefined }>();
   readonly deleted = new Set<string>();
+  readonly users = new Map<string, User>();
   readonly counters = new Map<string, number>();
   readonly secrets = new Map<string, Set<string>>();
   readonly reported = new Map<string, { user: User; events: string[] }>();
