@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -137,31 +138,32 @@ test("a start goes on from what a crash has left of its records, and no sandbox 
   try {
     const { startTasks, sandboxes } = one.platform.store;
     const written: unknown[] = [];
-    const [update, create] = [startTasks.update.bind(startTasks), sandboxes.create.bind(sandboxes)];
-    startTasks.update = async (id, change) => {
-      written.push(change.sandboxId);
-      return update(id, change);
+    const [createTask, create] = [startTasks.create.bind(startTasks), sandboxes.create.bind(sandboxes)];
+    startTasks.create = async (row) => {
+      await createTask(row);
+      written.push(row.sandboxId);
     };
     sandboxes.create = async (row) => {
       written.push(row.id);
       await create(row);
     };
     const { body } = await one.call("POST", "/api/v1/app-conversations", {});
-    const ended = () =>
+    const ended = (id: string) =>
       until(async () => {
-        const [task] = (await one.call("GET", `/api/v1/app-conversations/start-tasks?ids=${body.id}`)).body;
+        const [task] = (await one.call("GET", `/api/v1/app-conversations/start-tasks?ids=${id}`)).body;
         return ["READY", "ERROR"].includes(task.status) ? task : undefined;
       });
-    const { status, sandbox_id: id, app_conversation_id: conversation } = await ended();
-    expect([status, ...written.slice(0, 2)]).toEqual(["READY", id, id]);
+    const { status, sandbox_id: id, app_conversation_id: conversation } = await ended(body.id);
+    expect([status, ...written]).toEqual(["READY", id, id]);
 
     // Only the task was written.
     await one.platform.store.conversations.remove(parseId(conversation)!);
     await one.call("DELETE", `/api/v1/sandboxes/${id}`);
-    await startTasks.update(parseId(body.id)!, { status: "WAITING_FOR_SANDBOX" });
+    const left = { ...startTasks.get(parseId(body.id)!)!, id: randomUUID(), status: "WAITING_FOR_SANDBOX" } as const;
+    await createTask(left);
     await one.platform.close();
     one = await startTestPlatform({ dataDir });
-    const task = await ended();
+    const task = await ended(left.id);
     expect(task).toMatchObject({ status: "READY", app_conversation_id: conversation, detail: null });
     const { items } = (await one.call("GET", "/api/v1/sandboxes/search")).body;
     expect(items.map((sandbox: Json) => sandbox.id)).toEqual([task.sandbox_id]);

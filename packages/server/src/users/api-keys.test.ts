@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Store } from "../store/store.ts";
 import { createTestStore } from "../store/testing.ts";
 import { StoredApiKeys } from "./api-keys.ts";
@@ -12,7 +12,10 @@ beforeEach(async () => {
   ({ store, close } = await createTestStore());
   keys = new StoredApiKeys(store.apiKeys);
 });
-afterEach(() => close());
+afterEach(() => {
+  vi.useRealTimers();
+  return close();
+});
 
 test("a made key opens its user's account and no other text does", async () => {
   const key = await keys.create("default", "cli");
@@ -92,9 +95,13 @@ test("a new key has a name of its own, and may expire or be read-only", async ()
 });
 
 test("a key that is remembered still ends on time", async () => {
-  const { key } = await keys.add("ann", { name: "short", expiresAt: Date.now() + 60, readOnly: false });
+  const expiresAt = Date.now() + 60_000;
+  const { key } = await keys.add("ann", { name: "short", expiresAt, readOnly: false });
   expect(keys.authenticate(key)).toBeDefined();
-  await expect.poll(() => keys.authenticate(key)).toBeUndefined();
+  vi.useFakeTimers({ toFake: ["Date"], now: expiresAt - 1 });
+  expect(keys.authenticate(key)).toBeDefined();
+  vi.setSystemTime(expiresAt);
+  expect(keys.authenticate(key)).toBeUndefined();
 });
 
 test("a user has a bounded number of keys, also when many are made at once", async () => {
