@@ -35,10 +35,10 @@ beforeAll(async () => {
     {
       "feature/one": { "feature.txt": "one\n" },
       slow: { wait: "" },
-      // The look at the hook that is there takes until the test lets it end.
       hooked: {
-        ".openhands/setup.sh": `mkfifo .git/hooks/pre-commit
-(while [ ! -e /tmp/go ]; do sleep 0.05; done; cd .git/hooks; exec 3<>pre-commit; rm pre-commit; echo 'echo before' >pre-commit) &\n`,
+        // Git waits for its configuration until /tmp/go is there.
+        ".openhands/setup.sh": `echo 'echo before' >.git/hooks/pre-commit; mkfifo /tmp/hold; git config include.path /tmp/hold
+(while [ ! -e /tmp/go ]; do sleep 0.05; done; sed -i /hold/d .git/config; exec 3<>/tmp/hold) &\n`,
       },
       broken: { ".openhands/setup.sh": "echo no compiler; exit 7\n" },
     },
@@ -286,7 +286,7 @@ test.each(held)("kill -9 in %s: the next server goes on with what is there", asy
 
 test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the one that was there before", async () => {
   const first = models.requests.length;
-  const look = "cat .git/hooks/pre-commit | grep -c Installed; cat .git/hooks/pre-commit.local; ls .git/hooks | grep -c new";
+  const look = "cat .git/hooks/pre-commit | grep -c Installed; cat .git/hooks/pre-commit.local; ls -A .git/hooks | grep -c '^.pre'";
   script = ({ index }) => (index === first ? reply.toolCalls([terminal(look)]) : finish("Done."));
   const body = { ...message("Work"), selected_repository: "secret/widgets", selected_branch: "hooked" };
   const { body: started } = await server.call("POST", "/api/v1/app-conversations", body);

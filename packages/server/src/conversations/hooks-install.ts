@@ -13,14 +13,19 @@ cd "$(git rev-parse --show-toplevel)" && [ -f .openhands/pre-commit.sh ] || exit
 exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
 `;
 
-/** Project folder; takes the hook on stdin. Each step can be repeated: a foreign hook is moved before ours is written beside and moved there. */
+/**
+ * Project folder; takes the hook on stdin. After a kill of the server this runs beside its former self: each looks at a copy of its own, so that none
+ * takes the other's hook for a foreign one, and puts files in place whole.
+ */
 const installScript = `
 cd -- "$1" && [ -f .openhands/pre-commit.sh ] && command -v git >/dev/null 2>&1 || exit 0
 hooks=$(git rev-parse --git-path hooks 2>/dev/null) && mkdir -p -- "$hooks" || exit 0
-own='^# Installed by Sandpiper'
-if [ -e "$hooks/pre-commit" ] && ! grep -q "$own" "$hooks/pre-commit"; then mv -f -- "$hooks/pre-commit" "$hooks/pre-commit.local"; fi
-[ ! -f "$hooks/pre-commit.local" ] || chmod +x "$hooks/pre-commit.local"
-cat >"$hooks/.pre-commit.new" && chmod 755 "$hooks/.pre-commit.new" && mv -f -- "$hooks/.pre-commit.new" "$hooks/pre-commit"`;
+own='^# Installed by Sandpiper' draft="$hooks/.pre-commit.$$"
+trap 'rm -f -- "$draft"' EXIT
+if cp -- "$hooks/pre-commit" "$draft" 2>/dev/null && ! grep -q "$own" "$draft"; then
+  chmod +x "$draft" && mv -f -- "$draft" "$hooks/pre-commit.local"
+fi
+cat >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
 
 /** Makes `.openhands/pre-commit.sh` of a repository its pre-commit hook; a foreign hook goes on as `pre-commit.local`. Idempotent. */
 export async function installHooks(sandbox: Files, workingDir: string, signal: AbortSignal): Promise<void> {
