@@ -286,7 +286,8 @@ test.each(held)("kill -9 in %s: the next server goes on with what is there", asy
 
 test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the one that was there before", async () => {
   const first = models.requests.length;
-  const look = "cat .git/hooks/pre-commit | grep -c Installed; cat .git/hooks/pre-commit.local; ls -A .git/hooks | grep -c '^.pre'";
+  const look =
+    "cat .git/hooks/pre-commit | grep -c Installed; cat .git/hooks/pre-commit.local; ls -A .git/hooks | grep -c '^.pre'";
   script = ({ index }) => (index === first ? reply.toolCalls([terminal(look)]) : finish("Done."));
   const body = { ...message("Work"), selected_repository: "secret/widgets", selected_branch: "hooked" };
   const { body: started } = await server.call("POST", "/api/v1/app-conversations", body);
