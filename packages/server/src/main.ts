@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
+import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
 import { variablesHelp } from "./config/documentation.ts";
 
@@ -111,6 +112,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) =>
   process.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failed),
 );
 
+keepCompiledCode();
 try {
   await commands().parseAsync();
 } catch (error) {
