@@ -45,13 +45,13 @@ export interface Conversations {
   /** Lets the next model call use an LLM profile of the user. Throws ConversationNotFound, ProfileNotFound. */
   switchProfile(userId: string, id: string, profile: string): Promise<void>;
 
-  /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound, MessageDelivered. */
+  /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound, ConversationArchived, MessageDelivered. */
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
   /** Messages to conversations that are still being started (app-server.md section 2.8). */
   readonly pending: Pick<PendingMessages, "add">;
   /** Conversations that agent servers inside sandboxes run and report. */
   readonly external: Pick<ExternalConversations, "report" | "take">;
-  /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning. */
+  /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning, ConversationArchived. */
   run(id: string): Promise<void>;
   /** Refuses every action that waits for confirmation; the agent does not go on by itself (agent-server.md section 4). */
   reject(id: string, reason: string): Promise<void>;

@@ -2,7 +2,9 @@ import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { Queues } from "../queues.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
 import type { StartTaskRow, Store } from "../store/store.ts";
+import { requireSandbox } from "./archived.ts";
 import { refuseExternal } from "./external.ts";
 
 /** Messages that may wait for one conversation (app-server.md section 2.8). */
@@ -12,6 +14,7 @@ export interface PendingDependencies {
   store: Pick<Store, "conversations" | "startTasks" | "pendingMessages">;
   /** Appends a message and removes the pending one that it delivers, in one transaction. */
   send(id: string, content: Content[], options: { run: boolean; delivers: string }): Promise<void>;
+  sandboxes: Pick<Sandboxes, "get">;
   logger: Logger;
 }
 
@@ -27,7 +30,8 @@ export class PendingMessages {
 
   /**
    * Queues a message. `target` is a conversation's id in either form, or `task-` and the id of its start task. A conversation that is ready gets
-   * the message at once. `position` counts from 1. Throws ConversationNotFound, ConversationExternal, StartTaskNotFound, StartFailed, TooManyMessages.
+   * the message at once. `position` counts from 1. Throws ConversationNotFound, ConversationExternal, ConversationArchived,
+   * StartTaskNotFound, StartFailed, TooManyMessages.
    */
   async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
     const conversationId = this.#resolve(userId, target);
@@ -54,7 +58,7 @@ export class PendingMessages {
     return this.#deliveries.add(conversationId, () => this.#send(conversationId));
   }
 
-  /** Forgets what waits for a conversation whose start has failed. */
+  /** Forgets what waits for a conversation that will never take it: its start has failed, or it or its sandbox is gone. */
   async discard(conversationId: string): Promise<void> {
     await this.#deps.store.pendingMessages.removeOf(conversationId);
   }
@@ -67,10 +71,11 @@ export class PendingMessages {
   }
 
   async #send(conversationId: string): Promise<void> {
-    const { store, send, logger } = this.#deps;
+    const { store, sandboxes, send, logger } = this.#deps;
     try {
       for (const { id, content } of store.pendingMessages.of(conversationId)) {
-        if (!store.conversations.get(conversationId)) return await this.discard(conversationId);
+        const row = store.conversations.get(conversationId);
+        if (!row || !sandboxes.get(row.userId, row.sandboxId)) return await this.discard(conversationId);
         await send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);
       }
     } catch (err) {
@@ -91,6 +96,7 @@ export class PendingMessages {
     const row = conversations.get(id);
     if (row?.userId === userId) {
       refuseExternal(row);
+      requireSandbox(this.#deps.sandboxes, row);
       return id;
     }
     const task = this.#taskOf(userId, id);
@@ -104,7 +110,10 @@ export class PendingMessages {
     if (task.status === "ERROR") {
       throw new PlatformError("StartFailed", "The start of this conversation has failed: start another one.");
     }
-    if (task.status === "READY" && !this.#deps.store.conversations.get(task.conversationId)) throw notFound();
+    if (task.status !== "READY") return;
+    const row = this.#deps.store.conversations.get(task.conversationId);
+    if (!row) throw notFound();
+    requireSandbox(this.#deps.sandboxes, row);
   }
 
   #isReady(userId: string, conversationId: string): boolean {

@@ -19,6 +19,7 @@ import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
+import { requireSandbox } from "./archived.ts";
 import { readUpdate } from "./conversation-update.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
 import { Hub } from "./hub.ts";
@@ -173,6 +174,7 @@ export class ConversationService implements Conversations {
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
     const row = this.#runnable(id);
+    requireSandbox(this.#deps.sandboxes, row);
     const first = this.#firstRecords(row);
     const skills = this.#knowledge.activate(row, content);
     const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
@@ -194,6 +196,7 @@ export class ConversationService implements Conversations {
 
   async run(id: string): Promise<void> {
     const row = this.#runnable(id);
+    requireSandbox(this.#deps.sandboxes, row);
     const status = row.summary.executionStatus;
     if (status === "running" && (this.#runner.isAwake(id) || this.#runner.isWaiting(row))) {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");

@@ -15,6 +15,8 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
 export function agentConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["agent server"];
   const config = { access: "agent", failures: [409] } as const;
+  // A conversation whose sandbox is gone takes no more work.
+  const working = { ...config, failures: [409, 410] } as const;
   const base = "/api/conversations/:conversation_id";
 
   app.get(
@@ -39,7 +41,7 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
   app.post(
     `${base}/events`,
     {
-      config,
+      config: working,
       schema: {
         tags,
         summary: "Send a message; with run the agent starts",
@@ -58,7 +60,7 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
   app.post(
     `${base}/events/respond_to_confirmation`,
     {
-      config,
+      config: working,
       schema: {
         tags,
         summary: "Approve or refuse the actions that wait for confirmation",
@@ -83,7 +85,7 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
   for (const verb of ["run", "pause", "interrupt"] as const) {
     app.post(
       `${base}/${verb}`,
-      { config, schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } } },
+      { config: working, schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } } },
       async (request) => {
         await conversations[verb](requireConversation(conversations, request.principal, request.params.conversation_id).id);
         return { success: true };

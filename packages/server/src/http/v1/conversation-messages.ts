@@ -35,7 +35,7 @@ export function conversationMessageRoutes(
   app.post(
     "/api/v1/conversations/:conversation_id/pending-messages",
     {
-      config: { failures: [409], invalidInput: 400 },
+      config: { failures: [409, 410], invalidInput: 400 },
       schema: {
         tags: ["pending messages"],
         summary: "Keep a message until the conversation is ready; the id may be `task-` and the id of its start task",

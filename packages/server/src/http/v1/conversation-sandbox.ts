@@ -1,3 +1,4 @@
+import { requireSandbox } from "../../conversations/archived.ts";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
@@ -7,14 +8,8 @@ import type { ConversationRow, SandboxRow } from "../../store/store.ts";
  * The record of a conversation's sandbox, which must be running now: these routes do not wake one (app-server.md sections 2.7 and 2.9).
  * Throws ConversationArchived where it is gone, SandboxInError, and SandboxNotRunning otherwise.
  */
-export function requireRunning(sandboxes: Sandboxes, { userId, sandboxId }: ConversationRow): SandboxRow {
-  const row = sandboxes.get(userId, sandboxId);
-  if (!row) {
-    throw new PlatformError(
-      "ConversationArchived",
-      "The conversation is archived: its sandbox is gone, and only its events are left.",
-    );
-  }
+export function requireRunning(sandboxes: Sandboxes, conversation: ConversationRow): SandboxRow {
+  const row = requireSandbox(sandboxes, conversation);
   if (row.status === "RUNNING") return row;
   if (row.status === "ERROR") {
     throw new PlatformError(

@@ -42,6 +42,12 @@ test("a message goes to a conversation whose sandbox runs, and every other state
   expect((await post(path, text("x"))).status).toBe(503);
   server.sandboxes.rows.delete(sandbox.id);
   expect(await post(path, text("x"))).toMatchObject({ status: 410, body: { detail: expect.stringContaining("archived") } });
+  for (const other of [`conversations/${id}/events`, `conversations/${id}/run`, `v1/conversations/${id}/pending-messages`]) {
+    expect([other, (await post(`/api/${other}`, other.endsWith("run") ? {} : { ...text("x"), run: true })).status]).toEqual([
+      other,
+      410,
+    ]);
+  }
   expect((await post(`/api/v1/app-conversations/${newId()}/send-message`, text("x"))).status).toBe(404);
   expect((await post(path, text("x"), strangerKey)).status).toBe(404);
   for (const body of [{}, { content: [] }, { content: "x" }, { role: "agent", ...text("x") }]) {

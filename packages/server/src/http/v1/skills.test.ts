@@ -148,7 +148,7 @@ test("what a user registered with auto_load is listed for that user, and reaches
     "review user",
   ]);
   expect(asked).not.toContain("/a/asleep/archive/HEAD.tar.gz");
-  const id = await server.addConversation();
+  const id = await server.addConversation("default", server.sandboxes.add().id);
   const say = (text: string) =>
     server.call("POST", `/api/conversations/${id}/events`, { body: { content: [{ type: "text", text }], run: false } });
   await say("Please review and deploy it");
