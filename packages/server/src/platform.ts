@@ -1,6 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { SettingsView } from "@sandpiper/wire";
+import type { DestinationStream } from "pino";
 import { SkillLibrary } from "./agent/skills/library/library.ts";
 import { toolsFor } from "./agent/tools/index.ts";
 import { CallbackService } from "./callbacks/service.ts";
@@ -66,8 +67,13 @@ const stepGraceMs = 3_000;
 /**
  * Builds every service from the configuration, and listens.
  * Throws PlatformError ConfigInvalid or SandboxFailed with one sentence on what to change; nothing is left open then.
+ * `logs` takes the lines of the log that otherwise go to standard error.
  */
-export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = process.env): Promise<Platform> {
+export async function startPlatform(
+  config: Config,
+  env: NodeJS.ProcessEnv = process.env,
+  logs?: DestinationStream,
+): Promise<Platform> {
   const opened: (() => Promise<unknown>)[] = [];
   const close = async () => {
     for (const end of opened.splice(0).reverse()) await end();
@@ -77,7 +83,7 @@ export async function startPlatform(config: Config, env: NodeJS.ProcessEnv = pro
     if (config.apiKey) mask.registerSecret(config.apiKey);
     for (const [name, value] of Object.entries(env))
       if (value && /_(API_KEY|TOKEN|SECRET)$/.test(name)) mask.registerSecret(value);
-    const logger = createLogger(config.logLevel, mask);
+    const logger = createLogger(config.logLevel, mask, logs);
     await makeDataFolder(config.dataDir);
     const vault = await openVault(join(config.dataDir, "vault.key"), { create: !sqliteStoreExists(config.dataDir) });
     const store = await openSqliteStore({ dir: config.dataDir, vault });

@@ -17,7 +17,7 @@ const document = {
     responses: { NotFound: { content: { "application/json": { schema: { $ref: "#/components/schemas/A" } } } } },
   },
 } as unknown as OpenApiDocument;
-const checks = new AnswerChecks(document);
+const checks = new AnswerChecks(document, 5_000);
 const problems = (status: number, body: string, type = "application/json; charset=utf-8", ms = 1) =>
   checks.problems({ operation, method: "GET" }, { status, headers: { "content-type": type }, text: body, ms });
 

@@ -3,26 +3,26 @@ import type { JsonSchema, OpenApiDocument, Operation, Response } from "../../src
 import type { Answer } from "./client.ts";
 import type { FuzzRequest } from "./requests.ts";
 
-/** Longest time an answer may take, ms. The machine may be busy with other tests. */
-const slowMs = 5_000;
-
 /** What any request can get before there is a route for it: too long an address, too large a head. */
 const beforeRouting = new Set([414, 431]);
 
 /** Judges answers by the document: status, content type and body of each have to stand there. */
 export class AnswerChecks {
   readonly #document: OpenApiDocument;
+  readonly #slowMs: number;
   readonly #validators = new Map<JsonSchema, ReturnType<typeof Compile>>();
 
-  constructor(document: OpenApiDocument) {
+  /** `slowMs`: longest time an answer may take, ms. */
+  constructor(document: OpenApiDocument, slowMs: number) {
     this.#document = document;
+    this.#slowMs = slowMs;
   }
 
   /** What is wrong with an answer, one text each. */
   problems({ operation, method }: Pick<FuzzRequest, "operation" | "method">, { status, headers, text, ms }: Answer): string[] {
     const problems: string[] = [];
     if (status === 500) problems.push("500");
-    if (ms > slowMs) problems.push("slow");
+    if (ms > this.#slowMs) problems.push("slow");
     if (beforeRouting.has(status)) return problems;
     const response = this.#response(operation, status);
     if (!response) return [...problems, `undocumented ${status}`];

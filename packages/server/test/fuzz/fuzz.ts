@@ -4,7 +4,7 @@ import type { OpenApiDocument } from "../../src/http/openapi-schema.ts";
 import { AnswerChecks } from "./checks.ts";
 import { type Answer, FuzzClient } from "./client.ts";
 import { anyRequest, type FuzzRequest } from "./requests.ts";
-import { FuzzWorld, planted } from "./world.ts";
+import type { World } from "./world.ts";
 
 /** Routes whose purpose is to give a secret to whoever holds the right key. */
 const givesSecrets = /^GET \/api\/v1\/(sandboxes\/\{sandbox_id\}\/settings\/secrets\/|users\/me|webhooks\/secrets)/;
@@ -21,32 +21,42 @@ export interface FuzzResult {
   grownBytes: number;
 }
 
-/** Sends `count` requests that the seed decides, one after the other, and tells everything that should not have happened. */
-export async function fuzz(count: number, seed: number): Promise<FuzzResult> {
-  const world = await FuzzWorld.open();
-  const client = new FuzzClient(world.server.port);
+/**
+ * Sends `count` requests that the seed decides, one after the other, and tells everything that should not have happened. With `insist`, routes that have
+ * not succeeded then get some more requests that have the best of keys and ids.
+ */
+export async function fuzz(count: number, seed: number, world: World, insist = false): Promise<FuzzResult> {
+  const client = new FuzzClient(world.port, 2 * world.slowMs);
+  let run: FuzzRun | undefined;
+  let grownBytes = 0;
   try {
     const { text } = await client.send("GET", "/openapi.json", {}, undefined);
     const document = JSON.parse(text) as OpenApiDocument;
-    const run = new FuzzRun(world, client, document, seed);
-    const batch = 200;
+    run = new FuzzRun(world, client, document, seed);
     let settled = 0;
-    for (let sent = 0; sent < count; sent += batch) {
-      // The pool changes with the world, so requests are drawn anew for each batch.
-      const requests = fc.sample(anyRequest(document, world.pool), { numRuns: Math.min(batch, count - sent), seed: seed + sent });
+    for (let sent = 0; sent < count; sent += world.batch) {
+      // The pools change with the world, so requests are drawn anew for each batch.
+      const any = fc.oneof(...world.pools.map((pool) => anyRequest(document, pool)));
+      const requests = fc.sample(any, { numRuns: Math.min(world.batch, count - sent), seed: seed + sent });
       for (const request of requests) await run.one(request);
       await world.replenish();
       if (sent <= count / 4) settled = heapBytes();
     }
-    return { ...run.result(count), grownBytes: heapBytes() - settled };
+    if (insist) await run.insist(document);
+    grownBytes = heapBytes() - settled;
   } finally {
     client.close();
-    await world.close();
+    const left = await world.close();
+    for (const one of left) run?.left(one);
   }
+  return { ...run!.result(count), grownBytes };
 }
 
+/** Requests that a route gets until one succeeds, at the end. */
+const insistence = 60;
+
 class FuzzRun {
-  readonly #world: FuzzWorld;
+  readonly #world: World;
   readonly #client: FuzzClient;
   readonly #checks: AnswerChecks;
   readonly #seed: number;
@@ -55,10 +65,10 @@ class FuzzRun {
   readonly #succeeded = new Set<string>();
   readonly #names = new Set<string>();
 
-  constructor(world: FuzzWorld, client: FuzzClient, document: OpenApiDocument, seed: number) {
+  constructor(world: World, client: FuzzClient, document: OpenApiDocument, seed: number) {
     this.#world = world;
     this.#client = client;
-    this.#checks = new AnswerChecks(document);
+    this.#checks = new AnswerChecks(document, world.slowMs);
     this.#seed = seed;
     for (const [path, methods] of Object.entries(document.paths)) {
       for (const method of Object.keys(methods)) this.#names.add(`${method.toUpperCase()} ${path}`);
@@ -81,15 +91,38 @@ class FuzzRun {
     for (const problem of this.#checks.problems(request, answer)) this.#report(request, problem, answer);
     if (!givesSecrets.test(request.name) || answer.status >= 300) {
       const whole = answer.text + JSON.stringify(answer.headers);
-      if (whole.includes(planted) && !request.body?.includes(planted)) this.#report(request, "shows a planted secret", answer);
+      const shown = this.#world.secrets.find((secret) => whole.includes(secret) && !request.body?.includes(secret));
+      if (shown !== undefined) this.#report(request, "shows a planted secret", answer);
     }
     for (const line of this.#world.badLogLines()) this.#report(request, `log line ${line.slice(0, 400)}`, answer);
     if (before && answer.status >= 400) await this.#checkRows(request, before, answer);
   }
 
-  #send({ method, url, credential, contentType, body }: FuzzRequest): Promise<Answer> {
+  /** Routes that have not succeeded get requests that have all that they need. */
+  async insist(document: OpenApiDocument): Promise<void> {
+    for (const name of this.#neverSucceeded()) {
+      await this.#world.replenish();
+      const requests = fc.sample(anyRequest(document, this.#world.pools[0]!, name), { numRuns: insistence, seed: this.#seed });
+      for (const [index, request] of requests.entries()) {
+        if (this.#succeeded.has(name)) break;
+        await this.one({ ...request, credential: index % 4 === 3 ? "sandbox" : "owner" });
+      }
+    }
+  }
+
+  /** Notes what the world left behind. */
+  left(what: string): void {
+    this.#problems.set(`left behind: ${what}`, "");
+  }
+
+  #neverSucceeded(): string[] {
+    return [...this.#names].filter((name) => !this.#succeeded.has(name)).sort();
+  }
+
+  #send({ method, url, credential, headers: given, contentType, body }: FuzzRequest): Promise<Answer> {
     const key = this.#world.keyOf(credential);
     const headers: Record<string, string> = {
+      ...given,
       ...(key !== undefined && { "X-Session-API-Key": key }),
       ...(contentType !== undefined && { "content-type": contentType }),
     };
@@ -119,7 +152,7 @@ class FuzzRun {
       seed: this.#seed,
       requests,
       statuses: this.#statuses,
-      neverSucceeded: [...this.#names].filter((name) => !this.#succeeded.has(name)).sort(),
+      neverSucceeded: this.#neverSucceeded(),
       problems: [...this.#problems].map(([kind, example]) => `${kind}\n    ${example}`).sort(),
     };
   }

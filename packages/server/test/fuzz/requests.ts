@@ -15,14 +15,20 @@ export interface FuzzRequest {
   /** Path and query, encoded. */
   url: string;
   credential: Credential;
+  headers: Record<string, string>;
   contentType: string | undefined;
   body: string | undefined;
 }
 
-/** All requests that a document lets one think of: each route, each kind of key, each parameter right and wrong, each way to break a body. */
-export function anyRequest(document: OpenApiDocument, pool: Pool): Arbitrary<FuzzRequest> {
+/**
+ * All requests that a document lets one think of: each route, each kind of key, each parameter right and wrong, each way to break a body. With `only`,
+ * those of the operation of that name (`METHOD /path/{of}/the/document`).
+ */
+export function anyRequest(document: OpenApiDocument, pool: Pool, only?: string): Arbitrary<FuzzRequest> {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => requestOf(path, method, operation, document.components.schemas, pool)),
+    Object.entries(methods)
+      .filter(([method]) => only === undefined || only === `${method.toUpperCase()} ${path}`)
+      .map(([method, operation]) => requestOf(path, method, operation, document.components.schemas, pool)),
   );
   return fc.oneof(...operations);
 }
@@ -39,13 +45,16 @@ function requestOf(
     Object.fromEntries(parameters.filter((one) => one.in === "path").map((one) => [one.name, pathText(one, pool)])),
   );
   const inQuery = fc.tuple(...parameters.filter((one) => one.in === "query").map((one) => queryPairs(one, pool, schemas)));
+  const inHeaders = fc.record(
+    Object.fromEntries(parameters.filter((one) => one.in === "header").map((one) => [one.name, headerText(one, pool)])),
+  );
   const credential = fc.oneof(
     { weight: 5, arbitrary: fc.constant<Credential>("owner") },
     { weight: 5, arbitrary: fc.constantFrom<Credential>(...credentials) },
   );
   return fc
-    .tuple(inPath, inQuery, credential, bodyOf(operation, schemas, pool))
-    .map(([names, pairs, who, { contentType, body }]) => {
+    .tuple(inPath, inQuery, inHeaders, credential, bodyOf(operation, schemas, pool))
+    .map(([names, pairs, headers, who, { contentType, body }]) => {
       const filled = path.replaceAll(/\{(\w+)\}/g, (_all, name) =>
         encode(String((names as Record<string, string>)[name] ?? "x")),
       );
@@ -56,6 +65,7 @@ function requestOf(
         operation,
         method: method.toUpperCase(),
         url,
+        headers: headers as Record<string, string>,
         credential: who,
         contentType,
         body,
@@ -70,6 +80,13 @@ function pathText({ name }: Parameter, pool: Pool): Arbitrary<string> {
   return known.length > 0
     ? fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...known) }, { weight: 1, arbitrary: hostile })
     : hostile;
+}
+
+/** What is no text of a header cannot be sent. */
+function headerText({ name }: Parameter, pool: Pool): Arbitrary<string> {
+  const hostile = anyText.filter((text) => /^[ -~]*$/.test(text));
+  const known = pool(name).map(String);
+  return known.length > 0 ? fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...known) }, hostile) : hostile;
 }
 
 function queryPairs(
@@ -102,7 +119,31 @@ interface Body {
   body: string | undefined;
 }
 
-function bodyOf({ requestBody }: Operation, schemas: Record<string, JsonSchema>, pool: Pool): Arbitrary<Body> {
+/** Bodies that are not JSON, as a route that takes them wants them. */
+const otherBodies = [
+  { contentType: "application/octet-stream", body: "content of a file\n" },
+  { contentType: "application/x-tar", body: tarOf("from-the-tar.txt", "content\n") },
+  {
+    contentType: "multipart/form-data; boundary=b",
+    body: '--b\r\ncontent-disposition: form-data; name="file"; filename="note.txt"\r\n\r\nattached\r\n--b--\r\n',
+  },
+];
+
+/** An archive with one file, as text. */
+function tarOf(name: string, content: string): string {
+  const octal = (value: number, width: number) => `${value.toString(8).padStart(width - 1, "0")}\0`;
+  const fields = (sum: string) =>
+    `${name.padEnd(100, "\0")}${octal(0o644, 8)}${octal(0, 8)}${octal(0, 8)}${octal(content.length, 12)}${octal(0, 12)}${sum}0`.padEnd(
+      257,
+      "\0",
+    );
+  const header = (sum: string) => `${fields(sum)}ustar\x0000`.padEnd(512, "\0");
+  const sum = [...header(" ".repeat(8))].reduce((all, one) => all + one.charCodeAt(0), 0);
+  return `${header(`${octal(sum, 7)} `)}${content.padEnd(512, "\0")}${"\0".repeat(1024)}`;
+}
+
+/** The pool may know whole bodies by the name of the operation. */
+function bodyOf({ requestBody, operationId }: Operation, schemas: Record<string, JsonSchema>, pool: Pool): Arbitrary<Body> {
   const none: Body = { contentType: undefined, body: undefined };
   const json = (body: string): Body => ({ contentType: "application/json", body });
   const ruined = [
@@ -119,11 +160,18 @@ function bodyOf({ requestBody }: Operation, schemas: Record<string, JsonSchema>,
     "\u0000",
     "{}}",
   ];
-  const schema = requestBody?.content["application/json"]?.schema;
+  const content = requestBody?.content ?? {};
+  const schema = content["application/json"]?.schema;
+  const others = otherBodies.filter(({ contentType }) => contentType.split(";")[0]! in content);
+  if (!schema && others.length > 0) {
+    const types = fc.constantFrom(...others.map((one) => one.contentType), "application/json", "", "text/plain");
+    const wrong = fc.tuple(types, anyText).map(([contentType, body]) => ({ contentType, body }));
+    return fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...others) }, { weight: 1, arbitrary: wrong });
+  }
   if (!schema) {
     return fc.oneof({ weight: 8, arbitrary: fc.constant(none) }, { weight: 1, arbitrary: fc.constantFrom(...ruined.map(json)) });
   }
-  const right = fittingOf(schema, pool, schemas).map((value) => JSON.stringify(value) ?? "");
+  const right = fittingOf(schema, pool, schemas, operationId).map((value) => JSON.stringify(value) ?? "");
   return fc.oneof(
     { weight: 16, arbitrary: right.map(json) },
     { weight: 2, arbitrary: fc.constantFrom(...ruined).map(json) },

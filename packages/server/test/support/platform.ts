@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { DestinationStream } from "pino";
 import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
@@ -22,10 +23,11 @@ export interface TestPlatform {
 
 export const testKey = "sp_test-key-0123456789abcdefghijklmnopqrstuvwxyz";
 
-export async function startTestPlatform(overrides: Partial<Config> = {}): Promise<TestPlatform> {
+/** `logs` takes the lines of the log that otherwise go to standard error. */
+export async function startTestPlatform(overrides: Partial<Config> = {}, logs?: DestinationStream): Promise<TestPlatform> {
   const dataDir = overrides.dataDir ?? (await mkdtemp(join(tmpdir(), "sandpiper-test-")));
   const config = { ...readConfig({ SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: testKey }), port: 0, logLevel: "error" as const };
-  const platform = await startPlatform({ ...config, ...overrides, dataDir });
+  const platform = await startPlatform({ ...config, ...overrides, dataDir }, process.env, logs);
   const call = caller(platform.url, testKey);
   return {
     platform,

@@ -60,7 +60,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     scope.put(
       url,
       {
-        config,
+        config: { ...config, failures: [...config.failures, 415] },
         bodyLimit: Number.MAX_SAFE_INTEGER,
         schema: {
           tags,

@@ -1,0 +1,63 @@
+import { TestEndpoint } from "../../src/callbacks/testing.ts";
+import { bitbucketToken, serveBitbucket } from "../../src/git/testing/bitbucket.ts";
+import { forgejoToken, serveForgejo } from "../../src/git/testing/forgejo.ts";
+import { githubToken, serveGithub } from "../../src/git/testing/github.ts";
+import { gitlabToken, serveGitlab } from "../../src/git/testing/gitlab.ts";
+import { reply, startModelServer } from "../support/model-server.ts";
+import { finish, terminal } from "../support/script.ts";
+
+/** A message that lets the agent make a repository with changes, skills and hooks. */
+export const prepareText = "Prepare the project";
+
+const prepare = [
+  "git init -q; git config user.email a@b.c; git config user.name A; echo one > a.txt; git add . && git commit -qm first; echo two > a.txt; echo plan > PLAN.md",
+  "mkdir -p .openhands/skills/greet src && echo '{\"hooks\":{}}' > .openhands/hooks.json && printf -- '---\\nname: greet\\ntriggers: [hello]\\n---\\nHello.\\n' > .openhands/skills/greet/SKILL.md",
+];
+
+/** The services around a platform, on loopback: a model, the git providers and an endpoint of callbacks that sometimes fails. */
+export type Outside = Awaited<ReturnType<typeof openOutside>>;
+
+/** `isShown` tells whether a text holds what must not leave the platform but as a credential. */
+export async function openOutside(isShown: (text: string) => boolean) {
+  const shown = new Set<string>();
+  const model = await startModelServer(({ messages, body, index }) => {
+    if (isShown(JSON.stringify(body))) shown.add("the model was shown a planted secret");
+    const last = messages.at(-1);
+    if (last?.role === "user" && last.text.includes(prepareText))
+      return reply.toolCalls(prepare.map((command) => terminal(command)));
+    return index % 3 === 0 ? reply.text("Done.") : finish("Done.");
+  });
+  const endpoint = await new TestEndpoint().listen();
+  endpoint.answer = (index) => ({ status: index % 2 === 0 ? 200 : 500 });
+  const [github, gitlab, bitbucket, forgejo] = [
+    await serveGithub(),
+    await serveGitlab(),
+    await serveBitbucket(),
+    await serveForgejo(),
+  ];
+  return {
+    model,
+    endpoint,
+    /** As they are stored at `POST /api/add-git-providers`. */
+    providers: {
+      github: { token: githubToken, host: github.host },
+      gitlab: { token: gitlabToken, host: gitlab.host },
+      bitbucket: { token: bitbucketToken, host: bitbucket.host },
+      forgejo: { token: forgejoToken, host: forgejo.host },
+    },
+    /** Forgets what was asked so that memory stays bounded. Gives what services should not have seen. */
+    drain(): string[] {
+      const received = endpoint.received.splice(0);
+      if (received.some(({ body, headers }) => isShown(body + JSON.stringify(headers))))
+        shown.add("an endpoint was shown a planted secret");
+      model.requests.splice(0);
+      for (const one of [github, gitlab, bitbucket, forgejo]) one.asked.splice(0);
+      return [...shown];
+    },
+    async close(): Promise<void> {
+      await model.close();
+      await endpoint.close();
+      for (const one of [github, gitlab, bitbucket, forgejo]) one.close();
+    },
+  };
+}

@@ -1,0 +1,167 @@
+import { hexId, newId } from "@sandpiper/wire";
+import type { Config } from "../../src/config/config.ts";
+import { key, startServer, strangerKey, type TestServer } from "../../src/http/test-server.ts";
+import type { Credential } from "./requests.ts";
+import type { Pool } from "./schema-values.ts";
+import { commonValues, LogLines, mine, planted, plantSecrets, strangers, TableCounts, type World } from "./world.ts";
+
+/** A server without an engine, with two users who own something of every kind, and secrets whose values must not be seen again. */
+export class RecordWorld implements World {
+  readonly server: TestServer;
+  readonly port: number;
+  readonly secrets = [planted];
+  readonly slowMs = 5_000;
+  readonly batch = 200;
+  readonly #tables: TableCounts;
+  readonly #logs = new LogLines();
+  readonly #readOnlyKey: string;
+  readonly #conversations: Record<string, string[]> = { [mine]: [], [strangers]: [] };
+  readonly #events: string[] = [];
+  readonly #callbacks: string[] = [];
+
+  private constructor(server: TestServer, readOnlyKey: string) {
+    this.server = server;
+    this.#readOnlyKey = readOnlyKey;
+    this.port = server.port;
+    this.#tables = new TableCounts(server.config.dataDir);
+  }
+
+  static async open(change: Partial<Config> = {}): Promise<RecordWorld> {
+    const server = await startServer({ maxRequests: 0, ...change });
+    const { key: readOnlyKey } = await server.apiKeys.add(mine, { name: "reader", readOnly: true, expiresAt: null });
+    const world = new RecordWorld(server, readOnlyKey);
+    const refused = await world.#plantSecrets();
+    if (refused.length > 0) throw new Error(`no place for a secret: ${refused.join(", ")}`);
+    await world.replenish();
+    return world;
+  }
+
+  keyOf(credential: Credential): string | undefined {
+    const keys: Record<Credential, string | undefined> = {
+      none: undefined,
+      wrong: "sp_no-such-key",
+      stranger: strangerKey,
+      "read-only": this.#readOnlyKey,
+      sandbox: this.server.sandboxes.get(mine, "sandbox-1")?.sessionKey,
+      owner: key,
+    };
+    return keys[credential];
+  }
+
+  /** Makes again what requests have deleted or changed: conversations with events, sandboxes in several states. */
+  async replenish(): Promise<void> {
+    const { server } = this;
+    const { rows } = server.sandboxes;
+    for (const id of [...rows.keys()].slice(0, Math.max(0, rows.size - 8))) rows.delete(id);
+    for (const [id, userId, status] of [
+      ["sandbox-1", mine, "RUNNING"],
+      ["sandbox-2", strangers, "RUNNING"],
+      ["sandbox-3", mine, "PAUSED"],
+      ["sandbox-4", mine, "ERROR"],
+    ] as const) {
+      server.sandboxes.add({ id, userId, status, sessionKey: `session-key-${id}` });
+    }
+    for (const [userId, sandboxId] of [
+      [mine, "sandbox-1"],
+      [mine, "sandbox-3"],
+      [mine, "gone"],
+      [strangers, "sandbox-2"],
+    ] as const) {
+      const id = await server.addConversation(userId, sandboxId);
+      await server.addMessages(id, "hello", "there");
+      const secret = `${planted}-conversation`;
+      await server.secrets.putConversation({ userId, conversationId: id, sandboxId }, { CONVERSATION_SECRET: secret });
+      const webhook = {
+        kind: "WebhookCallbackProcessor",
+        url: "http://127.0.0.1:9/",
+        secret: `${planted}-callback`,
+        kinds: ["PauseEvent"],
+      };
+      const path = `/api/v1/app-conversations/${id}/callbacks`;
+      const answer = await server.call("POST", path, { body: webhook, key: userId === mine ? key : strangerKey });
+      this.#callbacks.unshift(((await answer.json()) as { id: string }).id);
+      const [first] = server.events.read(id, 0, 1);
+      this.#events.unshift(first!.event.id);
+      this.#conversations[userId] = [id, ...this.#conversations[userId]!].slice(0, 6);
+    }
+    this.#events.splice(6);
+    this.#callbacks.splice(6);
+    await server.apiKeys.create(mine, "spare");
+    await this.#plantSecrets();
+  }
+
+  /** Later there may be as many profiles and secrets as a user can have: what is refused then is no failure. */
+  async #plantSecrets(): Promise<string[]> {
+    const refused: string[] = [];
+    for (const [userId, name, userKey] of [
+      [mine, "one", key],
+      [strangers, "two", strangerKey],
+    ] as const) {
+      const post = (path: string, body: unknown) => this.server.call("POST", path, { body, key: userKey });
+      refused.push(...(await plantSecrets(post, name, "http://127.0.0.1:9/")));
+      // Over the route it would be shown to the provider first.
+      const token = `${planted}-github-${name}`;
+      await this.server.secrets.setProviders(userId, new Map([["github", { token, host: "127.0.0.1:9" }]]));
+    }
+    return refused;
+  }
+
+  readonly #pool: Pool = (name) => {
+    const both = (ids: readonly string[]) => ids.flatMap((id) => [id, hexId(id)]);
+    const ids = () => both([...this.#conversations[mine]!.slice(0, 3), ...this.#conversations[strangers]!.slice(0, 1), newId()]);
+    const sandboxes = ["sandbox-1", "sandbox-2", "sandbox-3", "sandbox-4", "gone"];
+    switch (name) {
+      case "conversation_id":
+      case "conversation_id__eq":
+      case "parent_conversation_id":
+        return [
+          ...ids(),
+          ...ids()
+            .slice(0, 1)
+            .map((id) => `task-${hexId(id)}`),
+        ];
+      case "ids":
+        return ids();
+      case "id":
+        return [...ids().slice(0, 2), ...sandboxes.slice(0, 2), ...this.#events.slice(0, 2)];
+      case "event_id":
+        return this.#events;
+      case "sandbox_id":
+      case "sandbox_id__eq":
+        return sandboxes;
+      case "snapshot_id":
+        return ["snap-1"];
+      case "key_id":
+        // Never the keys that the requests themselves carry.
+        return this.server.apiKeys.list().flatMap((row) => (row.name === "spare" ? [row.id] : []));
+      case "callback_id":
+        return this.#callbacks;
+      case "key":
+        return ["own"];
+      default:
+        return commonValues(name);
+    }
+  };
+  readonly pools = [this.#pool];
+
+  rows(): Record<string, number> {
+    const { rows, kept } = this.server.sandboxes;
+    return { ...this.#tables.rows(), "sandbox records": rows.size, "snapshot records": kept.length };
+  }
+
+  isBusy(): boolean {
+    const { startTasks, conversations } = this.server.store;
+    return startTasks.listOpen().length > 0 || conversations.listRunning().length > 0;
+  }
+
+  badLogLines(): string[] {
+    this.#logs.lines.push(...this.server.logs.splice(0));
+    return this.#logs.bad(this.secrets);
+  }
+
+  async close(): Promise<string[]> {
+    this.#tables.close();
+    await this.server.close();
+    return [];
+  }
+}
