@@ -42,6 +42,17 @@ export const McpServer = Type.Object({
 /** MCP servers by name (app-server.md section 5). Values of `env`, `headers` and `auth` are read as `**********`. */
 export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, { maxProperties: 300 });
 
+const someSecrets = Type.Optional(
+  Nullable(Type.Record(Type.String({ maxLength: 1024 }), Nullable(secret), { maxProperties: 100 })),
+);
+
+/** The same as posted: null takes a variable or a header out, which the released GUI sends for headers that another `auth` replaces. */
+export const PostedMcpServers = Type.Record(
+  Type.String({ minLength: 1, maxLength: 256 }),
+  Type.Object({ ...McpServer.properties, env: someSecrets, headers: someSecrets }),
+  { maxProperties: 300 },
+);
+
 /** Answer of `POST /api/v1/settings/mcp/{key}/test` (agent-server.md section 9, `/mcp/test`). */
 export const McpTestResult = Type.Object({
   ok: Type.Boolean(),
@@ -53,4 +64,5 @@ export const McpTestResult = Type.Object({
 export type McpAuth = Static<typeof McpAuth>;
 export type McpServer = Static<typeof McpServer>;
 export type McpServers = Static<typeof McpServers>;
+export type PostedMcpServers = Static<typeof PostedMcpServers>;
 export type McpTestResult = Static<typeof McpTestResult>;

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { LlmConfig } from "./llm.ts";
-import { McpServers } from "./mcp.ts";
+import { McpServers, PostedMcpServers } from "./mcp.ts";
 import { Nullable, StringEnum } from "./schema.ts";
 import { type Diff, diffOf, nullable, optionalText, secretText, shown } from "./setting-field.ts";
 import { groupingStrategies, McpConfig } from "./settings.ts";
@@ -173,7 +173,9 @@ export const UserInfo = Type.Object({
 export const SettingsV1Update = Type.Unsafe<SettingsV1Update>(
   Type.Object({
     ...diffOf(PlainSettings).properties,
-    agent_settings_diff: Type.Optional(Nullable(diffOf(AgentSettings))),
+    agent_settings_diff: Type.Optional(
+      Nullable(Type.Object({ ...diffOf(AgentSettings).properties, mcp_config: Type.Optional(Nullable(PostedMcpServers)) })),
+    ),
     conversation_settings_diff: Type.Optional(Nullable(diffOf(ConversationSettings))),
   }),
 );
@@ -214,6 +216,6 @@ export type SettingsV1 = Static<typeof SettingsV1>;
 export type UserInfo = Static<typeof UserInfo>;
 export type SettingsSchema = Static<typeof SettingsSchema>;
 export interface SettingsV1Update extends Diff<PlainSettings> {
-  agent_settings_diff?: (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: McpServers | null }) | null;
+  agent_settings_diff?: (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: PostedMcpServers | null }) | null;
   conversation_settings_diff?: Diff<ConversationSettings> | null;
 }

@@ -1,4 +1,4 @@
-import { type McpAuth, type McpConfig, McpServer, type McpServers } from "@sandpiper/wire";
+import { type McpAuth, type McpConfig, McpServer, type McpServers, type PostedMcpServers } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 
 /** What stands on the wire for a stored secret inside an MCP configuration. */
@@ -34,15 +34,16 @@ export function maskServers(servers: McpServers): McpServers {
  * The servers to store when a V1 client posts some. They replace the stored ones as a whole; a masked value becomes what is stored at its
  * place in the server of the same name, or nothing where there is none. Throws InvalidParameter for a server without address or name.
  */
-export function restoreServers(posted: McpServers, stored: McpServers): McpServers {
-  return mapServers(posted, (server, name) => {
+export function restoreServers(posted: PostedMcpServers, stored: McpServers): McpServers {
+  const servers = Object.entries(posted).map(([name, server]) => {
     if (name === "" || name.length > longestServerName) {
       throw new PlatformError("InvalidParameter", `The name of an MCP server has to have 1 to ${longestServerName} characters.`);
     }
     if (!server.url === !server.command)
       throw new PlatformError("InvalidParameter", `The MCP server ${JSON.stringify(name)} needs either a url or a command.`);
-    return restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined);
+    return [name, restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined)];
   });
+  return Object.fromEntries(servers);
 }
 
 /** The secrets of servers. */
@@ -89,11 +90,16 @@ export function mapServers(servers: McpServers, change: (server: McpServer, name
   return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, change(server, name)]));
 }
 
-/** Only the fields that a server has, without nulls. */
-function known(server: McpServer): McpServer {
+/** Only the fields that a server has, without nulls; so with its variables and headers. */
+function known({ env, headers, ...server }: PostedMcpServers[string]): McpServer {
+  const fields = { ...server, env: env && withoutNulls(env), headers: headers && withoutNulls(headers) };
   return Object.fromEntries(
-    Object.entries(server).filter(([field, value]) => Object.hasOwn(McpServer.properties, field) && value !== null),
+    Object.entries(fields).filter(([field, value]) => Object.hasOwn(McpServer.properties, field) && value != null),
   );
+}
+
+function withoutNulls<Value>(values: Record<string, Value | null>): Record<string, Value> {
+  return Object.fromEntries(Object.entries(values).filter((entry): entry is [string, Value] => entry[1] !== null));
 }
 
 /** The server with every secret text changed; undefined takes it out. */

@@ -143,6 +143,15 @@ test("values of wrong types and sizes are refused with their place, without echo
   expect((await get()).body).toEqual(before);
 });
 
+test("a header or a variable that is posted as null is taken out of its MCP server", async () => {
+  const server = { url: "https://x.example/mcp", headers: { "X-Key": "planted-old", Accept: "text/plain" } };
+  await post({ agent_settings_diff: { mcp_config: { a: server } } });
+  const headers = { "X-Key": null, Authorization: "Bearer planted-new", Accept: "**********" };
+  expect((await post({ agent_settings_diff: { mcp_config: { a: { ...server, headers, env: { V: null } } } } })).status).toBe(200);
+  const shown = (await get()).body.agent_settings.mcp_config;
+  expect(shown).toEqual({ a: { url: server.url, headers: { Authorization: "**********", Accept: "**********" }, env: {} } });
+});
+
 test("settings do not grow without bound", async () => {
   const chunk = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`key-${index}`, "x".repeat(1000)]));
   const grow = (round: number) => {
