@@ -1,7 +1,8 @@
-import type { AppConversation, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
+import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
 import { hexId, isoTime } from "@sandpiper/wire";
 import type { ConversationRow, SandboxRow, StartTaskRow } from "../store/store.ts";
 import { createdBy } from "../users/api.ts";
+import { shownRequest } from "./shown-request.ts";
 
 /** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */
 export function presentConversation(
@@ -52,7 +53,7 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     app_conversation_id: row.status === "READY" ? hexId(row.conversationId) : null,
     sandbox_id: row.status === "WORKING" ? null : row.sandboxId,
     agent_server_url: withAgentUrl.has(row.status) ? publicUrl : null,
-    request: row.request,
+    request: shownRequest(row.request as AppConversationStartRequest),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
   };

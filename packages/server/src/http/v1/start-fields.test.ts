@@ -83,6 +83,23 @@ describe("a start is refused as a whole where a field is wrong", () => {
   });
 });
 
+test("a start task shows its request with every field, those that were not sent with what they mean", async () => {
+  const content = [{ type: "text", text: "hello" }];
+  const { body } = await start({ title: "Shown", pr_number: null, initial_message: { content } });
+  expect(body.request).toMatchObject({
+    title: "Shown",
+    initial_message: { role: "user", content, run: false },
+    agent_type: "default",
+    pr_number: [],
+    processors: [],
+    selected_repository: null,
+    git_provider: null,
+    parent_conversation_id: null,
+    plugins: null,
+  });
+  expect((await over(body.id)).request).toEqual(body.request);
+});
+
 test("secrets of a start are kept for its sandbox and shown nowhere", async () => {
   const value = "planted-secret-of-one-conversation";
   const conversation_id = newId();
