@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ExecRequest } from "./driver.ts";
 import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { openTestDriver, testSpec } from "./drivers/oci/testing.ts";
 import { type RunOptions, runToEnd } from "./run.ts";
@@ -33,6 +34,21 @@ test("keeps the beginning of too much output, and lets the command end", async (
 test("ends a command and what it waits for when its time is over", async () => {
   const result = await sh("trap '' TERM; echo started; sleep 300; echo no", { timeoutMs: 300 });
   expect(result).toMatchObject({ code: 124, timedOut: true, stdout: Buffer.from("started\n") });
+  await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
+});
+
+test("does not wait for a command in a sandbox that was paused under it longer than its time", async () => {
+  const exec = async (command: ExecRequest) => {
+    const process = await driver.exec("run", command);
+    await driver.pause("run");
+    return process;
+  };
+  try {
+    const result = await runToEnd({ exec }, { argv: ["sleep", "300"] }, { timeoutMs: 300 });
+    expect(result).toMatchObject({ code: 124, timedOut: true });
+  } finally {
+    await driver.resume("run");
+  }
   await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
 });
 

@@ -12,7 +12,7 @@ const maxAnswer = 32 * 2 ** 20;
 
 /** A client over keep-alive connections that sends exactly what it is told. Answers are whole within `timeoutMs`, or it throws. */
 export class FuzzClient {
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 4 });
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 8 });
   readonly #port: number;
   readonly #timeoutMs: number;
 

@@ -28,8 +28,10 @@ interface Part {
 export class LiveWorld implements World {
   readonly port: number;
   readonly secrets: string[];
-  readonly slowMs = 15_000;
+  /** git in a sandbox that is paused meanwhile is given 30 s. */
+  readonly slowMs = 35_000;
   readonly batch = 100;
+  readonly lanes = 6;
   readonly pools: Pool[];
   readonly #server: TestPlatform;
   readonly #outside: Outside;
@@ -192,6 +194,8 @@ export class LiveWorld implements World {
       case "sandbox_id":
       case "sandbox_id__eq":
         return [part.sandbox];
+      case "secret_id":
+        return ["PLANTED"];
       case "snapshot_id":
         return this.#snapshots;
       case "callback_id":

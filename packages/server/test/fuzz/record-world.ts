@@ -12,6 +12,7 @@ export class RecordWorld implements World {
   readonly secrets = [planted];
   readonly slowMs = 5_000;
   readonly batch = 200;
+  readonly lanes = 1;
   readonly #tables: TableCounts;
   readonly #logs = new LogLines();
   readonly #readOnlyKey: string;

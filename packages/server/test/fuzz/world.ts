@@ -20,6 +20,8 @@ export interface World {
   readonly slowMs: number;
   /** Requests after which it is replenished. */
   readonly batch: number;
+  /** Requests at a time in every second batch; in the others there is one. */
+  readonly lanes: number;
   /** The key that a kind of caller sends. */
   keyOf(credential: Credential): string | undefined;
   /** Makes again what requests have deleted or changed. */
