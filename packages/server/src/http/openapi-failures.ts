@@ -27,7 +27,7 @@ export function failureStatuses({ method, url, schema = {}, config }: RouteOptio
   const statuses = new Set<number>(config?.failures);
   // Reads too are refused with 403: to another site's page that makes use of a login, and some of them to read-only keys.
   for (const status of config?.access === "public" ? [429] : [401, 403, 429]) statuses.add(status);
-  if (schema.params || schema.querystring || schema.body) statuses.add(config?.invalidInput ?? 422);
+  if (schema.params || schema.querystring || schema.headers || schema.body) statuses.add(config?.invalidInput ?? 422);
   if (url.includes("/:") || url.includes("*")) for (const status of [400, 404]) statuses.add(status);
   if (schema.body) for (const status of [400, 413, 415]) statuses.add(status);
   if (changes && config?.access !== "public") statuses.add(507);
