@@ -16,7 +16,7 @@ export interface EventLog {
   read(conversationId: string, afterSeq: number, limit: number, maxLength?: number): LogRecord[];
   /** Listed events only: a page has fewer than `limit` where they are long. */
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
-  /** The same as the JSON of a page; quick while nothing is written. */
+  /** The same as the JSON of a page; quick while nothing is written to the conversation. */
   pageJson(conversationId: string, query: EventQuery): string;
   count(conversationId: string, filter?: EventFilter): number;
   /** JSON texts by event id, null where there is none; same order and length as `ids`. */
