@@ -2,12 +2,12 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { archiveIn, archiveOut } from "./archives.ts";
 import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "./drivers/oci/testing.ts";
 import { writeScript } from "./file-scripts.ts";
-import { list, readFile, stat, writeFile } from "./files.ts";
+import { list, readFile, script, stat, writeFile } from "./files.ts";
 import { fileTree } from "./folder-pages.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -47,6 +47,23 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await readFile(sandbox, path)).toEqual({ kind: "file", content });
     expect(await stat(sandbox, path)).toMatchObject({ kind: "file", size: 5_000, mode: 0o644 });
     expect(await inside("ls -A /workspace/project | grep -e '^hacked$' -e '^[.]write' | wc -l")).toBe("0\n");
+  });
+
+  test("a sandbox that does not answer is told after a minute", async () => {
+    const silent: typeof sandbox = {
+      ...sandbox,
+      exec: async (command) => {
+        const process = await sandbox.exec(command);
+        vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+        setImmediate(() => {
+          vi.advanceTimersByTime(60_000);
+          vi.useRealTimers();
+        });
+        return process;
+      },
+    };
+    await expect(script(silent, "exec sleep 1000", [])).rejects.toMatchObject({ code: "SandboxFailed" });
+    expect(await inside("pgrep -x sleep | wc -l")).toBe("0\n");
   });
 
   test("lists the files of a tree, without links, folders of tools and what lies very deep", async () => {

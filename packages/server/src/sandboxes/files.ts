@@ -125,9 +125,17 @@ export async function list(sandbox: Files, path: string): Promise<Listing | unde
   return { entries, hidden, truncated: result.truncated };
 }
 
-/** Runs a script with paths as its arguments: they are never part of its text. */
-export function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
-  return runToEnd(sandbox, scriptCommand(sandbox, text, args), options);
+/** Time for a script whose caller names none, ms: a sandbox may be paused under it, and then nothing goes on there. */
+const scriptMs = 60_000;
+
+/**
+ * Runs a script with paths as its arguments: they are never part of its text. Throws what `exec` throws, and SandboxFailed when it does not end in a
+ * minute and the caller has named no time.
+ */
+export async function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
+  const result = await runToEnd(sandbox, scriptCommand(sandbox, text, args), { timeoutMs: scriptMs, ...options });
+  if (!result.timedOut || options.timeoutMs !== undefined) return result;
+  throw new PlatformError("SandboxFailed", "The sandbox did not answer within a minute: it may have been paused. Try again.");
 }
 
 export function scriptCommand(sandbox: Files, text: string, args: string[]): ExecRequest {
