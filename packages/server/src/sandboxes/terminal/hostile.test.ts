@@ -158,7 +158,7 @@ describe("a command", () => {
   });
 
   test("may leave a process behind that holds the terminal", async () => {
-    await run("(trap '' HUP TTIN; cat; sleep 30) &");
+    await run("(trap '' HUP TTIN; cat 2>/tmp/cat.log; sleep 30) &");
     await run("sleep 30 & disown");
     expect(await output("echo usable")).toContain("usable\n");
     expect(await output("read x <<< typed; echo $x")).toBe("typed\n");
