@@ -4,6 +4,7 @@ import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import { emptyConfig } from "../store/empty-config.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationConfig, ConversationRow, SandboxRow, Store } from "../store/store.ts";
 import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
@@ -104,7 +105,8 @@ export class ExternalConversations {
       throw external(`The sandbox has ${maxConversations} conversations, which is the most that are kept: delete one.`);
     }
     await callbacks.register(sandbox.userId, id, []);
-    const config = emptyConfig((sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project");
+    const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
+    const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
     const row = { id, userId: sandbox.userId, sandboxId: sandbox.id, config, title: null, parentId: null, createdAt: Date.now() };
     await store.conversations.create(row);
     return store.conversations.get(id)!;
@@ -131,22 +133,4 @@ function external(sentence: string): PlatformError {
 function mergedTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
   const bounded = Object.entries(reported).map(([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const);
   return Object.fromEntries([...Object.entries(known), ...bounded].slice(0, maxTags));
-}
-
-function emptyConfig(workingDir: string): ConversationConfig {
-  return {
-    llmModel: null,
-    selectedRepository: null,
-    selectedBranch: null,
-    gitProvider: null,
-    trigger: null,
-    prNumber: [],
-    public: null,
-    tags: {},
-    agentType: "default",
-    systemMessageSuffix: null,
-    workingDir,
-    maxIterations: 500,
-    external: true,
-  };
 }

@@ -19,6 +19,7 @@ import { makeOutbound } from "../outbound/outbound.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
 import type { SandboxSpec } from "../sandboxes/driver.ts";
 import { EgressProxy } from "../sandboxes/network/egress-proxy.ts";
+import { emptyConfig } from "../store/empty-config.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import type { ConversationConfig, SandboxRow, SnapshotRow } from "../store/store.ts";
 import { SecretMask } from "../telemetry/mask.ts";
@@ -151,20 +152,7 @@ export class SandboxRecords implements Sandboxes {
   }
 }
 
-const noConfig: ConversationConfig = {
-  llmModel: null,
-  selectedRepository: null,
-  selectedBranch: null,
-  gitProvider: null,
-  trigger: null,
-  prNumber: [],
-  public: null,
-  tags: {},
-  agentType: "default",
-  systemMessageSuffix: null,
-  workingDir: "/workspace/project",
-  maxIterations: 10,
-};
+const noConfig: ConversationConfig = { ...emptyConfig("/workspace/project"), maxIterations: 10 };
 
 /** A model that says "done", or, while it is `thinking`, nothing until it is aborted. */
 class TestModel {

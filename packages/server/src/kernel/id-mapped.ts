@@ -1,24 +1,14 @@
 import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { AT_FDCWD, openDetachedMount, restrictMount } from "./detached-mount.ts";
 import { call, native } from "./libc.ts";
 
-const openTree = native("long syscall(long number, int fd, const char *path, unsigned int flags)");
-const mountSetattr = native(
-  "long syscall(long number, int fd, const char *path, unsigned int flags, const void *attributes, size_t size)",
-);
 const moveMount = native("long syscall(long number, int from, const char *path, int to, const char *target, unsigned int flags)");
 
-/** These numbers are the same on every architecture. */
-const SYS_open_tree = 428;
+/** The same on every architecture. */
 const SYS_move_mount = 429;
-const SYS_mount_setattr = 442;
 
-const AT_FDCWD = -100;
-const AT_EMPTY_PATH = 0x1000;
-const OPEN_TREE_CLONE = 1;
-const OPEN_TREE_CLOEXEC = 0o2000000;
-const MOUNT_ATTR_RDONLY = 0x1n;
 const MOUNT_ATTR_NOSUID = 0x2n;
 const MOUNT_ATTR_NODEV = 0x4n;
 const MOUNT_ATTR_IDMAP = 0x10_0000n;
@@ -29,12 +19,9 @@ const MOVE_MOUNT_F_EMPTY_PATH = 4;
  * Throws EINVAL where the filesystem cannot be mapped (Linux 5.19 and most filesystems can), EPERM inside of a user namespace.
  */
 export function mountIdMapped(folder: string, target: string, userNamespace: number): void {
-  const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-  const tree = call("open_tree", () => openTree(SYS_open_tree, AT_FDCWD, folder, flags));
+  const tree = openDetachedMount(folder);
   try {
-    const set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_IDMAP;
-    const attributes = Buffer.from(BigUint64Array.of(set, 0n, 0n, BigInt(userNamespace)).buffer);
-    call("mount_setattr", () => mountSetattr(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, attributes, attributes.length));
+    restrictMount(tree, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_IDMAP, userNamespace);
     call("move_mount", () => moveMount(SYS_move_mount, tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH));
   } finally {
     closeSync(tree);

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { NewEvent } from "@sandpiper/wire";
 import { openVault } from "../users/vault.ts";
+import { emptyConfig } from "./empty-config.ts";
 import type { NewRecord } from "./event-log.ts";
 import { sqliteStoreExists } from "./sqlite/folder.ts";
 import { openSqliteStore } from "./sqlite/open.ts";
@@ -41,20 +42,7 @@ export function conversationRow(change: Partial<ConversationRow> = {}): Omit<Con
     id: randomUUID(),
     userId: "default",
     sandboxId: randomUUID(),
-    config: {
-      llmModel: "demo/plan",
-      selectedRepository: null,
-      selectedBranch: null,
-      gitProvider: null,
-      trigger: null,
-      prNumber: [],
-      public: null,
-      tags: {},
-      agentType: "default",
-      systemMessageSuffix: null,
-      workingDir: "/workspace",
-      maxIterations: 500,
-    },
+    config: { ...emptyConfig("/workspace"), llmModel: "demo/plan" },
     title: "A conversation",
     parentId: null,
     createdAt: 1_700_000_000_000,

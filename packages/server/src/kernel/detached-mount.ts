@@ -1,0 +1,28 @@
+import { call, native } from "./libc.ts";
+
+const openTree = native("long syscall(long number, int fd, const char *path, unsigned int flags)");
+const mountSetattr = native(
+  "long syscall(long number, int fd, const char *path, unsigned int flags, const void *attributes, size_t size)",
+);
+
+/** These numbers are the same on every architecture. */
+const SYS_open_tree = 428;
+const SYS_mount_setattr = 442;
+
+const AT_EMPTY_PATH = 0x1000;
+const OPEN_TREE_CLONE = 1;
+const OPEN_TREE_CLOEXEC = 0o2000000;
+const MOUNT_ATTR_RDONLY = 0x1n;
+
+export const AT_FDCWD = -100;
+
+/** A descriptor of a copy of the mount at a path, attached nowhere; without what is mounted below. The caller closes it. Throws what the kernel says. */
+export function openDetachedMount(path: string): number {
+  return call("open_tree", () => openTree(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+}
+
+/** Makes a detached mount read-only, with further attributes (MOUNT_ATTR_…) and the user namespace that one of them means. */
+export function restrictMount(mount: number, attributes = 0n, userNamespace = 0): void {
+  const set = Buffer.from(BigUint64Array.of(MOUNT_ATTR_RDONLY | attributes, 0n, 0n, BigInt(userNamespace)).buffer);
+  call("mount_setattr", () => mountSetattr(SYS_mount_setattr, mount, "", AT_EMPTY_PATH, set, set.length));
+}
