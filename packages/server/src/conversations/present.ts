@@ -1,5 +1,6 @@
 import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
 import { hexId, isoTime } from "@sandpiper/wire";
+import { agentServerUrl } from "../sandboxes/agent-server-url.ts";
 import type { ConversationRow, SandboxRow, StartTaskRow } from "../store/store.ts";
 import { createdBy } from "../users/api.ts";
 import { shownRequest } from "./shown-request.ts";
@@ -34,7 +35,7 @@ export function presentConversation(
     updated_at: isoTime(row.updatedAt),
     sandbox_status: status,
     execution_status: running ? summary.executionStatus : null,
-    conversation_url: running ? `${facts.publicUrl}/api/conversations/${hexId(row.id)}` : null,
+    conversation_url: running ? `${agentServerUrl(facts.publicUrl, row.sandboxId)}/api/conversations/${hexId(row.id)}` : null,
     session_api_key: running?.sessionKey ?? null,
     acp_server: null,
     launched_agent_profile: launched ? { agent_profile_id: launched.id, revision: launched.revision } : null,
@@ -52,7 +53,7 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     detail: row.detail,
     app_conversation_id: row.status === "READY" ? hexId(row.conversationId) : null,
     sandbox_id: row.status === "WORKING" ? null : row.sandboxId,
-    agent_server_url: withAgentUrl.has(row.status) ? publicUrl : null,
+    agent_server_url: withAgentUrl.has(row.status) && row.sandboxId ? agentServerUrl(publicUrl, row.sandboxId) : null,
     request: shownRequest(row.request as AppConversationStartRequest),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),

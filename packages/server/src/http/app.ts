@@ -3,6 +3,7 @@ import Fastify, { type FastifyInstance, LogController } from "fastify";
 import { agentProfileRoutes } from "./agent-profiles.ts";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
+import { takePrefix, viewConstraint } from "./agent-server/view.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
 import { cloudProxyRoutes } from "./cloud-proxy.ts";
 import { answerClientError, installErrors, sendError } from "./errors.ts";
@@ -76,16 +77,18 @@ export function buildApp(services: HttpServices): FastifyInstance {
     connectionTimeout: silenceMs,
     trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+    rewriteUrl: takePrefix,
     serverFactory: (handler, options) => createListener(handler, previews, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
     clientErrorHandler: answerClientError,
   });
 
+  app.addConstraintStrategy(viewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined) as never);
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installBodyParsers(app);
   const { answerUnknown } = installErrors(app);
-  installOpenApi(app);
+  const { agentServer } = installOpenApi(app);
   app.register(cors, {
     origin: [localOrigin, ...config.corsOrigins],
     credentials: true,
@@ -104,7 +107,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     keyRoutes(app, services);
     hostedRoutes(app, services);
     cloudProxyRoutes(app, services);
-    documentRoutes(app);
+    documentRoutes(app, agentServer);
     settingsRoutes(app, services);
     settingsV1Routes(app, services);
     settingsProfileRoutes(app, services);

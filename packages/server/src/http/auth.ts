@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ApiKeys, KeyHolder, Logins } from "../users/api.ts";
+import { prefixSandbox } from "./agent-server/view.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import { loginTokens } from "./login/cookie.ts";
 import { fromOwnPage } from "./login/same-origin.ts";
@@ -38,6 +39,11 @@ export interface Authenticator {
   byHeaders(headers: IncomingHttpHeaders): Principal | undefined;
   /** Reads the login cookie, which counts only for requests without any key. Throws PlatformError CrossOrigin when another site's page makes use of it. */
   byCookie(request: { method?: string | undefined; headers: IncomingHttpHeaders }, upgrading: boolean): Principal | undefined;
+  /**
+   * The caller as the agent-server surface of one sandbox sees them: a session key has to be that sandbox's, a user becomes its holder.
+   * Undefined for another sandbox's key. Throws PlatformError SandboxNotFound where the user has no such sandbox.
+   */
+  within(sandboxId: string, caller: Principal | undefined): Principal | undefined;
 }
 
 export interface AuthenticatorServices {
@@ -76,6 +82,12 @@ export function createAuthenticator({ apiKeys, logins, sandboxes, config }: Auth
       }
       return undefined;
     },
+    within(sandboxId, caller) {
+      if (caller?.sandboxId !== undefined) return caller.sandboxId === sandboxId ? caller : undefined;
+      if (!caller) return undefined;
+      if (!sandboxes.get(caller.userId, sandboxId)) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+      return { ...caller, sandboxId };
+    },
   };
 }
 
@@ -110,11 +122,13 @@ function guard(request: FastifyRequest, authenticator: Authenticator, limit: Req
   const config = request.routeOptions.config;
   const access = request.is404 ? accessOfUnknown(request.url) : (config.access ?? "user");
   const open = access === "public" || request.method === "OPTIONS";
-  const principal = open
+  const caller = open
     ? undefined
     : (authenticator.byHeaders(headers) ?? (credentials(headers).length === 0 ? authenticator.byCookie(raw, false) : undefined));
-  limit.count(principal, () => request.ip);
+  limit.count(caller, () => request.ip);
   if (open) return;
+  const sandboxId = prefixSandbox(raw);
+  const principal = sandboxId === undefined ? caller : authenticator.within(sandboxId, caller);
   if (!principal || (access === "user" && principal.sandboxId !== undefined)) {
     throw new PlatformError("Unauthorized", "Unauthorized");
   }

@@ -1,6 +1,7 @@
 import type { Server } from "node:http";
 import type { ExposedUrl } from "@sandpiper/wire";
 import type { Config } from "../config/config.ts";
+import { agentServerUrl } from "../sandboxes/agent-server-url.ts";
 import type { SandboxRow } from "../store/store.ts";
 import { previewLink } from "./preview/links.ts";
 import { publicUrl } from "./urls.ts";
@@ -11,7 +12,7 @@ export const workerPorts = { WORKER_1: 8011, WORKER_2: 8012 } as const;
 const halfDayMs = 12 * 60 * 60 * 1000;
 
 /**
- * Where clients reach a running sandbox: its agent-server surface, which stands on the server's own address and is opened by the session key,
+ * Where clients reach a running sandbox: its agent-server surface, below the server's own address and opened by the session key,
  * and previews of the worker ports, which a browser opens without a key. The links work for 12 to 24 hours and change twice a day only, so that
  * a client that reads the record again and again does not load its page anew.
  */
@@ -25,5 +26,5 @@ export function exposedUrls(row: SandboxRow, config: Config, server: Server): Ex
     url: previewLink(row, port, url, expires).url,
     port,
   }));
-  return [{ name: "AGENT_SERVER", url, port: urlPort }, ...workers];
+  return [{ name: "AGENT_SERVER", url: agentServerUrl(url, row.id), port: urlPort }, ...workers];
 }

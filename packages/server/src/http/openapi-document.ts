@@ -37,8 +37,23 @@ const securitySchemes = {
 };
 const userSecurity: Record<string, string[]>[] = [{ key: [] }, { bearer: [] }, { login: [] }];
 
+const surfaces = {
+  platform: {
+    title: "Sandpiper",
+    description: "Software-agent conversations inside isolated sandboxes",
+    servers: undefined,
+    security: userSecurity,
+  },
+  "agent-server": {
+    title: "Sandpiper agent server",
+    description: "What the session key of a sandbox opens: its conversations, files, commands and git repositories",
+    servers: [{ url: "/agent/{sandbox_id}", variables: { sandbox_id: { default: "sbx-" } } }, { url: "/" }],
+    security: [...userSecurity, { sandbox: [] }],
+  },
+};
+
 /** The OpenAPI document of routes: their schemas, with named components, the failures that each can give, and examples. */
-export function buildDocument(routes: readonly RouteOptions[]): OpenApiDocument {
+export function buildDocument(routes: readonly RouteOptions[], surface: keyof typeof surfaces = "platform"): OpenApiDocument {
   const components = new Components();
   const failures = new FailureResponses(components);
   const paths: OpenApiDocument["paths"] = {};
@@ -49,10 +64,12 @@ export function buildDocument(routes: readonly RouteOptions[]): OpenApiDocument 
     const path = route.url.replaceAll(/:(\w+)/g, "{$1}").replace(/\*$/, "{path}");
     paths[path] = { ...paths[path], [String(route.method).toLowerCase()]: operationOf(route, path, components, failures) };
   }
+  const { title, description, servers, security } = surfaces[surface];
   return {
     openapi: "3.1.0",
-    info: { title: "Sandpiper", version: "0.1.0", description: "Software-agent conversations inside isolated sandboxes" },
-    security: userSecurity,
+    info: { title, version: "0.1.0", description },
+    ...(servers && { servers }),
+    security,
     paths,
     components: { securitySchemes, schemas: components.sorted(), responses: failures.responses },
   };

@@ -56,6 +56,7 @@ export interface Response {
 export interface OpenApiDocument {
   openapi: string;
   info: Record<string, unknown>;
+  servers?: { url: string; variables?: Record<string, { default: string }> }[];
   tags?: { name: string }[];
   security: Record<string, string[]>[];
   paths: Record<string, Record<string, Operation>>;

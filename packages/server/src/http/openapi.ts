@@ -2,6 +2,7 @@ import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
 import type { RouteOptions } from "fastify";
 import { buildDocument } from "./openapi-document.ts";
+import type { OpenApiDocument } from "./openapi-schema.ts";
 import type { App } from "./services.ts";
 
 declare module "fastify" {
@@ -11,12 +12,18 @@ declare module "fastify" {
   }
 }
 
-/** Makes the OpenAPI document out of the schemas of the routes, and serves it as a page under `/docs` without outside resources. */
-export function installOpenApi(app: App): void {
+/**
+ * Makes the OpenAPI documents out of the schemas of the routes, and serves that of the platform as a page under `/docs` without outside resources.
+ * Gives the document of the agent-server surface: what a session key opens.
+ */
+export function installOpenApi(app: App): { agentServer: () => OpenApiDocument } {
   const routes: RouteOptions[] = [];
+  const agentRoutes: RouteOptions[] = [];
   app.addHook("onRoute", (route) => {
     if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public" };
-    else if (route.schema && !(route.schema as { hide?: boolean }).hide) routes.push(route);
+    else if (!route.schema || (route.schema as { hide?: boolean }).hide) return;
+    else if (isAgentView(route)) agentRoutes.push(route);
+    else routes.push(route);
   });
   app.register(swagger, {
     openapi: {},
@@ -24,13 +31,31 @@ export function installOpenApi(app: App): void {
     transformObject: () => buildDocument(routes) as never,
   });
   app.register(swaggerUi, { routePrefix: "/docs", staticCSP: true });
+  const key = ({ method, url }: RouteOptions) => `${method} ${url}`;
+  return {
+    agentServer() {
+      const own = new Set(agentRoutes.map(key));
+      const open = routes.filter((route) => ["agent", "public"].includes(route.config?.access ?? "user") && !own.has(key(route)));
+      return buildDocument([...agentRoutes, ...open], "agent-server");
+    },
+  };
 }
 
-/** `GET /openapi.json`. */
-export function documentRoutes(app: App): void {
-  let text: string | undefined;
-  app.get("/openapi.json", { config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
-    text ??= JSON.stringify(app.swagger());
-    return reply.type("application/json").send(text);
-  });
+function isAgentView({ constraints }: RouteOptions): boolean {
+  return (constraints as { view?: string } | undefined)?.view === "agent";
+}
+
+/** `GET /openapi.json`: of the platform, and for holders of a session key and under `/agent/<sandbox id>` of the agent-server surface. */
+export function documentRoutes(app: App, agentServer: () => OpenApiDocument): void {
+  const documents = [
+    { constraints: {}, make: () => app.swagger() as unknown },
+    { constraints: { view: "agent" }, make: agentServer },
+  ];
+  for (const { constraints, make } of documents) {
+    let text: string | undefined;
+    app.get("/openapi.json", { constraints, config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
+      text ??= JSON.stringify(make());
+      return reply.type("application/json").send(text);
+    });
+  }
 }

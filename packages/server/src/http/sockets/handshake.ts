@@ -1,30 +1,47 @@
 import type { IncomingMessage } from "node:http";
 import { parseEventTime } from "@sandpiper/wire";
+import { splitAgentUrl } from "../agent-server/view.ts";
 import { credentials } from "../auth.ts";
 
 /** Which stored events a socket gets before the live ones (agent-server.md section 6.1). `after_seq` resumes after a 1013 close. */
 export type Resend = { mode: "none" } | { mode: "all" } | { mode: "since"; timestamp: string } | { mode: "after"; seq: number };
 
+/** What a socket is for. The conversation's id is as it stands in the path, unchecked. */
+export type SocketTarget =
+  | { kind: "events"; conversation: string; resend: Resend }
+  | { kind: "bash-events"; query: URLSearchParams }
+  | { kind: "terminal"; query: URLSearchParams };
+
 /** What a client asks for in its handshake. */
 export interface Handshake {
-  /** The id as it stands in the path, unchecked. */
-  conversation: string;
+  target: SocketTarget;
+  /** The sandbox that the prefix of the path names, unchecked. */
+  sandboxId: string | undefined;
   /** Keys from the headers and the query; none means that the first frame brings one. */
   keys: string[];
-  resend: Resend;
 }
 
 /** Reads a handshake, or gives the HTTP status and text with which it is refused. */
 export function readHandshake(request: IncomingMessage): Handshake | { status: number; detail: string } {
-  if (!URL.canParse(request.url ?? "", "http://localhost")) return { status: 400, detail: "Bad Request" };
-  const url = new URL(request.url!, "http://localhost");
-  const path = /^\/sockets\/events\/([^/]+)\/?$/.exec(url.pathname);
-  if (!path) return { status: 404, detail: "Not Found" };
-  const query = url.searchParams;
-  const resend = readResend(query);
-  if (typeof resend === "string") return { status: 422, detail: resend };
-  const inQuery = query.get("session_api_key");
-  return { conversation: path[1]!, keys: [...(inQuery ? [inQuery] : []), ...credentials(request.headers)], resend };
+  const split = splitAgentUrl(request.url ?? "");
+  const text = split?.url ?? request.url ?? "";
+  if (!URL.canParse(text, "http://localhost")) return { status: 400, detail: "Bad Request" };
+  const { pathname, searchParams } = new URL(text, "http://localhost");
+  const target = readTarget(pathname, searchParams);
+  if ("status" in target) return target;
+  const inQuery = searchParams.get("session_api_key");
+  const keys = [...(inQuery ? [inQuery] : []), ...credentials(request.headers)];
+  return { target, sandboxId: split?.sandboxId, keys };
+}
+
+function readTarget(path: string, query: URLSearchParams): SocketTarget | { status: number; detail: string } {
+  const conversation = /^\/sockets\/events\/([^/]+)\/?$/.exec(path)?.[1];
+  if (conversation !== undefined) {
+    const resend = readResend(query);
+    return typeof resend === "string" ? { status: 422, detail: resend } : { kind: "events", conversation, resend };
+  }
+  const kind = /^\/sockets\/(bash-events|terminal)\/?$/.exec(path)?.[1] as "bash-events" | "terminal" | undefined;
+  return kind ? { kind, query } : { status: 404, detail: "Not Found" };
 }
 
 function readResend(query: URLSearchParams): Resend | string {

@@ -7,6 +7,7 @@ import { PlatformError } from "../../errors.ts";
 import { InvalidInput } from "../invalid-input.ts";
 import { parseJson } from "../json.ts";
 import { issuesOf } from "../validation.ts";
+import { readAuthKey } from "./authenticate.ts";
 
 const messages = Compile(SendMessageRequest);
 
@@ -73,10 +74,4 @@ function readMessage(text: string): SendMessageRequest | undefined {
   if (readAuthKey(frame) !== undefined) return undefined;
   if (!messages.Check(frame)) throw new InvalidInput(issuesOf(messages.Errors(frame), "frame"));
   return messages.Clean(frame) as SendMessageRequest;
-}
-
-/** The key of a `{"type":"auth","session_api_key":…}` frame, undefined for any other. */
-export function readAuthKey(frame: unknown): string | undefined {
-  const { type, session_api_key: key } = (frame ?? {}) as Record<string, unknown>;
-  return type === "auth" && typeof key === "string" ? key : undefined;
 }

@@ -1,18 +1,23 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
-import { WebSocketServer } from "ws";
+import { type WebSocket, WebSocketServer } from "ws";
 import { PlatformError } from "../../errors.ts";
 import type { Authenticator, Principal } from "../auth.ts";
 import { rawAnswer } from "../errors.ts";
 import type { RequestLimit } from "../limits/request-limit.ts";
 import type { HttpServices } from "../services.ts";
+import { authenticateSocket, type Credential } from "./authenticate.ts";
 import { type EventSocketLimits, serveEventSocket } from "./event-socket.ts";
-import { readHandshake } from "./handshake.ts";
+import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
 import { Places } from "./places.ts";
 
 export interface SocketOptions extends EventSocketLimits {
+  /** Time for the auth frame, ms. */
+  authMs: number;
+  /** How often it is looked whether a socket's key is still valid, ms. */
+  checkMs: number;
   /** Interval of pings; a client that stays silent over one of them is ended, ms. */
   pingMs: number;
   /** How long `close` waits for clients to answer, ms. */
@@ -71,6 +76,16 @@ export function attachSockets(
     }
   };
 
+  const serve = (socket: WebSocket, target: SocketTarget, caller: Principal, credential: Credential) => {
+    switch (target.kind) {
+      case "events":
+        return serveEventSocket(socket, target, caller, credential, services, limits);
+      case "bash-events":
+      case "terminal":
+        return socket.close(4004, "Not served yet");
+    }
+  };
+
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     if (limits.except(request, connection, head)) return;
     connection.on("error", () => connection.destroy());
@@ -78,20 +93,39 @@ export function attachSockets(
     if (closing) return refuse(503, "The server is shutting down");
     const handshake = readHandshake(request);
     if ("status" in handshake) return refuse(handshake.status, handshake.detail);
-    const credential = () => callerOf(handshake.keys, request);
+    const { target, sandboxId, keys } = handshake;
+    const within = (caller: Principal | undefined) =>
+      sandboxId === undefined ? caller : authenticator.within(sandboxId, caller);
+    const caller = () => within(callerOf(keys, request));
+    // The sandbox of the prefix may be deleted while the socket is open.
+    const quietly = (find: Credential) => () => {
+      try {
+        return find();
+      } catch (error) {
+        if (error instanceof PlatformError) return undefined;
+        throw error;
+      }
+    };
     let principal: Principal | undefined;
     try {
-      principal = credential();
+      principal = caller();
       limits.requests?.count(principal, () => request.socket.remoteAddress);
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error;
       return refuse(error.status, error.message, error.retryAfter);
     }
-    if (handshake.keys.length > 0 && !principal) return refuse(403, "Authentication failed");
+    if (keys.length > 0 && !principal) return refuse(403, "Authentication failed");
     sockets.handleUpgrade(request, connection, head, (socket) => {
       socket.on("error", (error) => services.logger.debug({ err: error }, "socket error"));
       sockets.emit("connection", socket, request);
-      serveEventSocket(socket, handshake, credential, { ...services, authenticator }, limits);
+      const onError = (error: unknown) => services.logger.error({ err: error }, "a socket failed");
+      authenticateSocket(socket, {
+        byHandshake: quietly(caller),
+        byKey: (key) => quietly(() => within(authenticator.byKey(key)))(),
+        ...limits,
+        serve: (caller, current) => serve(socket, target, caller, current),
+        onError,
+      });
     });
   };
   server.on("upgrade", upgrade);

@@ -1,0 +1,73 @@
+import { maxTerminalSide, TerminalFrame } from "@sandpiper/wire";
+import type { RawData } from "ws";
+import { Compile } from "typebox/compile";
+import { readAuthKey } from "./authenticate.ts";
+
+/** What the query of `/sockets/terminal` asks for. */
+export interface TerminalRequest {
+  /** For users' keys, which do not name one. */
+  sandboxId: string | undefined;
+  cols: number;
+  rows: number;
+  cwd: string | undefined;
+}
+
+/** Longest path that the system knows, bytes. */
+const maxPathBytes = 4_096;
+
+const frames = Compile(TerminalFrame);
+
+/** Reads a query, or gives the sentence that says what is wrong with it. Sizes beyond the bounds are brought to them. */
+export function readTerminalRequest(query: URLSearchParams): TerminalRequest | string {
+  const size = { cols: 80, rows: 24 };
+  for (const name of ["cols", "rows"] as const) {
+    const text = query.get(name);
+    if (!text) continue;
+    if (!/^\d{1,9}$/.test(text)) return `${name}: Input should be a valid integer`;
+    size[name] = withinBounds(Number(text));
+  }
+  const cwd = query.get("cwd") || undefined;
+  if (cwd !== undefined && (cwd.includes("\0") || Buffer.byteLength(cwd) >= maxPathBytes)) return "cwd: Input should be a path";
+  return { sandboxId: query.get("sandbox_id") || undefined, ...size, cwd };
+}
+
+/** What a frame of a client is: bytes for the terminal, a new size, or undefined where there is nothing to do. */
+export type TerminalMessage = { input: Buffer } | { cols: number; rows: number } | undefined;
+
+/**
+ * Reads one frame. A text frame is a control frame where it is a JSON object of that form; any other is input as it is, as xterm.js's
+ * AttachAddon sends it. An auth frame that comes late is ignored, and a size that is none too.
+ */
+export function readTerminalFrame(data: RawData, isBinary: boolean): TerminalMessage {
+  const bytes = toBuffer(data);
+  const control = isBinary ? undefined : readControl(bytes);
+  if (control === undefined) return { input: bytes };
+  if (frames.Check(control))
+    return control.type === "input"
+      ? { input: Buffer.from(control.data) }
+      : { cols: withinBounds(control.cols), rows: withinBounds(control.rows) };
+  return undefined;
+}
+
+/** The object of a control frame, in whatever shape it is otherwise. */
+function readControl(bytes: Buffer): object | undefined {
+  // Most frames are keys.
+  if (bytes.length < 2 || !/^\s*\{/.test(bytes.toString("latin1", 0, 16))) return undefined;
+  try {
+    // A key may be NUL (Ctrl-@), so this is not `parseJson`; only the outermost values are looked at.
+    const value = JSON.parse(bytes.toString()) as { type?: unknown };
+    const known = value.type === "input" || value.type === "resize" || readAuthKey(value) !== undefined;
+    return known ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function toBuffer(data: RawData): Buffer {
+  if (Buffer.isBuffer(data)) return data;
+  return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data);
+}
+
+function withinBounds(side: number): number {
+  return Math.min(Math.max(Math.floor(side), 1), maxTerminalSide);
+}
