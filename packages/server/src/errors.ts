@@ -56,6 +56,7 @@ const catalogue = {
   SnapshotNotFound: 404,
   FileNotFound: 404,
   FileForbidden: 403,
+  NotAFile: 422,
   RepositoryFailed: 422,
   PortUnreachable: 502,
   CrossOrigin: 403,

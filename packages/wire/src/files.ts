@@ -12,3 +12,17 @@ export const FileEntry = Type.Object({
 export type FileEntry = Static<typeof FileEntry>;
 
 export const FilePage = Page(FileEntry);
+
+/** A folder in a list that lets people pick one (agent-server.md section 8). `path` is absolute. */
+export const SubdirectoryEntry = Type.Object({ name: Type.String(), path: Type.String() });
+export const SubdirectoryPage = Page(SubdirectoryEntry);
+
+/** A shortcut of such a list. */
+export const FileBrowserEntry = Type.Object({ label: Type.String(), path: Type.String() });
+
+/** Where picking a folder begins: the home of the sandbox's user, the folders in it, and the root. */
+export const HomeResponse = Type.Object({
+  home: Type.String(),
+  favorites: Type.Array(FileBrowserEntry),
+  locations: Type.Array(FileBrowserEntry),
+});

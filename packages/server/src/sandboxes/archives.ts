@@ -38,17 +38,17 @@ export async function archiveIn(
 
 /**
  * Packs a folder of the sandbox as a tar stream, names relative to it (`./…`). `excludes` are tar patterns such as `.git` or `node_modules`.
- * `sparse` leaves out the holes of files, in a form that GNU tar, bsdtar and Python read.
+ * `sparse` leaves out the holes of files, in a form that GNU tar, bsdtar and Python read. With `named` the names begin with that of the folder.
  * The stream fails with InvalidParameter at its end when not everything could be packed; ending it early ends tar.
  */
 export async function archiveOut(
   sandbox: Files,
   folder: string,
-  options: ArchiveOptions & { excludes?: string[]; sparse?: boolean } = {},
+  options: ArchiveOptions & { excludes?: string[]; sparse?: boolean; named?: boolean } = {},
 ): Promise<Readable> {
-  const { excludes = [], gzip, sparse, signal } = options;
+  const { excludes = [], gzip, sparse, named, signal } = options;
   const words = [...(gzip ? ["-z"] : []), ...(sparse ? ["-S"] : []), ...excludes.map((pattern) => `--exclude=${pattern}`)];
-  const process = await sandbox.exec(scriptCommand(sandbox, packScript, [checked(folder), ...words]));
+  const process = await sandbox.exec(scriptCommand(sandbox, packScript, [checked(folder), named ? "named" : "plain", ...words]));
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {

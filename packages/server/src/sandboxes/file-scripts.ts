@@ -50,6 +50,20 @@ export const namesScript = `
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 exec find . -mindepth 1 -maxdepth 1 -print0`;
 
+/** Folder, and `hidden` or `visible`. Writes the names of the folders in it, links left out, `./name` and a NUL each, in no order. */
+export const subfoldersScript = `
+[ -e "$1" ] || { ${examine}
+}
+[ -d "$1" ] || exit 41
+cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
+[ "$2" = hidden ] && exec find . -mindepth 1 -maxdepth 1 -type d -print0
+exec find . -mindepth 1 -maxdepth 1 -type d ! -name '.*' -print0`;
+
+/** Path of a folder that is made, with those above it. */
+export const makeFolderScript = `
+[ -d "$1" ] && exit 0
+exec mkdir -p -- "$1"`;
+
 /** Folders whose content only tools read. */
 const toolFolders =
   ".git node_modules .venv venv __pycache__ dist build .next .cache .pytest_cache .mypy_cache .turbo .parcel-cache target".split(
@@ -131,9 +145,11 @@ shift
 ${findTar}
 exec "$tar" -xo "$@" -f -`;
 
-/** Folder, and tar options. Writes a tar archive. */
+/** Folder, `named` or `plain`, and tar options. Writes a tar archive; its names begin with the folder's own name, or with a dot. */
 export const packScript = `
-cd -- "$1" || exit 45
-shift
+cd -P -- "$1" || exit 45
+what=.
+[ "$2" = named ] && [ "$PWD" != / ] && { what=\${PWD##*/}; cd .. || exit 45; }
+shift 2
 ${findTar}
-exec "$tar" -c "$@" -f - .`;
+exec "$tar" -c "$@" -f - -- "$what"`;

@@ -1,9 +1,9 @@
-import { Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import { PlatformError } from "../errors.ts";
-import { bufferPassed } from "./buffer-garbage.ts";
 import { feed } from "./feed.ts";
 import { codes, downloadScript, writeScript } from "./file-scripts.ts";
-import { checked, type Files, fileError, script, scriptCommand, uniqueWord } from "./files.ts";
+import { checked, type Files, fileError, script, scriptCommand, scriptMs, unanswered, uniqueWord } from "./files.ts";
+import { openOutput } from "./output-stream.ts";
 import { collect, exitCode } from "./run.ts";
 
 /** How much of a failing script's stderr is kept, bytes. */
@@ -22,48 +22,27 @@ export interface Download {
 
 /**
  * Opens a file of any size for reading; nothing of it is kept in memory. With `facts` the content stays empty.
- * Throws FileNotFound, FileForbidden, and InvalidParameter for what is no file.
+ * Throws FileNotFound, FileForbidden, NotAFile, and SandboxFailed when the sandbox does not answer.
  */
 export async function download(sandbox: Files, path: string, what: "content" | "facts" = "content"): Promise<Download> {
-  const process = await sandbox.exec(scriptCommand(sandbox, downloadScript, [checked(path), what]));
-  process.stdin.end();
-  const errors = collect(process.stderr, maxErrorBytes);
-  const chunks = process.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-  let head: Buffer = Buffer.alloc(0);
-  let end = -1;
-  while (end === -1 && head.length <= maxHead) {
-    const { value, done } = await chunks.next();
-    if (done) break;
-    head = Buffer.concat([head, value]);
-    end = head.indexOf("\n");
-  }
-  const [, size, seconds] = /^(\d+) (\d+)$/.exec(end === -1 ? "" : head.toString("latin1", 0, end)) ?? [];
+  const opened = await openOutput(sandbox, downloadScript, [checked(path), what], { maxHead, headMs: scriptMs });
+  const [, size, seconds] = /^(\d+) (\d+)$/.exec(opened.head ?? "") ?? [];
   if (size === undefined) {
-    process.kill();
-    throw fileError(path, "read", { code: exitCode(await process.exit), stderr: (await errors).kept });
+    const failed = await opened.end();
+    throw failed.timedOut ? unanswered() : fileError(path, "read", failed);
   }
-  const first = head.subarray(end + 1);
-  const parts = what === "facts" ? [] : rest(first, chunks, Number(size));
-  const content = Readable.from(parts, { objectMode: false });
-  // Also where nobody ever begins to read.
-  content.once("close", () => {
-    process.kill();
-    // Without a reader the rest would stay in the pipe, and the end of the process unseen.
-    process.stdout.destroy();
-  });
-  return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content };
+  const parts = what === "facts" ? [] : rest(opened.chunks, Number(size));
+  return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content: opened.stream(parts) };
 }
 
 /** The announced number of bytes; everything where none were announced. */
-async function* rest(first: Buffer, chunks: AsyncIterator<Buffer>, size: number): AsyncGenerator<Buffer> {
+async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
   let left = size || Number.POSITIVE_INFINITY;
-  for (let chunk: Buffer | undefined = first; chunk !== undefined && left > 0; ) {
-    const part: Buffer = chunk.length > left ? chunk.subarray(0, left) : chunk;
+  for await (const chunk of chunks) {
+    const part = chunk.length > left ? chunk.subarray(0, left) : chunk;
     left -= part.length;
-    bufferPassed(part.length);
     if (part.length > 0) yield part;
-    const next: IteratorResult<Buffer> = left > 0 ? await chunks.next() : { done: true, value: undefined };
-    chunk = next.done ? undefined : next.value;
+    if (left === 0) return;
   }
   if (left > 0 && size > 0) throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
 }
@@ -71,7 +50,7 @@ async function* rest(first: Buffer, chunks: AsyncIterator<Buffer>, size: number)
 /**
  * Writes a file of any size from a stream, which is read only as fast as the sandbox takes it. Until all of it has arrived the old file
  * stays, and nothing of a cut stream is left. `size` is the number of bytes to come, where it is known.
- * Throws the source's error, FileForbidden, and InvalidParameter with the reason (directory, full disk, …).
+ * Throws the source's error, FileForbidden, NotAFile, and InvalidParameter with the reason (directory, full disk, …).
  */
 export async function upload(sandbox: Files, path: string, source: Readable, size: number | undefined): Promise<void> {
   const word = uniqueWord();

@@ -75,7 +75,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await fileTree(sandbox, "/tmp/tree", 10)).toEqual(names);
     expect(await fileTree(sandbox, "/tmp/tree", 2)).toEqual(names.slice(0, 2));
     expect(await fileTree(sandbox, "/tmp/tree/build", 2)).toEqual(["out"]);
-    await expect(fileTree(sandbox, "/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(fileTree(sandbox, "/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "NotAFile" });
     await expect(fileTree(sandbox, "/tmp/none", 2)).rejects.toMatchObject({ code: "FileNotFound" });
   });
 

@@ -126,7 +126,7 @@ export async function list(sandbox: Files, path: string): Promise<Listing | unde
 }
 
 /** Time for a script whose caller names none, ms: a sandbox may be paused under it, and then nothing goes on there. */
-const scriptMs = 60_000;
+export const scriptMs = 60_000;
 
 /**
  * Runs a script with paths as its arguments: they are never part of its text. Throws what `exec` throws, and SandboxFailed when it does not end in a
@@ -135,7 +135,12 @@ const scriptMs = 60_000;
 export async function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
   const result = await runToEnd(sandbox, scriptCommand(sandbox, text, args), { timeoutMs: scriptMs, ...options });
   if (!result.timedOut || options.timeoutMs !== undefined) return result;
-  throw new PlatformError("SandboxFailed", "The sandbox did not answer within a minute: it may have been paused. Try again.");
+  throw unanswered();
+}
+
+/** The error of a script that did not end within `scriptMs`. */
+export function unanswered(): PlatformError {
+  return new PlatformError("SandboxFailed", "The sandbox did not answer within a minute: it may have been paused. Try again.");
 }
 
 export function scriptCommand(sandbox: Files, text: string, args: string[]): ExecRequest {
@@ -159,12 +164,11 @@ export function checked(path: string): string {
 /** The error of a script that could not do what it should with a path. */
 export function fileError(path: string, what: string, result: { code: number; stderr: Buffer }): PlatformError {
   if (result.code === codes.missing) return new PlatformError("FileNotFound", `There is no ${path} in the sandbox.`);
-  const why =
-    result.code === codes.directory
-      ? "it is a directory"
-      : result.code === codes.special
-        ? "it is neither a file nor a directory"
-        : reason(result);
+  if (result.code === codes.special)
+    return new PlatformError("NotAFile", `${path} cannot be ${what}: it is neither a file nor a directory.`);
+  if (result.code === codes.directory)
+    return new PlatformError("NotAFile", `${path} cannot be ${what}: it is ${what === "listed" ? "no" : "a"} directory.`);
+  const why = reason(result);
   const denied = /denied|read-only|not permitted/i.test(why);
   return new PlatformError(denied ? "FileForbidden" : "InvalidParameter", `${path} cannot be ${what}: ${why}.`);
 }

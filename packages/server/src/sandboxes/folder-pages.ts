@@ -1,5 +1,5 @@
-import { factsScript, namesScript, removeScript, treeScript } from "./file-scripts.ts";
-import { checked, type Files, fileError, kindOf, script, scriptCommand } from "./files.ts";
+import { factsScript, makeFolderScript, namesScript, removeScript, subfoldersScript, treeScript } from "./file-scripts.ts";
+import { checked, type Files, fileError, kindOf, script, scriptCommand, scriptMs, unanswered } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
 
 /** A name in a folder. `size` in bytes, `mode` the permission bits, `modifiedAt` in ms since the epoch; a link is told as a link. */
@@ -13,16 +13,42 @@ export interface FolderEntry {
 
 /**
  * A part of a folder, sorted by name: the first `limit` entries after the name `after`; `next` is the `after` of the next part. Memory does not depend on the size of the folder.
- * What was removed meanwhile and names that are not UTF-8 are left out. Throws FileNotFound, FileForbidden, and InvalidParameter for what is no folder.
+ * What was removed meanwhile and names that are not UTF-8 are left out. Throws FileNotFound, FileForbidden, and NotAFile for what is no folder.
  */
 export async function folderPage(
   sandbox: Files,
   path: string,
   { limit, after }: { limit: number; after?: string | undefined },
 ): Promise<{ entries: FolderEntry[]; next: string | undefined }> {
-  const names = await lowestNames(sandbox, namesScript, path, { count: limit + 1, after });
+  const names = await lowestNames(sandbox, namesScript, [path], { count: limit + 1, after });
   const page = names.slice(0, limit);
   return { entries: await facts(sandbox, path, page), next: names.length > limit ? page.at(-1) : undefined };
+}
+
+/**
+ * A part of the folders in a folder, without regard to case: the first `limit` after the mark `after`; `next` is the mark of the next part. Links
+ * are left out, and hidden ones where they are not asked for. Throws as `folderPage`, and SandboxFailed when the sandbox does not answer.
+ */
+export async function subfolders(
+  sandbox: Files,
+  path: string,
+  { limit, after, hidden = false }: { limit: number; after?: string | undefined; hidden?: boolean | undefined },
+): Promise<{ names: string[]; next: string | undefined }> {
+  // Names that differ by case alone keep an order, so that no page repeats another.
+  const mark = (name: string) => `${name.toLowerCase()}/${name}`;
+  const marks = await lowestNames(sandbox, subfoldersScript, [path, hidden ? "hidden" : "visible"], {
+    count: limit + 1,
+    after,
+    mark,
+  });
+  const page = marks.slice(0, limit);
+  return { names: page.map((text) => text.slice(text.indexOf("/") + 1)), next: marks.length > limit ? page.at(-1) : undefined };
+}
+
+/** Makes a folder and those above it; one that is there is fine. Throws FileForbidden, and InvalidParameter where a file is in the way. */
+export async function makeFolder(sandbox: Files, path: string): Promise<void> {
+  const result = await script(sandbox, makeFolderScript, [checked(path)]);
+  if (result.code !== 0) throw fileError(path, "made", result);
 }
 
 /** Longest listing of a tree, ms: a sandbox can make trees without an end. */
@@ -33,24 +59,33 @@ const treeMs = 20_000;
  * (`.git`, `node_modules` and the like) or further than 15 levels below. What takes longer than 20 s is cut there. Throws as `folderPage`.
  */
 export function fileTree(sandbox: Files, path: string, limit: number): Promise<string[]> {
-  return lowestNames(sandbox, treeScript, path, { count: limit, timeoutMs: treeMs });
+  return lowestNames(sandbox, treeScript, [path], { count: limit, cutMs: treeMs });
 }
 
-/** Of the names that a script writes, `./name` and a NUL each, the first `count` after `after`. After `timeoutMs` it is ended. Memory does not depend on how many there are. */
+interface NamesWanted {
+  count: number;
+  after?: string | undefined;
+  /** The listing is cut after this time, ms; without it a sandbox that does not answer in time is an error. */
+  cutMs?: number;
+  /** What names are compared by and given as. */
+  mark?: (name: string) => string;
+}
+
+/** Of the names that a script writes, `./name` and a NUL each, the first `count` after `after`. Memory does not depend on how many there are. */
 async function lowestNames(
   sandbox: Files,
   text: string,
-  path: string,
-  { count, after, timeoutMs }: { count: number; after?: string | undefined; timeoutMs?: number },
+  [path, ...words]: [path: string, ...words: string[]],
+  { count, after, cutMs, mark = (name) => name }: NamesWanted,
 ): Promise<string[]> {
-  const process = await sandbox.exec(scriptCommand(sandbox, text, [checked(path)]));
+  const process = await sandbox.exec(scriptCommand(sandbox, text, [checked(path), ...words]));
   process.stdin.end();
   let timedOut = false;
   const end = () => {
     timedOut = true;
     process.kill();
   };
-  const timer = timeoutMs === undefined ? undefined : setTimeout(end, timeoutMs);
+  const timer = setTimeout(end, cutMs ?? scriptMs);
   try {
     const errors = collect(process.stderr, 8_192);
     const lowest = new LowestNames(count, after);
@@ -59,11 +94,12 @@ async function lowestNames(
     for await (const text of process.stdout) {
       const names = (rest + text).split("\0");
       rest = names.pop()!.slice(0, 8_192);
-      for (const name of names) lowest.add(name.slice(2));
+      for (const name of names) lowest.add(mark(name.slice(2)));
       // No name is that long: this is not what the script writes.
       if (rest.length > 4_096) process.kill();
     }
     const code = exitCode(await process.exit);
+    if (timedOut && cutMs === undefined) throw unanswered();
     if (code !== 0 && !timedOut) throw fileError(path, "listed", { code, stderr: (await errors).kept });
     return lowest.sorted();
   } finally {

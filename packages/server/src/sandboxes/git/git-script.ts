@@ -2,17 +2,17 @@
 
 export const gitCodes = { noGit: 40, noRepository: 42, badReference: 43, outside: 44 } as const;
 
-const prelude = `
+export const prelude = `
 command -v git >/dev/null 2>&1 || exit ${gitCodes.noGit}
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_PAGER=cat
-git() { command git --no-pager -c safe.directory='*' -c core.fsmonitor=false -c core.quotePath=false "$@"; }
+git() { command git --no-pager -c safe.directory='*' -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.quotePath=false -c log.showSignature=false -c color.ui=false "$@"; }
 exists() { git rev-parse --verify --quiet --end-of-options "$1^{tree}" >/dev/null; }`;
 
 /**
  * Sets \`base\`: the state to compare with. A named one ($ref) has to exist. Without one it is where the work left its upstream branch, the branch of
  * the same name, or the default branch of \`origin\`; in a repository without any of them the empty tree.
  */
-const findBase = `
+export const findBase = `
 find_base() {
   if [ -n "$ref" ]; then
     case $ref in -*) return 1 ;; esac
@@ -57,13 +57,8 @@ for folder in ./*/.git; do
 done
 [ -n "$found" ] || exit ${gitCodes.noRepository}`;
 
-/**
- * Path of a file, reference (may be empty), bytes that are read. Writes \`0\` or \`1\` for whether there is a file before and now, each followed by its
- * size, a line end, and the contents.
- */
-export const diffScript = `${prelude}
-${findBase}
-ref=$2
+/** Enters the folder of the file at $1, or the next above it that is there, and sets `name`: the file's path from there. */
+export const enterFolderOf = `
 folder=\${1%/*}; name=\${1##*/}
 [ -n "$folder" ] || folder=/
 while [ ! -d "$folder" ]; do
@@ -72,7 +67,16 @@ while [ ! -d "$folder" ]; do
   [ -n "$folder" ] || folder=/
 done
 cd -- "$folder" || exit ${gitCodes.noRepository}
-git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit ${gitCodes.noRepository}
+git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit ${gitCodes.noRepository}`;
+
+/**
+ * Path of a file, reference (may be empty), bytes that are read. Writes \`0\` or \`1\` for whether there is a file before and now, each followed by its
+ * size, a line end, and the contents.
+ */
+export const diffScript = `${prelude}
+${findBase}
+ref=$2
+${enterFolderOf}
 find_base || exit ${gitCodes.badReference}
 before='0 0' now='0 0'
 if [ "$(git cat-file -t "$base:./$name" 2>/dev/null)" = blob ]; then

@@ -28,7 +28,12 @@ export async function gitChanges(sandbox: Files, folder: string, ref?: string): 
  * Throws GitRefused for an unknown reference, a file outside of any repository and one above 1 MiB, GitFailed, and what `exec` throws.
  */
 export async function gitDiff(sandbox: Files, file: string, ref?: string): Promise<GitDiff> {
-  const result = await run(sandbox, diffScript, [checked(file), ref ?? "", String(maxFileBytes)], 3 * 2 ** 20);
+  return readDiff(sandbox, diffScript, file, ref ?? "");
+}
+
+/** A file before and after: what a script tells that takes its path, a reference and the bytes that are read. Throws as `gitDiff`. */
+export async function readDiff(sandbox: Files, script: string, file: string, ref: string): Promise<GitDiff> {
+  const result = await run(sandbox, script, [checked(file), ref, String(maxFileBytes)], 3 * 2 ** 20);
   if (result.code === gitCodes.noRepository) throw new PlatformError("GitRefused", `${file} is not in a git repository.`);
   if (result.code !== 0) throw gitError(result, ref);
   const end = result.stdout.indexOf("\n");
@@ -43,14 +48,15 @@ export async function gitDiff(sandbox: Files, file: string, ref?: string): Promi
   };
 }
 
-/** A sandbox's command that ends by itself, with its output. */
-async function run(sandbox: Files, script: string, args: string[], maxOutputBytes: number): Promise<RunResult> {
+/** Runs a git script to its end, of which at most `maxOutputBytes` are kept. Throws GitFailed when it takes too long, and what `exec` throws. */
+export async function run(sandbox: Files, script: string, args: string[], maxOutputBytes: number): Promise<RunResult> {
   const result = await runToEnd(sandbox, scriptCommand(sandbox, script, args), { timeoutMs, maxOutputBytes });
   if (result.timedOut) throw new PlatformError("GitFailed", `git did not answer within ${timeoutMs / 1000} s.`);
   return result;
 }
 
-function gitError(result: RunResult, ref: string | undefined): PlatformError {
+/** The error of a script that git ended. */
+export function gitError(result: Pick<RunResult, "code" | "stderr">, ref: string | undefined): PlatformError {
   if (result.code === gitCodes.noGit)
     return new PlatformError("GitFailed", "There is no git in the sandbox: use an image that has it.");
   if (result.code === gitCodes.badReference)
@@ -71,7 +77,7 @@ function readChanges(text: string): GitChange[] {
     for (const path of changes.keys()) if (prefix && path.startsWith(prefix)) changes.delete(path);
     at += 2;
     for (; words[at]; at += 2) {
-      if (words[at + 1]) changes.set(prefix + words[at + 1]!, letters[words[at]![0]!] ?? "UPDATED");
+      if (words[at + 1]) changes.set(prefix + words[at + 1]!, statusOf(words[at]!));
     }
     at++;
     for (; words[at]; at++) {
@@ -81,6 +87,16 @@ function readChanges(text: string): GitChange[] {
     }
     at++;
   }
+  return inOrder(changes);
+}
+
+/** What a letter of `git diff --name-status` says. */
+export function statusOf(letter: string): GitChange["status"] {
+  return letters[letter[0]!] ?? "UPDATED";
+}
+
+/** The changes of these paths as they are told: sorted, and no more than are told at all. */
+export function inOrder(changes: Map<string, GitChange["status"]>): GitChange[] {
   return [...changes]
     .map(([path, status]) => ({ status, path }))
     .sort((a, b) => (a.path < b.path ? -1 : 1))
