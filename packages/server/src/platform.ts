@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
 import { SkillLibrary } from "./agent/skills/library/library.ts";
-import { toolsFor } from "./agent/tools/index.ts";
+import { chooseTools } from "./agent/tools/choose.ts";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
@@ -19,6 +19,7 @@ import { makeOpenModel } from "./models/open.ts";
 import { asFetch } from "./outbound/as-fetch.ts";
 import { makeOutbound } from "./outbound/outbound.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
+import { BashService } from "./sandboxes/bash/service.ts";
 import type { SandboxDriver, SandboxSpec } from "./sandboxes/driver.ts";
 import { DockerDriver } from "./sandboxes/drivers/docker/docker-driver.ts";
 import { OciDriver } from "./sandboxes/drivers/oci/oci-driver.ts";
@@ -125,6 +126,9 @@ export async function startPlatform(
     });
     await sandboxes.open();
     opened.push(() => sandboxes.close());
+    const bash = new BashService({ dir: join(config.dataDir, "bash"), sandboxes, logger });
+    await bash.open((id) => store.sandboxes.get(id) !== undefined);
+    opened.push(() => bash.close());
 
     const open = makeOpenModel({
       env,
@@ -156,9 +160,10 @@ export async function startPlatform(
       callbacks,
       globalSkills: (userId) => skills.known(userId),
       sandboxes,
+      outbound,
       settings,
       secrets,
-      toolsFor,
+      toolsFor: chooseTools,
       openModel,
       limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
       publicUrl: () => publicUrl(config, app.server),
@@ -177,6 +182,7 @@ export async function startPlatform(
       callbacks,
       skills,
       sandboxes,
+      bash,
       egress,
       outbound,
       git: new GitHostingService({ secrets, outbound }),

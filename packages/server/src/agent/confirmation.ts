@@ -1,10 +1,4 @@
-import { type ActionEvent, type SecurityRisk, securityRisks } from "@sandpiper/wire";
-
-/** When an agent has to ask before it acts (agent-behaviour.md section 5). */
-export type ConfirmationPolicy =
-  | { kind: "NeverConfirm" }
-  | { kind: "AlwaysConfirm" }
-  | { kind: "ConfirmRisky"; threshold: SecurityRisk; confirm_unknown: boolean };
+import { type ActionEvent, type ConfirmationPolicy, securityRisks } from "@sandpiper/wire";
 
 /** The policy that the settings ask for (agent-behaviour.md section 5, last point). */
 export function policyFromSettings(confirmationMode: boolean | null, analyzer: string | null): ConfirmationPolicy {
@@ -18,7 +12,8 @@ export function needsConfirmation(policy: ConfirmationPolicy, batch: readonly Ac
   if (policy.kind === "NeverConfirm" || actions.length === 0) return false;
   if (batch.length === 1 && ["finish", "think"].includes(batch[0]!.tool_name)) return false;
   if (policy.kind === "AlwaysConfirm") return true;
+  const { threshold = "HIGH", confirm_unknown: confirmUnknown = true } = policy;
   return actions.some(({ security_risk: risk }) =>
-    risk === "UNKNOWN" ? policy.confirm_unknown : securityRisks.indexOf(risk) >= securityRisks.indexOf(policy.threshold),
+    risk === "UNKNOWN" ? confirmUnknown : securityRisks.indexOf(risk) >= securityRisks.indexOf(threshold),
   );
 }

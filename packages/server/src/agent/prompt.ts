@@ -55,6 +55,8 @@ export interface PromptFacts {
   /** The one file that a planning agent may write; undefined for an agent that does the work. */
   planPath?: string | undefined;
   secrets?: readonly PromptSecret[] | undefined;
+  /** In the place of our own text, before the facts. */
+  prompt?: string | undefined;
 }
 
 /** The first event of a conversation (events.md section 4, agent-behaviour.md section 3). */
@@ -72,7 +74,7 @@ export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): N
   return {
     kind: "SystemPromptEvent",
     source: "agent",
-    system_prompt: textContent(staticPrompt),
+    system_prompt: textContent(facts.prompt || staticPrompt),
     tools: tools.map((tool) => tool.definition),
     dynamic_context: textContent(context),
   };

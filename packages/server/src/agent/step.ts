@@ -1,9 +1,9 @@
-import type { ActionEvent, Stats } from "@sandpiper/wire";
+import type { ActionEvent, ConfirmationPolicy, Stats } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Model, ModelResponse, RetryNotice } from "../models/model.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
-import { type ConfirmationPolicy, needsConfirmation } from "./confirmation.ts";
+import { needsConfirmation } from "./confirmation.ts";
 import { addUsage, listed, nudge, stateRecord } from "./records.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 import { modelTools, resolveToolCall } from "./tools/call.ts";

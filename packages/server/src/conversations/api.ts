@@ -4,6 +4,7 @@ import type {
   AppConversationStartTask,
   AppConversationUpdateRequest,
   Content,
+  StartConversationRequest,
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
 import type { Files } from "../sandboxes/files.ts";
@@ -20,6 +21,14 @@ export interface Conversations {
   start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask>;
   /** The same; gives the task in every state as it reaches it. Who stops reading does not stop the start. */
   startStream(userId: string, request: AppConversationStartRequest): Promise<AsyncIterable<AppConversationStartTask>>;
+  /**
+   * Makes a conversation in a sandbox that is there (agent-server.md section 3); `created` is false where the id is taken by one of this sandbox.
+   * Throws InvalidParameter, ProfileNotFound, ConversationExists, SandboxNotFound, OutboundFailed, OutboundRefused.
+   */
+  create(
+    place: { userId: string; sandboxId: string },
+    request: StartConversationRequest,
+  ): Promise<{ row: ConversationRow; created: boolean }>;
   startTasks: {
     search(
       filter: StartTaskFilter,

@@ -1,9 +1,8 @@
-import type { SettingsView } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
-import { policyFromSettings } from "../agent/confirmation.ts";
-import type { Tool } from "../agent/tool.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { ConversationRow } from "../store/store.ts";
+import type { Agents } from "./agents.ts";
+import { maskText } from "./masked.ts";
 import type { ConversationState } from "./state.ts";
 
 interface FullStateInput {
@@ -11,40 +10,31 @@ interface FullStateInput {
   /** State of a run that goes on; a sleeping conversation is read from its row and the end of its log. */
   state: ConversationState | undefined;
   events: EventLog;
-  tools: readonly Tool[];
+  agents: Agents;
   /** Names of the skills that messages brought along. */
   activatedSkills: readonly string[];
-  model: string | undefined;
-  settings: SettingsView;
+  /** Names of the secrets that the conversation was given. */
+  secretNames: readonly string[];
 }
 
 /** Value of the `full_state` frame (agent-server.md section 6.1). Keys without a value are left out; it holds no secret. */
-export function fullState({
-  row,
-  state,
-  events,
-  tools,
-  activatedSkills,
-  model,
-  settings,
-}: FullStateInput): Record<string, unknown> {
-  const leaf = state ? state.leafEventId : newest(events, row.id);
+export function fullState({ row, state, events, agents, activatedSkills, secretNames }: FullStateInput): Record<string, unknown> {
+  const leaf = row.head ?? (state ? state.leafEventId : newest(events, row.id));
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, executionStatus } = row.summary;
+  const { securityAnalyzer } = row.config;
+  const hookConfig = agents.own(row)?.hookConfig;
+  const analyzer = securityAnalyzer ?? (agents.trustsRisk(row) ? { kind: "LLMSecurityAnalyzer" } : undefined);
   return {
     id: row.id,
-    agent: {
-      kind: "Agent",
-      llm: { model: model ?? "", usage_id: "agent" },
-      tools: tools.filter(({ name }) => !["finish", "think"].includes(name)).map(({ name }) => ({ name, params: {} })),
-      include_default_tools: ["FinishTool", "ThinkTool"],
-    },
+    agent: agents.shown(row, { skills: false }),
     workspace: { working_dir: row.config.workingDir, kind: "LocalWorkspace" },
     persistence_dir: `conversations/${hexId(row.id)}`,
     max_iterations: row.config.maxIterations,
-    stuck_detection: true,
+    stuck_detection: row.config.stuckDetection ?? true,
     execution_status: state?.status ?? executionStatus,
-    confirmation_policy: policyFromSettings(settings.confirmation_mode, settings.security_analyzer),
+    confirmation_policy: agents.policy(row),
+    ...(analyzer ? { security_analyzer: analyzer } : {}),
     activated_knowledge_skills: activatedSkills,
     activated_path_rules: [],
     invoked_skills: [],
@@ -54,11 +44,14 @@ export function fullState({
     ...(leaf ? { leaf_event_id: leaf } : {}),
     head_is_empty: !leaf,
     stats: state?.stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
-    secret_registry: { secret_sources: {} },
+    secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
     tags: row.config.tags,
     agent_state: {},
+    ...(hookConfig ? { hook_config: hookConfig } : {}),
   };
 }
+
+const maskedSource = { kind: "StaticSecret", value: maskText };
 
 function newest(events: EventLog, id: string): string | undefined {
   const [json] = events.search(id, { descending: true, limit: 1 }).items;

@@ -9,7 +9,7 @@ import type { Tool } from "../agent/tool.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
-import { conversationModel } from "./model.ts";
+import type { Agents } from "./agents.ts";
 
 /** What a conversation knows of its project: gathered at its start and kept beside it, so that a restart knows the same. */
 interface KnownContext {
@@ -21,6 +21,7 @@ interface KnownContext {
 export interface KnowledgeDependencies {
   store: Pick<Store, "contexts">;
   settings: Settings;
+  agents: Pick<Agents, "own" | "model">;
   secrets?: Pick<Secrets, "forSandbox"> | undefined;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
@@ -36,8 +37,8 @@ export class Knowledge {
 
   /** Loads the skills of a conversation's sandbox and keeps them. Throws what `exec` throws. */
   async gather(row: ConversationRow, sandbox: Files, plugins: readonly string[], notes: string[]): Promise<void> {
-    const { store, settings } = this.#deps;
-    const { model } = conversationModel(row, settings);
+    const { store, agents } = this.#deps;
+    const { model } = agents.model(row);
     const skills = await loadSkills(sandbox, { workingDir: row.config.workingDir, model, plugins });
     if (skills.length + notes.length === 0) return;
     const context: KnownContext = { skills, notes };
@@ -46,7 +47,7 @@ export class Knowledge {
 
   /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
   async current(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
-    const { model } = conversationModel(row, this.#deps.settings);
+    const { model } = this.#deps.agents.model(row);
     return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
   }
 
@@ -68,6 +69,7 @@ export class Knowledge {
       notes: this.#context(row.id).notes,
       repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
       planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
+      prompt: this.#deps.agents.own(row)?.agent?.system_prompt ?? undefined,
       secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
     });
   }

@@ -1,5 +1,5 @@
 import type { ModelConfig } from "../models/model.ts";
-import type { ConversationRow } from "../store/store.ts";
+import type { ConversationConfig } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 
 const providerOf = (model: string) => (model.includes("/") ? model.slice(0, model.indexOf("/")) : "");
@@ -9,7 +9,10 @@ const providerOf = (model: string) => (model.includes("/") ? model.slice(0, mode
  * the user's. The user's key and address go along only when
  * both names mean the same provider, so that one provider's key never reaches another.
  */
-export function conversationModel(row: Pick<ConversationRow, "userId" | "config">, settings: Settings): Partial<ModelConfig> {
+export function conversationModel(
+  row: { userId: string; config: Pick<ConversationConfig, "llmModel" | "llmProfile"> },
+  settings: Settings,
+): Partial<ModelConfig> {
   const profile = row.config.llmProfile ? settings.profileModel(row.userId, row.config.llmProfile) : undefined;
   if (profile?.model) return profile;
   const stored = settings.model(row.userId);

@@ -1,5 +1,4 @@
-import type { NewEvent } from "@sandpiper/wire";
-import type { ConfirmationPolicy } from "../agent/confirmation.ts";
+import type { ConfirmationPolicy, NewEvent } from "@sandpiper/wire";
 import { failure, listed, nudge, stateRecord, totalCost, type UsageMetrics, withUsage } from "../agent/records.ts";
 import { act, type StepContext, step, toolError } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
@@ -25,8 +24,8 @@ export interface RunEnvironment {
   /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
   openModel(): Model;
   toolContext: Omit<ToolContext, "signal">;
-  policy: ConfirmationPolicy;
-  trustsRisk: boolean;
+  policy(): ConfirmationPolicy;
+  trustsRisk(): boolean;
   budget: number | null;
   /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
   beside: ReadonlyMap<string, UsageMetrics>;
@@ -111,7 +110,7 @@ export class Run {
         await this.#append(failure("DailyBudgetReached", exhausted));
         break;
       }
-      const verdict = judgeStuck(this.follower.recent);
+      const verdict = this.#env.row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
       if (verdict === "stuck") {
         await this.#append([stateRecord("execution_status", "stuck")]);
         break;
@@ -139,15 +138,15 @@ export class Run {
   }
 
   #stepContext(model: Model | undefined): StepContext {
-    const { tools, policy, trustsRisk, budget, toolContext, beside } = this.#env;
+    const { tools, budget, toolContext, beside } = this.#env;
     const { state, view } = this.follower;
     const { signal } = this.#abort;
     return {
       model: model as Model,
       tools,
       view,
-      policy,
-      trustsRisk,
+      policy: this.#env.policy(),
+      trustsRisk: this.#env.trustsRisk(),
       budget,
       get stats() {
         return withUsage(state.stats, beside);

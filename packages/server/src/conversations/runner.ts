@@ -1,18 +1,16 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
-import { policyFromSettings } from "../agent/confirmation.ts";
-import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
 import type { Model, ModelResponse, OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 import type { DailyBudget } from "../users/daily-budget.ts";
+import type { Agents } from "./agents.ts";
 import { LogFollower } from "./follower.ts";
 import { fullState } from "./full-state.ts";
 import { gitIdentity } from "./git-identity.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
-import { conversationModel } from "./model.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
 import { UsageBeside } from "./usage-beside.ts";
@@ -32,7 +30,7 @@ export interface RunnerDependencies {
   hub: Hub;
   sandboxes: Sandboxes;
   settings: Settings;
-  toolsFor(agentType: ConversationRow["config"]["agentType"]): readonly Tool[];
+  agents: Agents;
   knowledge: Knowledge;
   openModel: OpenModel;
   limits: RunLimits;
@@ -76,7 +74,9 @@ export class Runner {
   openActions(conversationId: string): ActionEvent[] {
     const run = this.#runs.get(conversationId);
     if (run) return [...run.follower.state.open.values()];
-    const follower = new LogFollower(this.#deps.store.events, conversationId, new View(this.#tools(conversationId)));
+    const row = this.#deps.store.conversations.get(conversationId);
+    const tools = row ? this.#deps.agents.tools(row) : [];
+    const follower = new LogFollower(this.#deps.store.events, conversationId, new View(tools));
     follower.close();
     return [...follower.state.open.values()];
   }
@@ -92,10 +92,6 @@ export class Runner {
       this.#workspaces.set(row.id, workspace);
     }
     return workspace;
-  }
-
-  #tools(conversationId: string): readonly Tool[] {
-    return this.#deps.toolsFor(this.#deps.store.conversations.get(conversationId)?.config.agentType ?? "default");
   }
 
   /** Starts a run unless one goes on, which then sees by itself what is new in the log. Wakes the sandbox that a call of it waits for. */
@@ -116,9 +112,10 @@ export class Runner {
     if (!row) return;
     const workspace = this.workspace(row);
     if (!this.#queue.enter(row.userId, row.id)) return;
-    const { store, hub, settings, knowledge, limits } = this.#deps;
-    const tools = this.#deps.toolsFor(row.config.agentType);
-    const view = settings.view(row.userId);
+    const { store, hub, settings, knowledge, limits, agents } = this.#deps;
+    const tools = agents.tools(row);
+    // Clients change it while a run goes on.
+    const now = () => store.conversations.get(row.id) ?? row;
     const run = new Run({
       store,
       hub,
@@ -127,8 +124,8 @@ export class Runner {
       row,
       openModel: this.#modelOf(row),
       toolContext: workspace.toolContext(),
-      policy: policyFromSettings(view.confirmation_mode, view.security_analyzer),
-      trustsRisk: view.security_analyzer === "llm",
+      policy: () => agents.policy(now()),
+      trustsRisk: () => agents.trustsRisk(now()),
       budget: settings.agent(row.userId).maxBudgetPerTask,
       dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
       beside: this.#beside.of(conversationId),
@@ -187,16 +184,14 @@ export class Runner {
   }
 
   stateOf(row: ConversationRow): Record<string, unknown> {
-    const { store, settings, knowledge } = this.#deps;
-    const tools = this.#deps.toolsFor(row.config.agentType);
+    const { store, knowledge, agents } = this.#deps;
     return fullState({
       row,
       state: this.#runs.get(row.id)?.follower.state,
       events: store.events,
-      tools,
+      agents,
       activatedSkills: knowledge.activated(row.id),
-      model: conversationModel(row, settings).model,
-      settings: settings.view(row.userId),
+      secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
     });
   }
 
@@ -212,16 +207,17 @@ export class Runner {
     for (const workspace of this.#workspaces.values()) workspace.close();
   }
 
-  /** Opens the model of a run: once, and again when the conversation was switched to another profile (app-server.md section 2.9). */
+  /** Opens the model of a run: once, and again when the conversation was switched to another model (app-server.md section 2.9, agent-server.md section 3). */
   #modelOf(first: ConversationRow): () => Model {
-    const { settings, store, openModel } = this.#deps;
-    let opened: { profile: string | null; model: Model } | undefined;
+    const { agents, store, openModel } = this.#deps;
+    let opened: { name: string; model: Model } | undefined;
     return () => {
       const row = store.conversations.get(first.id) ?? first;
-      const profile = row.config.llmProfile ?? null;
-      if (opened?.profile !== profile) {
-        const { model, ...rest } = conversationModel(row, settings);
-        opened = { profile, model: openModel({ model: model ?? "", ...rest }) };
+      const { llmProfile, llmModel, llmRevision = 0 } = row.config;
+      const name = JSON.stringify([llmProfile, llmModel, llmRevision]);
+      if (opened?.name !== name) {
+        const { model, ...rest } = agents.model(row);
+        opened = { name, model: openModel({ model: model ?? "", ...rest }) };
       }
       return opened.model;
     };

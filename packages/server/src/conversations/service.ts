@@ -4,23 +4,26 @@ import type {
   AppConversationStartTask,
   AppConversationUpdateRequest,
   Content,
+  StartConversationRequest,
 } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
 import { listed, stateRecord } from "../agent/records.ts";
 import type { Skill } from "../agent/skills/skill.ts";
-import type { Tool } from "../agent/tool.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
+import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
+import { Agents, type AgentsDependencies } from "./agents.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
 import { requireSandbox } from "./archived.ts";
 import { readUpdate } from "./conversation-update.ts";
+import { type CreateDependencies, createConversation, type Place } from "./create.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
 import { Hub } from "./hub.ts";
 import { Knowledge } from "./knowledge.ts";
@@ -39,10 +42,11 @@ export interface ConversationDependencies {
   store: Store;
   callbacks: Callbacks;
   sandboxes: Sandboxes;
+  outbound: Outbound;
   settings: Settings;
   secrets: Secrets;
-  /** The tools of a conversation by its agent's type. */
-  toolsFor(agentType: ConversationRow["config"]["agentType"]): readonly Tool[];
+  /** The tools of a conversation. */
+  toolsFor: AgentsDependencies["toolsFor"];
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: (userId: string) => readonly Skill[];
   openModel: OpenModel;
@@ -61,6 +65,7 @@ export class ConversationService implements Conversations {
   readonly #lists: ListJson;
   readonly #runner: Runner;
   readonly #starter: Starter;
+  readonly #agents: Agents;
   readonly #knowledge: Knowledge;
   readonly #titles: Titles;
   /** Conversations whose first records are on their way into the log. */
@@ -70,9 +75,11 @@ export class ConversationService implements Conversations {
     this.#deps = deps;
     this.#lists = new ListJson({ store: deps.store, present: (rows) => this.#present(rows) });
     this.#hub = new Hub(deps.store.events);
-    this.#knowledge = new Knowledge(deps);
+    this.#agents = new Agents(deps);
+    const agents = this.#agents;
+    this.#knowledge = new Knowledge({ ...deps, agents });
     const knowledge = this.#knowledge;
-    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge });
+    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents });
     const runner = this.#runner;
     const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
     this.#titles = new Titles({ ...deps, addUsage });
@@ -114,6 +121,11 @@ export class ConversationService implements Conversations {
     return (async function* () {
       for await (const row of rows) yield presentStartTask(row, publicUrl);
     })();
+  }
+
+  create(place: Place, request: StartConversationRequest): Promise<{ row: ConversationRow; created: boolean }> {
+    const send: CreateDependencies["send"] = (...message) => this.send(...message);
+    return createConversation({ ...this.#deps, send }, place, request);
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
@@ -261,7 +273,7 @@ export class ConversationService implements Conversations {
   #firstRecords(row: ConversationRow): NewRecord[] {
     if (this.#deps.store.events.lastSeq(row.id) > 0 || this.#opening.has(row.id)) return [];
     this.#opening.add(row.id);
-    return [listed(this.#knowledge.systemPrompt(row, this.#deps.toolsFor(row.config.agentType)))];
+    return [listed(this.#knowledge.systemPrompt(row, this.#agents.tools(row)))];
   }
 
   async #pauseAll(sandboxId: string): Promise<void> {

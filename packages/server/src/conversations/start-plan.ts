@@ -3,7 +3,7 @@ import type { AppConversationStartRequest, Content, GroupingStrategy } from "@sa
 import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { ConversationConfig, ConversationRow, Store } from "../store/store.ts";
+import type { ConversationConfig, ConversationRow, NewConversation, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { readContent, titleFrom } from "./messages.ts";
 import { findPlugin, type Plugin, withParameters } from "./plugins.ts";
@@ -19,7 +19,7 @@ export interface PlanDependencies {
 
 /** A request that was checked: everything about the conversation but its sandbox, where it gets a new one. */
 export interface Plan {
-  conversation: Omit<ConversationRow, "sandboxId" | "updatedAt" | "summary">;
+  conversation: Omit<NewConversation, "sandboxId">;
   /** The sandbox that the request or its parent conversation names. */
   sandboxId: string | undefined;
   strategy: GroupingStrategy;

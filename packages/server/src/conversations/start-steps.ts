@@ -8,7 +8,7 @@ import type { Sandboxes } from "../sandboxes/api.ts";
 import { withRepositoryHost } from "../sandboxes/network/repository-rule.ts";
 import { networkOverride } from "../sandboxes/network-override.ts";
 import type { Sandbox } from "../sandboxes/sandbox.ts";
-import type { ConversationRow, StartTaskRow, Store } from "../store/store.ts";
+import type { ConversationRow, NewConversation, StartTaskRow, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { abortable } from "./abortable.ts";
 import type { SendOptions } from "./api.ts";
@@ -50,7 +50,7 @@ export interface StartStepsDependencies {
 export class StartSteps {
   readonly #deps: StartStepsDependencies;
   readonly #task: StartTaskRow;
-  readonly #conversation: Omit<ConversationRow, "updatedAt" | "summary">;
+  readonly #conversation: NewConversation;
   readonly #work: StartWork;
   /** The sandbox is made for this conversation. */
   readonly #ownSandbox: boolean;
@@ -58,7 +58,7 @@ export class StartSteps {
   constructor(
     deps: StartStepsDependencies,
     task: StartTaskRow,
-    conversation: Omit<ConversationRow, "updatedAt" | "summary">,
+    conversation: NewConversation,
     work: StartWork,
     ownSandbox: boolean,
   ) {

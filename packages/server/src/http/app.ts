@@ -1,7 +1,9 @@
 import cors from "@fastify/cors";
 import Fastify, { type FastifyInstance, LogController } from "fastify";
 import { agentProfileRoutes } from "./agent-profiles.ts";
+import { agentBashRoutes } from "./agent-server/bash.ts";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
+import { agentCreateRoutes } from "./agent-server/create.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
 import { takePrefix, viewConstraint } from "./agent-server/view.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
@@ -14,6 +16,7 @@ import { keyRoutes } from "./keys.ts";
 import { RequestLimit } from "./limits/request-limit.ts";
 import { createListener } from "./listener.ts";
 import { loginRoutes } from "./login/routes.ts";
+import { openAiRoutes } from "./openai/routes.ts";
 import { documentRoutes, installOpenApi } from "./openapi.ts";
 import { createPreviews } from "./preview/preview.ts";
 import { previewRoutes } from "./preview/routes.ts";
@@ -138,7 +141,10 @@ export function buildApp(services: HttpServices): FastifyInstance {
     optionRoutes(app);
     webhookRoutes(app, services);
     agentConversationRoutes(app, services);
+    agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
+    openAiRoutes(app, services);
+    agentBashRoutes(app, services);
   });
 
   const sockets = attachSockets(app.server, services, authenticator, { except: previews.upgrade, requests: limit });

@@ -17,6 +17,7 @@ import { GitHostingService } from "../git/hosting.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
 import { makeOutbound } from "../outbound/outbound.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
+import { BashService } from "../sandboxes/bash/service.ts";
 import type { SandboxSpec } from "../sandboxes/driver.ts";
 import { EgressProxy } from "../sandboxes/network/egress-proxy.ts";
 import { emptyConfig } from "../store/empty-config.ts";
@@ -198,6 +199,7 @@ export async function startServer(change: Partial<Config> = {}) {
   await apiKeys.adopt(defaultUser, "first", key);
   await apiKeys.adopt("stranger", "second", strangerKey);
   const sandboxes = new SandboxRecords();
+  const bash = new BashService({ dir: join(dataDir, "bash"), sandboxes, logger });
   const egress = await EgressProxy.open({ dir: join(dataDir, "network"), logger });
   const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
   const model = new TestModel();
@@ -224,6 +226,7 @@ export async function startServer(change: Partial<Config> = {}) {
     callbacks,
     globalSkills: (userId: string) => skills.known(userId),
     sandboxes,
+    outbound,
     settings,
     secrets,
     toolsFor: () => [],
@@ -244,6 +247,7 @@ export async function startServer(change: Partial<Config> = {}) {
     callbacks,
     skills,
     sandboxes,
+    bash,
     egress,
     outbound,
     git,
@@ -271,10 +275,12 @@ export async function startServer(change: Partial<Config> = {}) {
     conversations,
     callbacks,
     sandboxes,
+    bash,
     egress,
     model,
     async close() {
       await app.close();
+      await bash.close();
       model.thinking = false;
       await conversations.close(1000);
       await callbacks.close();

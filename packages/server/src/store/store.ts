@@ -1,4 +1,14 @@
-import type { Content, ExecutionStatus, MetricsSnapshot, StartTaskStatus } from "@sandpiper/wire";
+import type {
+  ClientTool,
+  ConfirmationPolicy,
+  Content,
+  ExecutionStatus,
+  GivenAgent,
+  GivenLlm,
+  MetricsSnapshot,
+  SecurityAnalyzer,
+  StartTaskStatus,
+} from "@sandpiper/wire";
 import type { Changes } from "./changes.ts";
 import type { EventLog } from "./event-log.ts";
 
@@ -14,6 +24,7 @@ export interface Store {
   readonly snapshots: SnapshotStore;
   readonly pendingMessages: PendingMessageStore;
   readonly contexts: ContextStore;
+  readonly agents: ConversationAgentStore;
   readonly settings: DocumentStore;
   readonly userSecrets: DocumentStore;
   readonly conversationSecrets: ConversationSecretStore;
@@ -48,6 +59,8 @@ export interface ConversationRow {
   createdAt: number;
   updatedAt: number;
   summary: ConversationSummary;
+  /** The event to which the next one is appended, where the conversation was navigated; empty: none. Null: the newest one. */
+  head: string | null;
 }
 
 export interface ConversationConfig {
@@ -68,6 +81,17 @@ export interface ConversationConfig {
   /** The agent profile of the start, and the skills that it switches off. */
   launchedProfile?: { id: string; revision: number } | undefined;
   disabledSkills?: readonly string[] | undefined;
+  /** A client gave the agent with the conversation: `agents` of the store has it, and `llmModel` is its model's name. */
+  ownAgent?: boolean;
+  /** Counts the models to which the conversation was switched. */
+  llmRevision?: number;
+  /** In the place of what the user's settings say; `securityAnalyzer` null is none. */
+  confirmationPolicy?: ConfirmationPolicy;
+  securityAnalyzer?: SecurityAnalyzer | null;
+  stuckDetection?: boolean;
+  titleLlmProfile?: string | null;
+  /** What the conversation began as a copy of, up to and including the event. */
+  forkedFrom?: { conversationId: string; eventId: string | null };
   /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
   external?: boolean;
 }
@@ -92,18 +116,24 @@ export interface ConversationFilter {
   updatedAtGte?: number;
   updatedAtLt?: number;
   sandboxId?: string;
+  status?: ExecutionStatus;
   selectedRepository?: string | undefined;
   trigger?: string | undefined;
   /** False hides conversations that have a parent. */
   includeSubConversations?: boolean;
 }
 
+export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC";
+
+/** A conversation before it has a log. */
+export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head">;
+
 export interface ConversationStore {
-  /** Throws PlatformError ConversationExists. */
-  create(row: Omit<ConversationRow, "updatedAt" | "summary">): Promise<void>;
+  /** With the agent that a client gave. Throws PlatformError ConversationExists. */
+  create(row: NewConversation, agent?: AgentDocument): Promise<void>;
   get(id: string): ConversationRow | undefined;
-  /** Newest first. */
-  search(filter: ConversationFilter, page: PageRequest): PageResult<ConversationRow>;
+  /** Newest first, unless another order is asked for. */
+  search(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow>;
   count(filter: ConversationFilter): number;
   childrenOf(ids: readonly string[]): Map<string, string[]>;
   /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */
@@ -233,6 +263,22 @@ export interface ContextStore {
   /** Replaces the document; `activated` stays. */
   put(conversationId: string, document: unknown): Promise<void>;
   activate(conversationId: string, names: readonly string[]): Promise<void>;
+}
+
+/** What clients gave with single conversations, encrypted; it goes when the conversation is removed. */
+export interface ConversationAgentStore {
+  get(conversationId: string): AgentDocument | undefined;
+  /** Replaces the whole. Throws ConversationNotFound. */
+  put(conversationId: string, document: AgentDocument): Promise<void>;
+}
+
+/** A conversation's own agent (agent-server.md section 3.1), secrets included. */
+export interface AgentDocument {
+  agent?: GivenAgent;
+  /** The model to which the conversation was switched. */
+  llm?: GivenLlm;
+  clientTools?: readonly ClientTool[];
+  hookConfig?: Record<string, unknown>;
 }
 
 /** One encrypted document per user. */

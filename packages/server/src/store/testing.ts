@@ -8,7 +8,7 @@ import { emptyConfig } from "./empty-config.ts";
 import type { NewRecord } from "./event-log.ts";
 import { sqliteStoreExists } from "./sqlite/folder.ts";
 import { openSqliteStore } from "./sqlite/open.ts";
-import type { ConversationRow, Store } from "./store.ts";
+import type { NewConversation, Store } from "./store.ts";
 
 /** For tests: a new temporary data folder. */
 export function temporaryFolder(): { dir: string; remove(): void } {
@@ -37,7 +37,7 @@ export async function createTestStore(clock?: () => number): Promise<{ store: St
 }
 
 /** For tests: what `conversations.create` takes. */
-export function conversationRow(change: Partial<ConversationRow> = {}): Omit<ConversationRow, "updatedAt" | "summary"> {
+export function conversationRow(change: Partial<NewConversation> = {}): NewConversation {
   return {
     id: randomUUID(),
     userId: "default",

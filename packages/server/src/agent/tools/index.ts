@@ -13,8 +13,3 @@ export const coreTools = [terminalTool, fileEditorTool, taskTrackerTool, thinkTo
 
 /** Those of a planning agent: it reads, and writes its plan. */
 export const planTools = [globTool, grepTool, planningFileEditorTool, thinkTool, finishTool] as unknown as readonly Tool[];
-
-/** The tools of a conversation by its agent's type (app-server.md section 2.5). */
-export function toolsFor(agentType: "default" | "plan"): readonly Tool[] {
-  return agentType === "plan" ? planTools : coreTools;
-}

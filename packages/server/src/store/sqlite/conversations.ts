@@ -3,19 +3,24 @@ import { PlatformError } from "../../errors.ts";
 import { conversationSet } from "../changes.ts";
 import { pageOffset, toPage } from "../paging.ts";
 import type {
+  AgentDocument,
   ConversationChange,
   ConversationFilter,
   ConversationRow,
+  ConversationSort,
   ConversationStore,
+  NewConversation,
   PageRequest,
   PageResult,
 } from "../store.ts";
 import type { StoreContext } from "./context.ts";
+import { sealAgent } from "./conversation-agents.ts";
 import type { Statement } from "./protocol.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";
 
-type Stored = Omit<ConversationRecord, "execution_status" | "metrics"> & {
+type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head"> & {
+  head: string | null;
   execution_status: ConversationRow["summary"]["executionStatus"];
   metrics: string | null;
 };
@@ -53,8 +58,9 @@ export class SqliteConversations implements ConversationStore {
     this.#context = context;
   }
 
-  async create(row: Omit<ConversationRow, "updatedAt" | "summary">): Promise<void> {
-    const insert = this.#context.build.insertInto("conversations").values({
+  async create(row: NewConversation, agent?: AgentDocument): Promise<void> {
+    const { build, vault, writer } = this.#context;
+    const insert = build.insertInto("conversations").values({
       id: row.id,
       user_id: row.userId,
       sandbox_id: row.sandboxId,
@@ -66,7 +72,12 @@ export class SqliteConversations implements ConversationStore {
     });
     try {
       const names = [conversationSet, row.id, ...(row.parentId === null ? [] : [row.parentId])];
-      await this.#context.writer.change(names, compile(insert));
+      const statements = [compile(insert)];
+      if (agent) {
+        const document = sealAgent(vault, row.id, agent);
+        statements.push(compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })));
+      }
+      await writer.change(names, ...statements);
     } catch (error) {
       if (error instanceof UniqueViolation) {
         throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);
@@ -80,16 +91,18 @@ export class SqliteConversations implements ConversationStore {
     return stored && fromStored(stored);
   }
 
-  search(filter: ConversationFilter, page: PageRequest): PageResult<ConversationRow> {
+  search(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow> {
     const rows = this.#context.reader.select<Stored>(this.searchStatement(filter, page));
     return toPage(rows.map(fromStored), page);
   }
 
   /** The statement of a search, for `search` and for the test of its plan. */
-  searchStatement(filter: ConversationFilter, page: PageRequest): Statement {
+  searchStatement(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): Statement {
     let query = filtered(this.#context.build.selectFrom("conversations").selectAll(), filter);
     if (filter.includeSubConversations === false) query = query.where("parent_id", "is", null);
-    query = query.orderBy("created_at", "desc").orderBy("number", "desc");
+    const { sort = "CREATED_AT_DESC" } = page;
+    const direction = sort.endsWith("_DESC") ? "desc" : "asc";
+    query = query.orderBy(sort.startsWith("CREATED") ? "created_at" : "updated_at", direction).orderBy("number", direction);
     return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
   }
 
@@ -159,6 +172,7 @@ function filtered<Row>(
     .$if(filter.updatedAtGte !== undefined, (q) => q.where("updated_at", ">=", filter.updatedAtGte!))
     .$if(filter.updatedAtLt !== undefined, (q) => q.where("updated_at", "<", filter.updatedAtLt!))
     .$if(filter.sandboxId !== undefined, (q) => q.where("sandbox_id", "=", filter.sandboxId!))
+    .$if(filter.status !== undefined, (q) => q.where("execution_status", "=", filter.status!))
     .$if(filter.selectedRepository !== undefined, (q) =>
       q.where(sql`config ->> 'selectedRepository'`, "=", filter.selectedRepository!),
     )
@@ -179,5 +193,6 @@ function fromStored(stored: Stored): ConversationRow {
       executionStatus: stored.execution_status,
       metrics: stored.metrics === null ? null : JSON.parse(stored.metrics),
     },
+    head: stored.head,
   };
 }

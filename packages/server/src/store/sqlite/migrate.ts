@@ -3,9 +3,10 @@ import { PlatformError } from "../../errors.ts";
 import { initial } from "./migrations/001-initial.ts";
 import { sandboxLifecycle } from "./migrations/002-sandbox-lifecycle.ts";
 import { platform } from "./migrations/003-platform.ts";
+import { agentServer } from "./migrations/004-agent-server.ts";
 
 /** In order; the schema version of a database (`user_version`) is the number of migrations that it has seen. */
-const migrations: readonly string[] = [initial, sandboxLifecycle, platform];
+const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer];
 
 /**
  * Brings a database to this program's schema, each migration in a transaction of its own.

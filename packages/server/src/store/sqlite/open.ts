@@ -5,6 +5,7 @@ import type { Store } from "../store.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
 import { SqliteCallbacks } from "./callbacks.ts";
 import { SqliteContexts } from "./contexts.ts";
+import { SqliteConversationAgents } from "./conversation-agents.ts";
 import { SqliteConversationSecrets } from "./conversation-secrets.ts";
 import { SqliteConversations } from "./conversations.ts";
 import { SqliteEventLog } from "./event-log.ts";
@@ -92,6 +93,7 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
     snapshots: new SqliteSnapshots(context),
     pendingMessages: new SqlitePendingMessages(context),
     contexts: new SqliteContexts(context),
+    agents: new SqliteConversationAgents(context),
     settings: new SealedDocuments(context, "settings", "settings"),
     userSecrets: new SealedDocuments(context, "user_secrets", "secrets"),
     conversationSecrets: new SqliteConversationSecrets(context),

@@ -18,6 +18,7 @@ export interface Tables {
   sandboxes: SandboxRecord;
   snapshots: SnapshotRecord;
   pending_messages: PendingMessageRecord;
+  conversation_agents: { conversation_id: string; document: Uint8Array };
   conversation_contexts: { conversation_id: string; document: string; activated: string };
   settings: { user_id: string; document: Uint8Array };
   user_secrets: { user_id: string; document: Uint8Array };
@@ -39,6 +40,7 @@ export interface ConversationRecord {
   updated_at: number;
   execution_status: Generated<ExecutionStatus>;
   metrics: Generated<string | null>;
+  head: Generated<string | null>;
 }
 
 export interface StartTaskRecord {

@@ -1,0 +1,85 @@
+import { createContext, Script } from "node:vm";
+import type { ClientTool, GivenAgent } from "@sandpiper/wire";
+import { PlatformError } from "../../errors.ts";
+import type { Tool } from "../tool.ts";
+import { clientTool } from "./client-tool.ts";
+import { coreTools, planTools } from "./index.ts";
+
+/** What decides about the tools of a conversation. */
+export interface ToolChoice {
+  agentType: "default" | "plan";
+  /** The agent that a client gave. */
+  agent?: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex">;
+  clientTools: readonly ClientTool[];
+}
+
+/** Names that released clients know and that no tool of ours stands for: an agent that asks for them goes without (events.md section 3). */
+const absent = new Set(
+  `apply_patch browser_tool_set task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
+  inspect_image_with_vision consult_tom sleeptime_compute tom_consult invoke_skill switch_llm canvas_ui_tool_set`.split(/\s+/),
+);
+
+const defaults = ["FinishTool", "ThinkTool"];
+
+/** Time for a client's expression on all names, ms. */
+const filterMs = 50;
+
+/**
+ * The tools of a conversation, in the order in which the model reads them: those that its agent's type has, or that the client's agent names, and
+ * the client's own.
+ */
+export function chooseTools({ agentType, agent, clientTools }: ToolChoice): readonly Tool[] {
+  const ofType = agentType === "plan" ? planTools : coreTools;
+  const own = agent ? filtered(named(agent), agent.filter_tools_regex) : ofType;
+  return clientTools.length > 0 ? [...own, ...clientTools.map(clientTool)] : own;
+}
+
+/**
+ * Checks an agent's tools before a conversation begins. Throws InvalidParameter for a name that nobody knows, an expression that is none, and a
+ * client tool with the name of another tool.
+ */
+export function checkTools({ agent, clientTools }: Omit<ToolChoice, "agentType">): void {
+  const known = allTools();
+  for (const { name } of agent?.tools ?? []) {
+    const wire = wireName(name);
+    if (known.has(wire) || absent.has(wire)) continue;
+    throw new PlatformError("InvalidParameter", `There is no tool ${name}: the tools are ${[...known.keys()].join(", ")}.`);
+  }
+  if (agent) filtered(named(agent), agent.filter_tools_regex);
+  const names = new Set(known.keys());
+  for (const { name } of clientTools) {
+    if (names.has(name))
+      throw new PlatformError("InvalidParameter", `There is a tool ${name} already: name the client tool otherwise.`);
+    names.add(name);
+  }
+}
+
+function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
+  const known = allTools();
+  const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaults)].map(wireName);
+  return [...new Set(wanted)].flatMap((name) => known.get(name) ?? []);
+}
+
+/** `FileEditorTool` and `file_editor` are one name (events.md section 3). */
+function wireName(name: string): string {
+  if (/^[a-z0-9_]+$/.test(name)) return name;
+  const words = name.replace(/Tool$/, "").replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_");
+  return words.toLowerCase();
+}
+
+function allTools(): Map<string, Tool> {
+  return new Map([...coreTools, ...planTools].map((tool) => [tool.name, tool]));
+}
+
+/** The expression is a client's: it gets some time, and no more. */
+function filtered(tools: Tool[], expression: string | null | undefined): Tool[] {
+  if (!expression) return tools;
+  try {
+    const script = new Script("names.filter((name) => new RegExp(`^(?:${expression})`).test(name))");
+    const context = createContext({ names: tools.map(({ name }) => name), expression });
+    const kept = new Set(script.runInContext(context, { timeout: filterMs }) as string[]);
+    return tools.filter(({ name }) => kept.has(name));
+  } catch {
+    throw new PlatformError("InvalidParameter", "filter_tools_regex is not a regular expression, or takes too long.");
+  }
+}

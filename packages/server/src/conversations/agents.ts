@@ -1,0 +1,110 @@
+import type { ConfirmationPolicy, GivenAgent, GivenLlm } from "@sandpiper/wire";
+import { policyFromSettings } from "../agent/confirmation.ts";
+import type { Tool } from "../agent/tool.ts";
+import type { ToolChoice } from "../agent/tools/choose.ts";
+import type { ModelConfig } from "../models/model.ts";
+import type { AgentDocument, ConversationRow, Store } from "../store/store.ts";
+import type { Settings } from "../users/api.ts";
+import { defaultUser } from "../users/api.ts";
+import { masked, unmasked } from "./masked.ts";
+import { conversationModel } from "./model.ts";
+
+export interface AgentsDependencies {
+  store: Pick<Store, "agents">;
+  settings: Settings;
+  /** The tools of a conversation. */
+  toolsFor(choice: ToolChoice): readonly Tool[];
+}
+
+type Row = Pick<ConversationRow, "id" | "userId" | "config">;
+
+/** Who works in a conversation: the agent that a client gave with it, else the one that the user's settings describe. */
+export class Agents {
+  readonly #deps: AgentsDependencies;
+
+  constructor(deps: AgentsDependencies) {
+    this.#deps = deps;
+  }
+
+  /** What a client gave; undefined for a conversation whose agent the settings describe. */
+  own(row: Pick<Row, "id" | "config">): AgentDocument | undefined {
+    return row.config.ownAgent ? this.#deps.store.agents.get(row.id) : undefined;
+  }
+
+  /** The tools, in the order in which the model reads them. */
+  tools(row: Row): readonly Tool[] {
+    const own = this.own(row);
+    const clientTools = own?.clientTools ?? [];
+    return this.#deps.toolsFor({ agentType: row.config.agentType, clientTools, ...(own?.agent && { agent: own.agent }) });
+  }
+
+  /**
+   * The model to call, the key included. A model without a key of its own gets the user's where the user's model is of the same provider and
+   * the address is not another one.
+   */
+  model(row: Row): Partial<ModelConfig> {
+    const llm = row.config.llmProfile ? undefined : this.#llm(row);
+    if (!llm) return conversationModel(row, this.#deps.settings);
+    return this.modelOf(row.userId, llm);
+  }
+
+  /** The model that a client describes, as `model`. */
+  modelOf(userId: string, { model, api_key, base_url }: GivenLlm): Partial<ModelConfig> {
+    const apiKey = unmasked(api_key);
+    const address = base_url ? { baseUrl: base_url, ...(userId !== defaultUser && { guarded: true }) } : {};
+    if (apiKey !== undefined) return { model, apiKey, ...address };
+    const { settings } = this.#deps;
+    const stored = settings.model(userId);
+    if (base_url && base_url !== stored.baseUrl) return { model, ...address };
+    return conversationModel({ userId, config: { llmModel: model } }, settings);
+  }
+
+  /** The model that summarises: the condenser's own, else the agent's. */
+  condenserModel(row: Row): Partial<ModelConfig> {
+    const llm = this.own(row)?.agent?.condenser?.llm;
+    return llm?.model && !row.config.llmProfile ? this.modelOf(row.userId, llm) : this.model(row);
+  }
+
+  policy({ userId, config }: Row): ConfirmationPolicy {
+    if (config.confirmationPolicy) return config.confirmationPolicy;
+    const view = this.#deps.settings.view(userId);
+    return policyFromSettings(view.confirmation_mode, view.security_analyzer);
+  }
+
+  /** Whether the model's own estimate of a risk counts. */
+  trustsRisk({ userId, config }: Row): boolean {
+    if (config.securityAnalyzer !== undefined) return config.securityAnalyzer !== null;
+    return this.#deps.settings.view(userId).security_analyzer === "llm";
+  }
+
+  /** The agent as clients see it: as it was given, with the model of now and every secret masked (agent-server.md section 3.2). */
+  shown(row: Row, options: { skills: boolean }): Record<string, unknown> {
+    const tools = this.tools(row);
+    const own = this.own(row)?.agent;
+    const given = masked(own ?? settingsAgent(tools)) as Record<string, unknown>;
+    const context = given.agent_context as Record<string, unknown> | null | undefined;
+    return {
+      ...given,
+      kind: "Agent",
+      llm: this.#shownModel(row),
+      ...(context && !options.skills && { agent_context: { ...context, skills: [] } }),
+    };
+  }
+
+  #shownModel(row: Row): unknown {
+    const llm = row.config.llmProfile ? undefined : this.#llm(row);
+    if (llm) return masked(llm);
+    return { model: this.model(row).model ?? "", usage_id: "agent" };
+  }
+
+  #llm(row: Row): GivenLlm | undefined {
+    const own = this.own(row);
+    return own?.llm ?? own?.agent?.llm;
+  }
+}
+
+/** The agent of the settings in the shape in which clients give theirs. */
+function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
+  const names = tools.map(({ name }) => name).filter((name) => name !== "finish" && name !== "think");
+  return { tools: names.map((name) => ({ name, params: {} })), include_default_tools: ["FinishTool", "ThinkTool"] };
+}

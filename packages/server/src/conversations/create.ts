@@ -1,0 +1,143 @@
+import { posix } from "node:path";
+import type { GivenAgent, StartConversationRequest } from "@sandpiper/wire";
+import { newId, parseId } from "@sandpiper/wire";
+import { checkTools } from "../agent/tools/choose.ts";
+import type { Callbacks } from "../callbacks/api.ts";
+import { PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import { emptyConfig } from "../store/empty-config.ts";
+import type { AgentDocument, ConversationConfig, ConversationRow, Store } from "../store/store.ts";
+import type { Secrets, Settings } from "../users/api.ts";
+import type { SendOptions } from "./api.ts";
+import { givenSkills } from "./given-skills.ts";
+import { readContent, titleFrom } from "./messages.ts";
+import { resolveSecrets } from "./secret-sources.ts";
+
+export interface CreateDependencies {
+  store: Store;
+  settings: Settings;
+  secrets: Secrets;
+  callbacks: Callbacks;
+  sandboxes: Pick<Sandboxes, "get" | "specOf">;
+  outbound: Pick<Outbound, "fetch">;
+  publicUrl: () => string;
+  send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
+}
+
+/** Where a conversation is made: in a sandbox that is there. */
+export interface Place {
+  userId: string;
+  sandboxId: string;
+}
+
+/**
+ * Makes a conversation in a sandbox, out of a full agent, agent settings or an agent profile (agent-server.md section 3). `created` is false where the
+ * id is taken by a conversation of this sandbox: that one is given, unchanged. Nothing waits for the sandbox: the agent's tools do.
+ * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound.
+ */
+export async function createConversation(
+  deps: CreateDependencies,
+  place: Place,
+  request: StartConversationRequest,
+): Promise<{ row: ConversationRow; created: boolean }> {
+  const { store, secrets, callbacks, sandboxes } = deps;
+  const { userId, sandboxId } = place;
+  const id = request.conversation_id ? parseId(request.conversation_id) : newId();
+  if (!id) throw invalid("conversation_id is not a UUID.");
+  const known = store.conversations.get(id);
+  if (known?.userId === userId && known.sandboxId === sandboxId) return { row: known, created: false };
+  if (known) throw new PlatformError("ConversationExists", `The conversation ${id} exists already.`);
+  const sandbox = sandboxes.get(userId, sandboxId);
+  if (!sandbox) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+
+  const parent = findParent(store, place, request.parent_conversation_id);
+  const { agent, launched } = readAgent(deps, userId, request);
+  const clientTools = request.client_tools ?? [];
+  checkTools({ clientTools, ...(agent && { agent }) });
+  const content = request.initial_message ? readContent(request.initial_message.content) : undefined;
+  const values = await resolveSecrets(deps, userId, request.secrets ?? {});
+  const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
+
+  const config: ConversationConfig = {
+    ...emptyConfig(posix.resolve("/", request.workspace.working_dir)),
+    ...launched,
+    ...(agent && { ownAgent: true, llmModel: agent.llm.model }),
+    tags: request.tags ?? {},
+    systemMessageSuffix: suffixes.filter(Boolean).join("\n\n") || launched?.systemMessageSuffix || null,
+    maxIterations: request.max_iterations ?? 500,
+    stuckDetection: request.stuck_detection ?? true,
+    confirmationPolicy: request.confirmation_policy ?? { kind: "NeverConfirm" },
+    securityAnalyzer: request.security_analyzer ?? null,
+    ...(request.title_llm_profile && { titleLlmProfile: request.title_llm_profile }),
+  };
+  const document: AgentDocument = {
+    ...(agent && { agent }),
+    ...(clientTools.length > 0 && { clientTools }),
+    ...(request.hook_config && { hookConfig: request.hook_config }),
+  };
+  if (Object.keys(document).length > 0) config.ownAgent = true;
+  const title = (request.autotitle !== false && content && titleFrom(content)) || null;
+  const row = { id, userId, sandboxId, config, title, parentId: parent?.id ?? null, createdAt: Date.now() };
+  const skills = givenSkills(agent);
+
+  // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
+  if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+  await Promise.all([
+    callbacks.register(userId, id, []),
+    store.conversations.create(row, config.ownAgent ? document : undefined),
+    ...(skills.length > 0 ? [store.contexts.put(id, { skills, notes: [] })] : []),
+  ]);
+  if (content) await deps.send(id, content, { run: true, sender: request.initial_message?.sender ?? undefined });
+  return { row: store.conversations.get(id)!, created: true };
+}
+
+/** The parent has to work in the same sandbox. */
+function findParent({ conversations }: Pick<Store, "conversations">, { userId, sandboxId }: Place, text?: string | null) {
+  if (!text) return undefined;
+  const id = parseId(text);
+  const row = id ? conversations.get(id) : undefined;
+  if (row?.userId === userId && row.sandboxId === sandboxId) return row;
+  throw invalid(`parent_conversation_id: there is no conversation ${text} in this sandbox.`);
+}
+
+interface Chosen {
+  /** Undefined: the agent of the user's settings works, with what `launched` adds. */
+  agent: GivenAgent | undefined;
+  launched?: Partial<ConversationConfig>;
+}
+
+/** The agent that a request describes; exactly one way has to be chosen. */
+function readAgent({ settings }: CreateDependencies, userId: string, request: StartConversationRequest): Chosen {
+  const { agent, agent_settings: given, agent_profile_id: profileId } = request;
+  if ([agent, given, profileId].filter(Boolean).length !== 1)
+    throw invalid("Give one of agent, agent_settings and agent_profile_id.");
+  if (profileId) {
+    const profile = settings.agentProfiles.byId(userId, profileId);
+    if (!profile) throw new PlatformError("ProfileNotFound", "The agent profile does not exist.");
+    return {
+      agent: undefined,
+      launched: {
+        launchedProfile: { id: profile.id, revision: profile.revision },
+        disabledSkills: profile.disabled_skills,
+        llmProfile: profile.llm_profile_ref,
+        systemMessageSuffix: profile.system_message_suffix,
+      },
+    };
+  }
+  if (agent) return { agent: withKind(agent) };
+  const { agent_kind: kind, llm, ...rest } = given!;
+  if (kind && kind !== "openhands") throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
+  const model = llm?.model || settings.model(userId).model;
+  if (!model) throw invalid("agent_settings.llm.model is missing, and the settings name no model.");
+  return { agent: withKind({ ...rest, llm: { ...llm, model } }) };
+}
+
+function withKind(agent: GivenAgent): GivenAgent {
+  if (agent.kind && agent.kind !== "Agent") throw invalid(`Agents of kind ${agent.kind} are not run here: the kind is Agent.`);
+  return { ...agent, kind: "Agent" };
+}
+
+function invalid(text: string): PlatformError {
+  return new PlatformError("InvalidParameter", text);
+}

@@ -1,0 +1,58 @@
+import type { SecretSource } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { Outbound } from "../outbound/api.ts";
+import type { Secrets } from "../users/api.ts";
+import { unmasked } from "./masked.ts";
+
+export interface SecretSourceDependencies {
+  secrets: Pick<Secrets, "value">;
+  outbound: Pick<Outbound, "fetch">;
+  publicUrl: () => string;
+}
+
+/** Longest value, bytes, and time to get one, ms. */
+const maxBytes = 65_536;
+const timeoutMs = 10_000;
+
+/** Where this server itself gives out secrets (app-server.md section 4, agent-server.md section 9). */
+const ownPath = /(?:^|\/)api\/(?:v1\/sandboxes\/[^/]+\/)?settings\/secrets\/([^/?]+)$/;
+
+/**
+ * The values of secrets that a client gives or says where to get (agent-server.md section 3, secrets). Addresses are asked now, once; one of this
+ * server means the user's secret of that name. Masked values are left out: they are what the server has already.
+ * Throws InvalidParameter, and OutboundFailed or OutboundRefused for an address that does not give one.
+ */
+export async function resolveSecrets(
+  deps: SecretSourceDependencies,
+  userId: string,
+  sources: Readonly<Record<string, SecretSource>>,
+): Promise<Record<string, string>> {
+  const found = await Promise.all(
+    Object.entries(sources).map(async ([name, source]) => [name, await readSource(deps, userId, name, source)] as const),
+  );
+  return Object.fromEntries(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
+}
+
+async function readSource(
+  { secrets, outbound, publicUrl }: SecretSourceDependencies,
+  userId: string,
+  name: string,
+  source: SecretSource,
+): Promise<string | undefined> {
+  if (typeof source === "string") return unmasked(source);
+  if (!source.url) return unmasked(source.value);
+  if (!URL.canParse(source.url)) throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
+  const url = new URL(source.url);
+  const own = url.origin === new URL(publicUrl()).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
+  if (own !== undefined) {
+    const value = secrets.value(userId, decodeURIComponent(own));
+    if (value === undefined) throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
+    return value;
+  }
+  const headers = source.headers ?? {};
+  const secret = Object.keys(headers).length > 0;
+  const answer = await outbound.fetch(source.url, { headers, timeoutMs, maxBytes, secret });
+  if (answer.ok) return answer.text();
+  await answer.body?.cancel();
+  throw new PlatformError("OutboundFailed", `The address of the secret ${name} answered ${answer.status}.`);
+}

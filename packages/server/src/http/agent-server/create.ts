@@ -1,0 +1,29 @@
+import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
+import type { App, HttpServices } from "../services.ts";
+import { agentSandbox } from "./agent-sandbox.ts";
+import { agentInfo } from "./conversation-info.ts";
+
+/** `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 where the id is taken by a conversation of this sandbox. */
+export function agentCreateRoutes(
+  app: App,
+  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+): void {
+  app.post(
+    "/api/conversations",
+    {
+      constraints: { view: "agent" },
+      config: { access: "agent", failures: [404, 409, 502] },
+      schema: {
+        tags: ["agent server"],
+        summary: "Make a conversation in the sandbox",
+        body: StartConversationRequest,
+        response: { 200: ConversationInfo, 201: ConversationInfo },
+      },
+    },
+    async (request, reply) => {
+      const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
+      const { row, created } = await conversations.create({ userId, sandboxId }, request.body);
+      return reply.code(created ? 201 : 200).send(agentInfo(row, conversations.fullState(row.id)));
+    },
+  );
+}

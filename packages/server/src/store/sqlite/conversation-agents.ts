@@ -1,0 +1,56 @@
+import { PlatformError } from "../../errors.ts";
+import type { Vault } from "../../users/vault.ts";
+import { BoundedCache } from "../bounded-cache.ts";
+import type { AgentDocument, ConversationAgentStore } from "../store.ts";
+import type { StoreContext } from "./context.ts";
+import { compile } from "./tables.ts";
+
+export const agentQueries = { get: "SELECT document FROM conversation_agents WHERE conversation_id = ?" } as const;
+
+/** Agents that clients gave with conversations, sealed. A row goes with its conversation. */
+export class SqliteConversationAgents implements ConversationAgentStore {
+  readonly #context: StoreContext;
+  /** Opened documents by their sealed text, which no other document ever has. */
+  readonly #opened = new BoundedCache<AgentDocument>({ entries: 1000, characters: 8 * 2 ** 20 });
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  get(conversationId: string): AgentDocument | undefined {
+    const row = this.#context.reader.get<{ document: Uint8Array }>(agentQueries.get, conversationId);
+    if (!row) return undefined;
+    const key = Buffer.from(row.document.buffer, row.document.byteOffset, 32).toString("latin1");
+    const known = this.#opened.get(key);
+    if (known) return known;
+    const text = this.#context.vault.open(row.document, place(conversationId));
+    const document = JSON.parse(text) as AgentDocument;
+    this.#opened.set(key, document, text.length);
+    return document;
+  }
+
+  async put(conversationId: string, document: AgentDocument): Promise<void> {
+    const sealed = sealAgent(this.#context.vault, conversationId, document);
+    const insert = this.#context.build
+      .insertInto("conversation_agents")
+      .columns(["conversation_id", "document"])
+      .expression((expression) =>
+        expression
+          .selectFrom("conversations")
+          .select(["id", expression.val(sealed).as("document")])
+          .where("id", "=", conversationId),
+      )
+      .onConflict((conflict) => conflict.column("conversation_id").doUpdateSet({ document: sealed }));
+    if ((await this.#context.writer.run(compile(insert))) === 0)
+      throw new PlatformError("ConversationNotFound", "The conversation does not exist.");
+  }
+}
+
+/** A document as it is stored. */
+export function sealAgent(vault: Vault, conversationId: string, document: AgentDocument): Uint8Array {
+  return vault.seal(JSON.stringify(document), place(conversationId));
+}
+
+function place(conversationId: string): string {
+  return `conversation-agents:${conversationId}`;
+}
