@@ -8,6 +8,7 @@ import type { Conversations } from "../conversations/api.ts";
 import type { GitHosting } from "../git/api.ts";
 import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import type { Bash } from "../sandboxes/bash/api.ts";
 import type { Egress } from "../sandboxes/network/api.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { ApiKeys, Logins, Secrets, Settings } from "../users/api.ts";
@@ -25,6 +26,7 @@ export interface HttpServices {
   callbacks: Callbacks;
   skills: Pick<SkillLibrary, "list" | "preview">;
   sandboxes: Sandboxes;
+  bash: Bash;
   egress: Pick<Egress, "decisions">;
   outbound: Outbound;
   git: GitHosting;

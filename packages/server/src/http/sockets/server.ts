@@ -7,13 +7,14 @@ import { rawAnswer } from "../errors.ts";
 import type { RequestLimit } from "../limits/request-limit.ts";
 import type { HttpServices } from "../services.ts";
 import { authenticateSocket, type Credential } from "./authenticate.ts";
+import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
 import { type EventSocketLimits, serveEventSocket } from "./event-socket.ts";
 import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
 import { Places } from "./places.ts";
 
-export interface SocketOptions extends EventSocketLimits {
+export interface SocketOptions extends EventSocketLimits, BashSocketLimits {
   /** Time for the auth frame, ms. */
   authMs: number;
   /** How often it is looked whether a socket's key is still valid, ms. */
@@ -40,7 +41,7 @@ const maxSockets = 400;
  */
 export function attachSockets(
   server: Server,
-  services: Pick<HttpServices, "config" | "conversations" | "events" | "logger">,
+  services: Pick<HttpServices, "bash" | "config" | "conversations" | "events" | "logger" | "sandboxes">,
   authenticator: Authenticator,
   options: Partial<SocketOptions> = {},
 ): { close(): Promise<void> } {
@@ -53,6 +54,7 @@ export function attachSockets(
     pingMs: 25_000,
     closeMs: 1_000,
     places: new Places(maxSockets),
+    stallMs: 10_000,
     requests: undefined,
     except: () => false,
     ...options,
@@ -81,6 +83,7 @@ export function attachSockets(
       case "events":
         return serveEventSocket(socket, target, caller, credential, services, limits);
       case "bash-events":
+        return serveBashSocket(socket, target.query, caller, credential, services, limits);
       case "terminal":
         return socket.close(4004, "Not served yet");
     }

@@ -286,7 +286,7 @@ async function startWith(options: Partial<SocketOptions>) {
   const authenticator = createAuthenticator(own);
   const attached = attachSockets(
     own.app.server,
-    { config, logger, conversations: own.conversations, events: own.events },
+    { config, logger, conversations: own.conversations, events: own.events, sandboxes: own.sandboxes, bash: own.bash },
     authenticator,
     options,
   );

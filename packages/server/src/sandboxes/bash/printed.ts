@@ -1,0 +1,151 @@
+import type { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Piece } from "./event-text.ts";
+
+export interface PrintedLimits {
+  /** Bytes that are gathered into one piece. */
+  pieceBytes: number;
+  /** Bytes that are kept of a command; beyond them only the end is. */
+  keptBytes: number;
+  /** Bytes of each stream's end that are kept where it goes beyond. */
+  endBytes: number;
+}
+
+export const printedLimits: PrintedLimits = { pieceBytes: 512 * 1024, keptBytes: 128 * 2 ** 20, endBytes: 128 * 1024 };
+
+type Name = "stdout" | "stderr";
+const names = ["stdout", "stderr"] as const;
+
+/** How much of what is not kept is read before a rest of `restMs`, bytes: a command that prints without end must not keep the server busy. */
+const hurryBytes = 2 ** 20;
+const restMs = 40;
+
+/**
+ * Gathers what a command prints into pieces of text. Characters that come in two parts stay whole, and bytes that are none show as U+FFFD. While a
+ * piece is being written the command waits, so memory is bounded.
+ */
+export class Printed {
+  readonly #limits: PrintedLimits;
+  readonly #write: (piece: Piece) => Promise<void>;
+  readonly #waitMs: () => number | undefined;
+  readonly #streams: Readable[] = [];
+  readonly #waiting: Record<Name, Buffer[]> = { stdout: [], stderr: [] };
+  readonly #lengths: Record<Name, number> = { stdout: 0, stderr: 0 };
+  readonly #decoders: Record<Name, TextDecoder> = { stdout: decoder(), stderr: decoder() };
+  #kept = 0;
+  #dropped = 0;
+  #hurried = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #busy = false;
+  #failed = false;
+
+  /** `waitMs` tells how long a piece may wait for more; undefined: until it is full. `write` may throw: nothing more is written then. */
+  constructor(limits: PrintedLimits, write: (piece: Piece) => Promise<void>, waitMs: () => number | undefined) {
+    this.#limits = limits;
+    this.#write = write;
+    this.#waitMs = waitMs;
+  }
+
+  read(name: Name, stream: Readable): void {
+    this.#streams.push(stream);
+    stream.on("data", (chunk: Buffer) => this.take(name, chunk));
+    stream.on("error", () => {});
+  }
+
+  take(name: Name, chunk: Buffer): void {
+    if (chunk.length === 0 || this.#failed) return;
+    this.#waiting[name].push(chunk);
+    this.#lengths[name] += chunk.length;
+    if (this.#full) return this.#keepEnd(name, chunk.length);
+    if (this.#size >= this.#limits.pieceBytes) {
+      this.#pause();
+      this.#flush();
+    } else this.#flushSoon();
+  }
+
+  /** What has not been written, once everything before it has been. Throws what `write` threw. */
+  async rest(): Promise<Piece> {
+    clearTimeout(this.#timer);
+    await this.#writing;
+    const ends = this.#dropped > 0 ? names.map((name) => this.#end(name)) : names.map((name) => this.#text(name, false));
+    return { stdout: ends[0]!, stderr: ends[1]! };
+  }
+
+  get #size(): number {
+    return this.#lengths.stdout + this.#lengths.stderr;
+  }
+
+  get #full(): boolean {
+    return this.#kept >= this.#limits.keptBytes;
+  }
+
+  #flushSoon(): void {
+    const wait = this.#timer === undefined && this.#size > 0 && !this.#full ? this.#waitMs() : undefined;
+    if (wait !== undefined) this.#timer = setTimeout(() => this.#flush(), wait);
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#busy || this.#failed) return;
+    this.#busy = true;
+    this.#writing = this.#writeOut();
+    this.#writing
+      .catch(() => {
+        this.#failed = true;
+      })
+      .finally(() => {
+        this.#busy = false;
+        this.#flushSoon();
+        this.#resume();
+      });
+  }
+
+  async #writeOut(): Promise<void> {
+    do {
+      this.#kept += this.#size;
+      const piece = { stdout: this.#text("stdout", true), stderr: this.#text("stderr", true) };
+      if (piece.stdout !== "" || piece.stderr !== "") await this.#write(piece);
+    } while (this.#size >= this.#limits.pieceBytes && !this.#full);
+  }
+
+  #text(name: Name, more: boolean): string {
+    const bytes = Buffer.concat(this.#waiting[name]);
+    this.#waiting[name] = [];
+    this.#lengths[name] = 0;
+    return this.#decoders[name].decode(bytes, { stream: more });
+  }
+
+  /** Beyond what is kept: drops from the front what the end does not need, and lets the command rest now and then. */
+  #keepEnd(name: Name, read: number): void {
+    const chunks = this.#waiting[name];
+    while (this.#lengths[name] - chunks[0]!.length >= this.#limits.endBytes) {
+      this.#lengths[name] -= chunks[0]!.length;
+      this.#dropped += chunks.shift()!.length;
+    }
+    this.#hurried += read;
+    if (this.#hurried < hurryBytes) return;
+    this.#hurried = 0;
+    this.#pause();
+    void delay(restMs).then(() => this.#resume());
+  }
+
+  #end(name: Name): string {
+    const text = this.#text(name, false);
+    if (name === "stderr") return text;
+    return `\n[${this.#dropped} bytes of the output are left out here: more than ${this.#limits.keptBytes} are not kept]\n${text}`;
+  }
+
+  #pause(): void {
+    for (const stream of this.#streams) stream.pause();
+  }
+
+  #resume(): void {
+    for (const stream of this.#streams) stream.resume();
+  }
+}
+
+function decoder(): TextDecoder {
+  return new TextDecoder("utf-8", { ignoreBOM: true });
+}
