@@ -45,8 +45,9 @@ export class Hub {
   #open(conversationId: string) {
     const listeners = new Set<Listener>();
     const leave = this.#events.follow(conversationId, (records) => {
-      for (const { json, seq, listed } of records) {
-        for (const listener of listeners) listener({ json, seq, listed });
+      // One and the same frame for all: they share what they make of it.
+      for (const record of records) {
+        for (const listener of listeners) listener(record);
       }
     });
     const room = { listeners, leave };

@@ -6,12 +6,13 @@ import type { EventLog } from "../../store/event-log.ts";
 import type { Principal } from "../auth.ts";
 import { visibleConversation } from "../conversation-access.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
-import { fullStateFrame, serverErrorFrame } from "./frames.ts";
+import { numbered, plain } from "./encode.ts";
+import { type FollowerSink, followEvents } from "./follow-events.ts";
+import { serverErrorFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
-import { Outbox, type OutboxLimits } from "./outbox.ts";
+import type { OutboxLimits } from "./outbox.ts";
 import type { Places } from "./places.ts";
-import { resendEvents } from "./resend.ts";
 
 export interface EventSocketServices {
   conversations: Conversations;
@@ -48,7 +49,8 @@ export function serveEventSocket(
   const leave = limits.places.enter(caller.userId);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.on("close", leave);
-  const outbox = new Outbox(socket, limits, (seq) => logger.warn({ conversationId: id, seq }, "a slow socket was cut off"));
+  const encode = resend.mode === "after" ? numbered : plain;
+  const outbox = followEvents(socketSink(socket), encode, id, resend, { conversations, events, logger }, limits);
   const fail = (code: string, detail: string) => outbox.now(serverErrorFrame(code, detail));
   const target = caller.readOnly ? readOnlyTarget : conversations;
   const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
@@ -69,18 +71,19 @@ export function serveEventSocket(
       socket.close(1011, "Internal Server Error");
     }
   });
+}
 
-  // Following begins before the end of the log is read, in one turn: every event is either in the resend or in a live frame.
-  const unfollow = conversations.follow(id, (frame) => outbox.live(frame));
-  socket.on("close", unfollow);
-  outbox.now(fullStateFrame(conversations.fullState(id)));
-  if (resend.mode === "none") return outbox.goLive(0);
-  const upTo = events.lastSeq(id);
-  const open = () => socket.readyState === socket.OPEN;
-  resendEvents(events, id, resend, upTo, (seq, json) => outbox.resend(seq, json), open)
-    .then(() => outbox.goLive(upTo))
-    .catch((error: unknown) => {
-      logger.error({ err: error, conversationId: id }, "a resend failed");
-      socket.close(1011, "Internal Server Error");
-    });
+function socketSink(socket: WebSocket): FollowerSink {
+  return {
+    get open() {
+      return socket.readyState === socket.OPEN;
+    },
+    get waiting() {
+      return socket.bufferedAmount;
+    },
+    write: (bytes, taken) => socket.send(bytes, { binary: false }, taken),
+    cutOff: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
+    fail: () => socket.close(1011, "Internal Server Error"),
+    onClose: (listener) => socket.once("close", listener),
+  };
 }

@@ -1,0 +1,58 @@
+import type { FastifyBaseLogger } from "fastify";
+import type { Conversations } from "../../conversations/api.ts";
+import type { EventLog } from "../../store/event-log.ts";
+import type { Encode } from "./encode.ts";
+import { fullStateFrame } from "./frames.ts";
+import type { Resend } from "./handshake.ts";
+import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
+import { resendEvents } from "./resend.ts";
+
+export interface FollowServices {
+  conversations: Pick<Conversations, "follow" | "fullState">;
+  events: EventLog;
+  logger: FastifyBaseLogger;
+}
+
+/** A connection that follows a conversation. */
+export interface FollowerSink extends Sink {
+  /** Ends the connection after a failure of the server's own. */
+  fail(): void;
+  onClose(listener: () => void): void;
+}
+
+/**
+ * Sends a conversation's full state, then the stored events that are asked for, then every frame as it comes, until the connection ends
+ * (agent-server.md section 6.1). Gives the outbox, for frames beside these.
+ */
+export function followEvents(
+  sink: FollowerSink,
+  encode: Encode,
+  id: string,
+  resend: Resend,
+  { conversations, events, logger }: FollowServices,
+  limits: OutboxLimits,
+): Outbox {
+  // Following begins in the turn in which the end of the log is read: every event is either in the resend or in a live frame.
+  const upTo = resend.mode === "none" ? 0 : events.lastSeq(id);
+  const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
+  const outbox = new Outbox(sink, encode, upTo, limits, onCutOff);
+  sink.onClose(conversations.follow(id, (frame) => outbox.live(frame)));
+  outbox.now(fullStateFrame(conversations.fullState(id)));
+  if (resend.mode === "none") outbox.goLive();
+  else {
+    resendEvents(
+      events,
+      id,
+      resend,
+      upTo,
+      (seq, json) => outbox.resend(seq, json),
+      () => sink.open,
+    )
+      .then(() => outbox.goLive())
+      .catch((error: unknown) => {
+        logger.error({ err: error, conversationId: id }, "a resend failed");
+        sink.fail();
+      });
+  }
+  return outbox;
+}
