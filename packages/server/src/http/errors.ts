@@ -1,14 +1,18 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { newId } from "@sandpiper/wire";
+import { newId, type OpenAiFailure } from "@sandpiper/wire";
 import type { FastifyError, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
-import { PlatformError } from "../errors.ts";
-import { InvalidInput } from "./invalid-input.ts";
+import type { Static } from "typebox";
+import { type ErrorCode, PlatformError } from "../errors.ts";
+import { InvalidInput, type Issue } from "./invalid-input.ts";
 import type { App } from "./services.ts";
 import { decodedPath, loggableUrl } from "./urls.ts";
 
-/** Families of routes differ in the key of an error's text: `detail`, and `error` in settings (app-server.md section 0). */
-export type ErrorFamily = "detail" | "error";
+/**
+ * Families of routes differ in the key of an error's text: `detail`, and `error` in settings (app-server.md section 0). That of OpenAI's clients has
+ * an object in `error`.
+ */
+export type ErrorFamily = "detail" | "error" | "openai";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -22,7 +26,9 @@ declare module "fastify" {
 interface Failure {
   status: number;
   text: string;
-  issues?: readonly unknown[];
+  issues?: readonly Issue[];
+  /** That of a PlatformError. */
+  code?: ErrorCode;
   /** Seconds. */
   retryAfter?: number | undefined;
 }
@@ -62,8 +68,8 @@ function expected(error: unknown, request: FastifyRequest): Failure | undefined 
     return status ? { status, text: error.message } : { status: 422, text: error.message, issues: error.issues };
   }
   if (error instanceof PlatformError) {
-    const { status, message, retryAfter } = error;
-    return status === 500 ? undefined : { status, text: message, retryAfter };
+    const { status, message, retryAfter, code } = error;
+    return status === 500 ? undefined : { status, text: message, retryAfter, code };
   }
   const { statusCode, code } = error as Partial<FastifyError>;
   // Refusals of Fastify and its plugins: too large bodies, bad content lengths, bad URLs and paths. Their messages may quote the request.
@@ -83,9 +89,29 @@ function send(request: FastifyRequest, reply: FastifyReply, failure: Failure): F
 }
 
 /** The settings family has its text in `error`; `detail` stands beside it, so that clients of either family can read it. */
-function shape(request: FastifyRequest, { text, issues }: Failure): Record<string, unknown> {
+function shape(request: FastifyRequest, failure: Failure): Record<string, unknown> {
+  const { text, issues } = failure;
   const detail = issues ?? text;
+  if (request.routeOptions?.config?.errors === "openai") return openAiFailure(failure);
   return request.routeOptions?.config?.errors === "error" ? { error: text, detail } : { detail };
+}
+
+/** A failure in the shape of OpenAI's API. */
+export function openAiFailure({
+  status,
+  text,
+  issues,
+  code,
+}: Pick<Failure, "status" | "text" | "issues" | "code">): Static<typeof OpenAiFailure> {
+  const words = code?.replaceAll(/(?<=[a-z])(?=[A-Z])/g, "_").toLowerCase() ?? null;
+  return {
+    error: {
+      message: text,
+      type: status >= 500 ? "server_error" : "invalid_request_error",
+      param: issues?.[0]?.loc.slice(1).join(".") || null,
+      code: code === "Unauthorized" ? "invalid_api_key" : words,
+    },
+  };
 }
 
 /** Knows which methods a path has, for 405 answers. */

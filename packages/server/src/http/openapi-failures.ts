@@ -1,6 +1,7 @@
 import { STATUS_CODES } from "node:http";
-import { Failure, HTTPValidationError, SettingsFailure } from "@sandpiper/wire";
+import { Failure, HTTPValidationError, OpenAiFailure, SettingsFailure } from "@sandpiper/wire";
 import type { RouteOptions } from "fastify";
+import { openAiFailure } from "./errors.ts";
 import type { Components } from "./openapi-components.ts";
 import type { JsonSchema, Response } from "./openapi-schema.ts";
 
@@ -57,12 +58,14 @@ export class FailureResponses {
 }
 
 function shapeOf(status: number, family: string): JsonSchema {
+  if (family === "openai") return OpenAiFailure as unknown as JsonSchema;
   const shape = family === "error" ? SettingsFailure : status === 422 ? HTTPValidationError : Failure;
   return shape as unknown as JsonSchema;
 }
 
 function exampleOf(status: number, family: string): unknown {
   const text = sentences[status] ?? STATUS_CODES[status]!;
+  if (family === "openai") return openAiFailure({ status, text });
   const detail = status === 422 ? [{ loc: ["query", "limit"], msg: "Input must be <= 100", type: "less_than_equal" }] : text;
   return family === "detail" ? { detail } : { [family]: text, detail };
 }
