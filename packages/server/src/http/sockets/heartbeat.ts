@@ -8,6 +8,12 @@ export function startHeartbeat(server: WebSocketServer, everyMs: number): () => 
   });
   const timer = setInterval(() => {
     for (const socket of server.clients) {
+      if (socket.isPaused) {
+        // Its pongs wait unread behind what it sent too fast. A connection that is broken ends by what it is sent.
+        silent.delete(socket);
+        socket.ping();
+        continue;
+      }
       if (silent.has(socket)) {
         socket.terminate();
         continue;

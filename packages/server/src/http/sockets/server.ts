@@ -13,8 +13,9 @@ import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
 import { Places } from "./places.ts";
+import { serveTerminal, type TerminalLimits } from "./terminal-socket.ts";
 
-export interface SocketOptions extends EventSocketLimits, BashSocketLimits {
+export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSocketLimits {
   /** Time for the auth frame, ms. */
   authMs: number;
   /** How often it is looked whether a socket's key is still valid, ms. */
@@ -35,6 +36,9 @@ const maxInboundBytes = 16 * 1024 * 1024;
 /** Open sockets of a user. */
 const maxSockets = 400;
 
+/** Open terminals of a user: each is a process of the server's machine too. */
+const maxTerminals = 32;
+
 /**
  * Serves WebSockets on an HTTP server's upgrades. A wrong key or query is refused in the handshake (403, 422), another path with 404.
  * `close` ends every socket with 1001 and refuses new ones.
@@ -54,6 +58,8 @@ export function attachSockets(
     pingMs: 25_000,
     closeMs: 1_000,
     places: new Places(maxSockets),
+    terminals: new Places(maxTerminals),
+    busyMs: 10_000,
     stallMs: 10_000,
     requests: undefined,
     except: () => false,
@@ -82,10 +88,10 @@ export function attachSockets(
     switch (target.kind) {
       case "events":
         return serveEventSocket(socket, target, caller, credential, services, limits);
+      case "terminal":
+        return serveTerminal(socket, target.query, caller, credential, services, limits);
       case "bash-events":
         return serveBashSocket(socket, target.query, caller, credential, services, limits);
-      case "terminal":
-        return socket.close(4004, "Not served yet");
     }
   };
 

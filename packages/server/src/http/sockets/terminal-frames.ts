@@ -1,14 +1,13 @@
 import { maxTerminalSide, TerminalFrame } from "@sandpiper/wire";
-import type { RawData } from "ws";
 import { Compile } from "typebox/compile";
-import { readAuthKey } from "./authenticate.ts";
+import type { RawData } from "ws";
 
 /** What the query of `/sockets/terminal` asks for. */
 export interface TerminalRequest {
   /** For users' keys, which do not name one. */
   sandboxId: string | undefined;
-  cols: number;
-  rows: number;
+  /** Undefined for a shell over pipes (`tty=false`). */
+  tty: { cols: number; rows: number } | undefined;
   cwd: string | undefined;
 }
 
@@ -28,11 +27,12 @@ export function readTerminalRequest(query: URLSearchParams): TerminalRequest | s
   }
   const cwd = query.get("cwd") || undefined;
   if (cwd !== undefined && (cwd.includes("\0") || Buffer.byteLength(cwd) >= maxPathBytes)) return "cwd: Input should be a path";
-  return { sandboxId: query.get("sandbox_id") || undefined, ...size, cwd };
+  const tty = /^(false|0|no|off)$/i.test(query.get("tty") ?? "") ? undefined : size;
+  return { sandboxId: query.get("sandbox_id") || undefined, tty, cwd };
 }
 
-/** What a frame of a client is: bytes for the terminal, a new size, or undefined where there is nothing to do. */
-export type TerminalMessage = { input: Buffer } | { cols: number; rows: number } | undefined;
+/** What a frame of a client is: bytes for the shell, their end, a new size, or undefined where there is nothing to do. */
+export type TerminalMessage = { input: Buffer } | "eof" | { cols: number; rows: number } | undefined;
 
 /**
  * Reads one frame. A text frame is a control frame where it is a JSON object of that form; any other is input as it is, as xterm.js's
@@ -42,22 +42,27 @@ export function readTerminalFrame(data: RawData, isBinary: boolean): TerminalMes
   const bytes = toBuffer(data);
   const control = isBinary ? undefined : readControl(bytes);
   if (control === undefined) return { input: bytes };
-  if (frames.Check(control))
-    return control.type === "input"
-      ? { input: Buffer.from(control.data) }
-      : { cols: withinBounds(control.cols), rows: withinBounds(control.rows) };
-  return undefined;
+  if (!frames.Check(control)) return undefined;
+  switch (control.type) {
+    case "input":
+      return { input: Buffer.from(control.data) };
+    case "eof":
+      return "eof";
+    case "resize":
+      return { cols: withinBounds(control.cols), rows: withinBounds(control.rows) };
+  }
 }
 
+const controlTypes: ReadonlySet<unknown> = new Set(["input", "resize", "eof", "auth"]);
+
 /** The object of a control frame, in whatever shape it is otherwise. */
-function readControl(bytes: Buffer): object | undefined {
+function readControl(bytes: Buffer): unknown {
   // Most frames are keys.
   if (bytes.length < 2 || !/^\s*\{/.test(bytes.toString("latin1", 0, 16))) return undefined;
   try {
-    // A key may be NUL (Ctrl-@), so this is not `parseJson`; only the outermost values are looked at.
+    // Not `parseJson`: a key may be NUL (Ctrl-@). Only the outermost values are looked at.
     const value = JSON.parse(bytes.toString()) as { type?: unknown };
-    const known = value.type === "input" || value.type === "resize" || readAuthKey(value) !== undefined;
-    return known ? value : undefined;
+    return controlTypes.has(value.type) ? value : undefined;
   } catch {
     return undefined;
   }

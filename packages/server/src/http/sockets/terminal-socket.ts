@@ -1,0 +1,189 @@
+import { Transform } from "node:stream";
+import type { FastifyBaseLogger } from "fastify";
+import type { RawData, WebSocket } from "ws";
+import { PlatformError } from "../../errors.ts";
+import type { Sandboxes } from "../../sandboxes/api.ts";
+import { openPersonShell, type PersonShell } from "../../sandboxes/person-shell.ts";
+import { exitCode } from "../../sandboxes/run.ts";
+import type { Principal } from "../auth.ts";
+import { sandboxId } from "../v1/sandboxes.ts";
+import { type Credential, refuseSocket } from "./authenticate.ts";
+import type { Places } from "./places.ts";
+import { readTerminalFrame, readTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
+
+export interface TerminalServices {
+  sandboxes: Sandboxes;
+  logger: FastifyBaseLogger;
+}
+
+export interface TerminalLimits {
+  /** Open terminals of each user. */
+  terminals: Places;
+  /** A terminal that has written within this time keeps its sandbox awake, ms. */
+  busyMs: number;
+}
+
+/** Bytes that wait for a slow client; above it the shell is not read. */
+const highOutput = 256 * 1024;
+/** Bytes that wait for a shell that does not read; above it the client is not read. */
+const highInput = 64 * 1024;
+const maxFrameBytes = 1024 * 1024;
+/** What a close frame has room for, bytes. */
+const maxReasonBytes = 123;
+
+/**
+ * Serves the socket of a caller to `/sockets/terminal`: a shell in a sandbox, which ends with the socket (docs/terminal.md). Output comes in binary
+ * frames. Closes with 1000 `exit N` when the shell ended, 1001 (the sandbox was stopped), 4001 (the key may not, or not any more), 4004 (no such
+ * sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell, and why), 1013 (too many terminals of the user).
+ */
+export function serveTerminal(
+  socket: WebSocket,
+  query: URLSearchParams,
+  caller: Principal,
+  credential: Credential,
+  services: TerminalServices,
+  limits: TerminalLimits,
+): void {
+  if (caller.readOnly) return socket.close(4001, "This key is read-only: it opens no terminal");
+  const request = readTerminalRequest(query);
+  if (typeof request === "string") return closeWith(socket, 1008, request);
+  const named = caller.sandboxId ?? (request.sandboxId && sandboxId(request.sandboxId));
+  if (named === undefined) return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
+  const row = services.sandboxes.get(caller.userId, named);
+  if (!row) return socket.close(4004, "Sandbox not found");
+  const leave = limits.terminals.enter(caller.userId);
+  if (!leave) return socket.close(1013, "Too many terminals: close others first");
+  socket.once("close", leave);
+  new TerminalSocket(socket, row, request, services, limits.busyMs).serve(credential);
+}
+
+class TerminalSocket {
+  readonly #socket: WebSocket;
+  readonly #owner: { id: string; userId: string };
+  readonly #request: TerminalRequest;
+  readonly #services: TerminalServices;
+  readonly #busyMs: number;
+  /** What the client typed. Each piece wakes the sandbox where it was paused, and counts as its use. */
+  readonly #input: Transform;
+  #size: { cols: number; rows: number } | undefined;
+  #shell: PersonShell | undefined;
+  #writtenAt = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    socket: WebSocket,
+    owner: { id: string; userId: string },
+    request: TerminalRequest,
+    services: TerminalServices,
+    busyMs: number,
+  ) {
+    this.#socket = socket;
+    this.#owner = owner;
+    this.#request = request;
+    this.#services = services;
+    this.#busyMs = busyMs;
+    this.#size = request.tty;
+    this.#input = new Transform({
+      highWaterMark: highInput,
+      transform: (chunk, _encoding, done) => void this.#awake().then(() => done(null, chunk), done),
+    });
+    this.#input.on("error", (error) => this.#fail(error));
+  }
+
+  serve(credential: Credential): void {
+    const socket = this.#socket;
+    const { sandboxes } = this.#services;
+    const leave = sandboxes.occupy(this.#owner.id, {
+      busy: () => performance.now() - this.#writtenAt < this.#busyMs,
+      beforeStop: async () => {},
+    });
+    const unfollow = sandboxes.onChange((change) => {
+      if (change.id !== this.#owner.id) return;
+      if ("removed" in change) socket.close(4004, "The sandbox has been deleted");
+      // A size that came while it was paused has reached nobody.
+      else if (change.status === "RUNNING") this.#resize();
+    });
+    socket.once("close", () => {
+      leave();
+      unfollow();
+      this.#input.destroy();
+      this.#shell?.hangUp();
+    });
+    socket.on("message", (data, isBinary) => {
+      if (!credential()) return refuseSocket(socket);
+      this.#take(data, isBinary);
+    });
+    this.#run().catch((error) => this.#fail(error));
+  }
+
+  async #awake() {
+    return this.#services.sandboxes.running(this.#owner.id);
+  }
+
+  #take(data: RawData, isBinary: boolean): void {
+    const message = readTerminalFrame(data, isBinary);
+    if (message === undefined || this.#input.writableEnded) return;
+    if (message === "eof") return void this.#input.end();
+    if ("cols" in message) {
+      this.#size &&= message;
+      return this.#resize();
+    }
+    if (message.input.length > maxFrameBytes) return this.#socket.close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
+    if (this.#input.write(message.input)) return;
+    this.#socket.pause();
+    this.#input.once("drain", () => this.#socket.resume());
+  }
+
+  #resize(): void {
+    if (this.#size) this.#shell?.process.resize(this.#size.cols, this.#size.rows);
+  }
+
+  async #run(): Promise<void> {
+    const asked = this.#size;
+    const shell = await openPersonShell(await this.#awake(), { ...this.#request, tty: asked });
+    if (this.#socket.readyState !== this.#socket.OPEN) return shell.hangUp();
+    this.#shell = shell;
+    if (this.#size !== asked) this.#resize();
+    const { stdin, stdout, stderr, exit } = shell.process;
+    this.#input.pipe(stdin);
+    const readOut = Promise.all([this.#send(stdout), this.#send(stderr)]);
+    const status = await exit;
+    await readOut;
+    const { id, userId } = this.#owner;
+    const row = this.#services.sandboxes.get(userId, id);
+    if (row && row.status !== "RUNNING") return this.#socket.close(1001, "The sandbox was stopped: connect again to wake it");
+    this.#socket.close(1000, `exit ${exitCode(status)}`);
+  }
+
+  /** Sends a stream to its end, at the pace of the client. */
+  #send(stream: PersonShell["process"]["stdout"]): Promise<void> {
+    const socket = this.#socket;
+    const sent = () => {
+      if (stream.isPaused() && socket.bufferedAmount <= highOutput / 2) stream.resume();
+    };
+    stream.on("data", (chunk: Buffer) => {
+      this.#writtenAt = performance.now();
+      socket.send(chunk, { binary: true }, sent);
+      if (socket.bufferedAmount > highOutput) stream.pause();
+    });
+    stream.on("error", () => {});
+    return new Promise((resolve) => {
+      stream.once("close", resolve);
+    });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    if (!(error instanceof PlatformError) || error.status === 500) {
+      this.#services.logger.error({ err: error, sandbox: this.#owner.id }, "a terminal failed");
+      return this.#socket.close(1011, "Internal Server Error");
+    }
+    closeWith(this.#socket, error.code === "SandboxNotFound" ? 4004 : 1011, error.message);
+  }
+}
+
+/** Closes with a reason of any length, of which the beginning is told. */
+function closeWith(socket: WebSocket, code: number, reason: string): void {
+  let text = reason;
+  while (Buffer.byteLength(text) > maxReasonBytes) text = `${text.slice(0, -2).trimEnd()}…`;
+  socket.close(code, text);
+}
