@@ -143,7 +143,6 @@ export function buildApp(services: HttpServices): FastifyInstance {
     agentConversationRoutes(app, services);
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
-    agentBashRoutes(app, services);
     openAiRoutes(app, services);
     agentBashRoutes(app, services);
   });
