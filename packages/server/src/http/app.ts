@@ -22,6 +22,9 @@ import { createPreviews } from "./preview/preview.ts";
 import { previewRoutes } from "./preview/routes.ts";
 import { installReadOnly } from "./read-only.ts";
 import type { App, HttpServices } from "./services.ts";
+import { maxFollowers } from "./sockets/event-socket.ts";
+import { eventStreamRoutes } from "./sockets/event-stream.ts";
+import { Places } from "./sockets/places.ts";
 import { attachSockets } from "./sockets/server.ts";
 import { loggableUrl } from "./urls.ts";
 import { legacyRoutes } from "./v0/legacy.ts";
@@ -69,6 +72,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
   const { config } = services;
   const authenticator = createAuthenticator(services);
   const limit = new RequestLimit(config.maxRequests);
+  const followers = new Places(maxFollowers);
   const previews = createPreviews(services, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
@@ -143,11 +147,16 @@ export function buildApp(services: HttpServices): FastifyInstance {
     agentConversationRoutes(app, services);
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
+    eventStreamRoutes(app, services, authenticator, { places: followers });
     openAiRoutes(app, services);
     agentBashRoutes(app, services);
   });
 
-  const sockets = attachSockets(app.server, services, authenticator, { except: previews.upgrade, requests: limit });
+  const sockets = attachSockets(app.server, services, authenticator, {
+    except: previews.upgrade,
+    requests: limit,
+    places: followers,
+  });
   app.addHook("preClose", async () => {
     previews.close();
     setTimeout(() => app.server.closeAllConnections(), closeMs).unref();

@@ -26,6 +26,8 @@ declare module "fastify" {
     access?: Access;
     /** What a reading request to this route answers opens more than reading: a read-only key is refused. */
     opensMore?: true;
+    /** The key may stand in the query, as `session_api_key`: for clients that can set no header. */
+    keyInQuery?: true;
   }
   interface FastifyRequest {
     principal: Principal;
@@ -118,13 +120,11 @@ export function authHook(authenticator: Authenticator, limit: RequestLimit) {
 }
 
 function guard(request: FastifyRequest, authenticator: Authenticator, limit: RequestLimit): void {
-  const { headers, raw } = request;
+  const { raw } = request;
   const config = request.routeOptions.config;
   const access = request.is404 ? accessOfUnknown(request.url) : (config.access ?? "user");
   const open = access === "public" || request.method === "OPTIONS";
-  const caller = open
-    ? undefined
-    : (authenticator.byHeaders(headers) ?? (credentials(headers).length === 0 ? authenticator.byCookie(raw, false) : undefined));
+  const caller = open ? undefined : findCaller(request, authenticator);
   limit.count(caller, () => request.ip);
   if (open) return;
   const sandboxId = prefixSandbox(raw);
@@ -136,6 +136,14 @@ function guard(request: FastifyRequest, authenticator: Authenticator, limit: Req
     throw new PlatformError("ReadOnlyKey", "This key is read-only: it may read, and change nothing.");
   }
   request.principal = principal;
+}
+
+/** Whom the keys or the cookie of a request stand for now, in whatever sandbox. Throws PlatformError CrossOrigin. */
+export function findCaller(request: FastifyRequest, authenticator: Authenticator): Principal | undefined {
+  const { raw, query, routeOptions } = request;
+  const inQuery = routeOptions.config.keyInQuery && (query as Record<string, unknown>).session_api_key;
+  const headers = typeof inQuery === "string" && inQuery !== "" ? { "x-session-api-key": inQuery } : request.headers;
+  return authenticator.byHeaders(headers) ?? (credentials(headers).length === 0 ? authenticator.byCookie(raw, false) : undefined);
 }
 
 function isSafe(method: string): boolean {

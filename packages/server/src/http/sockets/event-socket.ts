@@ -20,10 +20,13 @@ export interface EventSocketServices {
   logger: FastifyBaseLogger;
 }
 
+/** Sockets and event streams of a user. */
+export const maxFollowers = 2_000;
+
 export interface EventSocketLimits extends OutboxLimits {
   /** Largest frame that is taken from a client, bytes. */
   inboundBytes: number;
-  /** Sockets of each user: each may have some megabytes waiting for a slow client. */
+  /** Sockets of each user: a slow client's connection holds some 256 KiB, and what else waits for it is shared. */
   places: Places;
 }
 
@@ -51,7 +54,7 @@ export function serveEventSocket(
   socket.on("close", leave);
   const encode = resend.mode === "after" ? numbered : plain;
   const outbox = followEvents(socketSink(socket), encode, id, resend, { conversations, events, logger }, limits);
-  const fail = (code: string, detail: string) => outbox.now(serverErrorFrame(code, detail));
+  const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
   const target = caller.readOnly ? readOnlyTarget : conversations;
   const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
   const take = (data: RawData, isBinary: boolean) => {

@@ -5,7 +5,7 @@ import type { Encode } from "./encode.ts";
 import { fullStateFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
-import { resendEvents } from "./resend.ts";
+import { resendEvents, startOf } from "./resend.ts";
 
 export interface FollowServices {
   conversations: Pick<Conversations, "follow" | "fullState">;
@@ -33,26 +33,25 @@ export function followEvents(
   limits: OutboxLimits,
 ): Outbox {
   // Following begins in the turn in which the end of the log is read: every event is either in the resend or in a live frame.
-  const upTo = resend.mode === "none" ? 0 : events.lastSeq(id);
+  const upTo = events.lastSeq(id);
+  const from = startOf(events, id, resend, upTo);
   const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
-  const outbox = new Outbox(sink, encode, upTo, limits, onCutOff);
+  const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
   sink.onClose(conversations.follow(id, (frame) => outbox.live(frame)));
-  outbox.now(fullStateFrame(conversations.fullState(id)));
-  if (resend.mode === "none") outbox.goLive();
-  else {
-    resendEvents(
-      events,
-      id,
-      resend,
-      upTo,
-      (seq, json) => outbox.resend(seq, json),
-      () => sink.open,
-    )
-      .then(() => outbox.goLive())
-      .catch((error: unknown) => {
-        logger.error({ err: error, conversationId: id }, "a resend failed");
-        sink.fail();
-      });
-  }
+  // Its number is where the client goes on if it gets nothing else.
+  outbox.now({ json: fullStateFrame(conversations.fullState(id)), seq: from });
+  resendEvents(
+    events,
+    id,
+    from,
+    upTo,
+    (seq, json) => outbox.resend(seq, json),
+    () => sink.open,
+  )
+    .then(() => outbox.goLive())
+    .catch((error: unknown) => {
+      logger.error({ err: error, conversationId: id }, "a resend failed");
+      sink.fail();
+    });
   return outbox;
 }

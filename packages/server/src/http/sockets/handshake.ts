@@ -44,7 +44,8 @@ function readTarget(path: string, query: URLSearchParams): SocketTarget | { stat
   return kind ? { kind, query } : { status: 404, detail: "Not Found" };
 }
 
-function readResend(query: URLSearchParams): Resend | string {
+/** What the query asks to be sent again, or the sentence that says what is wrong with it. */
+export function readResend(query: URLSearchParams): Resend | string {
   const mode = query.get("resend_mode");
   const seq = query.get("after_seq");
   if (seq !== null) {

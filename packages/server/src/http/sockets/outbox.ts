@@ -84,8 +84,8 @@ export class Outbox {
   }
 
   /** Sends at once, ahead of frames that wait. */
-  now(json: string): void {
-    if (this.#sink.open) this.#write(this.#encode({ json }), undefined);
+  now(frame: Frame): void {
+    if (this.#sink.open) this.#write(this.#encode(frame), frame.seq);
   }
 
   /** Sends a stored event of the resend; resolves when the client has taken enough to go on. */

@@ -6,18 +6,18 @@ const pageSize = 100;
 const pageLength = 512 * 1024;
 
 /**
- * Sends stored events up to a log position, in order, listed ones only: pages are read as the client takes them.
+ * Sends the stored events between two log positions, in order, listed ones only: pages are read as the client takes them.
  * `send` resolves when it can take the next one; `open` says whether anybody still listens.
  */
 export async function resendEvents(
   events: EventLog,
   conversationId: string,
-  resend: Resend,
+  from: number,
   upTo: number,
   send: (seq: number, json: string) => Promise<void>,
   open: () => boolean,
 ): Promise<void> {
-  let after = startOf(events, conversationId, resend, upTo);
+  let after = from;
   while (after < upTo && open()) {
     const records = events.read(conversationId, after, Math.min(pageSize, upTo - after), pageLength);
     if (records.length === 0) return;
@@ -31,10 +31,10 @@ export async function resendEvents(
   }
 }
 
-/** The sequence number after which the resend begins. */
-function startOf(events: EventLog, conversationId: string, resend: Resend, upTo: number): number {
+/** The sequence number after which a client goes on in a log that ends at `upTo`. */
+export function startOf(events: EventLog, conversationId: string, resend: Resend, upTo: number): number {
   if (resend.mode === "all") return 0;
-  if (resend.mode === "after") return resend.seq;
+  if (resend.mode === "after") return Math.min(resend.seq, upTo);
   if (resend.mode === "none") return upTo;
   // Timestamps rise strictly with the sequence numbers, so halving finds the first one at or after the wanted time.
   let low = 0;

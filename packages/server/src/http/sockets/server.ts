@@ -8,7 +8,7 @@ import type { RequestLimit } from "../limits/request-limit.ts";
 import type { HttpServices } from "../services.ts";
 import { authenticateSocket, type Credential } from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
-import { type EventSocketLimits, serveEventSocket } from "./event-socket.ts";
+import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
 import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
@@ -33,9 +33,6 @@ export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSo
 /** Messages of the GUI carry pasted images; this is what the reference server takes. */
 const maxInboundBytes = 16 * 1024 * 1024;
 
-/** Open sockets of a user. */
-const maxSockets = 400;
-
 /** Open terminals of a user: each is a process of the server's machine too. */
 const maxTerminals = 32;
 
@@ -57,7 +54,7 @@ export function attachSockets(
     inboundBytes,
     pingMs: 25_000,
     closeMs: 1_000,
-    places: new Places(maxSockets),
+    places: new Places(maxFollowers),
     terminals: new Places(maxTerminals),
     busyMs: 10_000,
     stallMs: 10_000,

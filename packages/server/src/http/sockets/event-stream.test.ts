@@ -1,0 +1,175 @@
+import { newId } from "@sandpiper/wire";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { isFullState, isUserMessage, key, startServer, strangerKey, type TestServer } from "../test-server.ts";
+
+let server: TestServer;
+const streams: EventStream[] = [];
+beforeAll(async () => {
+  server = await startServer();
+  server.sandboxes.add();
+  server.sandboxes.add();
+});
+afterEach(() => {
+  for (const stream of streams.splice(0)) stream.end();
+});
+afterAll(() => server.close());
+
+interface Received {
+  id: string | undefined;
+  data: Record<string, any>;
+}
+
+/** Reads a stream as the specification of Server-Sent Events says. */
+class EventStream {
+  readonly received: Received[] = [];
+  /** The id that a browser would send when it comes again. */
+  lastId: string | undefined;
+  readonly response: Promise<Response>;
+  readonly ended: Promise<void>;
+  readonly #abort = new AbortController();
+
+  constructor(url: string, headers: Record<string, string> = {}) {
+    this.response = fetch(url, { headers, signal: this.#abort.signal });
+    this.ended = this.response.then((response) => this.#read(response)).catch(() => {});
+    streams.push(this);
+  }
+
+  async until(fits: (data: Received["data"]) => boolean): Promise<Received> {
+    return expect
+      .poll(() => this.received.find(({ data }) => fits(data)), { interval: 5, timeout: 10_000 })
+      .toBeDefined()
+      .then(() => this.received.find(({ data }) => fits(data))!);
+  }
+
+  texts(): string[] {
+    return this.received.filter(({ data }) => isUserMessage(data)).map(({ data }) => data.llm_message.content[0].text);
+  }
+
+  end(): void {
+    this.#abort.abort();
+  }
+
+  async #read(response: Response): Promise<void> {
+    let rest = "";
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+      const blocks = (rest + chunk).split("\n\n");
+      rest = blocks.pop()!;
+      for (const block of blocks) {
+        const fields = block.split("\n").map((line) => line.split(/:\s?(.*)/s, 2) as [string, string]);
+        const id = fields.find(([name]) => name === "id")?.[1];
+        const data = fields.find(([name]) => name === "data")?.[1];
+        this.lastId = id ?? this.lastId;
+        if (data !== undefined) this.received.push({ id, data: JSON.parse(data) });
+      }
+    }
+  }
+}
+
+const own = { "x-session-api-key": key };
+const open = (id: string, query = "", headers: Record<string, string> = own) =>
+  new EventStream(`${server.url}/sockets/events/${id}${query}`, headers);
+const isText = (text: string) => (data: Received["data"]) => isUserMessage(data) && data.llm_message.content[0].text === text;
+
+test("a stream begins with the full state and goes on with events under their numbers", async () => {
+  const id = await server.addConversation();
+  await server.addMessages(id, "before");
+  const stream = open(id);
+  const { headers, status } = await stream.response;
+  expect([status, headers.get("content-type"), headers.get("cache-control")]).toEqual([
+    200,
+    "text/event-stream; charset=utf-8",
+    "no-store",
+  ]);
+  const state = await stream.until(isFullState);
+  expect(state.data.value).toMatchObject({ id, execution_status: "idle" });
+  expect(state.id).toBe("1");
+  await server.addMessages(id, "after");
+  expect((await stream.until(isUserMessage)).id).toBe("2");
+  expect(stream.texts()).toEqual(["after"]);
+});
+
+test("the query asks for stored events as it does for the socket", async () => {
+  const id = await server.addConversation();
+  await server.addMessages(id, "a", "b", "c");
+  for (const [query, texts] of [
+    ["?resend_mode=all", ["a", "b", "c"]],
+    ["?resend_mode=since&after_seq=1", ["b", "c"]],
+    ["?resend_mode=since&after_timestamp=2000-01-01T00:00:00", ["a", "b", "c"]],
+  ] as const) {
+    const stream = open(id, query);
+    await stream.until(isText("c"));
+    expect([query, stream.texts()]).toEqual([query, texts]);
+  }
+});
+
+test("whoever comes again with the last id has every event exactly once", async () => {
+  const id = await server.addConversation();
+  const total = 300;
+  const writing = (async () => {
+    for (let index = 0; index < total; index++) await server.addMessages(id, `${index}`);
+  })();
+  const texts: string[] = [];
+  let lastId: string | undefined;
+  for (let round = 0; texts.at(-1) !== `${total - 1}`; round++) {
+    const stream = open(id, "?resend_mode=all", { ...own, ...(lastId !== undefined && { "last-event-id": lastId }) });
+    await stream.until((data) => isText(`${total - 1}`)(data) || stream.texts().length > 20);
+    stream.end();
+    await stream.ended;
+    texts.push(...stream.texts());
+    lastId = stream.lastId;
+    expect(round).toBeLessThan(total);
+  }
+  await writing;
+  expect(texts).toEqual(Array.from({ length: total }, (_, index) => `${index}`));
+});
+
+test("keys stand in a header or in the query; others, and other conversations, get nothing", async () => {
+  const id = await server.addConversation();
+  const status = async (...given: Parameters<typeof open>) => (await open(...given).response).status;
+  expect(await status(id, `?session_api_key=${key}`, {})).toBe(200);
+  expect(await status(id, "?session_api_key=session-key-1", {})).toBe(200);
+  expect(await status(id, "", { authorization: `Bearer ${key}` })).toBe(200);
+  expect(await status(id, "", {})).toBe(401);
+  expect(await status(id, "?session_api_key=wrong", {})).toBe(401);
+  expect(await status(id, `?session_api_key=${strangerKey}`, {})).toBe(404);
+  expect(await status(id, "?session_api_key=session-key-2", {})).toBe(404);
+  expect(await status(newId())).toBe(404);
+  expect(await status("no-id")).toBe(404);
+  // Elsewhere a key in the query opens nothing.
+  expect((await fetch(`${server.url}/api/v1/app-conversations/count?session_api_key=${key}`)).status).toBe(401);
+});
+
+test("below /agent/<sandbox id> a stream is that sandbox's only", async () => {
+  const id = await server.addConversation();
+  const { sandboxId } = server.conversations.get("default", id)!;
+  const at = (sandbox: string) => new EventStream(`${server.url}/agent/${sandbox}/sockets/events/${id}?resend_mode=all`, own);
+  await at(sandboxId).until(isFullState);
+  const other = [...server.sandboxes.rows.keys()].find((one) => one !== sandboxId)!;
+  expect((await at(other).response).status).toBe(404);
+});
+
+test("what does not fit is refused with 422", async () => {
+  const id = await server.addConversation();
+  for (const query of ["?resend_mode=some", "?resend_mode=since", "?after_seq=-1", "?after_seq=1e3"]) {
+    expect([query, (await open(id, query).response).status]).toEqual([query, 422]);
+  }
+  for (const last of ["x", "-1", "1".repeat(40)]) {
+    const answer = await open(id, "", { ...own, "last-event-id": last }).response;
+    expect([last, answer.status]).toEqual([last, 422]);
+  }
+  expect((await fetch(`${server.url}/sockets/events/${id}`, { method: "HEAD", headers: own })).status).toBe(405);
+});
+
+test("a stream that is left stops following, and a server that shuts down ends its streams", async () => {
+  const other = await startServer();
+  other.sandboxes.add();
+  const id = await other.addConversation();
+  const [left, stays] = [0, 1].map(() => new EventStream(`${other.url}/sockets/events/${id}`, own)) as [EventStream, EventStream];
+  await Promise.all([left.until(isFullState), stays.until(isFullState)]);
+  expect(other.conversations.followers(id)).toBe(2);
+  left.end();
+  await expect.poll(() => other.conversations.followers(id)).toBe(1);
+  await other.close();
+  await stays.ended;
+  expect(stays.received.length).toBeGreaterThan(0);
+});
