@@ -98,7 +98,7 @@ class TerminalSocket {
     });
     const unfollow = sandboxes.onChange((change) => {
       if (change.id !== this.#owner.id) return;
-      if ("removed" in change) socket.close(4004, "The sandbox has been deleted");
+      if ("removed" in change) this.#close(4004, "The sandbox has been deleted");
       // A size that came while it was paused has reached nobody.
       else if (change.status === "RUNNING") this.#resize();
     });
@@ -122,12 +122,12 @@ class TerminalSocket {
   #take(data: RawData, isBinary: boolean): void {
     const message = readTerminalFrame(data, isBinary);
     if (message === undefined || this.#input.writableEnded) return;
-    if (message === "eof") return void this.#input.end();
+    if (message === "eof") return void this.#input.end(() => this.#socket.resume());
     if ("cols" in message) {
       this.#size &&= message;
       return this.#resize();
     }
-    if (message.input.length > maxFrameBytes) return this.#socket.close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
+    if (message.input.length > maxFrameBytes) return this.#close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
     if (this.#input.write(message.input)) return;
     this.#socket.pause();
     this.#input.once("drain", () => this.#socket.resume());
@@ -150,8 +150,8 @@ class TerminalSocket {
     await readOut;
     const { id, userId } = this.#owner;
     const row = this.#services.sandboxes.get(userId, id);
-    if (row && row.status !== "RUNNING") return this.#socket.close(1001, "The sandbox was stopped: connect again to wake it");
-    this.#socket.close(1000, `exit ${exitCode(status)}`);
+    if (row && row.status !== "RUNNING") return this.#close(1001, "The sandbox was stopped: connect again to wake it");
+    this.#close(1000, `exit ${exitCode(status)}`);
   }
 
   /** Sends a stream to its end, at the pace of the client. */
@@ -175,9 +175,15 @@ class TerminalSocket {
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     if (!(error instanceof PlatformError) || error.status === 500) {
       this.#services.logger.error({ err: error, sandbox: this.#owner.id }, "a terminal failed");
-      return this.#socket.close(1011, "Internal Server Error");
+      return this.#close(1011, "Internal Server Error");
     }
-    closeWith(this.#socket, error.code === "SandboxNotFound" ? 4004 : 1011, error.message);
+    this.#close(error.code === "SandboxNotFound" ? 4004 : 1011, error.message);
+  }
+
+  #close(code: number, reason: string): void {
+    // The client's own close frame is to be read.
+    this.#socket.resume();
+    closeWith(this.#socket, code, reason);
   }
 }
 
