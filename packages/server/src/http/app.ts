@@ -5,7 +5,9 @@ import { agentBashRoutes } from "./agent-server/bash.ts";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
 import { agentCreateRoutes } from "./agent-server/create.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
+import { agentFileRoutes } from "./agent-server/files.ts";
 import { takePrefix, viewConstraint } from "./agent-server/view.ts";
+import { opensToAnySite } from "./agent-server/workspace-session.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
 import { cloudProxyRoutes } from "./cloud-proxy.ts";
 import { answerClientError, installErrors, sendError } from "./errors.ts";
@@ -96,13 +98,15 @@ export function buildApp(services: HttpServices): FastifyInstance {
   installBodyParsers(app);
   const { answerUnknown } = installErrors(app);
   const { agentServer } = installOpenApi(app);
-  app.register(cors, {
-    origin: [localOrigin, ...config.corsOrigins],
+  const shared = {
     credentials: true,
     methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     strictPreflight: false,
     maxAge: 600,
-  });
+  };
+  const usual = { ...shared, origin: [localOrigin, ...config.corsOrigins] };
+  const anySite = { ...shared, origin: /^https?:\/\// };
+  app.register(cors, { delegator: (request, done) => done(null, opensToAnySite(request) ? anySite : usual) });
   // The hooks of CORS come first, so that refusals carry its headers too.
   app.after(() => {
     app.addHook("onRequest", authHook(authenticator, limit));
@@ -147,6 +151,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     agentConversationRoutes(app, services);
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
+    agentFileRoutes(app, services);
     eventStreamRoutes(app, services, authenticator, { places: followers });
     openAiRoutes(app, services);
     agentBashRoutes(app, services);

@@ -4,6 +4,7 @@ import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ApiKeys, KeyHolder, Logins } from "../users/api.ts";
 import { prefixSandbox } from "./agent-server/view.ts";
+import { workspaceSandbox } from "./agent-server/workspace-cookie.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import { loginTokens } from "./login/cookie.ts";
 import { fromOwnPage } from "./login/same-origin.ts";
@@ -26,6 +27,8 @@ declare module "fastify" {
     access?: Access;
     /** What a reading request to this route answers opens more than reading: a read-only key is refused. */
     opensMore?: true;
+    /** The cookie that lets browsers show files of workspaces counts here. */
+    workspaceCookie?: true;
     /** The key may stand in the query, as `session_api_key`: for clients that can set no header. */
     keyInQuery?: true;
   }
@@ -41,6 +44,8 @@ export interface Authenticator {
   byHeaders(headers: IncomingHttpHeaders): Principal | undefined;
   /** Reads the login cookie, which counts only for requests without any key. Throws PlatformError CrossOrigin when another site's page makes use of it. */
   byCookie(request: { method?: string | undefined; headers: IncomingHttpHeaders }, upgrading: boolean): Principal | undefined;
+  /** Reads the cookie for the files of workspaces: it stands for the holder of that sandbox (`only` this one, where one is named), and only to read. */
+  byWorkspaceCookie(headers: IncomingHttpHeaders, only: string | undefined): Principal | undefined;
   /**
    * The caller as the agent-server surface of one sandbox sees them: a session key has to be that sandbox's, a user becomes its holder.
    * Undefined for another sandbox's key. Throws PlatformError SandboxNotFound where the user has no such sandbox.
@@ -83,6 +88,10 @@ export function createAuthenticator({ apiKeys, logins, sandboxes, config }: Auth
         throw new PlatformError("CrossOrigin", "The login counts only for pages of this server: send a key from elsewhere.");
       }
       return undefined;
+    },
+    byWorkspaceCookie({ cookie }, only) {
+      const row = workspaceSandbox(cookie, only, sandboxes);
+      return row && { userId: row.userId, sandboxId: row.id, readOnly: true };
     },
     within(sandboxId, caller) {
       if (caller?.sandboxId !== undefined) return caller.sandboxId === sandboxId ? caller : undefined;
@@ -143,7 +152,10 @@ export function findCaller(request: FastifyRequest, authenticator: Authenticator
   const { raw, query, routeOptions } = request;
   const inQuery = routeOptions.config.keyInQuery && (query as Record<string, unknown>).session_api_key;
   const headers = typeof inQuery === "string" && inQuery !== "" ? { "x-session-api-key": inQuery } : request.headers;
-  return authenticator.byHeaders(headers) ?? (credentials(headers).length === 0 ? authenticator.byCookie(raw, false) : undefined);
+  const found = authenticator.byHeaders(headers);
+  if (found || credentials(headers).length > 0) return found;
+  const shown = routeOptions.config.workspaceCookie && authenticator.byWorkspaceCookie(headers, prefixSandbox(raw));
+  return shown || authenticator.byCookie(raw, false);
 }
 
 function isSafe(method: string): boolean {

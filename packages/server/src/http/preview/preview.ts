@@ -195,7 +195,7 @@ function enter(request: IncomingMessage, response: ServerResponse, target: Previ
 }
 
 /** Pages of the server's own address, of this machine, and of the origins that may call the API; not previews of other sandboxes. */
-function frameAncestors(address: string, corsOrigins: string[]): string {
+export function frameAncestors(address: string, corsOrigins: string[]): string {
   const local = ["http", "https"].flatMap((scheme) => [`${scheme}://localhost:*`, `${scheme}://127.0.0.1:*`]);
   return ["'self'", new URL(address).origin, ...local, ...corsOrigins].join(" ");
 }

@@ -4,9 +4,10 @@ import type { SandboxRow } from "../../store/store.ts";
 
 /**
  * What a token is good for. A `link` stands in a URL that the platform gives out and is exchanged for a `session`, which stands in a cookie or in
- * the path. A session cannot be exchanged: the previewed page may know its own, and must not be able to prolong it.
+ * the path. A session cannot be exchanged: the previewed page may know its own, and must not be able to prolong it. A `workspace` token, of port 0,
+ * opens the files of workspaces (agent-server/workspace-cookie.ts).
  */
-export type TokenPurpose = "link" | "session";
+export type TokenPurpose = "link" | "session" | "workspace";
 
 export interface PortOfSandbox {
   sandboxId: string;

@@ -1,5 +1,3 @@
-import { agentFileUploadRoutes } from "../agent-server/file-upload.ts";
-import { agentGitRoutes } from "../agent-server/git.ts";
 import type { App, HttpServices } from "../services.ts";
 import { legacyEventRoutes } from "./conversation-events.ts";
 import { legacySandboxRoutes } from "./conversation-sandbox.ts";
@@ -7,13 +5,11 @@ import { legacyWorkRoutes } from "./conversation-work.ts";
 import { legacyConversationRoutes } from "./conversations.ts";
 import { goneRoutes } from "./gone.ts";
 
-/** The V0 routes of conversations, and the agent-server routes that the released GUI needs beside them. */
+/** The V0 routes of conversations. */
 export function legacyRoutes(app: App, services: HttpServices): void {
   legacyConversationRoutes(app, services);
   legacySandboxRoutes(app, services);
   legacyWorkRoutes(app, services);
   legacyEventRoutes(app, services);
   goneRoutes(app, services);
-  agentGitRoutes(app, services);
-  agentFileUploadRoutes(app, services);
 }

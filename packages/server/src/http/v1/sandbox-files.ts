@@ -1,9 +1,9 @@
-import { once } from "node:events";
 import { Readable } from "node:stream";
 import { FilePage, isoTime, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { type Download, download, upload } from "../../sandboxes/file-streams.ts";
+import { download, upload } from "../../sandboxes/file-streams.ts";
 import { type FolderEntry, folderPage, remove } from "../../sandboxes/folder-pages.ts";
+import { headersOf, sendFile } from "../file-answer.ts";
 import { fileHeaders } from "../file-headers.ts";
 import { pageKeys, pageOf } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
@@ -37,8 +37,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request, reply) => {
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path);
-      const size = file.size > 0 || (await isEmpty(file.content)) ? file.size : undefined;
-      return reply.headers(headersOf(request.query.path, file, size)).send(file.content);
+      return sendFile(reply, file, fileHeaders(request.query.path));
     },
   );
   app.head(
@@ -50,7 +49,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request, reply) => {
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path, "facts");
-      return reply.headers(headersOf(request.query.path, file, file.size)).send();
+      return reply.headers(headersOf(fileHeaders(request.query.path), file, file.size)).send();
     },
   );
   // A scope of its own: only here a body is a stream, whatever its type.
@@ -126,17 +125,6 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       return pageOf({ items: entries.map(wireEntry), nextPageId });
     },
   );
-}
-
-function headersOf(path: string, { modifiedAt }: Download, size: number | undefined): Record<string, string> {
-  const headers = { ...fileHeaders(path), "last-modified": new Date(modifiedAt).toUTCString() };
-  return size === undefined ? headers : { ...headers, "content-length": String(size) };
-}
-
-/** Whether a stream ends without content; waits for its first bytes. */
-async function isEmpty(content: Readable): Promise<boolean> {
-  if (content.readableLength === 0) await once(content, "readable");
-  return content.readableLength === 0;
 }
 
 function wireEntry({ name, kind, size, mode, modifiedAt }: FolderEntry) {
