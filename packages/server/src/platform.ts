@@ -38,6 +38,7 @@ import { DailyBudget } from "./users/daily-budget.ts";
 import { KeyMemory } from "./users/key-memory.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccess } from "./users/provider-access.ts";
+import { SealedValues } from "./users/sealed-values.ts";
 import { StoredSecrets } from "./users/secrets.ts";
 import { StoredSettings } from "./users/settings.ts";
 import { openVault } from "./users/vault.ts";
@@ -151,6 +152,10 @@ export async function startPlatform(
       events: store.events,
       outbound,
       server: config.webhook,
+      conversationInfo: (id) => {
+        const row = store.conversations.get(id);
+        return row && conversations.info(row);
+      },
       registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       logger,
     });
@@ -176,6 +181,7 @@ export async function startPlatform(
       secrets,
       providerAccess: new ProviderAccess(vault.derive("provider access")),
       settings,
+      sealed: new SealedValues(vault),
       apiKeys,
       logins,
       conversations,
@@ -185,6 +191,7 @@ export async function startPlatform(
       bash,
       egress,
       outbound,
+      openModel,
       git: new GitHostingService({ secrets, outbound }),
       events: store.events,
       logger,

@@ -1,7 +1,6 @@
 import { type Static, Type } from "typebox";
 import { Event } from "./events/event.ts";
 import { Nullable, Page } from "./schema.ts";
-import { ExecutionStatus, MetricsSnapshot, Stats } from "./state.ts";
 
 /** Answer of `GET /server_info`: of the app server and of the agent server in one (app-server.md section 0, agent-server.md section 2). Times in seconds, sizes in bytes. */
 export const ServerInfo = Type.Object({
@@ -15,8 +14,21 @@ export const ServerInfo = Type.Object({
   title: Type.String(),
   version: Type.String(),
   sdk_version: Type.String(),
+  tools_version: Type.String(),
+  workspace_version: Type.String(),
+  build_git_sha: Type.String(),
+  build_git_ref: Type.String(),
+  python_version: Type.String({ description: "empty: nothing here is Python" }),
+  usable_tools: Type.Array(Type.String()),
+  runtime_idle_timeout_seconds: Nullable(Type.Number({ description: "after which an idle sandbox is paused" })),
+  max_foreground_terminal_timeout_seconds: Nullable(Type.Number()),
+  capabilities: Type.Array(Type.String()),
   docs: Type.String(),
+  redoc: Nullable(Type.String()),
 });
+
+/** Answer of the agent server's `GET /alive`, `/health` and `/ready`. */
+export const ServerStatus = Type.Object({ status: Type.String() });
 
 export const EventPage = Page(Event);
 
@@ -26,24 +38,4 @@ export const ConfirmationResponse = Type.Object({
   reason: Type.Optional(Type.String({ maxLength: 10_000 })),
 });
 
-/**
- * A conversation as the agent server shows it (agent-server.md section 3.2). Every field of the `full_state` frame stands in it too.
- * The id is dashed.
- */
-export const ConversationInfo = Type.Object(
-  {
-    id: Type.String({ format: "uuid" }),
-    title: Nullable(Type.String()),
-    execution_status: ExecutionStatus,
-    stats: Type.Optional(Stats),
-    metrics: Nullable(MetricsSnapshot),
-    tags: Type.Record(Type.String(), Type.String()),
-    parent_conversation_id: Nullable(Type.String()),
-    created_at: Type.String({ format: "date-time" }),
-    updated_at: Type.String({ format: "date-time" }),
-  },
-  { additionalProperties: true },
-);
-
 export type ServerInfo = Static<typeof ServerInfo>;
-export type ConversationInfo = Static<typeof ConversationInfo>;

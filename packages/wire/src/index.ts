@@ -1,6 +1,7 @@
 export * from "./agent-profiles.ts";
 export * from "./agent-server-catalogue.ts";
 export * from "./agent-server-conversations.ts";
+export * from "./agent-server-info.ts";
 export * from "./agent-server-profiles.ts";
 export * from "./agent-server-settings.ts";
 export * from "./agent-server-skills.ts";

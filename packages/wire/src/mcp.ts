@@ -42,7 +42,8 @@ export const McpServer = Type.Object({
 /** MCP servers by name (app-server.md section 5). Values of `env`, `headers` and `auth` are read as `**********`. */
 export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, { maxProperties: 300 });
 
-const someSecrets = Type.Optional(
+/** Variables or headers as posted: null takes one out. */
+export const someSecrets = Type.Optional(
   Nullable(Type.Record(Type.String({ maxLength: 1024 }), Nullable(secret), { maxProperties: 100 })),
 );
 

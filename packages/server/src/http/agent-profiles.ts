@@ -9,27 +9,39 @@ import {
   SaveAgentProfileRequest,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import type { Access } from "./auth.ts";
 import type { App, HttpServices } from "./services.ts";
 
 const base = "/api/agent-profiles";
 const params = Type.Object({ name: AgentProfileName });
 
-/** Agent profiles (app-server.md section 1, agent-server.md section 9). The path has no version, as in the reference. */
-export function agentProfileRoutes(app: App, { settings: { agentProfiles } }: Pick<HttpServices, "settings">): void {
+/**
+ * Agent profiles (app-server.md section 1, agent-server.md section 9). The path has no version, as in the reference. They are there for users,
+ * and with the view of the agent server for holders of a session key too.
+ */
+export function agentProfileRoutes(
+  app: App,
+  { settings: { agentProfiles } }: Pick<HttpServices, "settings">,
+  constraints: { view?: "agent" } = {},
+): void {
   const tags = ["agent profiles"];
+  const config: { access: Access } = { access: constraints.view ?? "user" };
 
-  app.get(base, { schema: { tags, summary: "List agent profiles", response: { 200: AgentProfileList } } }, ({ principal }) =>
-    agentProfiles.list(principal.userId),
+  app.get(
+    base,
+    { constraints, config, schema: { tags, summary: "List agent profiles", response: { 200: AgentProfileList } } },
+    ({ principal }) => agentProfiles.list(principal.userId),
   );
   app.get(
     `${base}/:name`,
-    { schema: { tags, summary: "Read an agent profile", params, response: { 200: AgentProfileDetail } } },
+    { constraints, config, schema: { tags, summary: "Read an agent profile", params, response: { 200: AgentProfileDetail } } },
     ({ principal, params: { name } }) => ({ name, profile: agentProfiles.get(principal.userId, name) }),
   );
   app.post(
     `${base}/:name`,
     {
-      config: { failures: [409] },
+      constraints,
+      config: { ...config, failures: [409] },
       schema: {
         tags,
         summary: "Save an agent profile; one of the same name keeps its id and gets the next revision",
@@ -45,7 +57,11 @@ export function agentProfileRoutes(app: App, { settings: { agentProfiles } }: Pi
   );
   app.delete(
     `${base}/:name`,
-    { schema: { tags, summary: "Delete an agent profile, if there is one", params, response: { 200: AgentProfileMutation } } },
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "Delete an agent profile, if there is one", params, response: { 200: AgentProfileMutation } },
+    },
     async ({ principal, params: { name } }) => {
       await agentProfiles.remove(principal.userId, name);
       return { name, message: `Agent profile '${name}' deleted` };
@@ -54,7 +70,8 @@ export function agentProfileRoutes(app: App, { settings: { agentProfiles } }: Pi
   app.post(
     `${base}/:name/rename`,
     {
-      config: { failures: [409] },
+      constraints,
+      config: { ...config, failures: [409] },
       schema: {
         tags,
         summary: "Rename an agent profile",
@@ -71,6 +88,8 @@ export function agentProfileRoutes(app: App, { settings: { agentProfiles } }: Pi
   app.post(
     `${base}/:profile_id/activate`,
     {
+      constraints,
+      config,
       schema: {
         tags,
         summary: "Let conversations that name no profile start with this one; agent_settings stay",
@@ -86,6 +105,8 @@ export function agentProfileRoutes(app: App, { settings: { agentProfiles } }: Pi
   app.post(
     `${base}/:name/materialize`,
     {
+      constraints,
+      config,
       schema: {
         tags,
         summary: "What the profile comes to now, without changing anything",

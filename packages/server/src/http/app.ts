@@ -1,11 +1,14 @@
 import cors from "@fastify/cors";
+import { serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyInstance, LogController } from "fastify";
 import { agentProfileRoutes } from "./agent-profiles.ts";
 import { agentBashRoutes } from "./agent-server/bash.ts";
+import { agentBesideRoutes } from "./agent-server/beside.ts";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
 import { agentCreateRoutes } from "./agent-server/create.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
 import { agentFileRoutes } from "./agent-server/files.ts";
+import { agentServerRoutes } from "./agent-server/routes.ts";
 import { takePrefix, viewConstraint } from "./agent-server/view.ts";
 import { opensToAnySite } from "./agent-server/workspace-session.ts";
 import { authHook, createAuthenticator } from "./auth.ts";
@@ -100,6 +103,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
   const { agentServer } = installOpenApi(app);
   const shared = {
     credentials: true,
+    exposedHeaders: [serverConversationHeader],
     methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     strictPreflight: false,
     maxAge: 600,
@@ -124,6 +128,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     settingsProfileRoutes(app, services);
     usersMeRoutes(app, services);
     agentProfileRoutes(app, services);
+    agentProfileRoutes(app, services, { view: "agent" });
     gitRoutes(app, services);
     userRoutes(app, services);
     sandboxSpecRoutes(app, services);
@@ -149,10 +154,12 @@ export function buildApp(services: HttpServices): FastifyInstance {
     optionRoutes(app);
     webhookRoutes(app, services);
     agentConversationRoutes(app, services);
+    agentBesideRoutes(app, services);
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
-    agentFileRoutes(app, services);
+    agentServerRoutes(app, services);
     eventStreamRoutes(app, services, authenticator, { places: followers });
+    agentFileRoutes(app, services);
     openAiRoutes(app, services);
     agentBashRoutes(app, services);
   });

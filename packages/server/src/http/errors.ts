@@ -4,6 +4,7 @@ import { newId, type OpenAiFailure } from "@sandpiper/wire";
 import type { FastifyError, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import type { Static } from "typebox";
 import { type ErrorCode, PlatformError } from "../errors.ts";
+import { prefixSandbox } from "./agent-server/view.ts";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import type { App } from "./services.ts";
 import { decodedPath, loggableUrl } from "./urls.ts";
@@ -37,7 +38,8 @@ interface Failure {
 export function installErrors(app: App): { answerUnknown: onRequestHookHandler } {
   const table = routeTable(app);
   const answer = (request: FastifyRequest, reply: FastifyReply) => {
-    const allowed = table.methods(decodedPath(request.url));
+    const isAgentView = prefixSandbox(request.raw) !== undefined || request.principal?.sandboxId !== undefined;
+    const allowed = table.methods(decodedPath(request.url), isAgentView);
     if (allowed.length === 0) return send(request, reply, { status: 404, text: "Not Found" });
     reply.header("allow", allowed.join(", "));
     return send(request, reply, { status: 405, text: "Method Not Allowed" });
@@ -114,15 +116,24 @@ export function openAiFailure({
   };
 }
 
-/** Knows which methods a path has, for 405 answers. */
-function routeTable(app: App): { methods(path: string): string[] } {
-  const routes: { pattern: RegExp; methods: string[] }[] = [];
-  app.addHook("onRoute", ({ url, method }) => {
+/** Knows which methods a path has, for 405 answers; in the view of the agent server some more. */
+function routeTable(app: App): { methods(path: string, isAgentView: boolean): string[] } {
+  const routes: { pattern: RegExp; methods: string[]; isView: boolean }[] = [];
+  app.addHook("onRoute", ({ url, method, constraints }) => {
     if (url === "*" || url === "/*") return;
     const segments = url.split(/:\w+/).map((text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    routes.push({ pattern: new RegExp(`^${segments.join("[^/]+")}/?$`), methods: [method].flat() });
+    routes.push({
+      pattern: new RegExp(`^${segments.join("[^/]+")}/?$`),
+      methods: [method].flat(),
+      isView: constraints !== undefined && "view" in constraints,
+    });
   });
-  return { methods: (path) => [...new Set(routes.flatMap((route) => (route.pattern.test(path) ? route.methods : [])))] };
+  return {
+    methods(path, isAgentView) {
+      const there = routes.filter(({ pattern, isView }) => (isAgentView || !isView) && pattern.test(path));
+      return [...new Set(there.flatMap(({ methods }) => methods))];
+    },
+  };
 }
 
 /** Answers what Node's parser refuses before there is a request: too large headers, malformed HTTP, time-outs. */

@@ -6,6 +6,7 @@ import type { Callbacks } from "../callbacks/api.ts";
 import type { Config } from "../config/config.ts";
 import type { Conversations } from "../conversations/api.ts";
 import type { GitHosting } from "../git/api.ts";
+import type { OpenModel } from "../models/model.ts";
 import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Bash } from "../sandboxes/bash/api.ts";
@@ -13,22 +14,25 @@ import type { Egress } from "../sandboxes/network/api.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { ApiKeys, Logins, Secrets, Settings } from "../users/api.ts";
 import type { ProviderAccess } from "../users/provider-access.ts";
+import type { SealedValues } from "../users/sealed-values.ts";
 
 /** Everything that routes and sockets call. */
 export interface HttpServices {
   config: Config;
   settings: Settings;
   secrets: Secrets;
+  sealed: SealedValues;
   providerAccess: ProviderAccess;
   apiKeys: ApiKeys;
   logins: Logins;
   conversations: Conversations;
   callbacks: Callbacks;
-  skills: Pick<SkillLibrary, "list" | "preview">;
+  skills: Pick<SkillLibrary, "known" | "list" | "preview">;
   sandboxes: Sandboxes;
   bash: Bash;
   egress: Pick<Egress, "decisions">;
   outbound: Outbound;
+  openModel: OpenModel;
   git: GitHosting;
   events: EventLog;
   logger: FastifyBaseLogger;

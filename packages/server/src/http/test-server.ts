@@ -30,6 +30,7 @@ import { DailyBudget } from "../users/daily-budget.ts";
 import { KeyMemory } from "../users/key-memory.ts";
 import { StoredLogins } from "../users/logins.ts";
 import { ProviderAccess } from "../users/provider-access.ts";
+import { SealedValues } from "../users/sealed-values.ts";
 import { StoredSecrets } from "../users/secrets.ts";
 import { StoredSettings } from "../users/settings.ts";
 import { createVault } from "../users/vault.ts";
@@ -186,7 +187,8 @@ export async function startServer(change: Partial<Config> = {}) {
     ...change,
   };
   const logger = pino({ level: config.logLevel }, { write: (line: string) => void logs.push(line) });
-  const store = await openSqliteStore({ dir: dataDir, vault: createVault(randomBytes(32)) });
+  const vault = createVault(randomBytes(32));
+  const store = await openSqliteStore({ dir: dataDir, vault });
   const settings = new StoredSettings(store.settings, {
     providerHosts: (userId) => secrets.providerHosts(userId),
     onSecret: (value, userId) => mask.registerSecret(value, userId),
@@ -217,11 +219,15 @@ export async function startServer(change: Partial<Config> = {}) {
     events: store.events,
     outbound,
     server: config.webhook,
+    conversationInfo: (id) => {
+      const row = store.conversations.get(id);
+      return row && conversations.info(row);
+    },
     registerSecret: () => {},
     logger,
     collectMs: 20,
   });
-  const conversations = new ConversationService({
+  const conversations: ConversationService = new ConversationService({
     store,
     callbacks,
     globalSkills: (userId: string) => skills.known(userId),
@@ -241,6 +247,7 @@ export async function startServer(change: Partial<Config> = {}) {
     secrets,
     providerAccess: new ProviderAccess(randomBytes(32)),
     settings,
+    sealed: new SealedValues(vault),
     apiKeys,
     logins,
     conversations,
@@ -250,6 +257,7 @@ export async function startServer(change: Partial<Config> = {}) {
     bash,
     egress,
     outbound,
+    openModel,
     git,
     events: store.events,
     logger,

@@ -111,6 +111,9 @@ function thingOf(path: string, name: string): keyof Things | undefined {
   return path.includes("conversations") ? "conversation" : path.includes("sandboxes") ? "sandbox" : undefined;
 }
 
+/** What belongs to the user is there for the keys of all of their sandboxes. */
+const ofTheUser = /^\/api\/agent-profiles\//;
+
 /** Here a reporter names the ids of its own conversations: an unknown one begins to exist. */
 const makesUnknown = new Set(["/api/v1/webhooks/events/{conversation_id}"]);
 
@@ -160,6 +163,7 @@ test.each([
 ])("on every route, %s finds of the user's ids what it finds of unknown ids", async (who, caller) => {
   let compared = 0;
   for (const operation of operations) {
+    if (caller === "session-key-3" && ofTheUser.test(operation.path)) continue;
     // Its own user's key opens the sandboxes and names of that user; a sandbox's key opens only what its sandbox has.
     const theirs = await call(operation, own, caller);
     if (!theirs) continue;

@@ -105,17 +105,9 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   async activate(userId: string, id: string): Promise<AgentProfile> {
     return this.#documents.change(userId, (document) => {
-      const { profiles } = document.agent_profiles ?? noProfiles;
-      const profile = Object.values(profiles).find((candidate) => sameId(candidate.id, id));
-      if (!profile) throw new PlatformError("ProfileNotFound", `There is no agent profile with the id ${id.slice(0, 64)}`);
-      if (!llmProfile(document, profile.llm_profile_ref)) {
-        throw new PlatformError(
-          "InvalidParameter",
-          `The agent profile '${profile.name}' names the LLM profile '${profile.llm_profile_ref}', which does not exist: save it first.`,
-        );
-      }
-      const active = { id: profile.id, revision: profile.revision };
-      return { document: { ...document, agent_profiles: { profiles, active } }, result: profile };
+      const chosen = withActiveAgentProfile(document, id);
+      if (!chosen) throw new PlatformError("ProfileNotFound", `There is no agent profile with the id ${id.slice(0, 64)}`);
+      return { document: chosen.document, result: chosen.profile };
     });
   }
 
@@ -161,6 +153,24 @@ export class StoredAgentProfiles implements AgentProfiles {
       result: undefined,
     }));
   }
+}
+
+/** The document with another agent profile as the active one; undefined where there is none of the id. Throws InvalidParameter for a missing LLM profile. */
+export function withActiveAgentProfile(
+  document: SettingsDocument,
+  id: string,
+): { document: SettingsDocument; profile: AgentProfile } | undefined {
+  const { profiles } = document.agent_profiles ?? noProfiles;
+  const profile = Object.values(profiles).find((candidate) => sameId(candidate.id, id));
+  if (!profile) return undefined;
+  if (!llmProfile(document, profile.llm_profile_ref)) {
+    throw new PlatformError(
+      "InvalidParameter",
+      `The agent profile '${profile.name}' names the LLM profile '${profile.llm_profile_ref}', which does not exist: save it first.`,
+    );
+  }
+  const active = { id: profile.id, revision: profile.revision };
+  return { document: { ...document, agent_profiles: { profiles, active } }, profile };
 }
 
 /** The document as an agent of this profile sees it, but for the choice of MCP servers. */

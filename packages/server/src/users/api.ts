@@ -2,6 +2,7 @@ import type {
   AgentProfile,
   AgentProfileDiagnostics,
   AgentProfileList,
+  LlmDiff,
   MarketplaceRegistration,
   McpServer,
   ProfileDetail,
@@ -16,6 +17,9 @@ import type {
 } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
 import type { ApiKeyRow } from "../store/store.ts";
+import type { AgentServerSettingsView } from "./settings-agent-server.ts";
+import type { Exposure } from "./settings-fields.ts";
+import type { StoredWorkspaces } from "./workspaces.ts";
 
 /** `provider_tokens_set`: git provider -> host, or null for its public service. */
 export type ProviderHosts = Readonly<Record<string, string | null>>;
@@ -47,6 +51,9 @@ export interface Settings {
   mcpServer(userId: string, name: string): McpServer | undefined;
   profiles: LlmProfiles;
   agentProfiles: AgentProfiles;
+  /** The same settings for clients of the agent server. */
+  agentServer: AgentServerSettingsView;
+  workspaces: StoredWorkspaces;
 }
 
 export interface AgentPreferences {
@@ -70,8 +77,10 @@ export interface AgentPreferences {
 /** Named models (app-server.md section 5, LLM profiles). Names fit `ProfileName`. */
 export interface LlmProfiles {
   list(userId: string): ProfileList;
-  /** Throws ProfileNotFound. */
-  get(userId: string, name: string): ProfileDetail;
+  /** Secrets in it are null unless `exposed`. Throws ProfileNotFound. */
+  get(userId: string, name: string, reading?: { exposed?: Exposure }): ProfileDetail;
+  /** A model as a client sends it, where masked secrets stand for those of the profile of this name. */
+  restored(userId: string, name: string, llm: LlmDiff): LlmDiff;
   /** Stores a profile, replacing one of the same name. Throws TooManyProfiles. */
   save(userId: string, name: string, request: SaveProfileRequest): Promise<void>;
   /** Does nothing where there is none. When the one in use goes, the first of the others takes its place, in `agent_settings.llm` too. */

@@ -25,9 +25,9 @@ const openAuth: ReadonlySet<string> = new Set([
   "token_type",
 ]);
 
-/** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5). */
-export function maskServers(servers: McpServers): McpServers {
-  return mapServers(servers, (server) => mapSecrets(server, () => masked));
+/** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5), or as `show` makes them. */
+export function maskServers(servers: McpServers, show: (secret: string) => string = () => masked): McpServers {
+  return mapServers(servers, (server) => mapSecrets(server, (value) => show(value)));
 }
 
 /**

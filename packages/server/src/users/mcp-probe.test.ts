@@ -102,12 +102,15 @@ test("what is no MCP server, is not there, may not be reached or runs in sandbox
 
 test("a server that never answers, or never ends, ends the test in time", async () => {
   const silent = await listen(() => {});
-  expect(await probeMcpServer({ url: silent }, outbound, 300)).toMatchObject({ ok: false, error_kind: "timeout" });
+  expect(await probeMcpServer({ url: silent }, outbound, { timeoutMs: 300 })).toMatchObject({ ok: false, error_kind: "timeout" });
   const endless = await listen((_request, response) => {
     response.setHeader("content-type", "text/event-stream");
     const timer = setInterval(() => response.write(`: ${randomUUID().repeat(100)}\n\n`), 5);
     response.on("close", () => clearInterval(timer));
   });
   for (const transport of ["sse", "http"] as const)
-    expect(await probeMcpServer({ url: endless, transport }, outbound, 300)).toMatchObject({ ok: false, error_kind: "timeout" });
+    expect(await probeMcpServer({ url: endless, transport }, outbound, { timeoutMs: 300 })).toMatchObject({
+      ok: false,
+      error_kind: "timeout",
+    });
 });

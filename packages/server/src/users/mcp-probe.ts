@@ -1,4 +1,4 @@
-import type { McpServer, McpTestResult } from "@sandpiper/wire";
+import type { McpServer, McpTestAnswer } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
 import { masked, serverSecrets } from "./mcp-config.ts";
@@ -6,38 +6,61 @@ import { masked, serverSecrets } from "./mcp-config.ts";
 /** For a whole test, ms. */
 const defaultTimeoutMs = 15_000;
 
+/** For one request of a test; the test's own time ends it sooner, ms. */
+const longestMs = 120_000;
+
 /** Longest answer of a server, bytes. */
 const maxBytes = 4 * 1024 * 1024;
 
 const maxPages = 10;
 const maxErrorLength = 500;
+const maxToolText = 20_000;
 
 /** Secrets shorter than this are too common in ordinary text to be masked in it. */
 const minSecretLength = 4;
 
+/** A call of one of a server's tools. */
+interface ToolCall {
+  name: string;
+  arguments?: Record<string, unknown>;
+}
+
+export interface ProbeOptions {
+  /** For the whole test, ms. */
+  timeoutMs?: number;
+  /** A tool to call after the tools are listed. */
+  toolCall?: ToolCall | undefined;
+}
+
 /**
- * Connects to a remote MCP server and lists its tools. What goes wrong is told in the result, without secrets of the server. Servers
- * that are commands run in sandboxes only: the platform's own machine runs nothing that users name.
+ * Connects to a remote MCP server, lists its tools and calls the one that is asked for. What goes wrong is told in the result, without
+ * secrets of the server. Servers that are commands run in sandboxes only: the platform's own machine runs nothing that users name.
  */
 export async function probeMcpServer(
   server: McpServer,
   outbound: Outbound,
-  timeoutMs = defaultTimeoutMs,
-): Promise<McpTestResult> {
+  { timeoutMs = defaultTimeoutMs, toolCall }: ProbeOptions = {},
+): Promise<McpTestAnswer> {
   if (!server.url) {
     const error = "This server is a command: it runs inside sandboxes only, so it cannot be tested from here.";
     return { ok: false, error, error_kind: "unknown" };
   }
   const deadline = AbortSignal.timeout(timeoutMs);
   try {
-    return { ok: true, tools: await listTools(server, server.url, outbound, deadline) };
+    return { ok: true, ...(await look(server, server.url, outbound, deadline, toolCall)) };
   } catch (error) {
     if (deadline.aborted) return { ok: false, error: "The server did not answer in time.", error_kind: "timeout" };
     return { ok: false, error: shownError(error, server), error_kind: "connection" };
   }
 }
 
-async function listTools(server: McpServer, url: string, outbound: Outbound, signal: AbortSignal): Promise<string[]> {
+async function look(
+  server: McpServer,
+  url: string,
+  outbound: Outbound,
+  signal: AbortSignal,
+  toolCall: ToolCall | undefined,
+): Promise<Pick<McpTestAnswer, "tools" | "tool_result">> {
   if (!URL.canParse(url)) throw new PlatformError("OutboundRefused", "The url of the server is not a valid address.");
   // Loaded when it is needed: the protocol's library is large, and most servers never test one.
   const [{ Client }, { StreamableHTTPClientTransport }, { SSEClientTransport }] = await Promise.all([
@@ -51,19 +74,31 @@ async function listTools(server: McpServer, url: string, outbound: Outbound, sig
     server.transport === "sse" ? new SSEClientTransport(address, options) : new StreamableHTTPClientTransport(address, options);
   const client = new Client({ name: "sandpiper", version: "0.1.0" });
   try {
-    await client.connect(transport, { timeout: defaultTimeoutMs, signal });
+    await client.connect(transport, { timeout: longestMs, signal });
     const names: string[] = [];
     let cursor: string | undefined;
     for (let page = 0; page < maxPages; page++) {
-      const { tools, nextCursor } = await client.listTools({ ...(cursor && { cursor }) }, { timeout: defaultTimeoutMs, signal });
+      const { tools, nextCursor } = await client.listTools({ ...(cursor && { cursor }) }, { timeout: longestMs, signal });
       names.push(...tools.map(({ name }) => name));
       cursor = nextCursor;
       if (!cursor) break;
     }
-    return names;
+    if (!toolCall) return { tools: names };
+    const said = await client.callTool({ name: toolCall.name, arguments: toolCall.arguments ?? {} }, undefined, {
+      timeout: longestMs,
+      signal,
+    });
+    return { tools: names, tool_result: { is_error: said.isError === true, text: textOf(said.content) } };
   } finally {
     await client.close().catch(() => {});
   }
+}
+
+/** The texts of a tool's answer. */
+function textOf(content: unknown): string {
+  const parts = Array.isArray(content) ? (content as { text?: unknown }[]) : [];
+  const texts = parts.flatMap(({ text }) => (typeof text === "string" ? [text] : []));
+  return texts.join("\n").slice(0, maxToolText);
 }
 
 /** The library's requests through the guarded way out, with the server's own credentials. */
@@ -74,7 +109,7 @@ function guardedFetch(outbound: Outbound, credentials: Record<string, string>, d
       method: init.method ?? "GET",
       headers: { ...Object.fromEntries(new Headers(init.headers)), ...credentials },
       ...(typeof init.body === "string" && { body: init.body }),
-      timeoutMs: defaultTimeoutMs,
+      timeoutMs: longestMs,
       maxBytes,
       secret,
       signal: init.signal ? AbortSignal.any([init.signal, deadline]) : deadline,

@@ -6,7 +6,7 @@ import { defaultUser, type LlmProfiles } from "./api.ts";
 import type { SettingsDocument } from "./settings-document.ts";
 import type { SettingsDocuments } from "./settings-documents.ts";
 import { isSecret, isSecretMap, mergeFields } from "./settings-fields.ts";
-import { viewLlm } from "./settings-v1.ts";
+import { type Reading, viewLlm } from "./settings-v1.ts";
 
 /** Most profiles of one user, of LLMs and of agents each (app-server.md section 5). */
 export const maxProfiles = 50;
@@ -32,14 +32,19 @@ export class StoredLlmProfiles implements LlmProfiles {
     };
   }
 
-  get(userId: string, name: string): ProfileDetail {
+  get(userId: string, name: string, reading?: Reading): ProfileDetail {
     const llm = find(this.#documents.get(userId), name);
-    return { name, config: viewLlm(llm), api_key_set: Boolean(llm.api_key) };
+    return { name, config: viewLlm(llm, reading), api_key_set: Boolean(llm.api_key) };
   }
 
   model(userId: string, name: string): Partial<ModelConfig> | undefined {
     const llm = llmProfile(this.#documents.get(userId), name);
     return llm && modelOf(llm, userId);
+  }
+
+  restored(userId: string, name: string, llm: LlmDiff): LlmDiff {
+    const document = this.#documents.get(userId);
+    return saved(document, { llm }, llmProfile(document, name));
   }
 
   async save(userId: string, name: string, request: SaveProfileRequest): Promise<void> {

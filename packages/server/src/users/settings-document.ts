@@ -6,6 +6,7 @@ import type {
   LlmDiff,
   McpServers,
   PlainSettings,
+  SavedWorkspaces,
   SettingsUpdate,
 } from "@sandpiper/wire";
 import { fromLists } from "./mcp-lists.ts";
@@ -29,6 +30,10 @@ export interface SettingsDocument extends Diff<PlainSettings> {
   conversation_settings?: StoredConversationSettings;
   llm_profiles?: { profiles: Record<string, LlmDiff>; active: string | null };
   agent_profiles?: { profiles: Record<string, AgentProfile>; active: { id: string; revision: number } | null };
+  /** What clients of the agent server keep here for themselves. */
+  misc_settings?: Record<string, unknown>;
+  /** Folders that clients remember. */
+  workspaces?: SavedWorkspaces;
 }
 
 /** Where V0's flat fields are in the document. */

@@ -9,6 +9,12 @@ import { masked } from "./mcp-config.ts";
 
 type Values = Record<string, unknown>;
 
+/** Makes of a secret what a reader gets in its place. */
+export type ShowSecret = (secret: string) => string;
+
+/** Whether a reader gets secrets: not, as they are, or as a function shows them. */
+export type Exposure = boolean | ShowSecret;
+
 /** Fields whose empty text means "no value". */
 const clearedByEmpty: ReadonlySet<string> = new Set(["model", "base_url", "llm_model", "llm_base_url"]);
 
@@ -51,16 +57,18 @@ function keptValue(property: TSchema, name: string, value: unknown, old: unknown
 }
 
 /** All fields of the schema with their values or defaults. Secrets are null, values of secret maps masked, unless they are `exposed`. */
-export function readFields(schema: TObject, stored: object, { exposed = false }: { exposed?: boolean } = {}): Values {
+export function readFields(schema: TObject, stored: object, { exposed = false }: { exposed?: Exposure } = {}): Values {
   return Object.fromEntries(
     Object.entries(schema.properties).map(([name, property]): [string, unknown] => {
       const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
       if (isObject(property)) return [name, readFields(property, (value ?? {}) as Values, { exposed })];
       if (value === undefined) return [name, defaultOf(property) ?? null];
-      if (exposed) return [name, value];
-      if (isSecret(property)) return [name, null];
-      if (isSecretMap(property) && value !== null)
-        return [name, Object.fromEntries(Object.keys(value as Values).map((key) => [key, masked]))];
+      if (exposed === true) return [name, value];
+      if (isSecret(property)) return [name, exposed && value !== null ? exposed(String(value)) : null];
+      if (isSecretMap(property) && value !== null) {
+        const show = exposed || (() => masked);
+        return [name, Object.fromEntries(Object.entries(value as Values).map(([key, text]) => [key, show(String(text))]))];
+      }
       return [name, value];
     }),
   );

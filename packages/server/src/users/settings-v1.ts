@@ -10,7 +10,7 @@ import {
 import { isProviderUrl } from "../models/resolve.ts";
 import { maskServers, restoreServers } from "./mcp-config.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./settings-document.ts";
-import { mergeFields, readFields, secretsOf } from "./settings-fields.ts";
+import { type Exposure, mergeFields, readFields, secretsOf } from "./settings-fields.ts";
 
 /** Top-level fields that keep their value when a client sends null (app-server.md section 5, POST). */
 const keptOnNull = ["search_api_key", "sandbox_api_key", "user_consents_to_analytics", "disabled_skills"];
@@ -40,8 +40,8 @@ function mergeAgent(
 }
 
 /** How much of a document a reader sees: with `exposed`, its secrets too. */
-interface Reading {
-  exposed?: boolean;
+export interface Reading {
+  exposed?: Exposure;
 }
 
 /** The settings as V1 reads them, without what does not come from the document: `provider_tokens_set`. */
@@ -55,7 +55,7 @@ export function viewV1(document: SettingsDocument, { exposed = false }: Reading 
     agent_settings: {
       ...(readFields(AgentSettings, agent, { exposed }) as AgentSettings),
       llm: viewLlm(agent.llm ?? {}, { exposed }),
-      mcp_config: exposed ? servers : maskServers(servers),
+      mcp_config: exposed === true ? servers : maskServers(servers, exposed || undefined),
     },
     conversation_settings: {
       ...(readFields(ConversationSettings, document.conversation_settings ?? {}) as ConversationSettings),

@@ -4,11 +4,13 @@ import type { DocumentStore } from "../store/store.ts";
 import { StoredAgentProfiles } from "./agent-profiles.ts";
 import type { AgentPreferences, ProviderHosts, Settings } from "./api.ts";
 import { modelOf, StoredLlmProfiles } from "./profiles.ts";
+import { AgentServerSettingsView } from "./settings-agent-server.ts";
 import type { SettingsDocument } from "./settings-document.ts";
 import { SettingsDocuments } from "./settings-documents.ts";
 import { mergeV0, viewV0 } from "./settings-v0.ts";
 import { mergeV1, viewV1 } from "./settings-v1.ts";
 import { userInfo } from "./user-info.ts";
+import { StoredWorkspaces } from "./workspaces.ts";
 
 /** Steps of one run where the user set no limit (app-server.md section 5, conversation_settings). */
 const defaultMaxIterations = 500;
@@ -34,6 +36,8 @@ export interface SettingsSources {
 export class StoredSettings implements Settings {
   readonly profiles: StoredLlmProfiles;
   readonly agentProfiles: StoredAgentProfiles;
+  readonly agentServer: AgentServerSettingsView;
+  readonly workspaces: StoredWorkspaces;
   readonly #documents: SettingsDocuments;
   readonly #providerHosts: (userId: string) => ProviderHosts;
   readonly #derivations = new WeakMap<SettingsDocument, Derived>();
@@ -43,6 +47,8 @@ export class StoredSettings implements Settings {
     this.#providerHosts = providerHosts;
     this.profiles = new StoredLlmProfiles(this.#documents);
     this.agentProfiles = new StoredAgentProfiles(this.#documents);
+    this.agentServer = new AgentServerSettingsView(this.#documents);
+    this.workspaces = new StoredWorkspaces(this.#documents);
   }
 
   view(userId: string): SettingsView {

@@ -5,6 +5,7 @@ const hosted = "organizations and roles are the hosted service's";
 const moreProviders = "the server knows these providers in V1, and V0 shows the same conversations";
 const securityScheme = "a key, not a parameter: the document tells it as a security scheme";
 const userOnly = "a client may speak for the user only; who could write as the agent could make it believe anything";
+const inCode = "in the reference's code, not in its document (agent-server.md section 9)";
 const openState = "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
 /** Where this platform's document means to differ from the reference's app server. The test fails for one that is not here, and for one that is gone. */
@@ -98,15 +99,26 @@ export const agentServer: readonly Deliberate[] = [
   ["POST /api/conversations: body *: not required", "agent and workspace are the server's"],
   ["GET /api/conversations/{conversation_id}/events/*: query source: a closed set", "no event has another source"],
   ["GET /api/git/*: query *: ours alone", extension],
-  ["POST /api/file/upload/{path}: query sandbox_id: ours alone", extension],
+  ["* /api/file/*/{path}: query sandbox_id: ours alone", extension],
   ["GET /server_info: answer *: ours alone", extension],
-  ["GET /server_info: answer redoc: missing", "there is one page of documentation"],
+  ["POST /api/hooks: query sandbox_id: ours alone", extension],
+  ["POST /api/skills: query sandbox_id: ours alone", extension],
+  ["POST /api/skills: body *: missing", "accepted and not read: there are no organizations, and the server knows the sandbox"],
+  ["POST /api/skills: answer skills[].disable_model_invocation: ours alone", "in the reference's code, not in its document"],
   ["POST /api/conversations/{conversation_id}/events: body content: required", "a message without content says nothing"],
   ["POST /api/conversations/{conversation_id}/events: body role: without assistant system tool", userOnly],
 ];
 
 /** Routes that the reference's documents do not have. */
 export const additions: readonly Deliberate[] = [
+  ["* /api/llm/*", inCode],
+  ["POST /api/mcp/*", inCode],
+  ["GET /api/skills/*", inCode],
+  ["* /api/plugins*", inCode],
+  ["POST /api/sub-agents", inCode],
+  ["GET /api/meta-profiles", "the released TypeScript client asks"],
+  ["* /api/workspaces*", inCode],
+  ["* /v1/*", "agents as models of OpenAI's API: in the reference's code, not in its document (agent-server.md section 9)"],
   ["* /api/keys*", "keys of users, for the web login"],
   ["* /log*", "the web login"],
   ["* /api/organizations*", "the released GUI of the hosted service wants one before it lets LLM profiles be changed"],
@@ -124,7 +136,9 @@ export const additions: readonly Deliberate[] = [
   ["GET /api/conversations/{conversation_id}/web-hosts", "the released GUI asks (legacy-gui.md section 8)"],
   ["GET /api/conversations/{conversation_id}/vscode-url", "the released GUI asks (legacy-gui.md section 8)"],
   ["GET /api/git/*", "the path in the query, as newer clients send it"],
-  ["POST /api/file/upload", "the path in the query, as newer clients send it"],
+  ["* /api/file/*", "newer than the reference's document (agent-server.md section 8)"],
+  ["* /api/auth/workspace-session", "newer than the reference's document (agent-server.md section 9)"],
+  ["GET /api/conversations/{conversation_id}/workspace*", "newer than the reference's document (agent-server.md section 3)"],
   ["* /api/v1/app-conversations/{conversation_id}/callbacks*", extension],
   ["GET /api/v1/app-conversations/{conversation_id}/files", "the released GUI of the hosted service asks"],
   [

@@ -1,0 +1,63 @@
+import { maxWorkspaces, type SavedWorkspaces, type Workspace, type WorkspaceParent } from "@sandpiper/wire";
+import { PlatformError } from "../errors.ts";
+import type { SettingsDocuments } from "./settings-documents.ts";
+
+const none: SavedWorkspaces = Object.freeze({ workspaces: [], workspaceParents: [] });
+
+/** Folders that clients remember for a user (agent-server.md section 9), inside the settings documents. One of a path. */
+export class StoredWorkspaces {
+  readonly #documents: SettingsDocuments;
+
+  constructor(documents: SettingsDocuments) {
+    this.#documents = documents;
+  }
+
+  list(userId: string): SavedWorkspaces {
+    return this.#documents.get(userId).workspaces ?? none;
+  }
+
+  /** Adds folders; one of the same path is replaced. Gives all. Throws InvalidParameter for too many. */
+  add(
+    userId: string,
+    added: { workspaces?: readonly Workspace[]; parents?: readonly WorkspaceParent[] },
+  ): Promise<SavedWorkspaces> {
+    const { workspaces = [], parents = [] } = added;
+    return this.#change(userId, (saved) => ({
+      workspaces: merged(saved.workspaces, workspaces.map(workspaceOf)),
+      workspaceParents: merged(saved.workspaceParents, parents.map(parentOf)),
+    }));
+  }
+
+  /** Whether there was one. */
+  async remove(userId: string, kind: keyof SavedWorkspaces, path: string): Promise<boolean> {
+    const before = this.list(userId)[kind].length;
+    const { [kind]: left } = await this.#change(userId, (saved) => ({
+      ...saved,
+      [kind]: saved[kind].filter((one) => one.path !== path),
+    }));
+    return left.length < before;
+  }
+
+  #change(userId: string, change: (saved: SavedWorkspaces) => SavedWorkspaces): Promise<SavedWorkspaces> {
+    return this.#documents.change(userId, (document) => {
+      const workspaces = change(document.workspaces ?? none);
+      return { document: { ...document, workspaces }, result: workspaces };
+    });
+  }
+}
+
+function merged<Item extends { path: string }>(saved: readonly Item[], added: readonly Item[]): Item[] {
+  const all = [...new Map([...saved, ...added].map((item) => [item.path, item])).values()];
+  if (all.length > maxWorkspaces)
+    throw new PlatformError("InvalidParameter", `There can be ${maxWorkspaces} saved folders: remove some first.`);
+  return all;
+}
+
+/** Only what a workspace has: bodies may hold more. */
+function workspaceOf({ id, name, path, parentPath }: Workspace): Workspace {
+  return { id, name, path, ...(parentPath != null && { parentPath }) };
+}
+
+function parentOf({ id, name, path }: WorkspaceParent): WorkspaceParent {
+  return { id, name, path };
+}
