@@ -146,7 +146,7 @@ export const AgentFinalResponse = Type.Object({ response: Type.String() });
 export const LoadPluginRequest = Type.Object({ plugin_ref: Type.String({ minLength: 1, maxLength: 512 }) });
 export const NavigateRequest = Type.Object({ event_id: Nullable(Type.String({ maxLength: 64 })) });
 export const GoalRequest = Type.Object({
-  objective: Type.String({ minLength: 1, maxLength: 100_000 }),
+  objective: Type.String({ maxLength: 100_000 }),
   max_iterations: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 10 })),
 });
 export const PatchConversationRequest = Type.Object({

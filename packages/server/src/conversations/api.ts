@@ -4,11 +4,20 @@ import type {
   AppConversationStartTask,
   AppConversationUpdateRequest,
   Content,
+  ConversationInfo,
   StartConversationRequest,
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
 import type { Files } from "../sandboxes/files.ts";
-import type { ConversationFilter, ConversationRow, PageRequest, PageResult, StartTaskFilter } from "../store/store.ts";
+import type {
+  ConversationFilter,
+  ConversationRow,
+  ConversationSort,
+  PageRequest,
+  PageResult,
+  StartTaskFilter,
+} from "../store/store.ts";
+import type { Controls } from "./controls.ts";
 import type { ExternalConversations } from "./external.ts";
 import type { PendingMessages } from "./pending.ts";
 
@@ -46,8 +55,20 @@ export interface Conversations {
   get(userId: string, id: string): ConversationRow | undefined;
   /** Changes what is given; null clears (app-server.md section 2.6). Throws ConversationNotFound, InvalidParameter. */
   update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
-  /** Ends the run and removes the conversation; its sandbox goes too when no other conversation uses it. */
-  remove(userId: string, id: string): Promise<void>;
+  /** The records behind `search`, for readers that show them in another shape. */
+  rows(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow>;
+  /** A conversation as the agent server shows it (agent-server.md section 3.2); `skills` shows those of a client's own agent too, which may be long. */
+  info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
+  /** What clients of the agent server change of a conversation. */
+  readonly controls: Pick<
+    Controls,
+    "describe" | "setPolicy" | "setAnalyzer" | "addSecrets" | "switchLlm"
+  >;
+  /**
+   * Ends the run and removes the conversation with its sub-conversations; its sandbox goes too when no other conversation uses it, unless
+   * `keepSandbox` says that it stays: then BadRequest where sub-conversations are in other sandboxes. Throws ConversationNotFound.
+   */
+  remove(userId: string, id: string, options?: { keepSandbox?: boolean }): Promise<void>;
 
   /** The skills that lie in the sandbox of a conversation now, and those that its agent has besides. Throws what `exec` throws. */
   skills(row: ConversationRow, sandbox: Files): Promise<Skill[]>;
@@ -68,6 +89,22 @@ export interface Conversations {
   pause(id: string): Promise<void>;
   /** Cancels the model call and the tools that run. */
   interrupt(id: string): Promise<void>;
+
+  /**
+   * Has the history summarised, at the next step where a run goes on; else now, and resolves when that is done. Too little history is fine.
+   * Throws ConversationNotFound, ConversationArchived, ModelFailed.
+   */
+  condense(id: string): Promise<void>;
+  /** Asks the agent beside its work; nothing of it enters the log but its cost. Throws what the model call throws, and BudgetReached. */
+  ask(id: string, question: string): Promise<string>;
+  /** Goals that the agent pursues over several runs (agent-server.md section 3). */
+  goal: {
+    /** Throws BadRequest, GoalRunning, ConversationRunning, ConversationArchived. */
+    start(id: string, objective: string, maxIterations: number): Promise<void>;
+    stop(id: string): Promise<void>;
+    /** Throws BadRequest, GoalRunning, ConversationRunning, ConversationArchived. */
+    resume(id: string): Promise<void>;
+  };
 
   /** Value of the `full_state` frame (agent-server.md section 6.1); never holds a secret. */
   fullState(id: string): Record<string, unknown>;
@@ -90,6 +127,8 @@ export interface SendOptions {
   delivers?: string;
   /** Id of the message's event; default: a new one. */
   eventId?: string;
+  /** The message is one of the conversation's goal; any other ends the pursuit of it. */
+  ofGoal?: boolean;
 }
 
 export interface Frame {

@@ -3,6 +3,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { ConversationRow } from "../store/store.ts";
 import type { Agents } from "./agents.ts";
 import { maskText } from "./masked.ts";
+import { agentState } from "./shown-goal.ts";
 import type { ConversationState } from "./state.ts";
 
 interface FullStateInput {
@@ -21,7 +22,7 @@ interface FullStateInput {
 export function fullState({ row, state, events, agents, activatedSkills, secretNames }: FullStateInput): Record<string, unknown> {
   const leaf = row.head ?? (state ? state.leafEventId : newest(events, row.id));
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
-  const { metrics, executionStatus } = row.summary;
+  const { metrics, stats, executionStatus } = row.summary;
   const { securityAnalyzer } = row.config;
   const hookConfig = agents.own(row)?.hookConfig;
   const analyzer = securityAnalyzer ?? (agents.trustsRisk(row) ? { kind: "LLMSecurityAnalyzer" } : undefined);
@@ -43,10 +44,10 @@ export function fullState({ row, state, events, agents, activatedSkills, secretN
     ...(lastUserMessage ? { last_user_message_id: lastUserMessage } : {}),
     ...(leaf ? { leaf_event_id: leaf } : {}),
     head_is_empty: !leaf,
-    stats: state?.stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
+    stats: state?.stats ?? stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
     secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
     tags: row.config.tags,
-    agent_state: {},
+    agent_state: agentState(row.config.goal),
     ...(hookConfig ? { hook_config: hookConfig } : {}),
   };
 }

@@ -1,9 +1,10 @@
 import type { ConfirmationPolicy, NewEvent } from "@sandpiper/wire";
-import { failure, listed, nudge, stateRecord, totalCost, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { forgettable, summarise } from "../agent/condense.ts";
+import { addUsage, failure, listed, nudge, stateRecord, totalCost, type UsageMetrics, withUsage } from "../agent/records.ts";
 import { act, type StepContext, step, toolError } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
-import { View } from "../agent/view.ts";
+import { condensationFailed, View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
@@ -23,6 +24,8 @@ export interface RunEnvironment {
   row: ConversationRow;
   /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
   openModel(): Model;
+  /** The model that summarises. Throws as `openModel`. */
+  openCondenser(): Model;
   toolContext: Omit<ToolContext, "signal">;
   policy(): ConfirmationPolicy;
   trustsRisk(): boolean;
@@ -86,6 +89,9 @@ export class Run {
     if (!state.initialised) {
       await this.#append([listed(this.#env.systemPrompt())]);
     }
+    // Woken for a summary alone: what waits for the user goes on waiting.
+    const { status } = state;
+    if (status !== "running") return this.#condense();
     await this.#settleOpenActions();
 
     const { maxIterations } = this.#env.row.config;
@@ -116,12 +122,31 @@ export class Run {
         break;
       }
       if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
+      await this.#condense();
       this.#readSeq = state.seq;
       await step(this.#stepContext(this.#env.openModel()));
     }
     // A run that was asked for without any user message has nothing to do.
     if (state.status === "running" && state.lastUserMessageSeq === 0) {
       await this.#append([stateRecord("execution_status", "idle")]);
+    }
+  }
+
+  /** Has the history summarised where that was asked for (agent-behaviour.md section 6). One that fails is told and not tried again. */
+  async #condense(): Promise<void> {
+    const { view, state } = this.follower;
+    if (!view.condensationRequested) return;
+    const part = forgettable(view);
+    try {
+      if (!part) throw new PlatformError("InvalidParameter", "There is too little history for a summary.");
+      const model = this.#env.openCondenser();
+      const { record, response } = await summarise(part, model, this.#abort.signal);
+      const stats = addUsage(withUsage(state.stats, this.#env.beside), "condenser", model.name, response, this.#env.budget);
+      await this.#append([record, stateRecord("stats", stats)]);
+    } catch (error) {
+      this.#abort.signal.throwIfAborted();
+      const detail = `The history could not be summarised: ${errorText(error)}`;
+      await this.#append([listed({ kind: "ConversationErrorEvent", source: "environment", code: condensationFailed, detail })]);
     }
   }
 

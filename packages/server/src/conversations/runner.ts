@@ -1,6 +1,7 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
+import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
-import type { Model, ModelResponse, OpenModel } from "../models/model.ts";
+import type { Model, ModelMessage, ModelResponse, OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
@@ -34,6 +35,8 @@ export interface RunnerDependencies {
   knowledge: Knowledge;
   openModel: OpenModel;
   limits: RunLimits;
+  /** Told when no run of a conversation goes on any more. */
+  onRest?: (conversationId: string) => void;
 }
 
 /** What bounds the runs of each user. */
@@ -68,6 +71,19 @@ export class Runner {
   /** Whether a run waits until others of the user have ended. */
   isWaiting({ userId, id }: Pick<ConversationRow, "userId" | "id">): boolean {
     return this.#queue.isWaiting(userId, id);
+  }
+
+  /** What the model reads of a conversation, up to its last complete answer. */
+  history(row: Pick<ConversationRow, "id" | "userId" | "config">): {
+    system: string[];
+    messages: ModelMessage[];
+    tools: readonly Tool[];
+  } {
+    const tools = this.#deps.agents.tools(row);
+    const run = this.#runs.get(row.id);
+    const follower = run?.follower ?? new LogFollower(this.#deps.store.events, row.id, new View(tools));
+    if (!run) follower.close();
+    return { system: [...follower.view.system], messages: follower.view.complete(), tools };
   }
 
   /** Actions without a result, in order. */
@@ -123,6 +139,10 @@ export class Runner {
       systemPrompt: () => knowledge.systemPrompt(row, tools),
       row,
       openModel: this.#modelOf(row),
+      openCondenser: () => {
+        const { model, ...rest } = agents.condenserModel(now());
+        return this.#deps.openModel({ model: model ?? "", ...rest });
+      },
       toolContext: workspace.toolContext(),
       policy: () => agents.policy(now()),
       trustsRisk: () => agents.trustsRisk(now()),
@@ -138,9 +158,11 @@ export class Runner {
 
   /** Adds a model call beside the run to the metrics of a conversation. */
   async addUsage(conversationId: string, usageId: string, model: string, response: ModelResponse): Promise<void> {
-    this.#beside.add(conversationId, usageId, model, response);
     const row = this.#deps.store.conversations.get(conversationId);
-    if (row && !this.#runs.has(conversationId)) await this.#beside.write(conversationId, this.stateOf(row).stats as Stats);
+    if (!row) return;
+    const stats = this.stateOf(row).stats as Stats;
+    this.#beside.add(conversationId, usageId, model, response, stats);
+    if (!this.#runs.has(conversationId)) await this.#beside.write(conversationId, stats);
   }
 
   /** Cuts a run off and waits for its last record. */
@@ -241,6 +263,7 @@ export class Runner {
       this.#timers.add(timer);
     }
     this.announceEnd(conversationId);
+    this.#deps.onRest?.(conversationId);
   }
 
   /** Gives free places to the conversations whose turn it is, and that were not stopped while they waited. */

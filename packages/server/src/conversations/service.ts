@@ -4,11 +4,13 @@ import type {
   AppConversationStartTask,
   AppConversationUpdateRequest,
   Content,
+  ConversationInfo,
   StartConversationRequest,
 } from "@sandpiper/wire";
-import { hexId } from "@sandpiper/wire";
+import { hexId, textContent } from "@sandpiper/wire";
 import { listed, stateRecord } from "../agent/records.ts";
 import type { Skill } from "../agent/skills/skill.ts";
+import { condensationFailed } from "../agent/view.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
@@ -17,15 +19,18 @@ import type { Outbound } from "../outbound/api.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";
-import type { ConversationFilter, ConversationRow, PageRequest, PageResult, Store } from "../store/store.ts";
+import type { ConversationFilter, ConversationRow, ConversationSort, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { Agents, type AgentsDependencies } from "./agents.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
 import { requireSandbox } from "./archived.ts";
+import { Controls } from "./controls.ts";
 import { readUpdate } from "./conversation-update.ts";
 import { type CreateDependencies, createConversation, type Place } from "./create.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
+import { Goals } from "./goals.ts";
 import { Hub } from "./hub.ts";
+import { conversationInfo } from "./info.ts";
 import { Knowledge } from "./knowledge.ts";
 import { ListJson } from "./list-json.ts";
 import { titleFrom, userMessage } from "./messages.ts";
@@ -35,6 +40,7 @@ import { presentConversation, presentStartTask } from "./present.ts";
 import { removeWithSandbox } from "./removal.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
+import { SideCalls } from "./side-calls.ts";
 import { Starter } from "./start.ts";
 import { Titles } from "./titles.ts";
 
@@ -60,6 +66,8 @@ export class ConversationService implements Conversations {
   readonly startTasks: Conversations["startTasks"];
   readonly pending: PendingMessages;
   readonly external: ExternalConversations;
+  readonly controls: Controls;
+  readonly goal: Conversations["goal"];
   readonly #deps: ConversationDependencies;
   readonly #hub: Hub;
   readonly #lists: ListJson;
@@ -68,6 +76,8 @@ export class ConversationService implements Conversations {
   readonly #agents: Agents;
   readonly #knowledge: Knowledge;
   readonly #titles: Titles;
+  readonly #sideCalls: SideCalls;
+  readonly #goals: Goals;
   /** Conversations whose first records are on their way into the log. */
   readonly #opening = new Set<string>();
 
@@ -79,11 +89,20 @@ export class ConversationService implements Conversations {
     const agents = this.#agents;
     this.#knowledge = new Knowledge({ ...deps, agents });
     const knowledge = this.#knowledge;
-    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents });
+    const onRest = (id: string) => this.#goals.onRest(id);
+    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents, onRest });
     const runner = this.#runner;
+    this.#sideCalls = new SideCalls({ ...deps, agents, runner });
+    this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents });
     const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
     this.#titles = new Titles({ ...deps, addUsage });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
+    this.#goals = new Goals({ ...deps, runner, sideCalls: this.#sideCalls, send });
+    this.goal = {
+      start: (id, objective, most) => this.#goals.start(this.#workable(id), objective, most),
+      stop: (id) => this.#goals.stop(this.#runnable(id)),
+      resume: (id) => this.#goals.resume(this.#workable(id)),
+    };
     this.pending = new PendingMessages({ ...deps, send });
     this.#starter = new Starter({ ...deps, runner: this.#runner, knowledge, send, pending: this.pending });
     this.external = new ExternalConversations(deps);
@@ -109,6 +128,7 @@ export class ConversationService implements Conversations {
     const { conversations, events } = this.#deps.store;
     const running = conversations.listRunning().filter(({ config }) => !config.external);
     for (const row of wakeOrder(running, events)) this.#runner.wake(row.id);
+    this.#goals.open();
   }
 
   async start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask> {
@@ -133,6 +153,15 @@ export class ConversationService implements Conversations {
     return { items: this.#present(items), nextPageId };
   }
 
+  rows(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow> {
+    return this.#deps.store.conversations.search(filter, page);
+  }
+
+  info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
+    const children = this.#deps.store.conversations.childrenOf([row.id]).get(row.id) ?? [];
+    return conversationInfo({ row, state: this.#runner.stateOf(row), children, agents: this.#agents, skills });
+  }
+
   searchJson(filter: ConversationFilter, page: PageRequest): string {
     return this.#lists.page(filter, page);
   }
@@ -154,6 +183,7 @@ export class ConversationService implements Conversations {
 
   async update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation> {
     await this.#deps.store.conversations.update(id, readUpdate(this.#owned(userId, id), change));
+    this.#deps.callbacks.changed(id);
     return this.#present([this.#owned(userId, id)])[0]!;
   }
 
@@ -170,23 +200,28 @@ export class ConversationService implements Conversations {
     this.#runner.announce(id);
   }
 
-  async remove(userId: string, id: string): Promise<void> {
+  async remove(userId: string, id: string, { keepSandbox = false } = {}): Promise<void> {
     const row = this.#owned(userId, id);
     const { store, sandboxes } = this.#deps;
+    const tellDeletion = this.#deps.callbacks.farewell(id);
     for (;;) {
-      for (const child of store.conversations.childrenOf([id]).get(id) ?? [])
-        if (store.conversations.get(child)) await this.remove(userId, child);
+      const children = (store.conversations.childrenOf([id]).get(id) ?? []).flatMap(
+        (child) => store.conversations.get(child) ?? [],
+      );
+      if (keepSandbox && children.some(({ sandboxId }) => sandboxId !== row.sandboxId))
+        throw new PlatformError("BadRequest", "The conversation has sub-conversations in other sandboxes: delete them first.");
+      for (const child of children) if (store.conversations.get(child.id)) await this.remove(userId, child.id, { keepSandbox });
       await this.#runner.forget(id);
-      await removeWithSandbox({ store, sandboxes }, row);
+      await removeWithSandbox({ store, sandboxes }, row, { keepSandbox });
       await this.#deps.callbacks.drop(id);
       // Otherwise it has got a child meanwhile.
-      if (!store.conversations.get(id)) return;
+      if (!store.conversations.get(id)) return tellDeletion();
     }
   }
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
-    const row = this.#runnable(id);
-    requireSandbox(this.#deps.sandboxes, row);
+    const row = this.#workable(id);
+    if (!options.ofGoal) await this.#goals.stop(row);
     const first = this.#firstRecords(row);
     const skills = this.#knowledge.activate(row, content);
     const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
@@ -200,15 +235,15 @@ export class ConversationService implements Conversations {
     await this.#deps.store.events.append(id, records, { delivers }).finally(() => first.length > 0 && this.#opening.delete(id));
     await this.#knowledge.remember(id, skills);
     const ownTitle = titleFrom(content);
-    const untitled = row.title === `Conversation ${hexId(id).slice(0, 5)}`;
+    const isFirst = first.length > 0 && row.config.autotitle !== false;
+    const untitled = row.title === null ? isFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
     if (untitled && ownTitle) await this.#deps.store.conversations.update(id, { title: ownTitle });
-    if (untitled || (first.length > 0 && row.title === ownTitle)) this.#titles.make(id, content);
+    if (untitled || (isFirst && row.title === ownTitle)) this.#titles.make(id, content);
     if (options.run) this.#runner.wake(id);
   }
 
   async run(id: string): Promise<void> {
-    const row = this.#runnable(id);
-    requireSandbox(this.#deps.sandboxes, row);
+    const row = this.#workable(id);
     const status = row.summary.executionStatus;
     if (status === "running" && (this.#runner.isAwake(id) || this.#runner.isWaiting(row))) {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
@@ -252,6 +287,34 @@ export class ConversationService implements Conversations {
     else await this.pause(id);
   }
 
+  async condense(id: string): Promise<void> {
+    const row = this.#workable(id);
+    const { events } = this.#deps.store;
+    if (events.lastSeq(id) === 0) return;
+    const over = Promise.withResolvers<void>();
+    // What a sleeping conversation is woken for is over with the summary, or with the error that tells why there is none.
+    const unfollow = events.follow(id, (records) => {
+      for (const { event } of records) {
+        if (event.kind === "Condensation") over.resolve();
+        if (event.kind !== "ConversationErrorEvent" || event.code !== condensationFailed) continue;
+        over.reject(new PlatformError("ModelFailed", event.detail));
+      }
+    });
+    try {
+      await events.append(id, [listed({ kind: "CondensationRequest", source: "environment" })]);
+      if (row.summary.executionStatus === "running") over.resolve();
+      else this.#runner.wake(id);
+      await over.promise;
+    } finally {
+      unfollow();
+    }
+  }
+
+  async ask(id: string, question: string): Promise<string> {
+    const row = this.#runnable(id);
+    return this.#sideCalls.ask(row, "ask-agent", [textContent(question)]);
+  }
+
   fullState(id: string): Record<string, unknown> {
     return this.#runner.stateOf(this.#known(id));
   }
@@ -266,7 +329,8 @@ export class ConversationService implements Conversations {
 
   async close(graceMs: number): Promise<void> {
     this.#titles.close();
-    await Promise.all([this.#runner.close(graceMs), this.#starter.close()]);
+    this.#sideCalls.close();
+    await Promise.all([this.#runner.close(graceMs), this.#starter.close(), this.#goals.close()]);
   }
 
   /** The system prompt goes before the first message (events.md section 5); concurrent first messages get it once. */
@@ -285,6 +349,13 @@ export class ConversationService implements Conversations {
   #known(id: string): ConversationRow {
     const row = this.#deps.store.conversations.get(id);
     if (!row) throw new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
+    return row;
+  }
+
+  /** Throws ConversationNotFound, ConversationExternal, ConversationArchived. */
+  #workable(id: string): ConversationRow {
+    const row = this.#runnable(id);
+    requireSandbox(this.#deps.sandboxes, row);
     return row;
   }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Stats } from "@sandpiper/wire";
 import { addUsage, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
 import type { ModelResponse } from "../models/model.ts";
@@ -20,10 +21,10 @@ export class UsageBeside {
     return this.#of(conversationId);
   }
 
-  /** Adds a call to what waits. */
-  add(conversationId: string, usageId: string, model: string, response: ModelResponse): void {
+  /** Adds a call to what waits; `stats` are the metrics of the log. */
+  add(conversationId: string, usageId: string, model: string, response: ModelResponse, stats: Stats): void {
     const waiting = this.#of(conversationId);
-    const before: Stats = { usage_to_metrics: Object.fromEntries(waiting) };
+    const before = withUsage(stats, waiting);
     waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
   }
 
@@ -31,7 +32,7 @@ export class UsageBeside {
   async write(conversationId: string, stats: Stats): Promise<void> {
     const waiting = this.#of(conversationId);
     this.#waiting.delete(conversationId);
-    if ([...waiting.keys()].every((id) => stats.usage_to_metrics[id])) return;
+    if ([...waiting].every(([id, metrics]) => isDeepStrictEqual(stats.usage_to_metrics[id], metrics))) return;
     await this.#events.append(conversationId, [stateRecord("stats", withUsage(stats, waiting))]);
   }
 

@@ -1,4 +1,5 @@
 import type { Event, NewEvent } from "@sandpiper/wire";
+import type { Span } from "./branch.ts";
 
 /**
  * The log of conversations: append-only, durable, one order per conversation.
@@ -21,6 +22,10 @@ export interface EventLog {
   count(conversationId: string, filter?: EventFilter): number;
   /** JSON texts by event id, null where there is none; same order and length as `ids`. */
   batch(conversationId: string, ids: readonly string[]): (string | null)[];
+  /** The events on the active branch, and which of them leads there: all of them where the conversation was never navigated. */
+  branch(conversationId: string): Branch;
+  /** The events that lead to one, itself included, and what was written around it. Undefined for an event that is not listed. */
+  wayTo(conversationId: string, eventId: string): Way | undefined;
   /** Highest sequence number, 0 when empty. */
   lastSeq(conversationId: string): number;
   /** Calls back for every record that becomes durable from now on. Gives the function that ends it. */
@@ -32,6 +37,23 @@ export interface EventLog {
 export interface AppendOptions {
   /** Id of the pending message that the records deliver: it is removed in the same transaction. Throws MessageDelivered where it is gone. */
   delivers?: string | undefined;
+  /** Moves HEAD first: the records follow on this event, null: on none. Throws EventNotFound, ConversationRunning. */
+  navigate?: string | null;
+}
+
+/** The active branch of a log. */
+export interface Branch {
+  spans: Span[];
+  /** Listed events when this was read: later ones are on the branch until it is moved. */
+  listed: number;
+}
+
+/** How a log comes to an event. */
+export interface Way {
+  spans: Span[];
+  index: number;
+  /** When HEAD was first moved after the event had been written, before or while the next one was; microseconds since the epoch. */
+  leftAt: number | undefined;
 }
 
 /** `listed: false` is a control record (ConversationStateUpdateEvent): folded and sent live, never listed, counted or resent. */
@@ -58,4 +80,6 @@ export interface EventQuery extends EventFilter {
   descending?: boolean;
   pageId?: string;
   limit: number;
+  /** Only events of this part of the log. */
+  span?: Span;
 }

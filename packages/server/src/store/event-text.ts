@@ -19,7 +19,8 @@ function compact(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, part]) => [key, compact(part)]));
 }
 
-/** JSON text of an event from its id, its timestamp and the JSON text of all its other fields (an object with at least one). */
-export function stampedJson(id: string, timestamp: string, body: string): string {
-  return `{"id":${JSON.stringify(id)},"timestamp":"${timestamp}",${body.slice(1)}`;
+/** JSON text of an event from its id, its timestamp, its parent (empty: none), and the JSON text of all its other fields (an object with at least one). */
+export function stampedJson(id: string, timestamp: string, body: string, parent = ""): string {
+  const origin = parent === "" ? "" : `"parent_id":${JSON.stringify(parent)},`;
+  return `{"id":${JSON.stringify(id)},"timestamp":"${timestamp}",${origin}${body.slice(1)}`;
 }

@@ -8,6 +8,7 @@ import type {
   MetricsSnapshot,
   SecurityAnalyzer,
   StartTaskStatus,
+  Stats,
 } from "@sandpiper/wire";
 import type { Changes } from "./changes.ts";
 import type { EventLog } from "./event-log.ts";
@@ -90,10 +91,28 @@ export interface ConversationConfig {
   securityAnalyzer?: SecurityAnalyzer | null;
   stuckDetection?: boolean;
   titleLlmProfile?: string | null;
+  /** False: the first message gives no title. */
+  autotitle?: boolean;
+  goal?: Goal;
   /** What the conversation began as a copy of, up to and including the event. */
   forkedFrom?: { conversationId: string; eventId: string | null };
   /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
   external?: boolean;
+}
+
+/** What an agent is to reach, judged after each of its runs. */
+export interface Goal {
+  objective: string;
+  maxIterations: number;
+  /** Of the run that goes on, or went on last; from 1. */
+  iteration: number;
+  status: "running" | "interrupted" | "complete" | "exhausted" | "failed";
+  /** What the last verdict said, or why it failed. */
+  detail: string | null;
+  /** Id of the message that began the iteration: with it in the log, that was sent. */
+  messageId: string;
+  /** What it says. */
+  message: string;
 }
 
 export interface ConversationChange {
@@ -105,6 +124,8 @@ export interface ConversationChange {
 export interface ConversationSummary {
   executionStatus: ExecutionStatus;
   metrics: MetricsSnapshot | null;
+  /** What `metrics` adds up, by usage id; null in a row that was last written before this was kept. */
+  stats: Stats | null;
 }
 
 export interface ConversationFilter {
@@ -145,6 +166,8 @@ export interface ConversationStore {
   remove(id: string, endsStart?: string): Promise<boolean>;
   /** Every conversation whose folded status is `running`: those that a restart has to wake. */
   listRunning(): ConversationRow[];
+  /** Every conversation whose goal is `running`. */
+  listWithGoal(): ConversationRow[];
   bySandbox(sandboxId: string): ConversationRow[];
 }
 

@@ -15,7 +15,9 @@ export function summaryChange(events: readonly NewEvent[]): Partial<Conversation
   for (const event of events) {
     if (event.kind !== "ConversationStateUpdateEvent") continue;
     if (event.key === "execution_status" && isExecutionStatus(event.value)) change.executionStatus = event.value;
-    if (event.key === "stats" && isStats(event.value)) change.metrics = totalMetrics(event.value);
+    if (event.key !== "stats" || !isStats(event.value)) continue;
+    change.stats = event.value;
+    change.metrics = totalMetrics(event.value);
   }
   return change;
 }

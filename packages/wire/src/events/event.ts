@@ -10,6 +10,9 @@ import { Action, Observation, ToolDefinition } from "./tools.ts";
 const base = {
   id: Type.String(),
   timestamp: Type.String({ description: "naive ISO-8601 in UTC with microseconds" }),
+  parent_id: Type.Optional(
+    Type.String({ description: "the event before this one on its branch; only in conversations that were navigated" }),
+  ),
 };
 
 const toolResult = { tool_name: Type.String(), tool_call_id: Type.String() };
@@ -91,6 +94,24 @@ export const ConversationErrorEvent = Type.Object({
   detail: Type.String(),
 });
 
+/** Asks for the history to be summarised before the model is called again. */
+export const CondensationRequest = Type.Object({
+  kind: Type.Literal("CondensationRequest"),
+  ...base,
+  source: Type.Literal("environment"),
+});
+
+/** From here on the model reads a summary in the place of these events, which stay in the log (agent-behaviour.md section 6). */
+export const Condensation = Type.Object({
+  kind: Type.Literal("Condensation"),
+  ...base,
+  source: Type.Literal("environment"),
+  forgotten_event_ids: Type.Array(Type.String()),
+  summary: Type.Optional(Type.String()),
+  summary_offset: Type.Optional(Type.Integer({ minimum: 0 })),
+  llm_response_id: Type.String(),
+});
+
 /** A change of the conversation's state. In the log it drives the fold; it is sent live and never listed (agent-server.md section 6.1). */
 export const ConversationStateUpdateEvent = Type.Object({
   kind: Type.Literal("ConversationStateUpdateEvent"),
@@ -128,6 +149,8 @@ export const Event = Type.Union([
   PauseEvent,
   InterruptEvent,
   ConversationErrorEvent,
+  CondensationRequest,
+  Condensation,
   ConversationStateUpdateEvent,
   StreamingDeltaEvent,
   ServerErrorEvent,
@@ -141,6 +164,8 @@ export type AgentErrorEvent = Static<typeof AgentErrorEvent>;
 export type UserRejectObservation = Static<typeof UserRejectObservation>;
 export type PauseEvent = Static<typeof PauseEvent>;
 export type InterruptEvent = Static<typeof InterruptEvent>;
+export type CondensationRequest = Static<typeof CondensationRequest>;
+export type Condensation = Static<typeof Condensation>;
 export type ConversationErrorEvent = Static<typeof ConversationErrorEvent>;
 export type ConversationStateUpdateEvent = Static<typeof ConversationStateUpdateEvent>;
 export type StreamingDeltaEvent = Static<typeof StreamingDeltaEvent>;
@@ -148,7 +173,7 @@ export type ServerErrorEvent = Static<typeof ServerErrorEvent>;
 export type Event = Static<typeof Event>;
 export type SecurityRisk = (typeof securityRisks)[number];
 
-type WithoutStamp<E> = E extends Event ? Omit<E, "id" | "timestamp"> & { id?: string } : never;
+type WithoutStamp<E> = E extends Event ? Omit<E, "id" | "timestamp" | "parent_id"> & { id?: string } : never;
 
 /** An event before the log gave it its timestamp (and its id, where the writer chose none). */
 export type NewEvent = WithoutStamp<Event>;

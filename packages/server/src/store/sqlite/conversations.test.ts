@@ -25,7 +25,8 @@ test("a conversation is read as it was created", async () => {
   expect(store.conversations.get(row.id)).toEqual({
     ...row,
     updatedAt: row.createdAt,
-    summary: { executionStatus: "idle", metrics: null },
+    summary: { executionStatus: "idle", metrics: null, stats: null },
+    head: null,
   });
   expect(store.conversations.get(randomUUID())).toBeUndefined();
 });

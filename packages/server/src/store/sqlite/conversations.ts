@@ -19,8 +19,9 @@ import type { Statement } from "./protocol.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";
 
-type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head"> & {
+type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head" | "stats"> & {
   head: string | null;
+  stats: string | null;
   execution_status: ConversationRow["summary"]["executionStatus"];
   metrics: string | null;
 };
@@ -34,6 +35,7 @@ export const conversationQueries = {
   childrenOf: `SELECT id, parent_id FROM conversations
     WHERE parent_id IN (SELECT value FROM json_each(?)) ORDER BY parent_id, created_at, number`,
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
+  withGoal: "SELECT * FROM conversations WHERE config ->> '$.goal.status' = 'running' ORDER BY number",
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
 } as const;
 
@@ -148,6 +150,10 @@ export class SqliteConversations implements ConversationStore {
     return this.#context.reader.all<Stored>(conversationQueries.running).map(fromStored);
   }
 
+  listWithGoal(): ConversationRow[] {
+    return this.#context.reader.all<Stored>(conversationQueries.withGoal).map(fromStored);
+  }
+
   bySandbox(sandboxId: string): ConversationRow[] {
     return this.#context.reader.all<Stored>(conversationQueries.bySandbox, sandboxId).map(fromStored);
   }
@@ -192,6 +198,7 @@ function fromStored(stored: Stored): ConversationRow {
     summary: {
       executionStatus: stored.execution_status,
       metrics: stored.metrics === null ? null : JSON.parse(stored.metrics),
+      stats: stored.stats === null ? null : JSON.parse(stored.stats),
     },
     head: stored.head,
   };

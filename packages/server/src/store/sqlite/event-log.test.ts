@@ -226,7 +226,7 @@ test("followers of one conversation hear nothing of another", async () => {
 });
 
 test("the summary follows the state records of the log", async () => {
-  expect(store.conversations.get(id)!.summary).toEqual({ executionStatus: "idle", metrics: null });
+  expect(store.conversations.get(id)!.summary).toEqual({ executionStatus: "idle", metrics: null, stats: null });
   const [running] = await store.events.append(id, [stateUpdate("execution_status", "running")]);
   expect(store.conversations.get(id)!.summary.executionStatus).toBe("running");
   expect(store.conversations.listRunning().map((row) => row.id)).toEqual([id]);

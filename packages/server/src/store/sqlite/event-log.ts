@@ -69,6 +69,7 @@ export class SqliteEventLog implements EventLog {
       events: drafts.map(({ id, kind, listed, body }) => ({ id, kind, listed, body })),
       executionStatus: change.executionStatus ?? null,
       metrics: change.metrics ? JSON.stringify(change.metrics) : null,
+      stats: change.stats ? JSON.stringify(change.stats) : null,
       cost: change.metrics?.accumulated_cost ?? null,
       delivers: options.delivers ?? null,
     });

@@ -1,6 +1,8 @@
+import type { Span } from "../branch.ts";
+
 /** What the main thread asks of the writer thread, and its answers. Answers come in the order of the jobs. */
 
-export type Job = AppendJob | RunJob;
+export type Job = AppendJob | RunJob | ForkJob;
 
 /** Appends events to a conversation and changes its summary. Answer: `Stamps`. */
 export interface AppendJob {
@@ -12,10 +14,27 @@ export interface AppendJob {
   executionStatus: string | null;
   /** MetricsSnapshot as JSON. */
   metrics: string | null;
+  /** What they add up, by usage id, as JSON. */
+  stats: string | null;
   /** What the conversation has cost so far, USD; null where no record tells. What is more than before counts as spent now. */
   cost: number | null;
   /** The pending message that these events deliver: it is removed with them. Where it is gone already, nothing is appended. */
   delivers: string | null;
+  /** The events follow on this one, which is listed as the `index`th; null: on none. Where the conversation runs, nothing is appended. */
+  navigate?: { eventId: string; index: number } | null;
+}
+
+/** Makes a conversation whose log begins with listed events of another one, all or nothing. Answer: 0. */
+export interface ForkJob {
+  type: "fork";
+  /** The statements that make the conversation and what belongs to it. */
+  statements: Statement[];
+  conversationId: string;
+  sourceId: string;
+  spans: readonly Span[];
+  /** Id of the last copied event where the copy's events name their parents, else null. */
+  head: string | null;
+  nowMicros: number;
 }
 
 /** Runs statements in one transaction. Answer: the number of rows that the last one changed. */
@@ -35,6 +54,8 @@ export type SqlValue = null | number | string | Uint8Array;
 export interface Stamps {
   seq: number;
   micros: number;
+  /** The parent of the first listed one; empty: none. Null: the conversation was never navigated, and no event names its parent. */
+  head: string | null;
 }
 
 export type Result = { ok: true; value: Stamps | number } | { ok: false; failure: Failure };
@@ -43,6 +64,7 @@ export type Failure =
   | { reason: "conversation-not-found" }
   | { reason: "log-full" }
   | { reason: "delivered-already" }
+  | { reason: "conversation-running" }
   /** `errcode` is SQLite's (extended) result code, 0 for other errors. */
   | { reason: "error"; errcode: number; message: string };
 

@@ -41,6 +41,7 @@ export interface ConversationRecord {
   execution_status: Generated<ExecutionStatus>;
   metrics: Generated<string | null>;
   head: Generated<string | null>;
+  stats: Generated<string | null>;
 }
 
 export interface StartTaskRecord {

@@ -4,6 +4,7 @@ import { Changes } from "../changes.ts";
 import {
   type AppendJob,
   type Failure,
+  type ForkJob,
   type Job,
   primaryCode,
   type Result,
@@ -65,6 +66,11 @@ export class WriterClient {
     return this.#send({ type: "append", ...job }, [job.conversationId]) as Promise<Stamps>;
   }
 
+  /** Makes a conversation out of events of another. Throws ConversationNotFound, UniqueViolation, StorageFull. */
+  async fork(job: Omit<ForkJob, "type">, names: readonly string[]): Promise<void> {
+    await this.#send({ type: "fork", ...job }, names);
+  }
+
   /** Runs statements in one transaction; gives the number of rows that the last one changed. Throws UniqueViolation, StorageFull. */
   run(...statements: Statement[]): Promise<number> {
     return this.#send({ type: "run", statements }, []) as Promise<number>;
@@ -121,6 +127,8 @@ function errorOf(failure: Failure): Error {
       return new PlatformError("StorageFull", "The conversation has reached the largest number of events that it can hold.");
     case "delivered-already":
       return new PlatformError("MessageDelivered", "The message was delivered already.");
+    case "conversation-running":
+      return new PlatformError("ConversationRunning", "The conversation is running: pause it first.");
     case "error":
       if (primaryCode(failure.errcode) === sqliteFull) {
         return new PlatformError(

@@ -49,7 +49,7 @@ const insertEvent = prepare(
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
-     execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics)
+     execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics), stats = coalesce(?, stats)
    WHERE number = ?`,
 );
 // What an agent outside of this server reports was not paid for here.
@@ -161,7 +161,7 @@ function append(job: AppendJob): Stamps {
   const updatedAt = Math.floor(micros / 1000);
   // Before the summary changes: what it says now is what was counted before.
   if (job.cost !== null) addSpending.run(eventTime(micros).slice(0, 10), job.cost, log.number);
-  updateLog.run(stamps.seq + last, listed, micros, updatedAt, job.executionStatus, job.metrics, log.number);
+  updateLog.run(stamps.seq + last, listed, micros, updatedAt, job.executionStatus, job.metrics, job.stats, log.number);
   return stamps;
 }
 

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
+import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import { finish, terminal } from "../support/script.ts";
+
+/** What goes on beside the runs of a conversation: questions, summaries, goals. */
+
+let platform: TestPlatform;
+let models: ModelServer;
+let agent: AgentServer;
+/** What the judge says, one after the other. */
+let verdicts: string[];
+let summaries: (string | undefined)[];
+
+beforeAll(async () => {
+  models = await startModelServer(({ system, messages }) => {
+    const last = messages.at(-1)!;
+    if (system.includes("You judge")) return reply.text(verdicts.shift() ?? '{"done": true, "feedback": "fine"}');
+    if (system.includes("You keep the memory")) {
+      const summary = summaries.shift();
+      return summary === undefined ? reply.error(400, "no summary today") : reply.text(summary);
+    }
+    if (last.text.includes("What is")) return reply.text("It is 42.");
+    if (last.text.includes("Go on with the goal")) return finish("Done.");
+    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
+    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+  });
+  platform = await startTestPlatform();
+  agent = await startAgentServer(platform);
+});
+afterAll(async () => {
+  await platform?.stop();
+  await models?.close();
+});
+beforeEach(() => {
+  verdicts = [];
+  summaries = [];
+});
+
+const message = (text: string) => ({ role: "user", content: [{ type: "text", text }], run: true });
+const info = async (id: string) => (await agent.call("GET", `/api/conversations/${id}`)).body as Json;
+const rested = (id: string) =>
+  until(async () => {
+    const { execution_status } = await info(id);
+    return execution_status === "finished" || undefined;
+  });
+const events = async (id: string) =>
+  (await agent.call("GET", `/api/conversations/${id}/events/search?limit=100`)).body.items as Json[];
+
+async function conversation(...texts: string[]): Promise<string> {
+  const { id } = (await agent.call("POST", "/api/conversations", sdkRequest(models.url))).body;
+  for (const text of texts) {
+    await agent.call("POST", `/api/conversations/${id}/events`, message(text));
+    await rested(id);
+  }
+  return id;
+}
+
+test("a question is answered out of the conversation and leaves nothing in it but its cost", async () => {
+  const id = await conversation("run: echo one");
+  const before = await events(id);
+  const answer = await agent.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" });
+  expect(answer).toEqual({ status: 200, body: { response: "It is 42." } });
+  const asked = models.requests.at(-1)!;
+  expect(asked.messages.map(({ role }: Json) => role)).toEqual(["user", "assistant", "tool", "assistant", "tool", "user"]);
+  expect(await events(id)).toEqual(before);
+  expect(Object.keys((await info(id)).stats.usage_to_metrics)).toContain("ask-agent");
+});
+
+test("after a summary the model reads it in the place of what was forgotten, and the events stay", async () => {
+  const id = await conversation("run: echo first", "run: echo second", "run: echo third");
+  const before = await events(id);
+  summaries = ["SUMMARY OF IT"];
+  expect(await agent.call("POST", `/api/conversations/${id}/condense`)).toEqual({ status: 200, body: { success: true } });
+  const after = await events(id);
+  expect(after.slice(0, before.length)).toEqual(before);
+  expect(after.slice(before.length).map(({ kind }) => kind)).toEqual(["CondensationRequest", "Condensation"]);
+  expect(after.at(-1)).toMatchObject({ summary: "SUMMARY OF IT", summary_offset: 2 });
+  expect((await info(id)).execution_status).toBe("finished");
+  await agent.call("POST", `/api/conversations/${id}/events`, message("go on"));
+  await rested(id);
+  const read = models.requests.at(-1)!.messages.map(({ text }: Json) => text);
+  expect(read[0]).toBe("run: echo first");
+  expect(read[1]).toContain("SUMMARY OF IT");
+  expect(read.join("\n")).not.toContain("echo second");
+  expect(read.at(-1)).toBe("go on");
+});
+
+test("a summary that does not come is told, and the conversation goes on without it", async () => {
+  const id = await conversation("run: echo first", "run: echo second");
+  expect((await agent.call("POST", `/api/conversations/${id}/condense`)).status).toBe(502);
+  expect((await events(id)).at(-1)).toMatchObject({ kind: "ConversationErrorEvent", code: "CondensationFailed" });
+  await agent.call("POST", `/api/conversations/${id}/events`, message("run: echo third"));
+  await rested(id);
+  expect(models.requests.at(-1)!.messages.map(({ text }: Json) => text)).toContain("run: echo second");
+});
+
+test("a goal is judged after each run, and pursued until it is reached", async () => {
+  const id = await conversation();
+  verdicts = ["not json, but not done", '{"done": false, "feedback": "the test fails"}', 'So: {"done": true, "feedback": "ok"}'];
+  expect((await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "All tests pass" })).status).toBe(200);
+  const again = await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "Another" });
+  expect(again.status).toBe(409);
+  const goal = await until(async () => {
+    const { agent_state } = await info(id);
+    return agent_state.goal.status === "complete" ? agent_state.goal : undefined;
+  });
+  expect(goal).toMatchObject({ objective: "All tests pass", iteration: 3, max_iterations: 10, detail: "ok" });
+  const said = (await events(id)).filter(({ kind, source }) => kind === "MessageEvent" && source === "user");
+  expect(said.map(({ llm_message }) => /<FEEDBACK>\n(.*)\n/.exec(llm_message.content[0].text)?.[1])).toEqual([
+    undefined,
+    "not json, but not done",
+    "the test fails",
+  ]);
+});
+
+test("a goal ends after enough rounds, by a message of the user, and by stop; a stopped one can be resumed", async () => {
+  const status = async (id: string) => (await info(id)).agent_state.goal?.status;
+  const few = await conversation();
+  verdicts = ['{"done": false, "feedback": "no"}', '{"done": false, "feedback": "no"}'];
+  await agent.call("POST", `/api/conversations/${few}/goal`, { objective: "x", max_iterations: 2 });
+  await until(async () => (await status(few)) === "exhausted" || undefined);
+
+  const id = await conversation();
+  await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "run: sleep 30" });
+  expect((await agent.call("POST", `/api/conversations/${id}/goal/stop`, {})).status).toBe(200);
+  expect(await status(id)).toBe("interrupted");
+  await agent.call("POST", `/api/conversations/${id}/interrupt`);
+  await until(async () => (await info(id)).execution_status === "paused" || undefined);
+  expect((await agent.call("POST", `/api/conversations/${id}/goal/resume`, {})).status).toBe(200);
+  await until(async () => (await status(id)) === "complete" || undefined);
+  expect((await agent.call("POST", `/api/conversations/${id}/goal/resume`, {})).status).toBe(400);
+  expect((await agent.call("POST", `/api/conversations/${id}/goal`, { objective: " " })).status).toBe(400);
+});
