@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
+import { ConversationInfo } from "./agent-server-info.ts";
 import { triggers } from "./conversations.ts";
 import { ProviderType, SuggestedTask } from "./git.ts";
-import { ConversationInfo } from "./http.ts";
 import { Nullable, StringEnum } from "./schema.ts";
 
 /** `ARCHIVED`: its sandbox is gone. */
@@ -29,9 +29,18 @@ const fields = {
 /** A conversation in the shape of the V0 API, as the released GUI reads it (legacy-gui.md section 4.3). The id is 32 hex digits. */
 export const LegacyConversation = Type.Object(fields);
 
-/** Both shapes in one object: that of the agent server, and the legacy one (legacy-gui.md section 7.4). */
+const { id, execution_status, tags, metrics, parent_conversation_id, updated_at } = ConversationInfo.properties;
+
+/**
+ * Both shapes in one object: that of the agent server, and the legacy one (legacy-gui.md section 7.4). Before its start has made the conversation,
+ * the rest of its state is left out.
+ */
 export const ConversationInfoWithLegacy = Type.Object(
-  { ...ConversationInfo.properties, ...fields },
+  {
+    ...Type.Partial(ConversationInfo).properties,
+    ...{ id, execution_status, tags, metrics, parent_conversation_id, updated_at },
+    ...fields,
+  },
   { additionalProperties: true },
 );
 

@@ -60,10 +60,7 @@ export interface Conversations {
   /** A conversation as the agent server shows it (agent-server.md section 3.2); `skills` shows those of a client's own agent too, which may be long. */
   info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
   /** What clients of the agent server change of a conversation. */
-  readonly controls: Pick<
-    Controls,
-    "describe" | "setPolicy" | "setAnalyzer" | "addSecrets" | "switchLlm"
-  >;
+  readonly controls: Pick<Controls, "describe" | "setPolicy" | "setAnalyzer" | "addSecrets" | "switchLlm">;
   /**
    * Ends the run and removes the conversation with its sub-conversations; its sandbox goes too when no other conversation uses it, unless
    * `keepSandbox` says that it stays: then BadRequest where sub-conversations are in other sandboxes. Throws ConversationNotFound.

@@ -69,6 +69,7 @@ export async function createConversation(
     stuckDetection: request.stuck_detection ?? true,
     confirmationPolicy: request.confirmation_policy ?? { kind: "NeverConfirm" },
     securityAnalyzer: request.security_analyzer ?? null,
+    ...(request.autotitle === false && { autotitle: false }),
     ...(request.title_llm_profile && { titleLlmProfile: request.title_llm_profile }),
   };
   const document: AgentDocument = {

@@ -1,5 +1,6 @@
 import type { Content } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
+import type { Callbacks } from "../callbacks/api.ts";
 import type { Logger } from "../logger.ts";
 import type { ModelResponse, OpenModel } from "../models/model.ts";
 import type { Store } from "../store/store.ts";
@@ -17,6 +18,7 @@ const instructions = `You name conversations with a software engineer. Answer wi
 
 export interface TitleDependencies {
   store: Pick<Store, "conversations">;
+  callbacks: Pick<Callbacks, "changed">;
   settings: Settings;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
@@ -25,7 +27,7 @@ export interface TitleDependencies {
   logger: Logger;
 }
 
-/** Titles by a model, for users who name an LLM profile for them (`title_llm_profile`). Until one is there, and where none comes, the first line stands. */
+/** Titles by a model, for conversations and users that name an LLM profile for them (`title_llm_profile`). Until one is there, and where none comes, the first line stands. */
 export class Titles {
   readonly #deps: TitleDependencies;
   readonly #closing = new AbortController();
@@ -50,7 +52,7 @@ export class Titles {
   async #make(id: string, message: string): Promise<void> {
     const { store, settings, openModel, addUsage, limits } = this.#deps;
     const row = store.conversations.get(id);
-    const profile = row && settings.agent(row.userId).titleLlmProfile;
+    const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.exhausted(row.userId) !== undefined) return;
     const model = openModel({ ...config, model: config.model });
@@ -66,7 +68,9 @@ export class Titles {
     const now = store.conversations.get(id);
     if (!now) return;
     await addUsage(id, "title", model.name, response);
-    if (title && now.title === row.title) await store.conversations.update(id, { title });
+    if (!title || now.title !== row.title) return;
+    await store.conversations.update(id, { title });
+    this.#deps.callbacks.changed(id);
   }
 }
 

@@ -1,30 +1,15 @@
-import { type AppConversation, type ConversationInfo, hexId, isoTime, parseId } from "@sandpiper/wire";
+import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../conversations/api.ts";
 import type { ConversationRow } from "../../store/store.ts";
 import type { Principal } from "../auth.ts";
 import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
 
-type Reads = Pick<Conversations, "batch" | "followers" | "fullState">;
+type Reads = Pick<Conversations, "batch" | "followers" | "info">;
 
 /** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
-export function conversationInfo(conversations: Reads, row: ConversationRow) {
+export function conversationInfo(conversations: Reads, row: ConversationRow, options?: { skills: boolean }) {
   const [shown] = conversations.batch(row.userId, [row.id]);
-  return { ...agentInfo(row, conversations.fullState(row.id)), ...legacy(conversations, shown!) };
-}
-
-/** The state with what the record adds to it. */
-export function agentInfo(row: ConversationRow, state: Record<string, unknown>): ConversationInfo {
-  return {
-    execution_status: row.summary.executionStatus,
-    tags: row.config.tags,
-    ...state,
-    id: row.id,
-    title: row.title,
-    metrics: row.summary.metrics,
-    parent_conversation_id: row.parentId,
-    created_at: isoTime(row.createdAt),
-    updated_at: isoTime(row.updatedAt),
-  };
+  return { ...conversations.info(row, options), ...legacy(conversations, shown!) };
 }
 
 /** A conversation whose start has not made it yet, for clients that know its id from the answer to the V0 start. */

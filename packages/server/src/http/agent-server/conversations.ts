@@ -4,7 +4,10 @@ import { readContent } from "../../conversations/messages.ts";
 import { PlatformError } from "../../errors.ts";
 import { requireConversation, visibleConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";
+import { agentConversationControlRoutes } from "./conversation-controls.ts";
 import { conversationInfo, startingInfo } from "./conversation-info.ts";
+import { agentConversationListRoutes } from "./conversation-lists.ts";
+import { agentConversationRecordRoutes } from "./conversation-record.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
@@ -12,7 +15,11 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
  * A conversation's agent-server surface (agent-server.md sections 3 to 5), for a user's key and for the session key of the
  * conversation's sandbox. Any other conversation answers 404.
  */
-export function agentConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function agentConversationRoutes(app: App, services: HttpServices): void {
+  const { conversations } = services;
+  agentConversationListRoutes(app, services);
+  agentConversationRecordRoutes(app, services);
+  agentConversationControlRoutes(app, services);
   const tags = ["agent server"];
   const config = { access: "agent", failures: [409] } as const;
   // A conversation whose sandbox is gone takes no more work.
@@ -28,12 +35,15 @@ export function agentConversationRoutes(app: App, { conversations }: Pick<HttpSe
         tags,
         summary: "Read a conversation, in the agent server's shape and in the legacy one",
         params: ConversationPath,
+        querystring: Type.Object({ include_skills: Type.Boolean({ default: false }) }),
         response: { 200: ConversationInfoWithLegacy },
       },
     },
-    ({ principal, params }, reply) => {
+    ({ principal, params, query }, reply) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
-      const shown = row ? conversationInfo(conversations, row) : startingInfo(conversations, principal, params);
+      const shown = row
+        ? conversationInfo(conversations, row, { skills: query.include_skills })
+        : startingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationNotFound", "Conversation not found");
       reply.send(shown);
     },

@@ -1,7 +1,6 @@
 import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
 import type { App, HttpServices } from "../services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
-import { agentInfo } from "./conversation-info.ts";
 
 /** `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 where the id is taken by a conversation of this sandbox. */
 export function agentCreateRoutes(
@@ -23,7 +22,7 @@ export function agentCreateRoutes(
     async (request, reply) => {
       const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
       const { row, created } = await conversations.create({ userId, sandboxId }, request.body);
-      return reply.code(created ? 201 : 200).send(agentInfo(row, conversations.fullState(row.id)));
+      return reply.code(created ? 201 : 200).send(conversations.info(row));
     },
   );
 }

@@ -62,11 +62,21 @@ async function* matching(
   id: string,
   query: Omit<EventQuery, "limit">,
   filter: ScanFilter,
+  who: Scanning,
+): AsyncGenerator<string> {
+  for await (const json of scanned(events, id, query, who)) if (matches(JSON.parse(json) as Event, filter)) yield json;
+}
+
+/** The events that a search finds, read page by page in turns with other work, while somebody wants them. */
+export async function* scanned(
+  events: EventLog,
+  id: string,
+  query: Omit<EventQuery, "limit">,
   { isWanted }: Scanning,
 ): AsyncGenerator<string> {
   for (let pageId: string | null = "0"; pageId !== null && isWanted(); ) {
     const page: { items: string[]; nextPageId: string | null } = events.search(id, { ...query, pageId, limit: scanPage });
-    for (const json of page.items) if (matches(JSON.parse(json) as Event, filter)) yield json;
+    yield* page.items;
     pageId = page.nextPageId;
     await new Promise((resolve) => setImmediate(resolve));
   }

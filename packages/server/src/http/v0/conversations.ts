@@ -14,10 +14,12 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import { agentInfo, legacy } from "../agent-server/conversation-info.ts";
+import { legacy } from "../agent-server/conversation-info.ts";
+import { conversationBatch } from "../agent-server/conversation-lists.ts";
 import type { Principal } from "../auth.ts";
-import { requireConversation, visibleConversation } from "../conversation-access.ts";
-import { pageKeysBy, pageRequest, readIds } from "../params.ts";
+import { requireConversation } from "../conversation-access.ts";
+import { sendJson } from "../json-text.ts";
+import { pageKeysBy, pageRequest } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -32,8 +34,7 @@ const ListQuery = Type.Object({
 });
 
 /**
- * Conversations over the V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8). All are V1 conversations. Only the batch read
- * is open to a session key.
+ * Conversations over the V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8). All are V1 conversations.
  */
 export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["legacy conversations"];
@@ -49,16 +50,11 @@ export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpS
     const { items, nextPageId } = conversations.search(filter, pageRequest(query));
     return { results: items.map((item) => legacy(conversations, item)), next_page_id: nextPageId };
   };
-  const batch = (principal: Principal, ids: string[]) =>
-    readIds(ids, 99).map((id) => {
-      const row = visibleConversation(conversations, principal, id);
-      return row ? agentInfo(row, conversations.fullState(row.id)) : null;
-    });
 
   app.get(
     "/api/conversations",
     {
-      config: { errors, access: "agent", failures: [400] },
+      config: { errors, failures: [400, 413] },
       schema: {
         tags,
         summary: "List conversations, newest first; with ids: read these, null where there is none",
@@ -67,8 +63,7 @@ export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpS
       },
     },
     ({ principal, query }, reply) => {
-      if (query.ids !== undefined) return void reply.send(batch(principal, query.ids));
-      if (principal.sandboxId !== undefined) throw new PlatformError("Unauthorized", "Unauthorized");
+      if (query.ids !== undefined) return sendJson(reply, conversationBatch(conversations, principal, query.ids));
       reply.send(list(principal, query, query.conversation_trigger));
     },
   );

@@ -1,0 +1,101 @@
+import type { ConfirmationPolicy, GivenLlm, PatchConversationRequest, SecretSource, SecurityAnalyzer } from "@sandpiper/wire";
+import type { Callbacks } from "../callbacks/api.ts";
+import type { Outbound } from "../outbound/api.ts";
+import { Queues } from "../queues.ts";
+import type { ConversationConfig, ConversationRow, Store } from "../store/store.ts";
+import type { Secrets } from "../users/api.ts";
+import type { Agents } from "./agents.ts";
+import { refuseExternal } from "./external.ts";
+import type { Hub } from "./hub.ts";
+import { unmasked } from "./masked.ts";
+import type { Runner } from "./runner.ts";
+import { resolveSecrets } from "./secret-sources.ts";
+
+export interface ControlDependencies {
+  store: Pick<Store, "conversations" | "agents">;
+  callbacks: Pick<Callbacks, "changed">;
+  secrets: Secrets;
+  outbound: Pick<Outbound, "fetch">;
+  publicUrl: () => string;
+  agents: Agents;
+  hub: Pick<Hub, "publishEvent">;
+  runner: Pick<Runner, "announce">;
+}
+
+/**
+ * What clients of the agent server change of a conversation that is there (agent-server.md section 3). A run that goes on sees it with its next step.
+ * All of them throw ConversationNotFound for one that was deleted meanwhile, and ConversationExternal.
+ */
+export class Controls {
+  readonly #deps: ControlDependencies;
+  /** Models of one conversation are switched one after the other. */
+  readonly #switches = new Queues();
+
+  constructor(deps: ControlDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Title and tags; tags replace all that were there. */
+  async describe(row: ConversationRow, { title, tags }: PatchConversationRequest): Promise<void> {
+    await this.#deps.store.conversations.update(row.id, { ...(title && { title }), ...(tags && { config: { tags } }) });
+    this.#deps.callbacks.changed(row.id);
+    if (tags) this.#tell(row.id, "tags", tags);
+  }
+
+  /** When the agent has to ask before it acts. */
+  async setPolicy(row: ConversationRow, policy: ConfirmationPolicy): Promise<void> {
+    await this.#configure(row, { confirmationPolicy: policy }, "confirmation_policy", policy);
+  }
+
+  /** What judges the risk of actions; null: nothing does. */
+  async setAnalyzer(row: ConversationRow, analyzer: SecurityAnalyzer | null): Promise<void> {
+    await this.#configure(row, { securityAnalyzer: analyzer }, "security_analyzer", analyzer);
+  }
+
+  /** Adds secrets, over those of the same names. Throws what `resolveSecrets` throws, and TooManySecrets. */
+  async addSecrets(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void> {
+    refuseExternal(row);
+    const { userId, sandboxId, id: conversationId } = row;
+    const values = await resolveSecrets(this.#deps, userId, sources);
+    if (Object.keys(values).length > 0) await this.#deps.secrets.putConversation({ userId, conversationId, sandboxId }, values);
+    this.#deps.runner.announce(conversationId);
+  }
+
+  /** Lets the next model call go to this model. A masked key means the one that the conversation's model of the same address has. */
+  async switchLlm(row: ConversationRow, given: GivenLlm): Promise<void> {
+    refuseExternal(row);
+    const { store, agents } = this.#deps;
+    const { id } = row;
+    await this.#switches.add(id, async () => {
+      const now = store.conversations.get(id) ?? row;
+      const own = agents.own(now);
+      const llm = withKey(given, own?.llm ?? own?.agent?.llm);
+      await store.agents.put(id, { ...own, llm });
+      const llmRevision = (now.config.llmRevision ?? 0) + 1;
+      await store.conversations.update(id, { config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision } });
+    });
+    const changed = store.conversations.get(id);
+    if (changed) this.#tell(id, "agent", agents.shown(changed, { skills: false }));
+  }
+
+  async #configure(row: ConversationRow, config: Partial<ConversationConfig>, key: string, value: unknown): Promise<void> {
+    refuseExternal(row);
+    await this.#deps.store.conversations.update(row.id, { config });
+    this.#tell(row.id, key, value);
+  }
+
+  /** Followers get the changed field, and the whole state. */
+  #tell(id: string, key: string, value: unknown): void {
+    const { hub, runner } = this.#deps;
+    hub.publishEvent(id, { kind: "ConversationStateUpdateEvent", source: "environment", key, value: value ?? undefined });
+    runner.announce(id);
+  }
+}
+
+/** A model as a client gives it back after it has read it: with the key that it could not read. Another address, or another provider, gets no key. */
+function withKey(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
+  if (!given.api_key || unmasked(given.api_key) !== undefined) return given;
+  const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
+  const sameAddress = (before?.base_url ?? null) === (given.base_url ?? null);
+  return { ...given, api_key: before && sameAddress && provider(before) === provider(given) ? before.api_key : null };
+}

@@ -1,0 +1,95 @@
+import { ConversationInfo, ConversationInfoPage, ExecutionStatus, Nullable, StringEnum } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { boundedPage } from "../../store/paging.ts";
+import type { ConversationFilter, ConversationRow } from "../../store/store.ts";
+import type { Principal } from "../auth.ts";
+import { visibleConversation } from "../conversation-access.ts";
+import { arrayJson, pageJson, sendJson } from "../json-text.ts";
+import { pageKeys, pageRequest, readIds } from "../params.ts";
+import type { App, HttpServices } from "../services.ts";
+
+const status = Type.Optional(ExecutionStatus);
+const SearchQuery = Type.Object({
+  ...pageKeys,
+  status,
+  sort_order: StringEnum(["CREATED_AT", "UPDATED_AT", "CREATED_AT_DESC", "UPDATED_AT_DESC"], { default: "CREATED_AT_DESC" }),
+  include_skills: Type.Boolean({ default: false }),
+});
+
+/** Most ids of one batch. */
+const maxIds = 99;
+
+/**
+ * Lists of conversations as the agent server shows them (agent-server.md section 3): for a session key those of its sandbox, for a user's key all of
+ * the user's.
+ */
+export function agentConversationListRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["agent server"];
+  const config = { access: "agent" } as const;
+  const base = "/api/conversations";
+  const filterOf = ({ userId, sandboxId }: Principal, query: Pick<ConversationFilter, "status">): ConversationFilter => ({
+    userId,
+    ...(sandboxId !== undefined && { sandboxId }),
+    ...(query.status !== undefined && { status: query.status }),
+  });
+  // Texts are made one by one: those after the end of a page never.
+  function* texts(rows: readonly ConversationRow[], skills: boolean) {
+    for (const row of rows) yield JSON.stringify(conversations.info(row, { skills }));
+  }
+
+  app.get(
+    `${base}/search`,
+    {
+      config,
+      schema: { tags, summary: "List conversations", querystring: SearchQuery, response: { 200: ConversationInfoPage } },
+    },
+    ({ principal, query }, reply) => {
+      const page = pageRequest(query);
+      const found = conversations.rows(filterOf(principal, query), { ...page, sort: query.sort_order });
+      const { items, nextPageId } = boundedPage(texts(found.items, query.include_skills), ({ length }) => length, page);
+      sendJson(reply, pageJson({ items, nextPageId: nextPageId ?? found.nextPageId }));
+    },
+  );
+  app.get(
+    `${base}/count`,
+    {
+      config,
+      schema: { tags, summary: "Count conversations", querystring: Type.Object({ status }), response: { 200: Type.Integer() } },
+    },
+    ({ principal, query }, reply) => {
+      reply.send(conversations.count(filterOf(principal, query)));
+    },
+  );
+  app.get(
+    base,
+    {
+      constraints: { view: "agent" },
+      config: { ...config, failures: [400, 413] },
+      schema: {
+        tags,
+        summary: "Read conversations by their ids, null where there is none",
+        querystring: Type.Object({ ids: Type.Array(Type.String()) }),
+        response: { 200: Type.Array(Nullable(ConversationInfo)) },
+      },
+    },
+    ({ principal, query }, reply) => {
+      sendJson(reply, conversationBatch(conversations, principal, query.ids));
+    },
+  );
+}
+
+/** The JSON of the conversations of a batch, null for each that the caller cannot see. Throws TooManyIds, BadRequest, AnswerTooLarge. */
+export function conversationBatch(
+  conversations: HttpServices["conversations"],
+  principal: Principal,
+  ids: readonly string[],
+): string {
+  const wanted = readIds(ids, maxIds);
+  function* texts() {
+    for (const id of wanted) {
+      const row = visibleConversation(conversations, principal, id);
+      yield row ? JSON.stringify(conversations.info(row)) : null;
+    }
+  }
+  return arrayJson(texts());
+}
