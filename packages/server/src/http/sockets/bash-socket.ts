@@ -66,7 +66,7 @@ export function serveBashSocket(
     if (tooLarge) return socket.send(serverErrorFrame("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`));
     startCommand(text, caller, row, services).catch(fail);
   });
-  const sender = new EventSender(socket, row.id, services.bash, limits);
+  const sender = new EventSender(socket, row.id, services, limits);
   sender.begin(mode === "all").catch((error) => {
     fail(error);
     socket.close(1011, "Internal Server Error");
@@ -105,16 +105,18 @@ class EventSender {
   readonly #socket: WebSocket;
   readonly #sandboxId: string;
   readonly #bash: Bash;
+  readonly #logger: FastifyBaseLogger;
   readonly #limits: BashSocketLimits;
   /** The place of the last event that was sent. */
   #sentTo = 0;
   #running = false;
   #more = false;
 
-  constructor(socket: WebSocket, sandboxId: string, bash: Bash, limits: BashSocketLimits) {
+  constructor(socket: WebSocket, sandboxId: string, { bash, logger }: BashSocketServices, limits: BashSocketLimits) {
     this.#socket = socket;
     this.#sandboxId = sandboxId;
     this.#bash = bash;
+    this.#logger = logger;
     this.#limits = limits;
   }
 
@@ -142,12 +144,17 @@ class EventSender {
       const events = await this.#bash.after(this.#sandboxId, this.#sentTo);
       for (const { micros, json } of events) {
         if (this.#socket.readyState !== this.#socket.OPEN) return;
-        if (!(await this.#write(fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST"))))
-          return this.#socket.close(1013, "Too slow: reconnect with resend_mode=all");
+        const frame = fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
+        if (!(await this.#write(frame))) return this.#cutOff();
         this.#sentTo = micros;
         this.#more = true;
       }
     }
+  }
+
+  #cutOff(): void {
+    this.#logger.warn({ sandbox: this.#sandboxId }, "a slow socket was cut off");
+    this.#socket.close(1013, "Too slow: reconnect with resend_mode=all");
   }
 
   /** Resolves when the client has taken enough to go on; false when it takes nothing. */

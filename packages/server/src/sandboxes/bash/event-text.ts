@@ -20,6 +20,12 @@ export interface EventText {
 
 export type Piece = Pick<BashOutput, "stdout" | "stderr">;
 
+/** The JSON texts of a piece: escaping is most of the work, so it is done once. */
+export interface PieceText {
+  stdout: string;
+  stderr: string;
+}
+
 // The keys of both begin with what is read back from the front of a stored text.
 
 export function commandText(micros: number, { id, ...rest }: Omit<BashCommand, "timestamp" | "kind">): EventText {
@@ -27,11 +33,23 @@ export function commandText(micros: number, { id, ...rest }: Omit<BashCommand, "
   return { id, micros, order: -1, exitCode: null, json: JSON.stringify(event) };
 }
 
-export function outputText(micros: number, commandId: string, order: number, exitCode: number | null, piece: Piece): EventText {
+export function outputText(
+  micros: number,
+  commandId: string,
+  order: number,
+  exitCode: number | null,
+  text: PieceText,
+): EventText {
   const id = hexId(newId());
-  const head = { id, timestamp: timestampOf(micros), command_id: commandId, order, exit_code: exitCode };
-  const event: BashOutput = { ...head, stdout: piece.stdout || null, stderr: piece.stderr || null, kind: "BashOutput" };
-  return { id, micros, order, exitCode, json: JSON.stringify(event) };
+  const head: Omit<BashOutput, "stdout" | "stderr" | "kind"> = {
+    id,
+    timestamp: timestampOf(micros),
+    command_id: commandId,
+    order,
+    exit_code: exitCode,
+  };
+  const front = JSON.stringify(head).slice(0, -1);
+  return { id, micros, order, exitCode, json: `${front},"stdout":${text.stdout},"stderr":${text.stderr},"kind":"BashOutput"}` };
 }
 
 const head =
@@ -51,25 +69,27 @@ export function readHead(text: string): (Omit<EventText, "json"> & { start: numb
   return { id, micros, order: Number(order), exitCode, start: length.length + 1, length: Number(length) };
 }
 
-/** Cuts texts so that each piece fits into one output: control characters take six times their size in JSON. */
-export function fittingPieces({ stdout, stderr }: Piece): Piece[] {
-  if (jsonBytes(stdout) + jsonBytes(stderr) + frameRoom <= maxOutputJson) return [{ stdout, stderr }];
-  const outs = cutText(stdout).map((text) => ({ stdout: text, stderr: null }));
-  const errs = cutText(stderr).map((text) => ({ stdout: null, stderr: text }));
+/** Cuts a piece so that each part fits into one output: control characters take six times their size in JSON. */
+export function fittingTexts({ stdout, stderr }: Piece): PieceText[] {
+  const whole = { stdout: jsonText(stdout), stderr: jsonText(stderr) };
+  if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + frameRoom <= maxOutputJson) return [whole];
+  const outs = cutText(stdout).map((text) => ({ stdout: text, stderr: "null" }));
+  const errs = cutText(stderr).map((text) => ({ stdout: "null", stderr: text }));
   return [...outs, ...errs];
 }
 
 function cutText(text: string | null): string[] {
   if (!text) return [];
-  if (jsonBytes(text) + frameRoom <= maxOutputJson) return [text];
+  const json = jsonText(text);
+  if (Buffer.byteLength(json) + frameRoom <= maxOutputJson) return [json];
   const middle = text.length >> 1;
   // A character of two units stays whole.
   const at = /[\uDC00-\uDFFF]/.test(text[middle]!) ? middle - 1 : middle;
   return [...cutText(text.slice(0, at)), ...cutText(text.slice(at))];
 }
 
-function jsonBytes(text: string | null): number {
-  return text === null ? 4 : Buffer.byteLength(JSON.stringify(text));
+function jsonText(text: string | null): string {
+  return JSON.stringify(text || null);
 }
 
 function timestampOf(micros: number): string {

@@ -21,11 +21,11 @@ shell=$1; shift 3
 [ $# -gt 1 ] && exec "$shell" -c 'c=; for p; do c=$c$p; done; set --; unset p; eval "$c"' "$shell" "$@"
 exec "$shell" -c -- "$1"`;
 
-/** Ends a process group in order, and within two seconds by force. */
-const endScript = `kill -TERM -- "-$1" 2>/dev/null || exit 0
+/** Ends a process group in order, and within two seconds by force. (Not every `kill` knows `--`.) */
+const endScript = `kill -TERM "-$1" 2>/dev/null || exit 0
 i=0
-while [ $i -lt 20 ] && kill -0 -- "-$1" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
-kill -KILL -- "-$1" 2>/dev/null`;
+while [ $i -lt 20 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
+kill -KILL "-$1" 2>/dev/null`;
 
 /** How long a process that was killed is waited for, ms: a frozen one cannot die. */
 const patienceMs = 4_000;

@@ -1,7 +1,7 @@
 import { errorText } from "../../errors.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { CommandLog, Entry } from "./command-log.ts";
-import { fittingPieces, outputText, type Piece } from "./event-text.ts";
+import { fittingTexts, outputText, type Piece, type PieceText } from "./event-text.ts";
 import type { SandboxHistory } from "./history.ts";
 import { Printed, type PrintedLimits } from "./printed.ts";
 import { type Ending, runCommand } from "./run-command.ts";
@@ -32,11 +32,11 @@ const gatheredBytes = 960_000;
 /** Runs a command that is stored, and stores what it prints. Gives the last output; never rejects. */
 export async function runStored({ request, history, log, abort, sandbox, frozen, limits, streams }: StoredRun): Promise<Entry> {
   const { signal } = abort;
-  const store = (piece: Piece, exitCode: number | null) =>
-    history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, exitCode, piece), exitCode !== null);
+  const store = (text: PieceText, exitCode: number | null) =>
+    history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, exitCode, text), exitCode !== null);
   const write = async (piece: Piece) => {
     try {
-      for (const part of fittingPieces(piece)) await store(part, null);
+      for (const part of fittingTexts(piece)) await store(part, null);
     } catch (error) {
       abort.abort(isFull(error) ? "The server's disk is full, so the command was ended." : "The output could not be stored.");
       throw error;
@@ -58,9 +58,9 @@ export async function runStored({ request, history, log, abort, sandbox, frozen,
     clearTimeout(timer);
   }
   const rest = await printed.rest().catch(() => ({ stdout: null, stderr: null }));
-  const parts = fittingPieces({ ...rest, stderr: withReason(rest.stderr, ending.reason) });
+  const parts = fittingTexts({ ...rest, stderr: withReason(rest.stderr, ending.reason) });
   const last = parts.pop()!;
-  for (const part of parts) await write(part).catch(() => {});
+  for (const part of parts) await store(part, null).catch(() => {});
   return store(last, ending.exitCode);
 }
 

@@ -41,7 +41,7 @@ export interface BashServiceOptions {
 }
 
 /** What an ended server leaves of its commands. */
-const serverEnded = "The server ended while this command ran; what it started may still run in the sandbox.";
+const serverEnded = "The server ended while this command ran; what it started may still run in the sandbox.\n";
 
 interface Running {
   /** Aborted with the sentence that says why. */
@@ -220,7 +220,7 @@ export class BashService implements Bash {
     const history = await SandboxHistory.load(join(this.#options.dir, sandboxId), this.#limits);
     for (const log of history.logs.values()) {
       if (log.ended) continue;
-      const rest = { stdout: null, stderr: serverEnded };
+      const rest = { stdout: "null", stderr: JSON.stringify(serverEnded) };
       await history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, -1, rest), true);
     }
     return history;

@@ -1,0 +1,52 @@
+import { createConnection } from "node:net";
+import { join } from "node:path";
+import { hexId, newId } from "@sandpiper/wire";
+import { expect, test } from "vitest";
+import { commandText, outputText } from "../../sandboxes/bash/event-text.ts";
+import { historyLimits, SandboxHistory } from "../../sandboxes/bash/history.ts";
+import { createAuthenticator } from "../auth.ts";
+import { startServer, TestSocket } from "../test-server.ts";
+import { Places } from "./places.ts";
+import { attachSockets } from "./server.ts";
+
+/** Slow clients of `/sockets/bash-events`; what they are sent is in test/bash-socket.test.ts, with real sandboxes. */
+
+test("a client that does not read is cut off, while little waits for it and others get everything", async () => {
+  const server = await startServer();
+  const { id, sessionKey } = server.sandboxes.add();
+  const history = await SandboxHistory.load(join(server.config.dataDir, "bash", id), historyLimits);
+  const command = hexId(newId());
+  const row = { id: command, command: "print", cwd: null, timeout: 300 };
+  const { log } = await history.begin(command, (micros) => commandText(micros, row));
+  const text = { stdout: JSON.stringify("x".repeat(900_000)), stderr: "null" };
+  for (let order = 0; order < 40; order++)
+    await history.append(log, (micros) => outputText(micros, command, order, order === 39 ? 0 : null, text));
+
+  server.app.server.removeAllListeners("upgrade");
+  attachSockets(server.app.server, server, createAuthenticator(server), { stallMs: 300, places: new Places(2) });
+  const path = `/sockets/bash-events?session_api_key=${sessionKey}&resend_mode=all`;
+  const deaf = createConnection(server.port, "127.0.0.1");
+  const key = Buffer.alloc(16).toString("base64");
+  const upgrade = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${key}`;
+  deaf.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n\r\n`);
+  await new Promise((resolve) => deaf.once("readable", resolve));
+
+  const other = new TestSocket(server, path);
+  await other.until(({ exit_code }) => exit_code === 0);
+  expect(other.frames.map(({ order }) => order)).toEqual([undefined, ...Array.from({ length: 40 }, (_, order) => order)]);
+  const third = new TestSocket(server, path);
+  expect(await third.closed).toMatchObject({ code: 1013, reason: expect.stringMatching(/Too many sockets/) });
+
+  // It is cut off while it does not read. What the kernel holds for it comes first when it does, and the close frame last.
+  await expect.poll(() => server.logs.filter((line) => line.includes("a slow socket was cut off"))).toHaveLength(1);
+  let [received, end] = [0, ""];
+  deaf.on("data", (chunk: Buffer) => {
+    received += chunk.length;
+    end = (end + chunk.toString("latin1")).slice(-200);
+  });
+  await expect.poll(() => end).toContain("Too slow: reconnect with resend_mode=all");
+  expect(received).toBeLessThan(20_000_000);
+  deaf.destroy();
+  other.socket.close();
+  await server.close();
+});
