@@ -1,0 +1,230 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Server as ProtocolServer } from "@modelcontextprotocol/sdk/server/index.js";
+import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
+import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import * as clients from "@openhands/typescript-client/clients";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+
+/** The released TypeScript client's classes for settings, catalogues and extensions, against the agent-server surface of a real sandbox. */
+
+let server: TestPlatform;
+let models: ModelServer;
+let mcp: Server;
+let options: { host: string; apiKey: string };
+
+const mcpKey = "planted-mcp-key";
+
+beforeAll(async () => {
+  models = await startModelServer(({ headers }) => {
+    if (headers.authorization !== "Bearer sk-good") return reply.error(401, "Incorrect API key provided");
+    return reply.text("pong");
+  });
+  mcp = createServer(async (request, response) => {
+    if (request.headers.authorization !== `Bearer ${mcpKey}`) return void response.writeHead(401).end();
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const tools = new ProtocolServer({ name: "test", version: "1" }, { capabilities: { tools: {} } });
+    tools.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [{ name: "add", inputSchema: { type: "object" } }] }));
+    tools.setRequestHandler(CallToolRequestSchema, ({ params: { arguments: { a, b } = {} } }) => ({
+      content: [{ type: "text", text: String(Number(a) + Number(b)) }],
+    }));
+    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
+    await tools.connect(transport);
+    await transport.handleRequest(request, response);
+  }).listen(0, "127.0.0.1");
+  await once(mcp, "listening");
+  server = await startTestPlatform({ outboundPrivate: ["127.0.0.0/8"] });
+  const { id } = (await server.call("POST", "/api/v1/sandboxes")).body;
+  options = await until(async () => {
+    const { body } = await server.call("GET", `/api/v1/sandboxes?id=${id}`);
+    const [{ status, session_api_key: apiKey, exposed_urls: urls }] = body;
+    const host = urls?.find(({ name }: { name: string }) => name === "AGENT_SERVER")?.url;
+    return status === "RUNNING" ? { host, apiKey } : undefined;
+  });
+  const bash = new clients.BashClient(options);
+  const files = {
+    ".openhands/hooks.json": '{"hooks":{"PreToolUse":[{"matcher":"terminal","hooks":[{"command":"./check.sh","timeout":5}]}]}}',
+    ".agents/skills/deploy.md": "---\nname: deploy\ntriggers: [ship it]\n---\nDeploy with make.",
+    "AGENTS.md": "Use tabs.",
+  };
+  for (const [path, text] of Object.entries(files)) {
+    const { exit_code } = await bash.executeCommand({
+      command: `mkdir -p "$(dirname /workspace/project/${path})" && cat > /workspace/project/${path} <<'END'\n${text}\nEND`,
+    });
+    expect(exit_code).toBe(0);
+  }
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+  mcp?.closeAllConnections();
+  mcp?.close();
+});
+
+test("the server tells what it is, in the root too", async () => {
+  const client = new clients.ServerClient(options);
+  expect(await client.getAlive()).toEqual({ status: "ok" });
+  expect(await client.getHealth()).toEqual({ status: "ok" });
+  expect(await client.getReady()).toEqual({ status: "ready" });
+  const info = await client.getServerInfo();
+  expect(info).toMatchObject({ version: "1.43.1", usable_tools: expect.arrayContaining(["terminal", "file_editor"]) });
+  expect(await client.getRoot()).toMatchObject({ version: info.version, docs: "/docs" });
+  expect(clients.compareAgentServerVersions(String(info.version), "1.28.0")).toBe(1);
+  expect(await new clients.ToolClient(options).listTools()).toEqual(info.usable_tools);
+});
+
+test("settings, MCP servers and secrets", async () => {
+  const client = new clients.SettingsClient(options);
+  expect((await client.getAgentSchema()).model_name).toBe("AgentSettings");
+  expect((await client.getConversationSchema()).model_name).toBe("ConversationSettings");
+  await client.updateSettings({
+    agent_settings_diff: { llm: { model: "openai/scripted", api_key: "sk-good", base_url: models.url } },
+  });
+  const masked = await client.getSettings();
+  expect(masked).toMatchObject({ llm_api_key_is_set: true, agent_settings: { llm: { api_key: "**********" } } });
+  const plain = await client.getSettings({ exposeSecrets: "plaintext" });
+  expect(plain).toMatchObject({
+    agent_settings: { llm: { model: "openai/scripted", api_key: "sk-good", base_url: models.url } },
+  });
+  await client.createMcpServer("one", { url: "https://one.example/mcp", transport: "http" });
+  await client.patchMcpServer("one", { description: "First" });
+  expect(await client.getSettings()).toMatchObject({ agent_settings: { mcp_config: { one: { description: "First" } } } });
+  await client.deleteMcpServer("one");
+  await client.upsertSecret({ name: "DEPLOY", value: "v", description: "to deploy" });
+  expect(await client.listSecrets()).toEqual({ secrets: [{ name: "DEPLOY", description: "to deploy" }] });
+  expect(await client.getSecret("DEPLOY")).toBe("v");
+  expect(await client.deleteSecret("DEPLOY")).toEqual({ deleted: true });
+  await expect(client.getSecret("DEPLOY")).rejects.toMatchObject({ status: 404 });
+});
+
+test("profiles of models, tried before they are saved", async () => {
+  const client = new clients.ProfilesClient(options);
+  const llm = { model: "openai/scripted", api_key: "sk-good", base_url: models.url };
+  expect(await client.validateProfile("mine", { llm })).toEqual({ valid: true, error: null });
+  const wrong = await client.validateProfile("mine", { llm: { ...llm, api_key: "sk-wrong-1234" } });
+  expect(wrong).toEqual({ valid: false, error: { type: "model", message: expect.stringMatching(/Incorrect API key/) } });
+  expect(JSON.stringify(wrong)).not.toContain("sk-wrong-1234");
+  const nameless = await client.validateProfile("mine", { llm: { model: "nobody/knows-this" } });
+  expect(nameless).toMatchObject({ valid: false, error: { type: "configuration" } });
+
+  await client.saveProfile("mine", { llm });
+  expect(await client.validateProfile("mine", { llm: { ...llm, api_key: "**********" } })).toMatchObject({ valid: true });
+  const { config } = await client.getProfile("mine", { exposeSecrets: "encrypted" });
+  expect(config.api_key).not.toBe("sk-good");
+  await client.saveProfile("mine", { llm: { ...config, usage_id: "again" } as never });
+  expect((await client.getProfile("mine", { exposeSecrets: "plaintext" })).config).toMatchObject({ ...llm, usage_id: "again" });
+  await client.activateProfile("mine");
+  expect(await client.listProfiles()).toMatchObject({ active_profile: "mine", profiles: [{ name: "mine", api_key_set: true }] });
+  await client.renameProfile("mine", "yours");
+  const agents = new clients.AgentProfilesClient(options);
+  await agents.saveAgentProfile("coder", { llm_profile_ref: "yours" } as never);
+  const { id } = (await agents.listAgentProfiles()).profiles[0]!;
+  expect(await agents.materializeAgentProfile("coder")).toMatchObject({ valid: true, llm_api_key_set: true });
+  await agents.activateAgentProfile(id!);
+  await agents.renameAgentProfile("coder", "writer");
+  expect((await agents.getAgentProfile("writer")).profile).toMatchObject({ id, name: "writer" });
+  await agents.deleteAgentProfile("writer");
+  await client.deleteProfile("yours");
+});
+
+test("models that the server knows; subscriptions and meta-profiles that it has not", async () => {
+  const client = new clients.LLMMetadataClient(options);
+  const providers = await client.getProviders();
+  expect(providers).toEqual(expect.arrayContaining(["anthropic", "openai"]));
+  const anthropic = await client.getModels("anthropic");
+  expect(anthropic.length).toBeGreaterThan(0);
+  expect(anthropic.every((name) => name.startsWith("anthropic/"))).toBe(true);
+  expect((await client.getModels()).length).toBeGreaterThan(anthropic.length);
+  expect((await client.getVerifiedModels()).anthropic!.map((name) => `anthropic/${name}`)).toEqual(anthropic);
+  expect(await client.getOpenAISubscriptionModels()).toEqual([]);
+  expect(await client.getOpenAISubscriptionStatus()).toMatchObject({ connected: false });
+  expect(await client.logoutOpenAISubscription()).toMatchObject({ connected: false });
+  await expect(client.startOpenAISubscriptionDeviceLogin()).rejects.toMatchObject({ status: 400 });
+  await expect(client.pollOpenAISubscriptionDeviceLogin("x")).rejects.toMatchObject({ status: 400 });
+  const meta = new clients.MetaProfilesClient(options);
+  expect(await meta.listMetaProfiles()).toEqual({ meta_profiles: [], active_meta_profile: null });
+  await expect(meta.getMetaProfile("x")).rejects.toMatchObject({ status: 404 });
+  await expect(meta.saveMetaProfile("x", {} as never)).rejects.toMatchObject({ status: 400 });
+});
+
+test("an MCP server is tried, with the secrets of the stored one of its name", async () => {
+  const client = new clients.MCPClient(options);
+  const url = `http://127.0.0.1:${(mcp.address() as AddressInfo).port}/mcp`;
+  const auth = { strategy: "bearer", value: mcpKey } as const;
+  const server = { type: "http", url, auth } as const;
+  const call = { name: "add", arguments: { a: 2, b: 3 } };
+  expect(await client.testServer({ name: "sums", server, tool_call: call } as never)).toEqual({
+    ok: true,
+    tools: ["add"],
+    tool_result: { is_error: false, text: "5" },
+  });
+  const masked = { ...server, auth: { ...auth, value: "**********" } };
+  expect(await client.testServer({ name: "sums", server: masked } as never)).toMatchObject({
+    ok: false,
+    error_kind: "connection",
+  });
+  await new clients.SettingsClient(options).createMcpServer("sums", { url, auth } as never);
+  expect(await client.testServer({ name: "sums", server: masked } as never)).toMatchObject({ ok: true });
+  expect(await client.testServer({ server: { type: "stdio", command: "id" } } as never)).toMatchObject({ ok: false });
+  expect(await client.startOAuth({ server } as never)).toMatchObject({ ok: false, error: expect.any(String) });
+  await expect(client.getOAuthStatus("x")).rejects.toMatchObject({ status: 404 });
+  await expect(client.submitOAuthCallback("x", { callback_url: "http://x" })).rejects.toMatchObject({ status: 404 });
+});
+
+test("skills and hooks of the project in the sandbox", async () => {
+  const hooks = new clients.HooksClient(options);
+  expect(await hooks.loadHooks({ project_dir: "/workspace/project" })).toEqual({
+    hook_config: {
+      pre_tool_use: [{ matcher: "terminal", hooks: [{ type: "command", command: "./check.sh", timeout: 5, async: false }] }],
+    },
+  });
+  expect(await hooks.loadHooks({ project_dir: "/tmp" })).toEqual({ hook_config: null });
+  const client = new clients.SkillsClient(options);
+  const { skills, sources } = await client.getSkills({ project_dir: "/workspace/project" } as never);
+  const found = (name: string) => skills.find((skill) => skill.name === name);
+  expect(found("deploy")).toMatchObject({ type: "knowledge", triggers: ["ship it"], content: "Deploy with make." });
+  expect(skills.find(({ content }) => content.includes("Use tabs."))).toMatchObject({ type: "repo" });
+  expect(sources).toMatchObject({ project: skills.length, user: 0, public: 0 });
+  expect((await client.getSkills({ load_project: false } as never)).skills).toEqual([]);
+  expect(await client.syncSkills()).toMatchObject({ status: "success" });
+  expect(await client.listInstalledSkills()).toEqual({ skills: [] });
+  expect(await client.getMarketplace()).toEqual({ skills: [] });
+  await expect(client.installSkill({ source: "github:a/b" } as never)).rejects.toMatchObject({ status: 400 });
+  for (const absent of [
+    () => client.getInstalledSkill("x"),
+    () => client.toggleSkill("x", true),
+    () => client.uninstallSkill("x"),
+    () => client.refreshSkill("x"),
+  ])
+    await expect(absent()).rejects.toMatchObject({ status: 404 });
+  const plugins = new clients.PluginsClient(options);
+  expect(await plugins.getPlugins()).toEqual({ plugins: [] });
+  expect(await plugins.listInstalledPlugins()).toEqual({ plugins: [] });
+  expect(await plugins.getPluginsMarketplace()).toEqual({ plugins: [] });
+  await expect(plugins.installPlugin({ source: "github:a/b" })).rejects.toMatchObject({ status: 400 });
+  expect(await new clients.SubAgentsClient(options).getSubAgents()).toEqual({ agents: [] });
+});
+
+test("saved folders, and no editor or desktop", async () => {
+  const client = new clients.WorkspacesClient(options);
+  expect(await client.listWorkspaces()).toEqual({ workspaces: [], workspaceParents: [] });
+  const shop = { id: "1", name: "shop", path: "/workspace/shop", parentPath: "/workspace" };
+  await client.addWorkspaces([shop]);
+  await client.addWorkspaces([{ ...shop, name: "Shop" }]);
+  const all = await client.addWorkspaceParents([{ id: "2", name: "all", path: "/workspace" }]);
+  expect(all).toEqual({
+    workspaces: [{ ...shop, name: "Shop" }],
+    workspaceParents: [{ id: "2", name: "all", path: "/workspace" }],
+  });
+  expect(await client.deleteWorkspace("/workspace/shop")).toEqual({ deleted: true });
+  expect(await client.deleteWorkspace("/workspace/shop")).toEqual({ deleted: false });
+  expect(await client.deleteWorkspaceParent("/workspace")).toEqual({ deleted: true });
+  const vscode = new clients.VSCodeClient(options);
+  expect(await vscode.getUrl({ baseUrl: "http://x", workspaceDir: "/workspace" })).toBe(null);
+  expect(await vscode.getStatus()).toMatchObject({ running: false, enabled: false });
+  expect(await new clients.DesktopClient(options).getUrl("http://x")).toBe(null);
+});
