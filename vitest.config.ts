@@ -8,6 +8,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    setupFiles: ["packages/server/test/support/check-events.ts"],
     projects: [
       {
         extends: true,

@@ -1,34 +1,10 @@
-import { readFileSync } from "node:fs";
 import { Event } from "@sandpiper/wire";
-import { Compile, type Validator } from "typebox/schema";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { coreTools } from "../src/agent/tools/index.ts";
+import { eventProblems as problems } from "./support/event-schema.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
-
-/** The published schema of events, reduced to the kinds and tools that this server writes. It refuses unknown fields. */
-const published = JSON.parse(readFileSync(new URL("fixtures/event-schema.json", import.meta.url), "utf8"));
-const anyEvent = Compile(published);
-const ofKind = new Map<string, Validator>();
-
-/** What is wrong with an event, for the kind that it claims to be; empty when nothing is. */
-function problems(event: Json): string[] {
-  const kind = String(event.kind);
-  const definition = `${kind}-Output`;
-  if (!(definition in published.$defs)) return [`${kind} is not a published kind`];
-  if (!ofKind.has(kind)) ofKind.set(kind, Compile({ $ref: `#/$defs/${definition}`, $defs: published.$defs }));
-  const [, errors] = ofKind.get(kind)!.Errors(event);
-  const found = errors.map(({ instancePath, message, params }) => `${kind}${instancePath}: ${message} ${JSON.stringify(params)}`);
-  if (found.length === 0 && !anyEvent.Check(event)) found.push(`${kind} fits its own schema and not the union`);
-  return [...found, ...nulls(event).map((path) => `${kind}${path} is null`)];
-}
-
-/** Paths of nulls: older clients fail on them, so they are left out (legacy-gui.md section 0, fact 9); stats hold one (events.md section 4). */
-function nulls(value: unknown, path = ""): string[] {
-  if (value === null) return path.endsWith("/max_budget_per_task") ? [] : [path];
-  if (typeof value !== "object") return [];
-  return Object.entries(value as Json).flatMap(([key, item]) => nulls(item, `${path}/${key}`));
-}
 
 let server: TestPlatform;
 let models: ModelServer;
@@ -93,6 +69,9 @@ test("every event and frame of every kind that is sent fits the published schema
   await server.call("POST", `${base}/interrupt`);
   await ended("paused");
 
+  replies = [reply.text("A summary.")];
+  expect((await server.call("POST", `${base}/condense`)).status).toBe(200);
+
   // An action that the user refuses, a model that fails, and a frame that is no message.
   await server.call("POST", "/api/settings", { confirmation_mode: true, security_analyzer: "" });
   replies = [reply.toolCalls([terminal("touch /tmp/refused")])];
@@ -121,12 +100,9 @@ test("every event and frame of every kind that is sent fits the published schema
   const seen = [...socket.frames, ...stored];
   const kindsOf = (values: (Json | undefined)[]) => [...new Set(values.flatMap((value) => (value ? [value.kind] : [])))].sort();
   expect(kindsOf(seen)).toEqual(Event.anyOf.map(({ properties }) => properties.kind.const).sort());
-  const publishedKinds = (name: string) =>
-    published.$defs[name].oneOf
-      .map(({ $ref }: Json) => published.$defs[$ref.slice("#/$defs/".length)].properties.kind.const)
-      .sort();
-  expect(kindsOf(seen.map(({ action }) => action))).toEqual(publishedKinds("Action-Output"));
-  expect(kindsOf(seen.map(({ observation }) => observation))).toEqual(publishedKinds("Observation-Output"));
+  expect(kindsOf(seen.map(({ action }) => action))).toEqual(coreTools.map(({ actionKind }) => actionKind).sort());
+  const observations = coreTools.map(({ definition }) => definition.observation_type).sort();
+  expect(kindsOf(seen.map(({ observation }) => observation))).toEqual(observations);
   expect(seen.some((event) => event.reasoning_content)).toBe(true);
   socket.close();
   resent.close();

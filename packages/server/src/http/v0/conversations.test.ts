@@ -20,7 +20,7 @@ test("a conversation has both shapes, by the user's key and by its sandbox's", a
     title: `Conversation ${id.slice(0, 5)}`,
     status: "RUNNING",
     runtime_status: "STATUS$READY",
-    url: `${server.url}/api/conversations/${hexId(id)}`,
+    url: `${server.url}/agent/sandbox-1/api/conversations/${hexId(id)}`,
     session_api_key: sessionKey,
     conversation_version: "V1",
     num_connections: 0,
