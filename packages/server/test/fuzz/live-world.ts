@@ -139,6 +139,10 @@ export class LiveWorld implements World {
     for (const { id } of listed.slice(0, -3)) await call("DELETE", `${callbacks}/${id}`);
     const { items } = (await call("GET", `/api/v1/conversation/${part.conversation}/events/search?limit=3`)).body;
     part.events = items.map(({ id }: Json) => id);
+    if (!part.isPaused) {
+      const command = await call("POST", `/api/bash/execute_bash_command?sandbox_id=${part.sandbox}`, { command: "true" });
+      part.events.push(command.body.id);
+    }
   }
 
   async #conversation(call: Call, id: string): Promise<Json | undefined> {
@@ -185,8 +189,9 @@ export class LiveWorld implements World {
         return part === this.#parts[0] ? [...own, this.#external] : own;
       case "conversation_id__eq":
       case "parent_conversation_id":
-      case "ids":
         return own;
+      case "ids":
+        return [...own, ...part.events];
       case "id":
         return [...own, part.sandbox, ...part.events];
       case "event_id":

@@ -99,6 +99,7 @@ export const agentServer: readonly Deliberate[] = [
   ["POST /api/conversations: body *: not required", "agent and workspace are the server's"],
   ["GET /api/conversations/{conversation_id}/events/*: query source: a closed set", "no event has another source"],
   ["GET /api/git/*: query *: ours alone", extension],
+  ["* /api/bash/*: query *: ours alone", extension],
   ["* /api/file/*/{path}: query sandbox_id: ours alone", extension],
   ["GET /server_info: answer *: ours alone", extension],
   ["POST /api/hooks: query sandbox_id: ours alone", extension],
