@@ -54,12 +54,14 @@ function complete(body: Json, headers: Record<string, string> = {}, signal?: Abo
   });
 }
 
+const bodyOf = (answer: Response): Promise<any> => answer.json();
+
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
 test("a client of OpenAI's API lists the models, asks an agent that works in the sandbox, and goes on with the conversation", async () => {
   const listed = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${sandbox.session_api_key}` } });
-  expect(await listed.json()).toEqual({
+  expect(await bodyOf(listed)).toEqual({
     object: "list",
     data: ["default", "openhands_fast"].map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })),
   });
@@ -125,7 +127,7 @@ test("what was said elsewhere, and the system's words, go along with the first m
     { role: "user", content: [{ type: "text", text: "Which number?" }], name: "somebody" },
   ];
   const answer = await complete({ messages, temperature: 0.2, tools: [{ type: "function", function: { name: "x" } }], n: null });
-  expect([answer.status, (await answer.json()).choices]).toEqual([
+  expect([answer.status, (await bodyOf(answer)).choices]).toEqual([
     200,
     [{ index: 0, message: { role: "assistant", content: "Seven." }, finish_reason: "stop" }],
   ]);
@@ -139,7 +141,7 @@ test("a turn that does not end well is a clear answer that clients do not repeat
   say(reply.error(401, { error: { message: "bad key" } }));
   const failed = await complete({ messages: [{ role: "user", content: "Try" }] });
   expect([failed.status, failed.headers.get("x-should-retry")]).toEqual([502, "false"]);
-  expect(await failed.json()).toEqual({
+  expect(await bodyOf(failed)).toEqual({
     error: { message: expect.stringMatching(/key/i), type: "server_error", param: null, code: "turn_failed" },
   });
   say(reply.error(401, { error: { message: "bad key" } }));
@@ -153,7 +155,7 @@ test("a turn that does not end well is a clear answer that clients do not repeat
   say(reply.toolCalls([terminal("true")]));
   const waiting = await complete({ messages: [{ role: "user", content: "Act" }] });
   await server.call("POST", "/api/settings", { confirmation_mode: false });
-  expect([waiting.status, (await waiting.json()).error]).toEqual([
+  expect([waiting.status, (await bodyOf(waiting)).error]).toEqual([
     409,
     expect.objectContaining({ code: "turn_unfinished", message: expect.stringMatching(/waits for a confirmation/) }),
   ]);
@@ -180,7 +182,7 @@ test("the agent goes on for a client that has gone, and a deleted conversation e
   await until(() => models.requests.length > asked);
   expect((await server.call("DELETE", `/api/v1/app-conversations/${id.replaceAll("-", "")}`)).status).toBe(200);
   const answer = await waiting;
-  expect([answer.status, (await answer.json()).error.code]).toEqual([404, "conversation_not_found"]);
+  expect([answer.status, (await bodyOf(answer)).error.code]).toEqual([404, "conversation_not_found"]);
   sandbox = await newSandbox();
 });
 
@@ -196,6 +198,6 @@ test("a user's key begins in a new sandbox, or in the one that the address names
   const { response } = await ask(server.url);
   expect((await server.call("GET", "/api/v1/sandboxes/search")).body.items).toHaveLength(before + 1);
   const other = await complete({ messages: [{ role: "user", content: "x" }] }, { [header]: response!.headers![header]! });
-  expect([other.status, (await other.json()).error.code]).toEqual([404, "conversation_not_found"]);
+  expect([other.status, (await bodyOf(other)).error.code]).toEqual([404, "conversation_not_found"]);
   await removeSandboxes(server.call);
 });

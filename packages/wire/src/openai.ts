@@ -69,6 +69,15 @@ export const ChatCompletion = Type.Object({
   usage: CompletionUsage,
 });
 
+export const chatCompletionExample = {
+  id: "chatcmpl-0b9be4d6c2a74f7e8d1f5a3c6e2b9d04",
+  object: "chat.completion",
+  created: 1_787_220_000,
+  model: "default",
+  choices: [{ index: 0, message: { role: "assistant", content: "The test passes." }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 5_200, completion_tokens: 140, total_tokens: 5_340 },
+} as const;
+
 export type ChatMessage = Static<typeof ChatMessage>;
 export type ChatCompletionRequest = Static<typeof ChatCompletionRequest>;
 export type CompletionUsage = Static<typeof CompletionUsage>;

@@ -16,6 +16,11 @@ export interface Callbacks {
   /** Ends and forgets the callbacks of a conversation; what was not delivered is not delivered any more. */
   drop(conversationId: string): Promise<void>;
 
+  /** Tells of a change of the conversation that is no record of its log, such as that of its title. */
+  changed(conversationId: string): void;
+  /** To be called before a deletion: gives what tells of it once it is done. */
+  farewell(conversationId: string): () => void;
+
   /** The callbacks of a conversation, oldest first. */
   list(conversationId: string): CallbackInfo[];
   /** Adds a callback for the events from now on. Throws InvalidParameter, TooManyCallbacks. */

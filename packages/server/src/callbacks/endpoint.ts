@@ -4,10 +4,12 @@ import type { Outbound } from "../outbound/api.ts";
 import { readRetryAfter } from "./backoff.ts";
 import { signDelivery } from "./signature.ts";
 
-/** Where deliveries go, and the key that signs them. */
+/** Where deliveries go, and the key that signs them; in the format `agent-server` the base of the addresses, and the key that is sent along. */
 export interface Endpoint {
   url: string;
   secret: string | null;
+  /** Default `signed`. */
+  format?: "signed" | "agent-server";
 }
 
 export interface Delivery {
@@ -34,17 +36,25 @@ export async function deliver(
   const body = `[${events.join(",")}]`;
   const timestamp = String(Math.floor(Date.now() / 1_000));
   const headers = {
-    "content-type": "application/json",
-    "user-agent": "sandpiper",
     "x-sandpiper-delivery": id,
     "x-sandpiper-conversation": hexId(conversationId),
     "x-sandpiper-timestamp": timestamp,
     ...(secret !== null && { "x-sandpiper-signature": signDelivery(secret, timestamp, body) }),
   };
+  return post(outbound, url, { headers, body }, signal);
+}
+
+/** Posts a JSON text and tells how that went; never throws. */
+export async function post(
+  outbound: Outbound,
+  url: string,
+  { headers, body }: { headers: Record<string, string>; body: string },
+  signal: AbortSignal,
+): Promise<Outcome> {
   try {
     const response = await outbound.fetch(url, {
       method: "POST",
-      headers,
+      headers: { "content-type": "application/json", "user-agent": "sandpiper", ...headers },
       body,
       timeoutMs: answerMs,
       redirect: "manual",

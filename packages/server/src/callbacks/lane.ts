@@ -3,6 +3,7 @@ import type { Logger } from "../logger.ts";
 import type { Outbound } from "../outbound/api.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { CallbackRow, CallbackStore } from "../store/store.ts";
+import { type Report, report, statusAfter } from "./agent-server.ts";
 import { retryDelay } from "./backoff.ts";
 import { type Batch, batchEvents, takeBatch } from "./batch.ts";
 import { deliver, type Endpoint, type Outcome } from "./endpoint.ts";
@@ -14,6 +15,8 @@ export interface LaneDependencies {
   outbound: Outbound;
   /** The operator's own endpoint. */
   server: Endpoint | undefined;
+  /** A conversation as an agent server reports it; undefined where there is none. */
+  conversationInfo: (id: string) => object | undefined;
   slots: Slots;
   /** Keeps a value out of logs and errors. */
   registerSecret(value: string): void;
@@ -44,6 +47,8 @@ export class Lane {
   #gathered = 0;
   #dueAt = 0;
   #urgent = false;
+  /** The conversation's record was changed: reports of an agent server tell that too. Not kept beyond this process. */
+  #changed = false;
   #interrupt: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
@@ -63,6 +68,12 @@ export class Lane {
     this.#gathered += records;
     this.#urgent ||= urgent;
     if (this.#urgent || this.#gathered >= batchEvents) this.#interrupt?.();
+  }
+
+  /** Tells of a change of the conversation's record, which no record of the log says. */
+  change(): void {
+    this.#changed = true;
+    this.poke(0, true);
   }
 
   /** Breaks off; what is under way counts as not delivered. */
@@ -88,7 +99,7 @@ export class Lane {
   async #step(): Promise<boolean> {
     const { callbacks, events, slots } = this.#deps;
     const row = callbacks.get(this.id);
-    if (row?.status !== "ACTIVE" || events.lastSeq(this.#conversationId) < row.nextSeq) {
+    if (row?.status !== "ACTIVE" || (!this.#changed && events.lastSeq(this.#conversationId) < row.nextSeq)) {
       this.#onEnd();
       return false;
     }
@@ -119,9 +130,11 @@ export class Lane {
     const kinds = processor.kind === "WebhookCallbackProcessor" ? processor.kinds : null;
     let batch: Batch | undefined;
     let nextSeq = row.nextSeq;
+    let status: unknown;
     for (let last = false; !batch && !last; ) {
       const records = events.read(this.#conversationId, nextSeq - 1, pageRecords);
       batch = takeBatch(records, kinds);
+      status = statusAfter(records.slice(0, batch && batch.nextSeq - nextSeq));
       nextSeq = batch?.nextSeq ?? nextSeq + records.length;
       last = nextSeq > events.lastSeq(this.#conversationId);
     }
@@ -130,6 +143,11 @@ export class Lane {
     let outcome: Outcome = { ok: true };
     if (batch && processor.kind === "LoggingCallbackProcessor") {
       logger.info({ conversation: hexId(this.#conversationId), kinds: batch.kinds }, "events of a conversation");
+    } else if (processor.kind === "ServerWebhook" && this.#deps.server?.format === "agent-server") {
+      const changed = this.#changed && events.lastSeq(this.#conversationId) < nextSeq;
+      if (changed) this.#changed = false;
+      outcome = await this.#report(this.#deps.server, { batch, status, changed });
+      this.#changed ||= changed && !outcome.ok;
     } else if (batch) {
       outcome = await this.#send(row, batch);
     }
@@ -144,6 +162,13 @@ export class Lane {
     const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
     const delivery = { id, conversationId: this.#conversationId, events: batch.events };
     return deliver(this.#deps.outbound, endpoint, delivery, this.#closing.signal);
+  }
+
+  #report(endpoint: Endpoint, what: Omit<Report, "conversationId">): Promise<Outcome> {
+    const { outbound, conversationInfo } = this.#deps;
+    const conversationId = this.#conversationId;
+    const info = () => conversationInfo(conversationId);
+    return report(outbound, endpoint, { conversationId, ...what }, info, this.#closing.signal);
   }
 
   async #failed(row: CallbackRow, { detail, retryAfterMs, final }: Outcome & { ok: false }): Promise<void> {

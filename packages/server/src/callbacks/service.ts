@@ -3,14 +3,18 @@ import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
 import type { LogRecord } from "../store/event-log.ts";
 import type { CallbackRow, StoredProcessor } from "../store/store.ts";
+import { reportDeletion } from "./agent-server.ts";
 import type { Callbacks } from "./api.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { forgotten, Lane, type LaneDependencies } from "./lane.ts";
 import { Slots } from "./slots.ts";
 
-export interface CallbackDependencies extends Omit<LaneDependencies, "slots" | "server" | "collectMs" | "giveUpMs"> {
-  /** SANDPIPER_WEBHOOK_URL and SANDPIPER_WEBHOOK_SECRET. */
+export interface CallbackDependencies
+  extends Omit<LaneDependencies, "slots" | "server" | "conversationInfo" | "collectMs" | "giveUpMs"> {
+  /** SANDPIPER_WEBHOOK_URL, SANDPIPER_WEBHOOK_SECRET and SANDPIPER_WEBHOOK_FORMAT. */
   server?: Endpoint | undefined;
+  /** For the format `agent-server`: a conversation as it is reported. */
+  conversationInfo?: (id: string) => object | undefined;
   /** Default 1 s. */
   collectMs?: number;
   /** Default a day. */
@@ -27,13 +31,16 @@ export class CallbackService implements Callbacks {
   /** By conversation, then by callback. */
   readonly #lanes = new Map<string, Map<string, Lane>>();
   readonly #additions = new Queues();
+  /** Deletions that are being told. */
+  readonly #farewells = new Set<Promise<unknown>>();
+  readonly #closing = new AbortController();
   #unfollow = () => {};
   #isClosed = false;
 
   constructor(deps: CallbackDependencies) {
-    const { collectMs = 1_000, giveUpMs = 24 * 3_600_000, server } = deps;
+    const { collectMs = 1_000, giveUpMs = 24 * 3_600_000, server, conversationInfo = () => undefined } = deps;
     this.#deps = deps;
-    this.#laneDeps = { ...deps, server, collectMs, giveUpMs, slots: new Slots(limits) };
+    this.#laneDeps = { ...deps, server, conversationInfo, collectMs, giveUpMs, slots: new Slots(limits) };
   }
 
   /** Goes on with what a former process left undelivered. */
@@ -49,7 +56,9 @@ export class CallbackService implements Callbacks {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#unfollow();
-    await Promise.all([...this.#lanes.values()].flatMap((lanes) => [...lanes.values()].map((lane) => lane.close())));
+    this.#closing.abort(new Error("The server is ending."));
+    const lanes = [...this.#lanes.values()].flatMap((some) => [...some.values()]);
+    await Promise.all([...this.#farewells, ...lanes.map((lane) => lane.close())]);
   }
 
   check(processors: readonly CallbackProcessor[]): void {
@@ -70,6 +79,33 @@ export class CallbackService implements Callbacks {
   async drop(conversationId: string): Promise<void> {
     await this.#deps.callbacks.removeOf(conversationId);
     await Promise.all([...(this.#lanes.get(conversationId)?.values() ?? [])].map((lane) => lane.close()));
+  }
+
+  changed(conversationId: string): void {
+    if (this.#deps.server?.format !== "agent-server") return;
+    // The operator's own callback has the conversation's id.
+    const row = this.#deps.callbacks.get(conversationId);
+    if (row?.status === "ACTIVE" && row.nextSeq > 1) this.#lane(conversationId, row.id).change();
+  }
+
+  farewell(conversationId: string): () => void {
+    const { server, callbacks, outbound, logger } = this.#deps;
+    const row = server?.format === "agent-server" ? callbacks.get(conversationId) : undefined;
+    // Nobody was told of it at all.
+    if (!server || row?.status !== "ACTIVE" || row.nextSeq === 1) return () => {};
+    const info = this.#laneDeps.conversationInfo(conversationId);
+    return () => {
+      if (!info || this.#isClosed) return;
+      const told = this.#laneDeps.slots
+        .enter(["all", "farewells"], this.#closing.signal)
+        .then(async (leave) => {
+          const outcome = await reportDeletion(outbound, server, info, this.#closing.signal).finally(leave);
+          if (!outcome.ok)
+            logger.warn({ conversation: hexId(conversationId), detail: outcome.detail }, "a deletion could not be told");
+        })
+        .finally(() => this.#farewells.delete(told));
+      this.#farewells.add(told);
+    };
   }
 
   list(conversationId: string): CallbackInfo[] {

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 
 /** A delivery as an endpoint got it. */
 export interface Received {
+  path: string;
   headers: IncomingHttpHeaders;
   body: string;
   events: { kind: string; id: string; llm_message?: { content: { text: string }[] } }[];
@@ -71,7 +72,7 @@ export class TestEndpoint {
       }
       const body = Buffer.concat(pieces).toString();
       const answer = this.answer(this.received.length);
-      this.received.push({ headers: request.headers, body, events: JSON.parse(body) });
+      this.received.push({ path: request.url ?? "", headers: request.headers, body, events: JSON.parse(body) });
       for (const wake of this.#waiting.splice(0)) wake();
       if (answer === "hang") return;
       if (answer === "cut") return void request.socket.destroy();

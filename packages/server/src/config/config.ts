@@ -42,11 +42,14 @@ export interface Config {
   outboundPrivate: string[];
   /** Absolute path of the folder with the skills of every user; undefined: none. */
   skillsDir: string | undefined;
-  /** Where the events of every conversation go, and the key of the signature; undefined: nowhere. */
-  webhook: { url: string; secret: string | null } | undefined;
+  /** Where the events of every conversation go, and the key of the signature or the session key; undefined: nowhere. */
+  webhook: { url: string; secret: string | null; format: WebhookFormat } | undefined;
   /** Origins beside localhost that browsers may call from. */
   corsOrigins: string[];
 }
+
+/** How events go out: as signed batches, or as an agent server reports them (agent-server.md section 10). */
+export type WebhookFormat = "signed" | "agent-server";
 
 /** Address of a Docker or Podman engine. */
 export type DockerHost = { socketPath: string } | { protocol: "http" | "https"; host: string; port: number };

@@ -71,6 +71,7 @@ test("every variable is read", () => {
     SANDPIPER_SKILLS: "skills",
     SANDPIPER_WEBHOOK_URL: "https://hooks.example/events?team=1",
     SANDPIPER_WEBHOOK_SECRET: "0123456789abcdef",
+    SANDPIPER_WEBHOOK_FORMAT: "agent-server",
     SANDPIPER_CORS_ORIGINS: "https://a.example, http://b.example:8080/",
   };
   expect(Object.keys(env).sort()).toEqual(
@@ -102,7 +103,7 @@ test("every variable is read", () => {
     trustedProxies: ["10.1.0.0/16", "127.0.0.1/32"],
     outboundPrivate: ["10.1.0.0/16", "fd00::/8", "127.0.0.1"],
     skillsDir: `${process.cwd()}/skills`,
-    webhook: { url: "https://hooks.example/events?team=1", secret: "0123456789abcdef" },
+    webhook: { url: "https://hooks.example/events?team=1", secret: "0123456789abcdef", format: "agent-server" },
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
   expect(unknownVariables(env)).toEqual([]);

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { PlatformError } from "../errors.ts";
-import type { Config } from "./config.ts";
+import type { Config, WebhookFormat } from "./config.ts";
 import { type Environment, otherVariables, type Variable, variables } from "./variables.ts";
 
 /**
@@ -38,13 +38,13 @@ export function readConfig(env: Environment): Config {
     trustedProxies: value(variables.trustedProxies),
     outboundPrivate: value(variables.outboundPrivate),
     skillsDir: absolute(value(variables.skillsDir)),
-    webhook: webhook(value(variables.webhookUrl), value(variables.webhookSecret)),
+    webhook: webhook(value(variables.webhookUrl), value(variables.webhookSecret), value(variables.webhookFormat)),
     corsOrigins: value(variables.corsOrigins),
   };
 }
 
-function webhook(url: string | undefined, secret: string | undefined): Config["webhook"] {
-  return url === undefined ? undefined : { url, secret: secret ?? null };
+function webhook(url: string | undefined, secret: string | undefined, format: WebhookFormat): Config["webhook"] {
+  return url === undefined ? undefined : { url, secret: secret ?? null, format };
 }
 
 function absolute(path: string | undefined): string | undefined {

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { rangesOf } from "../outbound/addresses.ts";
-import type { DockerHost } from "./config.ts";
+import type { DockerHost, WebhookFormat } from "./config.ts";
 import { parseSize } from "./size.ts";
 
 /** Environment of a process, as `process.env`. */
@@ -27,6 +27,7 @@ const mebibyte = 1024 * 1024;
 const gibibyte = 1024 * mebibyte;
 const dayMs = 86_400_000;
 const drivers = ["oci", "docker"] as const;
+const webhookFormats = ["signed", "agent-server"] as const;
 const sizeMust = "a number of bytes, or one with the suffix K, M, G or T";
 
 /** Every variable of the server, by the name of what it sets. */
@@ -253,12 +254,20 @@ export const variables = {
   }),
   webhookSecret: variable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_SECRET",
-    meaning: "Key of the signature of what SANDPIPER_WEBHOOK_URL gets",
+    meaning: "Key of the signature of what SANDPIPER_WEBHOOK_URL gets; in the format agent-server the session key that is sent",
     defaultText: "no signature",
     defaultValue: () => undefined,
     must: "16 to 512 printable ASCII characters without spaces",
     parse: (text) => (/^[\x21-\x7e]{16,512}$/.test(text) ? text : undefined),
     secret: true,
+  }),
+  webhookFormat: variable<WebhookFormat>({
+    name: "SANDPIPER_WEBHOOK_FORMAT",
+    meaning: "signed, or agent-server: SANDPIPER_WEBHOOK_URL is then the base of /conversations and /events/{id}",
+    defaultText: "signed",
+    defaultValue: () => "signed",
+    must: "signed or agent-server",
+    parse: (text) => webhookFormats.find((format) => format === text),
   }),
   corsOrigins: variable<string[]>({
     name: "SANDPIPER_CORS_ORIGINS",

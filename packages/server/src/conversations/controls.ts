@@ -1,23 +1,37 @@
-import type { ConfirmationPolicy, GivenLlm, PatchConversationRequest, SecretSource, SecurityAnalyzer } from "@sandpiper/wire";
+import type {
+  ConfirmationPolicy,
+  GivenLlm,
+  PatchConversationRequest,
+  PluginSpec,
+  SecretSource,
+  SecurityAnalyzer,
+} from "@sandpiper/wire";
 import type { Callbacks } from "../callbacks/api.ts";
+import type { Skill } from "../agent/skills/skill.ts";
 import type { Outbound } from "../outbound/api.ts";
 import { Queues } from "../queues.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationConfig, ConversationRow, Store } from "../store/store.ts";
-import type { Secrets } from "../users/api.ts";
+import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
 import { refuseExternal } from "./external.ts";
 import type { Hub } from "./hub.ts";
+import type { Knowledge } from "./knowledge.ts";
 import { unmasked } from "./masked.ts";
+import { type PluginPlace, pluginSkills } from "./plugin-skills.ts";
 import type { Runner } from "./runner.ts";
 import { resolveSecrets } from "./secret-sources.ts";
 
 export interface ControlDependencies {
-  store: Pick<Store, "conversations" | "agents">;
+  store: Pick<Store, "conversations" | "agents" | "events">;
   callbacks: Pick<Callbacks, "changed">;
+  settings: Settings;
+  sandboxes: Sandboxes;
   secrets: Secrets;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
   agents: Agents;
+  knowledge: Pick<Knowledge, "add">;
   hub: Pick<Hub, "publishEvent">;
   runner: Pick<Runner, "announce">;
 }
@@ -28,8 +42,9 @@ export interface ControlDependencies {
  */
 export class Controls {
   readonly #deps: ControlDependencies;
-  /** Models of one conversation are switched one after the other. */
-  readonly #switches = new Queues();
+  /** Changes that read before they write, of one conversation one after the other. */
+  readonly #changes = new Queues();
+  readonly #closing = new AbortController();
 
   constructor(deps: ControlDependencies) {
     this.#deps = deps;
@@ -66,7 +81,7 @@ export class Controls {
     refuseExternal(row);
     const { store, agents } = this.#deps;
     const { id } = row;
-    await this.#switches.add(id, async () => {
+    await this.#changes.add(id, async () => {
       const now = store.conversations.get(id) ?? row;
       const own = agents.own(now);
       const llm = withKey(given, own?.llm ?? own?.agent?.llm);
@@ -76,6 +91,27 @@ export class Controls {
     });
     const changed = store.conversations.get(id);
     if (changed) this.#tell(id, "agent", agents.shown(changed, { skills: false }));
+  }
+
+  /** Fetches a plugin into the sandbox; the agent has its skills from the next message on. Throws what `pluginSkills` throws. */
+  async loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void> {
+    refuseExternal(row);
+    const { store, knowledge, runner } = this.#deps;
+    const { id, userId, sandboxId, config } = row;
+    await this.#changes.add(id, async () => {
+      const skills = await this.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
+      await knowledge.add(id, skills, { late: store.events.lastSeq(id) > 0 });
+    });
+    runner.announce(id);
+  }
+
+  /** As the function of this name, until this process is about to end. */
+  pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]> {
+    return pluginSkills(this.#deps, place, plugins, this.#closing.signal);
+  }
+
+  close(): void {
+    this.#closing.abort(new Error("The server is ending."));
   }
 
   async #configure(row: ConversationRow, config: Partial<ConversationConfig>, key: string, value: unknown): Promise<void> {

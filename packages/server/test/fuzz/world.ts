@@ -12,6 +12,8 @@ export const strangers = "stranger";
 /** What requests are sent to: a server, what is in it, and how to look at it from outside. */
 export interface World {
   readonly port: number;
+  /** Where the routes and their document stand; default: at the root. */
+  readonly base?: string;
   /** Values of parameters and fields that reach something. What one pool gives belongs together; the first reaches most. */
   readonly pools: readonly Pool[];
   /** Texts that no answer may hold. */
@@ -118,6 +120,8 @@ export const commonValues: Pool = (name) => {
   switch (name) {
     case "sandbox_spec_id":
       return ["host", "none"];
+    case "model":
+      return ["default", "openhands_planted"];
     case "org_id":
       return [mine, strangers];
     case "name":

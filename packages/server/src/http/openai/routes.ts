@@ -3,6 +3,7 @@ import {
   type AppConversationStartRequest,
   ChatCompletion,
   ChatCompletionRequest,
+  chatCompletionExample,
   hexId,
   newId,
   OpenAiModelList,
@@ -76,7 +77,10 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
         response: {
           200: {
             description: "The agent's answer; with `stream` server-sent events of chunks",
-            content: { "application/json": { schema: ChatCompletion }, "text/event-stream": { schema: {} } },
+            content: {
+              "application/json": { schema: ChatCompletion, example: chatCompletionExample },
+              "text/event-stream": { schema: {} },
+            },
           },
         },
       },

@@ -1,0 +1,166 @@
+import { newId } from "@sandpiper/wire";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { read, startServer, type TestServer } from "../http/test-server.ts";
+import { makeOutbound } from "../outbound/outbound.ts";
+import type { Store } from "../store/store.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../store/testing.ts";
+import { CallbackService } from "./service.ts";
+import { TestEndpoint } from "./testing.ts";
+
+/** The operator's webhook in the shape of an agent server's (agent-server.md section 10). */
+
+const secret = "session-key-of-the-receiver";
+
+let store: Store;
+let closeStore: () => Promise<void>;
+let endpoint: TestEndpoint;
+let service: CallbackService;
+const opened: (() => Promise<unknown>)[] = [];
+
+beforeEach(async () => {
+  ({ store, close: closeStore } = await createTestStore());
+  endpoint = await new TestEndpoint().listen();
+});
+
+afterEach(async () => {
+  for (const end of opened.splice(0).reverse()) await end();
+  await endpoint.close();
+  await closeStore();
+});
+
+async function start(url = `${endpoint.url}/?team=1`, key: string | null = secret): Promise<void> {
+  const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+  service = new CallbackService({
+    ...store,
+    outbound,
+    logger: pino({ level: "silent" }),
+    registerSecret: () => {},
+    collectMs: 20,
+    server: { url, secret: key, format: "agent-server" },
+    conversationInfo: (id) => {
+      const row = store.conversations.get(id);
+      return row && { id, title: row.title, execution_status: row.summary.executionStatus };
+    },
+  });
+  await service.open();
+  opened.push(() => outbound.close());
+  opened.push(() => service.close());
+}
+
+async function conversation(): Promise<string> {
+  const id = newId();
+  await service.register("ann", id, []);
+  await store.conversations.create(conversationRow({ id, userId: "ann", title: "First" }));
+  return id;
+}
+
+const status = (value: string) => stateUpdate("execution_status", value);
+
+/** What has arrived, in words. */
+const told = () =>
+  endpoint.received.map(({ path, body }) => {
+    const what = JSON.parse(body);
+    if (path === "/hook/conversations?team=1") return `${what.title} is ${what.execution_status}`;
+    expect(path).toMatch(/^\/hook\/events\/[0-9a-f]{32}\?team=1$/);
+    return what.map((event: any) => event.llm_message?.content[0].text ?? event.value).join(", ");
+  });
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+test("a conversation is told before its events, when its state or its record changes, and when it is deleted", async () => {
+  await start();
+  const id = await conversation();
+  await store.events.append(id, [message("one"), status("running")]);
+  await endpoint.requests(3);
+  await store.events.append(id, [message("two")]);
+  await endpoint.requests(4);
+  await store.events.append(id, [message("three"), status("paused")]);
+  await endpoint.requests(6);
+  await store.conversations.update(id, { title: "Second" });
+  service.changed(id);
+  await endpoint.requests(7);
+  const tell = service.farewell(id);
+  await store.conversations.remove(id);
+  await service.drop(id);
+  tell();
+  await endpoint.requests(8);
+  expect(told()).toEqual([
+    "First is idle",
+    "one, running",
+    "First is running",
+    "two",
+    "three, paused",
+    "First is paused",
+    "Second is paused",
+    "Second is deleting",
+  ]);
+  for (const { headers } of endpoint.received) {
+    expect(headers["x-session-api-key"]).toBe(secret);
+    expect(headers["x-sandpiper-signature"]).toBeUndefined();
+  }
+});
+
+test("what fails is repeated with its events, and nothing overtakes it", async () => {
+  await start();
+  // The events arrive, and what follows them does not.
+  endpoint.answer = (index) => (index === 2 ? { status: 500 } : { status: 200 });
+  const id = await conversation();
+  await store.events.append(id, [message("one"), status("finished")]);
+  await endpoint.requests(3);
+  await store.events.append(id, [message("two")]);
+  await endpoint.requests(6);
+  expect(told()).toEqual([
+    "First is idle",
+    "one, finished",
+    "First is finished",
+    "First is idle",
+    "one, finished, two",
+    "First is finished",
+  ]);
+});
+
+test("a change that could not be told is told later, and one of a conversation that nobody knows is not", async () => {
+  await start();
+  const id = await conversation();
+  service.changed(id);
+  service.farewell(id)();
+  await store.events.append(id, [message("one")]);
+  await endpoint.requests(2);
+  await until(() => service.list(id)[0]!.pending === false);
+  endpoint.answer = (index) => ({ status: index === 2 ? 503 : 200 });
+  service.changed(id);
+  await endpoint.requests(4);
+  expect(told()).toEqual(["First is idle", "one", "First is idle", "First is idle"]);
+});
+
+test("one server reports to another, which shows the conversation as its own sandbox's", async () => {
+  const receiver = await startServer();
+  let reporter: TestServer | undefined;
+  try {
+    const { sessionKey } = receiver.sandboxes.add();
+    reporter = await startServer({
+      outboundPrivate: ["127.0.0.0/8"],
+      webhook: { url: `${receiver.url}/api/v1/webhooks`, secret: sessionKey, format: "agent-server" },
+    });
+    reporter.sandboxes.add();
+    const own = newId();
+    await reporter.callbacks.register("default", own, []);
+    await reporter.store.conversations.create(conversationRow({ id: own, sandboxId: "sandbox-1", userId: "default" }));
+    const body = { role: "user", content: [{ type: "text", text: "Hello" }], run: true };
+    await reporter.call("POST", `/api/conversations/${own}/events`, { body });
+    const shown = async () => (await read(receiver.call("GET", `/api/v1/app-conversations?ids=${own}`))).body[0];
+    while ((await shown())?.execution_status !== "finished") await new Promise((resolve) => setTimeout(resolve, 10));
+    const events = async (server: TestServer) =>
+      (await read(server.call("GET", `/api/v1/conversation/${own}/events/search`))).body.items.map((event: any) => event.id);
+    expect(await events(receiver)).toEqual(await events(reporter));
+    await reporter.call("PATCH", `/api/v1/app-conversations/${own}`, { body: { title: "Named" } });
+    while ((await shown()).title !== "Named") await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(await shown()).toMatchObject({ sandbox_id: "sandbox-1" });
+  } finally {
+    await reporter?.close();
+    await receiver.close();
+  }
+});
