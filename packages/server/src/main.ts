@@ -49,6 +49,22 @@ Model keys come from the settings or from OPENAI_API_KEY, ANTHROPIC_API_KEY and 
     });
 
   program
+    .command("attach")
+    .argument("<sandbox>", "id of the sandbox")
+    .description("open a shell in a sandbox; a paused one wakes")
+    .addHelpText(
+      "after",
+      `
+On a terminal every key goes to the sandbox, Ctrl-C too, and the shell's exit code is this command's. Otherwise the shell reads its
+commands from standard input: echo ls | sandpiper attach SANDBOX
+With SANDPIPER_URL and SANDPIPER_API_KEY set the sandbox is one of that server, else one of the data folder.`,
+    )
+    .action(async (sandbox: string) => {
+      const { attach } = await import("./cli/attach.ts");
+      process.exitCode = await attach(sandbox);
+    });
+
+  program
     .command("demo")
     .description("repair a small project with the built-in demo model, live, then go on serving")
     .option("--exit", "end instead of serving; the exit code is 0 only if the test passes in the sandbox")

@@ -164,7 +164,8 @@ export function detail(body: string): string {
   return body.trim().slice(0, 300) || "no reason given";
 }
 
-function reason(error: unknown): string {
+/** Why a connection failed, in a few words. */
+export function reason(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { code, message } = cause as NodeJS.ErrnoException;
   return code === "ECONNREFUSED" ? "nothing listens there" : message || code || "the connection failed";

@@ -2,10 +2,10 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import type { ExecutionStatus } from "@sandpiper/wire";
 import { Changes, checkFolder, type Patch } from "./changes.ts";
-import { Client } from "./client.ts";
+import type { Client } from "./client.ts";
+import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { git } from "./git.ts";
-import { commandConfig, localClient, openPlatform } from "./local-platform.ts";
 import { Progress, usageText } from "./progress.ts";
 import { onStop } from "./signals.ts";
 import { duration, paintFor } from "./style.ts";
@@ -49,40 +49,6 @@ export async function run(text: string, options: RunOptions): Promise<number> {
   } finally {
     await clone?.remove();
   }
-}
-
-/** The server that SANDPIPER_URL names, else the platform in this process. */
-async function connect(): Promise<{ client: Client; close(): Promise<void> }> {
-  const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;
-  if (url) {
-    if (!URL.canParse(url) || !/^https?:/.test(url))
-      throw new CliError(`SANDPIPER_URL must be an http or https address, not ${JSON.stringify(url)}.`, {
-        exitCode: exitCodes.usage,
-      });
-    if (!key)
-      throw new CliError("SANDPIPER_API_KEY is not set: it is the key of the server at SANDPIPER_URL.", {
-        exitCode: exitCodes.usage,
-      });
-    return { client: new Client(url, key), close: async () => {} };
-  }
-  const level = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
-  const config = { ...commandConfig(), host: "127.0.0.1", port: 0, publicUrl: undefined, ...level };
-  const platform = await openPlatform(config).catch((error: unknown) => {
-    if (!/is in use by another/.test((error as Error).message)) throw error;
-    throw new CliError(
-      `A server is using the data folder ${config.dataDir}: set SANDPIPER_URL and SANDPIPER_API_KEY to work with that server, or SANDPIPER_DATA to another folder.`,
-      { cause: error, exitCode: exitCodes.usage },
-    );
-  });
-  if (platform.newApiKey) process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
-  const { client, release } = await localClient(platform);
-  return {
-    client,
-    close: async () => {
-      await release();
-      await platform.close();
-    },
-  };
 }
 
 async function work(client: Client, task: Task, options: RunOptions): Promise<number> {

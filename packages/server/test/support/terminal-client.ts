@@ -1,7 +1,7 @@
 import WebSocket from "ws";
 
 /** What a line editor does beside showing text: modes, titles, colours. */
-const escapes = /\x1b\[\?2004[hl]\r?|\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07]*\x07/g;
+export const escapes = /\x1b\[\?2004[hl]\r?|\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07]*\x07/g;
 
 /** A person's terminal over a socket: keeps what it shows, as text. */
 export class TerminalClient {
@@ -24,7 +24,7 @@ export class TerminalClient {
     this.socket.on("message", (data: Buffer, isBinary) => {
       if (!isBinary) throw new Error(`A terminal sends binary frames only, not ${data}`);
       this.bytes += data.length;
-      this.shown = (this.shown + this.#decoder.decode(data, { stream: true })).replace(escapes, "").slice(-1_000_000);
+      this.shown = (this.shown + this.#decoder.decode(data, { stream: true })).slice(-50_000).replace(escapes, "");
       this.#wake();
     });
     this.closed = new Promise((resolve) => {

@@ -1,0 +1,150 @@
+import { text } from "node:stream/consumers";
+import { WebSocket } from "ws";
+import { type Client, detail, reason } from "./client.ts";
+import { connect } from "./connect.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { rawTerminal } from "./raw-terminal.ts";
+import { onStop } from "./signals.ts";
+
+/** Bytes on their way to the server above which standard input is not read. */
+const highInput = 256 * 1024;
+/** Longest frame that is sent, bytes. */
+const maxFrame = 64 * 1024;
+/** The server pings every 25 s: without one for this time the connection is dead, ms. */
+const silenceMs = 60_000;
+/** How often a server is told that this client lives while its output is held up, ms. */
+const aliveMs = 10_000;
+
+/** What a program that could not end may have left on: bracketed paste, mouse reports, a hidden cursor, colours. */
+const resetModes = "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m";
+
+/**
+ * `sandpiper attach`: a shell in a sandbox on this terminal, or, where standard input or output is none, over pipes. Gives the shell's exit code.
+ * Throws CliError where there is no such sandbox or the connection breaks.
+ */
+export async function attach(sandbox: string): Promise<number> {
+  if (!/^[\w-]{1,63}$/.test(sandbox))
+    throw new CliError(`${JSON.stringify(sandbox)} is no id of a sandbox.`, { exitCode: exitCodes.usage });
+  const connection = await connect();
+  try {
+    return await new Attachment(connection.client, sandbox).ended;
+  } finally {
+    await connection.close();
+  }
+}
+
+class Attachment {
+  /** Resolves with the exit code of the shell. */
+  readonly ended: Promise<number>;
+  readonly #client: Client;
+  readonly #sandbox: string;
+  readonly #onTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  readonly #socket: WebSocket;
+  #interrupted = false;
+  /** Puts the local terminal back. */
+  #restore = () => {};
+
+  constructor(client: Client, sandbox: string) {
+    this.#client = client;
+    this.#sandbox = sandbox;
+    const { columns = 80, rows = 24 } = process.stdout;
+    const query = this.#onTerminal ? `cols=${columns}&rows=${rows}` : "tty=false";
+    const url = `${client.url.replace(/^http/, "ws")}/agent/${sandbox}/sockets/terminal?${query}`;
+    this.#socket = new WebSocket(url, { headers: client.headers, perMessageDeflate: false, handshakeTimeout: 30_000 });
+    this.ended = this.#run();
+  }
+
+  async #run(): Promise<number> {
+    const socket = this.#socket;
+    const { promise, resolve, reject } = Promise.withResolvers<{ code: number; why: string }>();
+    socket.once("close", (code, why) => resolve({ code, why: String(why) }));
+    socket.once("error", (error) => reject(this.#unreachable(error)));
+    socket.once("unexpected-response", (_request, response) => {
+      text(response).then((body) => reject(this.#refused(response.statusCode ?? 0, detail(body))), reject);
+    });
+    socket.once("open", () => this.#start());
+    const unstop = onStop(() => {
+      this.#interrupted = true;
+      socket.terminate();
+    });
+    const silence = setTimeout(() => socket.terminate(), silenceMs);
+    socket.on("ping", () => silence.refresh());
+    socket.on("message", (data: Buffer) => this.#show(data));
+    try {
+      const { code, why } = await promise;
+      const exit = /^exit (\d+)$/.exec(why);
+      if (code === 1000 && exit) return Number(exit[1]);
+      if (this.#onTerminal) process.stdout.write(resetModes);
+      if (this.#interrupted) return exitCodes.interrupted;
+      throw this.#closed(code, why);
+    } finally {
+      clearTimeout(silence);
+      unstop();
+      socket.terminate();
+      this.#restore();
+      process.stdin.destroy();
+    }
+  }
+
+  /** Connects the two ends. */
+  #start(): void {
+    const { stdin, stdout } = process;
+    if (this.#onTerminal) {
+      this.#restore = rawTerminal();
+      stdout.on("resize", () => this.#send(JSON.stringify({ type: "resize", cols: stdout.columns, rows: stdout.rows })));
+    }
+    stdin.on("data", (chunk: Buffer) => {
+      for (let at = 0; at < chunk.length; at += maxFrame) this.#send(chunk.subarray(at, at + maxFrame));
+      if (this.#socket.bufferedAmount > highInput) stdin.pause();
+    });
+    stdin.once("end", () => this.#send(JSON.stringify({ type: "eof" })));
+    // A terminal that is gone: the shell has to learn it.
+    stdin.once("error", () => this.#socket.terminate());
+  }
+
+  #send(frame: string | Buffer): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    this.#socket.send(frame, () => {
+      if (process.stdin.isPaused() && this.#socket.bufferedAmount <= highInput / 2) process.stdin.resume();
+    });
+  }
+
+  #show(data: Buffer): void {
+    if (process.stdout.write(data)) return;
+    const socket = this.#socket;
+    socket.pause();
+    const alive = setInterval(() => socket.pong(), aliveMs);
+    const goOn = () => {
+      clearInterval(alive);
+      socket.resume();
+      process.stdout.off("drain", goOn);
+    };
+    process.stdout.on("drain", goOn);
+    socket.once("close", goOn);
+  }
+
+  #unreachable(error: unknown): CliError {
+    return new CliError(`The server at ${this.#client.url} could not be reached: ${reason(error)}.`, { cause: error });
+  }
+
+  #refused(status: number, why: string): CliError {
+    const { url } = this.#client;
+    if (status === 401 || status === 403)
+      return new CliError(`The server at ${url} does not accept the API key: check SANDPIPER_API_KEY.`);
+    if (status === 404 && /^Sandbox not found/.test(why)) return this.#unknown();
+    if (status === 404)
+      return new CliError(`The server at ${url} has no terminals: it is probably no Sandpiper server of this version.`);
+    return new CliError(`The server at ${url} opened no terminal (${status}): ${why}`);
+  }
+
+  #closed(code: number, why: string): CliError {
+    if (code === 4004) return /deleted/.test(why) ? new CliError(`${why}.`) : this.#unknown();
+    return new CliError(why ? `The terminal was closed: ${why}` : `The connection to ${this.#client.url} broke (code ${code}).`);
+  }
+
+  #unknown(): CliError {
+    return new CliError(
+      `There is no sandbox ${this.#sandbox}: the server at ${this.#client.url} lists yours at /api/v1/sandboxes/search.`,
+    );
+  }
+}

@@ -1,0 +1,40 @@
+import { Client } from "./client.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { commandConfig, localClient, openPlatform } from "./local-platform.ts";
+
+/**
+ * The server that SANDPIPER_URL names, else the platform of the data folder in this process, until `close`. Throws CliError: wrong variables, or a
+ * folder that a server is using.
+ */
+export async function connect(): Promise<{ client: Client; close(): Promise<void> }> {
+  const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;
+  if (url) {
+    if (!URL.canParse(url) || !/^https?:/.test(url))
+      throw new CliError(`SANDPIPER_URL must be an http or https address, not ${JSON.stringify(url)}.`, {
+        exitCode: exitCodes.usage,
+      });
+    if (!key)
+      throw new CliError("SANDPIPER_API_KEY is not set: it is the key of the server at SANDPIPER_URL.", {
+        exitCode: exitCodes.usage,
+      });
+    return { client: new Client(url, key), close: async () => {} };
+  }
+  const level = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
+  const config = { ...commandConfig(), host: "127.0.0.1", port: 0, publicUrl: undefined, ...level };
+  const platform = await openPlatform(config).catch((error: unknown) => {
+    if (!/is in use by another/.test((error as Error).message)) throw error;
+    throw new CliError(
+      `A server is using the data folder ${config.dataDir}: set SANDPIPER_URL and SANDPIPER_API_KEY to work with that server, or SANDPIPER_DATA to another folder.`,
+      { cause: error, exitCode: exitCodes.usage },
+    );
+  });
+  if (platform.newApiKey) process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
+  const { client, release } = await localClient(platform);
+  return {
+    client,
+    close: async () => {
+      await release();
+      await platform.close();
+    },
+  };
+}

@@ -1,0 +1,121 @@
+import { type ChildProcessWithoutNullStreams, spawn as spawnPiped } from "node:child_process";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { type IPty, spawn } from "@lydell/node-pty";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { runToEnd } from "../src/sandboxes/run.ts";
+import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { escapes } from "./support/terminal-client.ts";
+
+/** `sandpiper attach` as a person starts it: on a real terminal and in pipes, with a server in this process. */
+
+const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
+let server: TestPlatform;
+let id: string;
+let env: Record<string, string>;
+const open: (IPty | ChildProcessWithoutNullStreams)[] = [];
+
+beforeAll(async () => {
+  server = await startTestPlatform();
+  id = (await server.call("POST", "/api/v1/sandboxes")).body.id;
+  await server.platform.sandboxes.running(id);
+  env = { PATH: process.env.PATH!, HOME: "/", TERM: "xterm", SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key };
+});
+afterEach(() => {
+  for (const one of open.splice(0)) one.kill("SIGKILL");
+});
+afterAll(() => server.stop());
+
+/** A local shell's line on a terminal of its own, with what it shows. */
+class Local {
+  shown = "";
+  readonly pty: IPty;
+  readonly exit: Promise<number>;
+
+  constructor(line: string) {
+    this.pty = spawn("/bin/sh", ["-c", line], { name: "xterm", cols: 90, rows: 30, env, cwd: "/" });
+    open.push(this.pty);
+    this.pty.onData((data) => {
+      this.shown = (this.shown + data).replace(escapes, "");
+    });
+    this.exit = new Promise((resolve) => this.pty.onExit(({ exitCode }) => resolve(exitCode)));
+  }
+
+  shows(pattern: RegExp): Promise<true> {
+    const end = Date.now() + 8_000;
+    return until(() => {
+      if (Date.now() > end) throw new Error(`Without ${pattern}: ${JSON.stringify(this.shown)}`);
+      return pattern.test(this.shown) || undefined;
+    }) as Promise<true>;
+  }
+}
+
+function piped(args: string[], input: string, change: Record<string, string> = {}) {
+  const child = spawnPiped(program, ["attach", ...args], { env: { ...env, ...change }, cwd: "/" });
+  open.push(child);
+  child.stdin.end(input);
+  const exit = new Promise<number | null>((resolve) => child.once("close", resolve));
+  return Promise.all([exit, text(child.stdout), text(child.stderr)]).then(([code, out, err]) => ({ code, out, err }));
+}
+
+const inside = async (command: string) =>
+  (await runToEnd(await server.platform.sandboxes.running(id), { argv: ["sh", "-c", command] })).stdout.toString();
+
+test("on a terminal every key goes to the sandbox, sizes follow, and the shell's exit code is the command's", async () => {
+  const local = new Local(`${program} attach ${id}; echo "it ended with $?"; stty -a`);
+  await local.shows(/\$ /);
+  local.pty.write("stty size; pwd\r");
+  await local.shows(/30 90\r\n\/workspace/);
+  local.pty.write("echo slee''ps ü; sleep 1000\r");
+  await local.shows(/sleeps ü\r\n/);
+  await until(async () => (await inside("pgrep -x sleep")) !== "");
+  local.pty.write("\x03");
+  local.pty.write("echo code=$?\r");
+  await local.shows(/code=130\r\n/);
+  local.pty.resize(70, 20);
+  local.pty.write('until [ "$(stty size)" = "20 70" ]; do sleep 0.01; done; echo foll""ows\r');
+  await local.shows(/follows\r\n/);
+  local.pty.write("exit 5\r");
+  await local.exit;
+  expect(local.shown).toMatch(/it ended with 5\r\n/);
+  expect(local.shown).toMatch(/[; ]icanon/);
+  expect(local.shown).toMatch(/[; ]echo /);
+});
+
+test("when it is ended from outside, the local terminal is as before and the shell in the sandbox ends", async () => {
+  const local = new Local(`sh -c 'echo "pid $$."; exec ${program} attach ${id}'; echo "it ended with $?"; stty -a`);
+  await local.shows(/pid \d+\..*\$ /s);
+  local.pty.write("sleep 1234\r");
+  await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) !== "");
+  process.kill(Number(/pid (\d+)\./.exec(local.shown)![1]), "SIGTERM");
+  await local.exit;
+  expect(local.shown).toMatch(/it ended with 130\r\n/);
+  expect(local.shown).toMatch(/[; ]icanon/);
+  await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) === "");
+});
+
+test("in a pipe the shell reads its commands from standard input and its output is clean", async () => {
+  expect(await piped([id], "cd /usr; pwd; test -t 0 || echo plain; exit 3")).toEqual({ code: 3, out: "/usr\nplain\n", err: "" });
+  const large = await piped([id], `head -c 20000000 /dev/zero | tr '\\0' y; wc -c <<E\n${"x".repeat(3_000_000)}\nE\n`);
+  expect([large.code, large.out.length]).toEqual([0, 20_000_000 + "3000001\n".length]);
+});
+
+test("what goes wrong is told in one sentence", async () => {
+  const none = await piped(["sbx-none"], "");
+  expect(none).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^sandpiper: There is no sandbox sbx-none: .*\n$/) });
+  expect(await piped(["../etc"], "")).toMatchObject({ code: 2, err: expect.stringMatching(/is no id of a sandbox/) });
+  expect(await piped([], "")).toMatchObject({ code: 2, err: expect.stringMatching(/missing required argument 'sandbox'/) });
+  const wrongKey = await piped([id], "", { SANDPIPER_API_KEY: "wrong" });
+  expect(wrongKey).toMatchObject({ code: 1, err: expect.stringMatching(/does not accept the API key/) });
+  const nowhere = await piped([id], "", { SANDPIPER_URL: "http://127.0.0.1:9" });
+  expect(nowhere).toMatchObject({ code: 1, err: expect.stringMatching(/could not be reached: nothing listens there/) });
+
+  const gone = (await server.call("POST", "/api/v1/sandboxes")).body.id;
+  const attached = piped([gone], "sleep 1000\n");
+  await until(async () => {
+    const { stdout } = await runToEnd(await server.platform.sandboxes.running(gone), { argv: ["pgrep", "sleep"] });
+    return stdout.length > 0;
+  });
+  await server.call("DELETE", `/api/v1/sandboxes/${gone}?sandbox_id=${gone}`);
+  expect(await attached).toMatchObject({ code: 1, err: "sandpiper: The sandbox has been deleted.\n" });
+});
