@@ -1,0 +1,38 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readTerminalFrame, readTerminalRequest } from "./terminal-frames.ts";
+
+test("whatever comes in a frame is input as it is, unless it is a control frame", () => {
+  fc.assert(
+    fc.property(fc.uint8Array(), (bytes) => {
+      expect(readTerminalFrame(Buffer.from(bytes), true)).toEqual({ input: Buffer.from(bytes) });
+    }),
+  );
+  fc.assert(
+    fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.json()), (text) => {
+      expect(readTerminalFrame(Buffer.from(text), false)).toEqual({ input: Buffer.from(text) });
+    }),
+  );
+  const frame = (value: unknown) => readTerminalFrame(Buffer.from(JSON.stringify(value)), false);
+  expect(frame({ type: "input", data: "\0ä", more: 1 })).toEqual({ input: Buffer.from("\0ä") });
+  expect(frame({ type: "resize", cols: 80.7, rows: 1e9 })).toEqual({ cols: 80, rows: 1_000 });
+  expect(frame({ type: "eof" })).toBe("eof");
+  for (const ignored of [
+    { type: "auth" },
+    { type: "input", data: 1 },
+    { type: "resize", cols: null, rows: 2 },
+    { type: "resize" },
+  ])
+    expect(frame(ignored)).toBeUndefined();
+  const nested = `{"type":"resize","cols":${"[".repeat(400_000)}${"]".repeat(400_000)}}`;
+  expect(readTerminalFrame(Buffer.from(nested), false)).toBeUndefined();
+});
+
+test("a query's sizes are brought within bounds, and what is none is refused", () => {
+  const read = (query: string) => readTerminalRequest(new URLSearchParams(query));
+  expect(read("")).toEqual({ sandboxId: undefined, tty: { cols: 80, rows: 24 }, cwd: undefined });
+  expect(read("cols=0&rows=999999999&cwd=a&sandbox_id=s")).toEqual({ sandboxId: "s", tty: { cols: 1, rows: 1_000 }, cwd: "a" });
+  expect(read("tty=false")).toMatchObject({ tty: undefined });
+  for (const query of ["cols=-1", "rows=1e3", "cols=9999999999", "cwd=%00", `cwd=${"x".repeat(4_096)}`])
+    expect(read(query)).toEqual(expect.stringMatching(/^(cols|rows|cwd): Input should be/));
+});

@@ -1,0 +1,52 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { WebSocket, WebSocketServer } from "ws";
+import { ServiceBench } from "../../sandboxes/service-testing.ts";
+import { Places } from "./places.ts";
+import { serveTerminal } from "./terminal-socket.ts";
+
+const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 1_000, deleteAfterMs: 0 };
+const busyMs = 150;
+
+let bench: ServiceBench;
+let sockets: WebSocketServer;
+
+beforeEach(async () => {
+  bench = await new ServiceBench().open();
+  sockets = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+});
+afterEach(async () => {
+  for (const socket of sockets.clients) socket.terminate();
+  sockets.close();
+  await bench.end();
+});
+
+test("a terminal that writes keeps its sandbox awake; an open one that does not is paused with it, and closed when it is hibernated", async () => {
+  const sandboxes = await bench.serve({ idle });
+  const { id } = await sandboxes.create("me");
+  const limits = { terminals: new Places(1), busyMs };
+  const services = { sandboxes, logger: pino({ level: "silent" }) };
+  const caller = { userId: "me", sandboxId: id };
+  sockets.on("connection", (socket) => serveTerminal(socket, new URLSearchParams(), caller, () => caller, services, limits));
+  const client = new WebSocket(`ws://127.0.0.1:${(sockets.address() as AddressInfo).port}`);
+  await once(client, "open");
+  client.send("while [ ! -e /tmp/quiet ]; do echo at work; sleep 0.02; done\r");
+  const row = () => sandboxes.get("me", id);
+  for (let i = 0; i < 10; i++) {
+    await once(client, "message");
+    await bench.pass(1_000);
+    expect(row()?.status).toBe("RUNNING");
+  }
+  await (await sandboxes.running(id)).exec({ argv: ["touch", "/tmp/quiet"] });
+  const closed = once(client, "close");
+  while (row()?.status !== "PAUSED") {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await bench.pass(1_000);
+  }
+  expect(client.readyState).toBe(client.OPEN);
+  await bench.pass(1_000);
+  const [code, reason] = await closed;
+  expect([code, String(reason)]).toEqual([1001, "The sandbox was stopped: connect again to wake it"]);
+});
