@@ -11,6 +11,7 @@ import { benchPlatform } from "./platform.ts";
 import { benchSandboxes } from "./sandboxes.ts";
 import { benchScale } from "./scale.ts";
 import { benchServer } from "./server.ts";
+import { benchSockets } from "./sockets.ts";
 
 const groups = {
   sandboxes: benchSandboxes,
@@ -22,6 +23,7 @@ const groups = {
   api: benchApi,
   scale: benchScale,
   hibernated: benchHibernated,
+  sockets: benchSockets,
 };
 
 /** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */

@@ -9,7 +9,7 @@ export interface Figures {
 /** One line of the table: a figure, its floor measured in the same run, and what is asked for. */
 export interface Row {
   name: string;
-  unit: "ms" | "MB" | "KB" | "requests/s" | "per s" | "x" | "count";
+  unit: "ms" | "s" | "MB" | "KB" | "requests/s" | "per s" | "x" | "count";
   figures: Figures;
   floor?: { name: string; figures: Figures };
   target: string;

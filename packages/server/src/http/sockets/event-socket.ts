@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import type { FastifyBaseLogger } from "fastify";
 import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
@@ -41,6 +42,7 @@ const readOnlyTarget = {
  */
 export function serveEventSocket(
   socket: WebSocket,
+  connection: Duplex,
   { conversation, resend }: { conversation: string; resend: Resend },
   caller: Principal,
   credential: Credential,
@@ -52,31 +54,38 @@ export function serveEventSocket(
   const leave = limits.places.enter(caller.userId);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.on("close", leave);
-  const encode = resend.mode === "after" ? numbered : plain;
-  const outbox = followEvents(socketSink(socket), encode, id, resend, { conversations, events, logger }, limits);
-  const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
-  const target = caller.readOnly ? readOnlyTarget : conversations;
-  const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
-  const take = (data: RawData, isBinary: boolean) => {
-    if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
-    const text = String(data);
-    if (Buffer.byteLength(text) > limits.inboundBytes) {
-      return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
-    }
-    if (!credential()) return refuseSocket(socket);
-    inbox.receive(text);
+  const failed = (error: unknown) => {
+    logger.error({ err: error }, "a socket failed");
+    socket.close(1011, "Internal Server Error");
   };
-  socket.on("message", (data, isBinary) => {
-    try {
-      take(data, isBinary);
-    } catch (error) {
-      logger.error({ err: error }, "a socket failed");
-      socket.close(1011, "Internal Server Error");
-    }
+  const encode = resend.mode === "after" ? numbered : plain;
+  const sink = socketSink(socket, connection);
+  const reader = followEvents(sink, encode, id, resend, { conversations, events, logger }, limits).then((outbox) => {
+    if (!outbox) return () => {};
+    const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
+    const target = caller.readOnly ? readOnlyTarget : conversations;
+    const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
+    return (data: RawData, isBinary: boolean) => {
+      if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
+      const text = String(data);
+      if (Buffer.byteLength(text) > limits.inboundBytes) {
+        return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
+      }
+      if (!credential()) return refuseSocket(socket);
+      inbox.receive(text);
+    };
   });
+  reader.catch(failed);
+  // What comes before the state is sent waits for that.
+  socket.on("message", (data, isBinary) => void reader.then((read) => read(data, isBinary)).catch(failed));
 }
 
-function socketSink(socket: WebSocket): FollowerSink {
+function socketSink(socket: WebSocket, connection: Duplex): FollowerSink {
+  let corked = false;
+  const uncork = () => {
+    corked = false;
+    connection.uncork();
+  };
   return {
     get open() {
       return socket.readyState === socket.OPEN;
@@ -84,7 +93,15 @@ function socketSink(socket: WebSocket): FollowerSink {
     get waiting() {
       return socket.bufferedAmount;
     },
-    write: (bytes, taken) => socket.send(bytes, { binary: false }, taken),
+    write(bytes, taken) {
+      // The frames of one turn leave together: a resend is many.
+      if (!corked) {
+        corked = true;
+        connection.cork();
+        process.nextTick(uncork);
+      }
+      socket.send(bytes, { binary: false }, taken);
+    },
     cutOff: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
     fail: () => socket.close(1011, "Internal Server Error"),
     onClose: (listener) => socket.once("close", listener),

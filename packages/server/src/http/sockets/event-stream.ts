@@ -63,7 +63,11 @@ export function eventStreamRoutes(
       open.delete(response);
       leave();
     });
-    followEvents(streamSink(response), eventStream, id, resend, services, limits);
+    const sink = streamSink(response);
+    followEvents(sink, eventStream, id, resend, services, limits).catch((error: unknown) => {
+      services.logger.error({ err: error, conversationId: id }, "an event stream failed");
+      sink.fail();
+    });
   });
   app.addHook("preClose", (done) => {
     for (const response of open) response.end();

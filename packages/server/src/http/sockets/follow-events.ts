@@ -6,6 +6,7 @@ import { fullStateFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
 import { resendEvents, startOf } from "./resend.ts";
+import { Turns } from "./turns.ts";
 
 export interface FollowServices {
   conversations: Pick<Conversations, "follow" | "fullState">;
@@ -20,11 +21,21 @@ export interface FollowerSink extends Sink {
   onClose(listener: () => void): void;
 }
 
+/** Clients that lost their connections together come again together. */
+const turns = new Turns();
+
 /**
  * Sends a conversation's full state, then the stored events that are asked for, then every frame as it comes, until the connection ends
- * (agent-server.md section 6.1). Gives the outbox, for frames beside these.
+ * (agent-server.md section 6.1). Gives the outbox, for frames beside these; undefined where the connection ended before it came to that.
  */
-export function followEvents(
+export async function followEvents(
+  sink: FollowerSink,
+  ...rest: [encode: Encode, id: string, resend: Resend, services: FollowServices, limits: OutboxLimits]
+): Promise<Outbox | undefined> {
+  return turns.run(() => (sink.open ? begin(sink, ...rest) : undefined));
+}
+
+function begin(
   sink: FollowerSink,
   encode: Encode,
   id: string,

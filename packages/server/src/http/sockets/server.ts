@@ -81,10 +81,10 @@ export function attachSockets(
     }
   };
 
-  const serve = (socket: WebSocket, target: SocketTarget, caller: Principal, credential: Credential) => {
+  const serve = (socket: WebSocket, connection: Duplex, target: SocketTarget, caller: Principal, credential: Credential) => {
     switch (target.kind) {
       case "events":
-        return serveEventSocket(socket, target, caller, credential, services, limits);
+        return serveEventSocket(socket, connection, target, caller, credential, services, limits);
       case "terminal":
         return serveTerminal(socket, target.query, caller, credential, services, limits);
       case "bash-events":
@@ -129,7 +129,7 @@ export function attachSockets(
         byHandshake: quietly(caller),
         byKey: (key) => quietly(() => within(authenticator.byKey(key)))(),
         ...limits,
-        serve: (caller, current) => serve(socket, target, caller, current),
+        serve: (caller, current) => serve(socket, connection, target, caller, current),
         onError,
       });
     });
