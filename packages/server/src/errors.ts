@@ -43,6 +43,7 @@ const catalogue = {
   GitRefused: 400,
   GitFailed: 502,
   ProfileNotFound: 404,
+  PluginNotFound: 404,
   Gone: 410,
   HooksUnreadable: 422,
   ConversationTooLarge: 413,

@@ -5,6 +5,7 @@ import type {
   AppConversationUpdateRequest,
   Content,
   ConversationInfo,
+  ForkConversationRequest,
   StartConversationRequest,
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
@@ -19,6 +20,7 @@ import type {
 } from "../store/store.ts";
 import type { Controls } from "./controls.ts";
 import type { ExternalConversations } from "./external.ts";
+import type { FilesOutcome } from "./navigate.ts";
 import type { PendingMessages } from "./pending.ts";
 
 /** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */
@@ -60,7 +62,7 @@ export interface Conversations {
   /** A conversation as the agent server shows it (agent-server.md section 3.2); `skills` shows those of a client's own agent too, which may be long. */
   info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
   /** What clients of the agent server change of a conversation. */
-  readonly controls: Pick<Controls, "describe" | "setPolicy" | "setAnalyzer" | "addSecrets" | "switchLlm">;
+  readonly controls: Pick<Controls, "describe" | "setPolicy" | "setAnalyzer" | "addSecrets" | "switchLlm" | "loadPlugin">;
   /**
    * Ends the run and removes the conversation with its sub-conversations; its sandbox goes too when no other conversation uses it, unless
    * `keepSandbox` says that it stays: then BadRequest where sub-conversations are in other sandboxes. Throws ConversationNotFound.
@@ -87,6 +89,10 @@ export interface Conversations {
   /** Cancels the model call and the tools that run. */
   interrupt(id: string): Promise<void>;
 
+  /** Moves HEAD to an event, null: before all (agent-server.md section 3). Throws EventNotFound, ConversationRunning, GoalRunning, ConversationArchived, SandboxFailed. */
+  navigate(id: string, eventId: string | null): Promise<FilesOutcome>;
+  /** A conversation that begins as a copy, in the same sandbox. Throws EventNotFound, ConversationExists, InvalidParameter, ConversationArchived, SandboxFailed. */
+  fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome>;
   /**
    * Has the history summarised, at the next step where a run goes on; else now, and resolves when that is done. Too little history is fine.
    * Throws ConversationNotFound, ConversationArchived, ModelFailed.

@@ -6,8 +6,8 @@ import type {
   SecretSource,
   SecurityAnalyzer,
 } from "@sandpiper/wire";
-import type { Callbacks } from "../callbacks/api.ts";
 import type { Skill } from "../agent/skills/skill.ts";
+import type { Callbacks } from "../callbacks/api.ts";
 import type { Outbound } from "../outbound/api.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";

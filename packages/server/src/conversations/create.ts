@@ -1,6 +1,7 @@
 import { posix } from "node:path";
-import type { GivenAgent, StartConversationRequest } from "@sandpiper/wire";
+import type { GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
+import { mergeSkills, type Skill } from "../agent/skills/skill.ts";
 import { checkTools } from "../agent/tools/choose.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
@@ -12,6 +13,8 @@ import type { Secrets, Settings } from "../users/api.ts";
 import type { SendOptions } from "./api.ts";
 import { givenSkills } from "./given-skills.ts";
 import { readContent, titleFrom } from "./messages.ts";
+import type { PluginPlace } from "./plugin-skills.ts";
+import { withParameters } from "./plugins.ts";
 import { resolveSecrets } from "./secret-sources.ts";
 
 export interface CreateDependencies {
@@ -22,6 +25,7 @@ export interface CreateDependencies {
   sandboxes: Pick<Sandboxes, "get" | "specOf">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
+  pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]>;
   send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
 }
 
@@ -34,7 +38,7 @@ export interface Place {
 /**
  * Makes a conversation in a sandbox, out of a full agent, agent settings or an agent profile (agent-server.md section 3). `created` is false where the
  * id is taken by a conversation of this sandbox: that one is given, unchanged. Nothing waits for the sandbox: the agent's tools do.
- * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound.
+ * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound, and what `pluginSkills` throws.
  */
 export async function createConversation(
   deps: CreateDependencies,
@@ -55,7 +59,8 @@ export async function createConversation(
   const { agent, launched } = readAgent(deps, userId, request);
   const clientTools = request.client_tools ?? [];
   checkTools({ clientTools, ...(agent && { agent }) });
-  const content = request.initial_message ? readContent(request.initial_message.content) : undefined;
+  const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
+  const content = given && withParameters(given, request.plugins ?? []);
   const values = await resolveSecrets(deps, userId, request.secrets ?? {});
   const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
 
@@ -80,7 +85,10 @@ export async function createConversation(
   if (Object.keys(document).length > 0) config.ownAgent = true;
   const title = (request.autotitle !== false && content && titleFrom(content)) || null;
   const row = { id, userId, sandboxId, config, title, parentId: parent?.id ?? null, createdAt: Date.now() };
-  const skills = givenSkills(agent);
+  const plugins = request.plugins ?? [];
+  // Before anything is stored: who gets an error finds nothing of it.
+  const fetched = await deps.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, plugins);
+  const skills = mergeSkills(givenSkills(agent), fetched);
 
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
   if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);

@@ -1,8 +1,9 @@
 import type { Content, NewEvent } from "@sandpiper/wire";
-import { contentText } from "@sandpiper/wire";
+import { contentText, textContent } from "@sandpiper/wire";
 import { planPathOf } from "../agent/planning.ts";
 import { systemPromptEvent } from "../agent/prompt.ts";
 import { loadSkills } from "../agent/skills/load.ts";
+import { skillBlocks } from "../agent/skills/prompt-text.ts";
 import { enabledSkills, mergeSkills, type Skill } from "../agent/skills/skill.ts";
 import { type Activation, activateSkills } from "../agent/skills/triggers.ts";
 import type { Tool } from "../agent/tool.ts";
@@ -16,6 +17,8 @@ interface KnownContext {
   skills: Skill[];
   /** What the start has to tell the agent, such as a setup script that failed. */
   notes: string[];
+  /** Names of skills that came after the prompt: the next message tells the agent of them. */
+  late?: string[];
 }
 
 export interface KnowledgeDependencies {
@@ -43,6 +46,14 @@ export class Knowledge {
     if (skills.length + notes.length === 0) return;
     const context: KnownContext = { skills, notes };
     await store.contexts.put(row.id, context);
+  }
+
+  /** Adds skills to those of a conversation, in the place of others of the same names. `late` says that its prompt is written already. */
+  async add(id: string, skills: readonly Skill[], { late }: { late: boolean }): Promise<void> {
+    const before = this.#context(id);
+    const names = late ? skills.map(({ name }) => name) : [];
+    const context = { ...before, skills: mergeSkills(skills, before.skills), late: [...(before.late ?? []), ...names] };
+    await this.#deps.store.contexts.put(id, context);
   }
 
   /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
@@ -76,9 +87,17 @@ export class Knowledge {
 
   /** The skills that a user message brings along, none that the conversation has already. */
   activate(row: Pick<ConversationRow, "id" | "userId" | "config">, content: readonly Content[]): Activation {
-    const skills = this.skills(row).filter(({ triggers }) => triggers.length > 0);
-    if (skills.length === 0) return { names: [], content: [] };
-    return activateSkills(skills, contentText(content), new Set(this.activated(row.id)));
+    const all = this.skills(row);
+    const known = new Set(this.activated(row.id));
+    const skills = all.filter(({ triggers }) => triggers.length > 0);
+    const found = skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
+    const lateNames = new Set(this.#context(row.id).late);
+    const late = all.filter(({ name, triggers }) => triggers.length === 0 && lateNames.has(name) && !known.has(name));
+    if (late.length === 0) return found;
+    return {
+      names: [...late.map(({ name }) => name), ...found.names],
+      content: [textContent(skillBlocks(late).join("\n\n")), ...found.content],
+    };
   }
 
   /** Remembers what a message that is in the log has brought along. */

@@ -5,9 +5,10 @@ import type {
   AppConversationUpdateRequest,
   Content,
   ConversationInfo,
+  ForkConversationRequest,
   StartConversationRequest,
 } from "@sandpiper/wire";
-import { hexId, textContent } from "@sandpiper/wire";
+import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import { listed, stateRecord } from "../agent/records.ts";
 import type { Skill } from "../agent/skills/skill.ts";
 import { condensationFailed } from "../agent/view.ts";
@@ -16,6 +17,7 @@ import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
 import type { Outbound } from "../outbound/api.ts";
+import { Queues, Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";
@@ -28,6 +30,7 @@ import { Controls } from "./controls.ts";
 import { readUpdate } from "./conversation-update.ts";
 import { type CreateDependencies, createConversation, type Place } from "./create.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
+import { forkConversation } from "./fork.ts";
 import { Goals } from "./goals.ts";
 import { Hub } from "./hub.ts";
 import { conversationInfo } from "./info.ts";
@@ -35,6 +38,7 @@ import { Knowledge } from "./knowledge.ts";
 import { ListJson } from "./list-json.ts";
 import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
+import { type FilesOutcome, navigate } from "./navigate.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
 import { removeWithSandbox } from "./removal.ts";
@@ -78,8 +82,11 @@ export class ConversationService implements Conversations {
   readonly #titles: Titles;
   readonly #sideCalls: SideCalls;
   readonly #goals: Goals;
+  readonly #replacements = new Queues();
   /** Conversations whose first records are on their way into the log. */
   readonly #opening = new Set<string>();
+  /** Conversations that clients make with ids of their own. */
+  readonly #creations = new Queues();
 
   constructor(deps: ConversationDependencies) {
     this.#deps = deps;
@@ -93,7 +100,7 @@ export class ConversationService implements Conversations {
     this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents, onRest });
     const runner = this.#runner;
     this.#sideCalls = new SideCalls({ ...deps, agents, runner });
-    this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents });
+    this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents, knowledge });
     const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
     this.#titles = new Titles({ ...deps, addUsage });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
@@ -145,7 +152,10 @@ export class ConversationService implements Conversations {
 
   create(place: Place, request: StartConversationRequest): Promise<{ row: ConversationRow; created: boolean }> {
     const send: CreateDependencies["send"] = (...message) => this.send(...message);
-    return createConversation({ ...this.#deps, send }, place, request);
+    const pluginSkills: CreateDependencies["pluginSkills"] = (...plugins) => this.controls.pluginSkills(...plugins);
+    // Who tries again with the same id gets the conversation of the first try.
+    const key = `${place.userId} ${parseId(request.conversation_id ?? "") ?? newId()}`;
+    return this.#creations.add(key, () => createConversation({ ...this.#deps, send, pluginSkills }, place, request));
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
@@ -315,6 +325,14 @@ export class ConversationService implements Conversations {
     return this.#sideCalls.ask(row, "ask-agent", [textContent(question)]);
   }
 
+  navigate(id: string, eventId: string | null): Promise<FilesOutcome> {
+    return navigate({ ...this.#deps, runner: this.#runner, replacements: this.#replacements }, this.#workable(id), eventId);
+  }
+
+  fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome> {
+    return forkConversation({ ...this.#deps, replacements: this.#replacements }, this.#workable(id), request);
+  }
+
   fullState(id: string): Record<string, unknown> {
     return this.#runner.stateOf(this.#known(id));
   }
@@ -329,13 +347,15 @@ export class ConversationService implements Conversations {
 
   async close(graceMs: number): Promise<void> {
     this.#titles.close();
+    this.controls.close();
     this.#sideCalls.close();
     await Promise.all([this.#runner.close(graceMs), this.#starter.close(), this.#goals.close()]);
   }
 
   /** The system prompt goes before the first message (events.md section 5); concurrent first messages get it once. */
   #firstRecords(row: ConversationRow): NewRecord[] {
-    if (this.#deps.store.events.lastSeq(row.id) > 0 || this.#opening.has(row.id)) return [];
+    const hasEvents = row.head === null ? this.#deps.store.events.lastSeq(row.id) > 0 : row.head !== "";
+    if (hasEvents || this.#opening.has(row.id)) return [];
     this.#opening.add(row.id);
     return [listed(this.#knowledge.systemPrompt(row, this.#agents.tools(row)))];
   }

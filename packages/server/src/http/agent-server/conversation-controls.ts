@@ -1,4 +1,5 @@
 import {
+  LoadPluginRequest,
   SetConfirmationPolicyRequest,
   SetSecurityAnalyzerRequest,
   Success,
@@ -10,12 +11,17 @@ import {
 import { type TSchema, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import { requireConversation } from "../conversation-access.ts";
+import { patiently } from "../patiently.ts";
 import type { App, HttpServices } from "../services.ts";
+import { readPluginRef } from "./plugin-ref.ts";
 
 const params = Type.Object({ conversation_id: Type.String() });
 
 /** What changes how the agent of a conversation goes on (agent-server.md section 3): secrets, confirmation, model, plugins. */
-export function agentConversationControlRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function agentConversationControlRoutes(
+  app: App,
+  { conversations, settings, skills }: Pick<HttpServices, "conversations" | "settings" | "skills">,
+): void {
   const base = "/api/conversations/:conversation_id";
   const { controls } = conversations;
   const options = <Body extends TSchema>(summary: string, body: Body, failures: number[] = [409]) => ({
@@ -46,6 +52,22 @@ export function agentConversationControlRoutes(app: App, { conversations }: Pick
     async ({ principal, params, body }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       await controls.setAnalyzer(row, body.security_analyzer);
+      return success;
+    },
+  );
+  app.post(
+    `${base}/load_plugin`,
+    options(
+      "Fetch a plugin into the sandbox: the agent has its skills from the next message on",
+      LoadPluginRequest,
+      [409, 502, 503],
+    ),
+    async (request) => {
+      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { marketplaces } = settings.agent(row.userId);
+      await patiently(app, request, async () => {
+        await controls.loadPlugin(row, await readPluginRef(request.body.plugin_ref, marketplaces, skills));
+      });
       return success;
     },
   );

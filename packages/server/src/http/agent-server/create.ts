@@ -1,4 +1,5 @@
 import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
+import { patiently } from "../patiently.ts";
 import type { App, HttpServices } from "../services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
@@ -11,7 +12,7 @@ export function agentCreateRoutes(
     "/api/conversations",
     {
       constraints: { view: "agent" },
-      config: { access: "agent", failures: [404, 409, 502] },
+      config: { access: "agent", failures: [404, 409, 502, 503] },
       schema: {
         tags: ["agent server"],
         summary: "Make a conversation in the sandbox",
@@ -21,7 +22,7 @@ export function agentCreateRoutes(
     },
     async (request, reply) => {
       const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
-      const { row, created } = await conversations.create({ userId, sandboxId }, request.body);
+      const { row, created } = await patiently(app, request, () => conversations.create({ userId, sandboxId }, request.body));
       return reply.code(created ? 201 : 200).send(conversations.info(row));
     },
   );

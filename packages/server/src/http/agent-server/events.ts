@@ -1,10 +1,11 @@
-import { Event, EventPage, parseId, StringEnum } from "@sandpiper/wire";
+import { Event, EventPage, Nullable, parseId, StringEnum } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { EventFilter } from "../../store/event-log.ts";
 import { requireConversation } from "../conversation-access.ts";
-import { pageJson, sendJson } from "../json-text.ts";
-import { pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
+import { readTextList } from "../get-body.ts";
+import { arrayJson, pageJson, sendJson } from "../json-text.ts";
+import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 
@@ -17,8 +18,13 @@ const filterKeys = {
 };
 const CountQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({ ...filterKeys, ...pageKeys, sort_order: TimestampOrder });
+const idText = "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
+const BatchQuery = Type.Object({ ids: Type.Optional(Type.Array(Type.String(), { description: idText })) });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.String() });
+
+/** Most ids of one batch. */
+const maxIds = 1_000;
 
 /** Events as the agent server lists them (agent-server.md section 5). Page ids are opaque: clients hand back what they got. */
 export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
@@ -58,6 +64,30 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       if (!needsScan(query)) return events.count(id, filterOf(query));
       return countScanned(events, id, filterOf(query), query, { userId, isWanted: () => !reply.raw.destroyed });
+    },
+  );
+  app.get(
+    base,
+    {
+      constraints: { view: "agent" },
+      config: { ...config, failures: [400, 413] },
+      schema: {
+        tags,
+        summary: "Read events by their ids, null where there is none",
+        params: ConversationPath,
+        querystring: BatchQuery,
+        response: { 200: Type.Array(Nullable(Event)) },
+      },
+    },
+    async (request, reply) => {
+      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const ids = request.query.ids ?? (await readTextList(request));
+      checkCount(ids, maxIds);
+      function* texts() {
+        for (const eventId of ids) yield events.batch(id, [parseId(eventId) ?? eventId])[0]!;
+      }
+      sendJson(reply, arrayJson(texts()));
+      return reply;
     },
   );
   app.get(

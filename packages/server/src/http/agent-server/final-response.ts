@@ -21,10 +21,12 @@ async function newest(
   who: Scanning,
   read: (event: Event) => string | undefined,
 ): Promise<{ event: Event; text: string } | undefined> {
-  for await (const json of scanned(events, id, { ...query, descending: true }, who)) {
-    const event = JSON.parse(json) as Event;
-    const text = read(event);
-    if (text !== undefined) return { event, text };
+  for (const span of events.branch(id).spans.toReversed()) {
+    for await (const json of scanned(events, id, { ...query, span, descending: true }, who)) {
+      const event = JSON.parse(json) as Event;
+      const text = read(event);
+      if (text !== undefined) return { event, text };
+    }
   }
   return undefined;
 }
