@@ -62,7 +62,10 @@ export function buildDocument(routes: readonly RouteOptions[], surface: keyof ty
     // Fastify answers HEAD wherever it answers GET; only a HEAD of its own is told.
     if (route.method === "HEAD" && gets.get(route.url)?.schema === route.schema) continue;
     const path = route.url.replaceAll(/:(\w+)/g, "{$1}").replace(/\*$/, "{path}");
-    paths[path] = { ...paths[path], [String(route.method).toLowerCase()]: operationOf(route, path, components, failures) };
+    paths[path] = {
+      ...paths[path],
+      [String(route.method).toLowerCase()]: operationOf(route, path, components, failures, surface),
+    };
   }
   const { title, description, servers, security } = surfaces[surface];
   return {
@@ -75,7 +78,13 @@ export function buildDocument(routes: readonly RouteOptions[], surface: keyof ty
   };
 }
 
-function operationOf(route: RouteOptions, path: string, components: Components, failures: FailureResponses): Operation {
+function operationOf(
+  route: RouteOptions,
+  path: string,
+  components: Components,
+  failures: FailureResponses,
+  surface: keyof typeof surfaces,
+): Operation {
   const schema = route.schema as RouteSchema;
   const { summary, description, tags, body } = schema;
   const family = route.config?.errors ?? "detail";
@@ -83,7 +92,7 @@ function operationOf(route: RouteOptions, path: string, components: Components, 
   for (const [status, answer] of Object.entries(schema.response ?? { 200: {} })) {
     responses[status] = responseOf(answer, schema.produces, components);
   }
-  for (const status of failureStatuses(route)) responses[status] ??= failures.refer(status, family);
+  for (const status of failureStatuses(route, surface === "agent-server")) responses[status] ??= failures.refer(status, family);
   const parameters = parametersOf(path, schema, components);
   return {
     operationId: schema.operationId ?? operationId(String(route.method), path),

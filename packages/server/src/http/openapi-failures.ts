@@ -22,8 +22,11 @@ const sentences: Record<number, string> = {
   507: "The server's disk is full; nothing was stored",
 };
 
-/** The statuses of failures that a route can give: those of its kind, and those that its configuration names. */
-export function failureStatuses({ method, url, schema = {}, config }: RouteOptions): number[] {
+/**
+ * The statuses of failures that a route can give: those of its kind, and those that its configuration names. Below a sandbox every route that
+ * wants a key answers 404 to the key of a user who has no such sandbox.
+ */
+export function failureStatuses({ method, url, schema = {}, config }: RouteOptions, isBelowSandbox = false): number[] {
   const changes = method !== "GET" && method !== "HEAD";
   const statuses = new Set<number>(config?.failures);
   // Reads too are refused with 403: to another site's page that makes use of a login, and some of them to read-only keys.
@@ -31,6 +34,7 @@ export function failureStatuses({ method, url, schema = {}, config }: RouteOptio
   if (schema.params || schema.querystring || schema.headers || schema.body) statuses.add(config?.invalidInput ?? 422);
   if (url.includes("/:") || url.includes("*")) for (const status of [400, 404]) statuses.add(status);
   if (schema.body) for (const status of [400, 413, 415]) statuses.add(status);
+  if (isBelowSandbox && config?.access !== "public") statuses.add(404);
   if (changes && config?.access !== "public") statuses.add(507);
   return [...statuses].sort((a, b) => a - b);
 }

@@ -7,3 +7,9 @@ test("2,000 requests made of the OpenAPI document are answered as it says, and l
   const { problems } = await fuzz(2_000, seed, await RecordWorld.open());
   expect(problems, `FUZZ_SEED=${seed}`).toEqual([]);
 }, 120_000);
+
+test("so are 2,000 requests made of the document of the agent-server surface, below a sandbox", async () => {
+  const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  const { problems } = await fuzz(2_000, seed, await RecordWorld.open({}, "/agent/sandbox-1"));
+  expect(problems, `FUZZ_SEED=${seed}`).toEqual([]);
+}, 120_000);

@@ -9,6 +9,10 @@ import type { World } from "./world.ts";
 /** Routes whose purpose is to give a secret to whoever holds the right key. */
 const givesSecrets = /^GET \/api\/v1\/(sandboxes\/\{sandbox_id\}\/settings\/secrets\/|users\/me|webhooks\/secrets)/;
 
+/** The same of the agent server's surface, and those that do it for who asks for it by a header. */
+const givesInside = /^GET \/api\/settings\/secrets\/\{/;
+const givesByHeader = /^GET \/api\/(settings|profiles\/\{name\})$/;
+
 export interface FuzzResult {
   seed: number;
   requests: number;
@@ -30,9 +34,16 @@ export async function fuzz(count: number, seed: number, world: World, insist = f
   let run: FuzzRun | undefined;
   let grownBytes = 0;
   try {
-    const { text } = await client.send("GET", "/openapi.json", {}, undefined);
+    const { text } = await client.send("GET", `${world.base ?? ""}/openapi.json`, {}, undefined);
     const document = JSON.parse(text) as OpenApiDocument;
-    run = new FuzzRun(world, client, document, seed);
+    const sessionKey = world.keyOf("sandbox");
+    const inside = await client.send(
+      "GET",
+      "/openapi.json",
+      sessionKey === undefined ? {} : { "X-Session-API-Key": sessionKey },
+      undefined,
+    );
+    run = new FuzzRun(world, client, document, JSON.parse(inside.text) as OpenApiDocument, seed);
     let settled = 0;
     for (let sent = 0; sent < count; sent += world.batch) {
       // The pools change with the world, so requests are drawn anew for each batch.
@@ -65,16 +76,19 @@ class FuzzRun {
   readonly #world: World;
   readonly #client: FuzzClient;
   readonly #checks: AnswerChecks;
+  /** What the holder of a session key is answered, who sees the agent server wherever they call. */
+  readonly #inside: { document: OpenApiDocument; checks: AnswerChecks };
   readonly #seed: number;
   readonly #problems = new Map<string, string>();
   readonly #statuses: Record<number, number> = {};
   readonly #succeeded = new Set<string>();
   readonly #names = new Set<string>();
 
-  constructor(world: World, client: FuzzClient, document: OpenApiDocument, seed: number) {
+  constructor(world: World, client: FuzzClient, document: OpenApiDocument, inside: OpenApiDocument, seed: number) {
     this.#world = world;
     this.#client = client;
     this.#checks = new AnswerChecks(document, world.slowMs);
+    this.#inside = { document: inside, checks: new AnswerChecks(inside, world.slowMs) };
     this.#seed = seed;
     for (const [path, methods] of Object.entries(document.paths)) {
       for (const method of Object.keys(methods)) this.#names.add(`${method.toUpperCase()} ${path}`);
@@ -95,14 +109,27 @@ class FuzzRun {
     }
     this.#statuses[answer.status] = (this.#statuses[answer.status] ?? 0) + 1;
     if (answer.status < 300) this.#succeeded.add(request.name);
-    for (const problem of this.#checks.problems(request, answer)) this.#report(request, problem, answer);
-    if (!givesSecrets.test(request.name) || answer.status >= 300) {
+    for (const problem of this.#problemsOf(request, answer)) this.#report(request, problem, answer);
+    if (!this.#maySeeSecrets(request) || answer.status >= 300) {
       const whole = answer.text + JSON.stringify(answer.headers);
       const shown = this.#world.secrets.find((secret) => whole.includes(secret) && !request.body?.includes(secret));
       if (shown !== undefined) this.#report(request, "shows a planted secret", answer);
     }
     for (const line of this.#world.badLogLines()) this.#report(request, `log line ${line.slice(0, 400)}`, answer);
     if (before && answer.status >= 400) await this.#checkRows(request, before, answer);
+  }
+
+  #maySeeSecrets({ name, credential, headers }: FuzzRequest): boolean {
+    if (givesSecrets.test(name)) return true;
+    if (this.#world.base === undefined && credential !== "sandbox") return false;
+    return givesInside.test(name) || (givesByHeader.test(name) && /^plaintext$/i.test(headers["x-expose-secrets"] ?? ""));
+  }
+
+  #problemsOf(request: FuzzRequest, answer: Answer): string[] {
+    const [method, path] = request.name.split(" ") as [string, string];
+    const { document, checks } = this.#inside;
+    const operation = request.credential === "sandbox" ? document.paths[path]?.[method.toLowerCase()] : undefined;
+    return operation ? checks.problems({ ...request, operation }, answer) : this.#checks.problems(request, answer);
   }
 
   /** Routes that have not succeeded get requests that have all that they need. */
@@ -133,7 +160,7 @@ class FuzzRun {
       ...(key !== undefined && { "X-Session-API-Key": key }),
       ...(contentType !== undefined && { "content-type": contentType }),
     };
-    return this.#client.send(method, url, headers, body);
+    return this.#client.send(method, `${this.#world.base ?? ""}${url}`, headers, body);
   }
 
   /** What a refused request changed is there at once; what only work of before changed is not there a second time. */

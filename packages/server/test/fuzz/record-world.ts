@@ -9,6 +9,7 @@ import { commonValues, LogLines, mine, planted, plantSecrets, strangers, TableCo
 export class RecordWorld implements World {
   readonly server: TestServer;
   readonly port: number;
+  readonly base: string | undefined;
   readonly secrets = [planted];
   readonly slowMs = 5_000;
   readonly batch = 200;
@@ -20,17 +21,19 @@ export class RecordWorld implements World {
   readonly #events: string[] = [];
   readonly #callbacks: string[] = [];
 
-  private constructor(server: TestServer, readOnlyKey: string) {
+  private constructor(server: TestServer, readOnlyKey: string, base: string | undefined) {
     this.server = server;
+    this.base = base;
     this.#readOnlyKey = readOnlyKey;
     this.port = server.port;
     this.#tables = new TableCounts(server.config.dataDir);
   }
 
-  static async open(change: Partial<Config> = {}): Promise<RecordWorld> {
+  /** `base` is where the requests go, such as the surface of one sandbox; default: the root. */
+  static async open(change: Partial<Config> = {}, base?: string): Promise<RecordWorld> {
     const server = await startServer({ maxRequests: 0, ...change });
     const { key: readOnlyKey } = await server.apiKeys.add(mine, { name: "reader", readOnly: true, expiresAt: null });
-    const world = new RecordWorld(server, readOnlyKey);
+    const world = new RecordWorld(server, readOnlyKey, base);
     const refused = await world.#plantSecrets();
     if (refused.length > 0) throw new Error(`no place for a secret: ${refused.join(", ")}`);
     await world.replenish();
@@ -139,6 +142,10 @@ export class RecordWorld implements World {
         return this.#callbacks;
       case "key":
         return ["own"];
+      case "settings_key":
+        return ["own", "other"];
+      case "x-expose-secrets":
+        return ["plaintext", "encrypted"];
       default:
         return commonValues(name);
     }

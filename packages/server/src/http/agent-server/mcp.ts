@@ -24,7 +24,7 @@ export function agentMcpRoutes(
     ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
       const server = restore(sealed.openAll(userId, serverOf(body.server)), settings.mcpServer(userId, name));
-      return probeMcpServer(server, outbound, { timeoutMs: timeout * 1000, toolCall: tool_call ?? undefined });
+      return probeMcpServer(server, outbound, { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined });
     },
   );
   app.post(

@@ -111,6 +111,36 @@ test("what does not fit is refused with a sentence and changes nothing", async (
   expect((await get()).body).toEqual(before);
 });
 
+test("what a user can keep is bounded", async () => {
+  const caller = strangers.sessionKey;
+  const folders = (first: number, count: number) =>
+    Array.from({ length: count }, (_, index) => ({ id: `${first + index}`, name: "n", path: `/w/${first + index}` }));
+  const add = (workspaces: object[]) => call("POST", "/api/workspaces", { workspaces }, {}, caller);
+  expect((await add(folders(0, 201))).status).toBe(422);
+  expect((await add(folders(0, 200))).status).toBe(200);
+  expect((await add(folders(200, 1))).status).toBe(422);
+  expect((await add(folders(199, 1))).body.workspaces).toHaveLength(200);
+  expect((await call("GET", "/api/workspaces")).body.workspaces).toEqual([]);
+
+  const servers = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`s${index}`, { command: "x" }]));
+  const patch = (body: object) => call("PATCH", "/api/settings", body, {}, caller);
+  expect((await patch({ agent_settings_diff: { mcp_config: servers } })).status).toBe(200);
+  expect((await call("POST", "/api/settings/mcp/more", { command: "x" }, {}, caller)).status).toBe(422);
+  expect((await patch({ agent_settings_diff: { mcp_config: { more: { command: "x" } } } })).status).toBe(422);
+  expect((await patch({ agent_settings_diff: { mcp_config: { s0: null, more: { command: "x" } } } })).status).toBe(200);
+  for (const part of ["a", "b", "c"]) await patch({ misc_settings_diff: { [part]: "x".repeat(700_000) } });
+  const { body } = await call("GET", "/api/settings", undefined, {}, caller);
+  expect(Object.keys(body.misc_settings)).toEqual(["a", "b"]);
+  await patch({ misc_settings_diff: { a: null, b: null }, agent_settings_diff: { mcp_config: null } });
+});
+
+test("an MCP server that does not answer is told of, whatever the time that it has", async () => {
+  const server = { type: "sse", url: "http://127.0.0.1:9/mcp" };
+  for (const timeout of [0.00012, 3])
+    expect(await call("POST", "/api/mcp/test", { server, timeout })).toMatchObject({ status: 200, body: { ok: false } });
+  for (const timeout of [0, 121, "x"]) expect((await call("POST", "/api/mcp/test", { server, timeout })).status).toBe(422);
+});
+
 test("a sealed secret opens for its user only, and only unchanged", async () => {
   const { llm } = (await get(expose("encrypted"))).body.agent_settings;
   const patch = (api_key: string, caller: string) =>
