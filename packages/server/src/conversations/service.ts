@@ -17,7 +17,7 @@ import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import type { OpenModel } from "../models/model.ts";
 import type { Outbound } from "../outbound/api.ts";
-import { Queues, Queues } from "../queues.ts";
+import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
 import type { NewRecord } from "../store/event-log.ts";

@@ -1,0 +1,292 @@
+import { ConversationClient } from "@openhands/typescript-client/clients";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
+import { type ModelServer, type Reply, reply, startModelServer } from "../support/model-server.ts";
+import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { finish, terminal } from "../support/script.ts";
+
+/** The states of a conversation and what leads from one to the next (agent-server.md section 4), and the frames that tell of them. */
+
+let platform: TestPlatform;
+let models: ModelServer;
+let agent: AgentServer;
+let client: ConversationClient;
+/** Answers that the model holds back until a test gives them, by the text that asks for them. */
+const held = new Map<string, PromiseWithResolvers<Reply>>();
+
+beforeAll(async () => {
+  models = await startModelServer(({ messages }) => {
+    const last = messages.at(-1)!;
+    const [, verb, rest = ""] = (last.role === "user" && /^(\w+): (.*)/m.exec(last.text)) || [];
+    if (verb === "run") return reply.toolCalls([terminal(rest)]);
+    if (verb === "two") return reply.toolCalls([terminal("echo one"), terminal("echo two")]);
+    if (verb === "risk") return reply.toolCalls([terminal("echo risky", { security_risk: rest })]);
+    if (verb === "hold") return held.get(rest)!.promise;
+    if (verb === "fail") return reply.error(400, { error: { message: "no such thing" } });
+    // What keeps on doing the same is stuck.
+    if (messages.some(({ role, text }) => role === "user" && text.startsWith("loop")))
+      return reply.toolCalls([terminal("echo same")]);
+    return last.role === "user" ? reply.text(`Said ${last.text}`) : finish("Done.");
+  });
+  platform = await startTestPlatform();
+  agent = await startAgentServer(platform);
+  client = new ConversationClient({ host: agent.url, apiKey: agent.key });
+});
+afterAll(async () => {
+  for (const { resolve } of held.values()) resolve(finish("Late."));
+  client?.close();
+  await platform?.stop();
+  await models?.close();
+});
+
+/** One conversation with a socket that follows it. */
+async function conversation(change: Json = {}) {
+  const { status, body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, change));
+  expect([status, body]).toEqual([201, body]);
+  const { id } = body;
+  const socket = SocketClient.forConversation({ url: agent.url, key: agent.key }, id);
+  await socket.frame(({ key }) => key === "full_state");
+  return {
+    id,
+    socket,
+    status: async () => ((await client.getConversation(id)) as Json).execution_status,
+    send: (text: string, run = false) => client.sendEvent(id, { role: "user", content: [{ type: "text", text }] }, { run }),
+    run: () => client.runConversation(id),
+    events: async () => ((await client.searchEvents(id)) as Json).items as Json[],
+    /** Waits for a whole state that says so, after the frames that are there. */
+    async closing(status: string, from = socket.frames.length): Promise<Json> {
+      return socket.frame(
+        (frame) => frame.key === "full_state" && frame.value.execution_status === status && socket.frames.indexOf(frame) >= from,
+      );
+    },
+    /** Sends, runs, and waits for the end. */
+    async until(text: string, status: string): Promise<void> {
+      const from = socket.frames.length;
+      await this.send(text, true);
+      await this.closing(status, from);
+      expect(await this.status()).toBe(status);
+    },
+  };
+}
+const kinds = (events: Json[]) => events.map(({ kind }) => kind);
+const hold = (name: string) => {
+  const answer = Promise.withResolvers<Reply>();
+  held.set(name, answer);
+  return (one: Reply) => answer.resolve(one);
+};
+const asking = async (text: string, count: number) => {
+  const asked = () => models.requests.filter(({ messages }) => messages.at(-1)!.text.includes(text)).length;
+  while (asked() < count) await new Promise((resolve) => setTimeout(resolve, 5));
+};
+
+test("idle, running, finished by a text or the finish tool, and idle again with the next message", async () => {
+  const one = await conversation();
+  expect(await one.status()).toBe("idle");
+  await one.send("hello");
+  expect(await one.status()).toBe("idle");
+  const from = one.socket.frames.length;
+  expect(await one.run()).toEqual({ success: true });
+  await one.closing("finished", from);
+  expect(kinds(await one.events())).toEqual(["SystemPromptEvent", "MessageEvent", "MessageEvent"]);
+  const statuses = one.socket.frames.filter(({ key }) => key === "execution_status").map(({ value }) => value);
+  expect(statuses).toEqual(["running", "finished"]);
+  expect(one.socket.frames.some(({ key, value }) => key === "full_state" && value.execution_status === "running")).toBe(true);
+  await one.send("again");
+  expect(await one.status()).toBe("idle");
+  await one.until("run: true", "finished");
+  expect(kinds(await one.events()).slice(-4)).toEqual(["ActionEvent", "ObservationEvent", "ActionEvent", "ObservationEvent"]);
+});
+
+test("a second run is refused while one goes on, and a message with run joins it", async () => {
+  const one = await conversation();
+  const answer = hold("second");
+  await one.send("hold: second", true);
+  await asking("hold: second", 1);
+  expect(await agent.call("POST", `/api/conversations/${one.id}/run`)).toEqual({
+    status: 409,
+    body: { detail: "Conversation already running. Wait for completion or pause first." },
+  });
+  await one.send("and this", true);
+  answer(reply.text("First answer."));
+  await one.closing("finished", 0);
+  const said = (await one.events()).filter(({ kind, source }) => kind === "MessageEvent" && source === "agent");
+  expect(said.map(({ llm_message }) => llm_message.content[0].text)).toEqual(["First answer.", "Said and this"]);
+});
+
+test("a pause takes effect after the step, and a run goes on from it", async () => {
+  const one = await conversation();
+  const answer = hold("pause");
+  await one.send("hold: pause", true);
+  await asking("hold: pause", 1);
+  expect(await client.pauseConversation(one.id)).toEqual({ success: true });
+  expect(await one.status()).toBe("paused");
+  answer(reply.toolCalls([terminal("echo after > after.txt")]));
+  await one.socket.frame(({ kind }) => kind === "ObservationEvent");
+  await one.closing("paused", 0);
+  expect(kinds(await one.events())).toEqual([
+    "SystemPromptEvent",
+    "MessageEvent",
+    "PauseEvent",
+    "ActionEvent",
+    "ObservationEvent",
+  ]);
+  const from = one.socket.frames.length;
+  await one.run();
+  await one.closing("finished", from);
+
+  const idle = await conversation();
+  await client.pauseConversation(idle.id);
+  expect(await idle.status()).toBe("paused");
+  await client.pauseConversation(idle.id);
+  expect(kinds(await idle.events())).toEqual(["PauseEvent"]);
+});
+
+test("an interrupt cancels the model call, or the tools, whose calls get a result", async () => {
+  const one = await conversation();
+  hold("interrupt");
+  await one.send("hold: interrupt", true);
+  await asking("hold: interrupt", 1);
+  expect(await client.interruptConversation(one.id)).toEqual({ success: true });
+  expect(await one.status()).toBe("paused");
+  expect(kinds(await one.events()).at(-1)).toBe("InterruptEvent");
+
+  const two = await conversation();
+  await two.send("run: sleep 600", true);
+  const action = await two.socket.frame(({ kind }) => kind === "ActionEvent");
+  await client.interruptConversation(two.id);
+  const events = await two.events();
+  expect(kinds(events).slice(-3)).toEqual(["ActionEvent", "AgentErrorEvent", "InterruptEvent"]);
+  expect(events.at(-2)).toMatchObject({ tool_call_id: action.tool_call_id });
+  await two.closing("paused", 0);
+  expect(models.requests.at(-1)!.messages.at(-1)!.text).toBe("run: sleep 600");
+});
+
+test("actions wait for approval: a plain run and accept execute them all, in their order", async () => {
+  const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
+  await one.until("two: commands", "waiting_for_confirmation");
+  expect(kinds(await one.events()).slice(-2)).toEqual(["ActionEvent", "ActionEvent"]);
+  let from = one.socket.frames.length;
+  await one.run();
+  // The finish that follows is no action that needs approval.
+  await one.closing("finished", from);
+  const outputs = (await one.events())
+    .filter(({ kind }) => kind === "ObservationEvent")
+    .map(({ observation }) => observation.content[0].text);
+  expect(outputs.slice(0, 2).map((text: string) => text.trim().split("\n")[0])).toEqual(["one", "two"]);
+
+  await one.until("run: echo three", "waiting_for_confirmation");
+  from = one.socket.frames.length;
+  const accept = () => client.respondToConfirmation(one.id, { accept: true } as never);
+  expect(await Promise.all([accept(), accept()])).toEqual([{ success: true }, { success: true }]);
+  await one.closing("finished", from);
+  expect((await one.events()).filter(({ observation }) => observation?.command === "echo three")).toHaveLength(1);
+});
+
+test("a rejection answers each waiting action and leaves the agent idle, which reads the reason when it goes on", async () => {
+  const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
+  await one.until("two: rejected", "waiting_for_confirmation");
+  const from = one.socket.frames.length;
+  expect(await client.respondToConfirmation(one.id, { accept: false, reason: "Not here." } as never)).toEqual({ success: true });
+  await one.closing("idle", from);
+  const events = await one.events();
+  const actions = events.filter(({ kind }) => kind === "ActionEvent");
+  expect(events.slice(-2)).toMatchObject(
+    actions.map(({ id, tool_call_id }) => ({
+      kind: "UserRejectObservation",
+      action_id: id,
+      tool_call_id,
+      rejection_reason: "Not here.",
+    })),
+  );
+  await client.respondToConfirmation(one.id, { accept: false } as never);
+  expect(await one.events()).toHaveLength(events.length);
+  await one.run();
+  await one.closing("finished", from);
+  expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Not here.");
+});
+
+test("the policy and the analyzer decide what waits, from the next step on", async () => {
+  const one = await conversation({ confirmation_policy: { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: false } });
+  await one.until("risk: HIGH", "finished");
+  expect(await client.setSecurityAnalyzer(one.id, { kind: "LLMSecurityAnalyzer" } as never)).toEqual({ success: true });
+  expect((await one.socket.frame(({ key }) => key === "security_analyzer")).value).toEqual({ kind: "LLMSecurityAnalyzer" });
+  await one.until("risk: MEDIUM", "finished");
+  await one.until("risk: HIGH", "waiting_for_confirmation");
+  expect(await client.setConfirmationPolicy(one.id, { kind: "NeverConfirm" } as never)).toEqual({ success: true });
+  expect((await one.socket.frame(({ key }) => key === "confirmation_policy")).value).toEqual({ kind: "NeverConfirm" });
+  await client.respondToConfirmation(one.id, { accept: false } as never);
+  await one.until("risk: HIGH", "finished");
+  await client.setSecurityAnalyzer(one.id, null as never);
+  expect(await client.getConversation(one.id)).toMatchObject({
+    confirmation_policy: { kind: "NeverConfirm" },
+    security_analyzer: null,
+  });
+  // While a run goes on, too.
+  const answer = hold("policy");
+  const from = one.socket.frames.length;
+  await one.send("hold: policy", true);
+  await asking("hold: policy", 1);
+  await client.setConfirmationPolicy(one.id, { kind: "AlwaysConfirm" } as never);
+  answer(reply.toolCalls([terminal("echo now")]));
+  await one.closing("finished", from);
+});
+
+test("stuck, errors and limits end a run, and a run or a message goes on from there", async () => {
+  const stuck = await conversation();
+  await stuck.until("loop", "stuck");
+  await stuck.send("Something else");
+  expect(await stuck.status()).toBe("idle");
+
+  const failing = await conversation();
+  await failing.until("fail: now", "error");
+  expect((await failing.events()).at(-1)).toMatchObject({
+    kind: "ConversationErrorEvent",
+    source: "environment",
+    code: "ModelFailed",
+  });
+  await failing.until("better", "finished");
+
+  const limited = await conversation({ max_iterations: 1 });
+  await limited.until("run: true", "error");
+  expect((await limited.events()).at(-1)).toMatchObject({ kind: "ConversationErrorEvent", code: "MaxIterationsReached" });
+  const from = limited.socket.frames.length;
+  await limited.run();
+  await limited.closing("finished", from);
+});
+
+test("a running conversation can be deleted: the model is not asked again", async () => {
+  const one = await conversation();
+  await one.send("run: sleep 600", true);
+  await one.socket.frame(({ kind }) => kind === "ActionEvent");
+  const asked = models.requests.length;
+  const [deleted, ran] = await Promise.all([
+    agent.call("DELETE", `/api/conversations/${one.id}`),
+    agent.call("POST", `/api/conversations/${one.id}/run`),
+  ]);
+  expect(deleted.status).toBe(200);
+  expect([200, 404, 409]).toContain(ran.status);
+  for (const verb of ["run", "pause", "interrupt"])
+    expect((await agent.call("POST", `/api/conversations/${one.id}/${verb}`)).status).toBe(404);
+  const after = await conversation();
+  await after.until("hello", "finished");
+  expect(models.requests.length).toBe(asked + 1);
+});
+
+test("the whole state at the end of a run comes again, for a client that was not ready for the first", async () => {
+  const one = await conversation();
+  const ends: [string, string][] = [
+    ["short", "finished"],
+    ["fail: x", "error"],
+  ];
+  for (const [text, status] of ends) {
+    await one.send(text);
+    const from = one.socket.frames.length;
+    await one.run();
+    // As the Python client does: what came before the answer to the run does not count (remote-clients.md section 4).
+    const armed = one.socket.frames.length;
+    await one.closing(status, armed);
+    const frames = one.socket.frames.slice(from);
+    const last = frames.findLastIndex(({ kind }) => kind !== "ConversationStateUpdateEvent");
+    expect(frames.findIndex(({ key, value }) => key === "full_state" && value.execution_status === status)).toBeGreaterThan(last);
+  }
+});
