@@ -1,29 +1,33 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { browser, RawHttp } from "./support/raw-http.ts";
 import { finish, terminal } from "./support/script.ts";
 
 /** What the released GUI asks from its first page to a reload, in its order and with nothing but what it reads (legacy-gui.md section 9). */
 
 let server: TestPlatform;
 let models: ModelServer;
+let page: RawHttp;
 
 beforeAll(async () => {
   const replies = [reply.toolCalls([terminal("echo hi > hello.txt")]), finish("Written."), reply.text("Bye.")];
   models = await startModelServer(({ index }) => replies[index] ?? reply.text("The script has ended."));
   server = await startTestPlatform();
+  page = new RawHttp(server.url, browser(server.key));
 });
 
 afterAll(async () => {
+  page?.close();
   await server?.stop();
   await models?.close();
 });
 
-/** A call to the app server; what stands before it adds the key. */
-const app = async (method: string, path: string, body?: unknown): Promise<any> => {
-  const answer = await server.call(method, path, body);
+/** A call to the app server as axios in a browser sends it; what stands before it adds the key. */
+const app = async (method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<any> => {
+  const answer = await page[method.toLowerCase() as "get" | "post"](path, body as never);
   expect([path, answer.status]).toEqual([path, 200]);
-  return answer.body;
+  return answer.json;
 };
 
 test("the GUI's way from the home page through a conversation and a reload", async () => {
@@ -48,25 +52,25 @@ test("the GUI's way from the home page through a conversation and a reload", asy
     runtime_status: "STATUS$READY",
     conversation_version: "V1",
   });
-  const page = await openConversation(shown, cid);
-  expect(page.events).toBeLessThanOrEqual(page.socket.frames.length);
-  expect(page.changes).toEqual([]);
-  expect(page.socket.frames[0]).toMatchObject({ key: "full_state", value: { execution_status: "idle" } });
+  const opened = await openConversation(shown, cid);
+  expect(opened.events).toBeLessThanOrEqual(opened.socket.frames.length);
+  expect(opened.changes).toEqual([]);
+  expect(opened.socket.frames[0]).toMatchObject({ key: "full_state", value: { execution_status: "idle" } });
 
-  const say = (text: string) => page.socket.socket.send(JSON.stringify({ role: "user", content: [{ type: "text", text }] }));
+  const say = (text: string) => opened.socket.socket.send(JSON.stringify({ role: "user", content: [{ type: "text", text }] }));
   say("Write hello.txt");
-  await page.socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.role === "user");
-  await page.socket.status("running");
-  await page.socket.frame((frame) => frame.kind === "ActionEvent" && frame.action.kind === "FinishAction");
-  await page.socket.status("finished");
+  await opened.socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.role === "user");
+  await opened.socket.status("running");
+  await opened.socket.frame((frame) => frame.kind === "ActionEvent" && frame.action.kind === "FinishAction");
+  await opened.socket.status("finished");
   say("Thank you");
-  await page.socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.content[0]?.text === "Bye.");
-  const statuses = () => page.socket.frames.filter(({ key }) => key === "execution_status").map(({ value }) => value);
+  await opened.socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.content[0]?.text === "Bye.");
+  const statuses = () => opened.socket.frames.filter(({ key }) => key === "execution_status").map(({ value }) => value);
   await until(() => statuses().length === 4 || undefined);
   expect(statuses()).toEqual(["running", "finished", "running", "finished"]);
-  const ids = page.socket.frames.filter(({ kind }) => /^(Message|Action|Observation)Event$/.test(kind)).map(({ id }) => id);
+  const ids = opened.socket.frames.filter(({ kind }) => /^(Message|Action|Observation)Event$/.test(kind)).map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
-  page.socket.close();
+  opened.socket.close();
 
   // A reload: the same again, with everything that was said.
   const again = await openConversation(await app("GET", `/api/conversations/${cid}`), cid);
