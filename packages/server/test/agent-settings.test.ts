@@ -101,6 +101,29 @@ test("settings, MCP servers and secrets", async () => {
   await expect(client.getSecret("DEPLOY")).rejects.toMatchObject({ status: 404 });
 });
 
+test("a conversation is made with a model whose key the client never saw", async () => {
+  const settings = new clients.SettingsClient(options);
+  const { agent_settings } = await settings.getSettings({ exposeSecrets: "encrypted" });
+  const llm = agent_settings.llm as Record<string, unknown>;
+  expect(llm.api_key).not.toBe("sk-good");
+  const client = new clients.ConversationClient(options);
+  const create = (request: object) =>
+    client.createConversation({ workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" }, ...request } as never);
+  const initial_message = { role: "user", content: [{ type: "text", text: "ping" }], run: true };
+  const made = await create({ agent: { kind: "Agent", llm }, secrets_encrypted: true, initial_message });
+  expect(JSON.stringify(made)).not.toMatch(/sk-good|sealed-v1/);
+  const { id } = made as unknown as { id: string };
+  await until(async () => (await client.getConversation(id)).execution_status === "finished");
+  expect(await client.getAgentFinalResponse(id)).toMatchObject({ response: "pong" });
+  const calls = models.requests.length;
+  await client.switchLLM(id, { ...llm, usage_id: "other" } as never);
+  await client.sendEvent(id, { role: "user", content: [{ type: "text", text: "again" }] } as never, { run: true } as never);
+  await until(() => models.requests.length > calls);
+  expect(models.requests.at(-1)!.apiKey).toBe("sk-good");
+  const broken = { ...llm, api_key: `${String(llm.api_key).slice(0, -6)}AAAAAA` };
+  await expect(create({ agent: { kind: "Agent", llm: broken }, secrets_encrypted: true })).rejects.toMatchObject({ status: 422 });
+});
+
 test("profiles of models, tried before they are saved", async () => {
   const client = new clients.ProfilesClient(options);
   const llm = { model: "openai/scripted", api_key: "sk-good", base_url: models.url };

@@ -20,7 +20,7 @@ const params = Type.Object({ conversation_id: Type.String() });
 /** What changes how the agent of a conversation goes on (agent-server.md section 3): secrets, confirmation, model, plugins. */
 export function agentConversationControlRoutes(
   app: App,
-  { conversations, settings, skills }: Pick<HttpServices, "conversations" | "settings" | "skills">,
+  { conversations, settings, skills, sealed }: Pick<HttpServices, "conversations" | "settings" | "skills" | "sealed">,
 ): void {
   const base = "/api/conversations/:conversation_id";
   const { controls } = conversations;
@@ -75,7 +75,8 @@ export function agentConversationControlRoutes(
     `${base}/switch_llm`,
     options("Let the next model call use this model", SwitchLlmRequest),
     async ({ principal, params, body }) => {
-      await controls.switchLlm(requireConversation(conversations, principal, params.conversation_id), body.llm);
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      await controls.switchLlm(row, sealed.openAll(row.userId, body.llm));
       return success;
     },
   );

@@ -6,7 +6,7 @@ import { agentSandbox } from "./agent-sandbox.ts";
 /** `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 where the id is taken by a conversation of this sandbox. */
 export function agentCreateRoutes(
   app: App,
-  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+  { conversations, sandboxes, sealed }: Pick<HttpServices, "conversations" | "sandboxes" | "sealed">,
 ): void {
   app.post(
     "/api/conversations",
@@ -22,7 +22,8 @@ export function agentCreateRoutes(
     },
     async (request, reply) => {
       const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
-      const { row, created } = await patiently(app, request, () => conversations.create({ userId, sandboxId }, request.body));
+      const wanted = request.body.secrets_encrypted ? sealed.openAll(userId, request.body) : request.body;
+      const { row, created } = await patiently(app, request, () => conversations.create({ userId, sandboxId }, wanted));
       return reply.code(created ? 201 : 200).send(conversations.info(row));
     },
   );
