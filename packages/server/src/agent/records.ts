@@ -10,6 +10,7 @@ export function listed(event: NewEvent): NewRecord {
 /** The control record that changes a part of the conversation's state (agent-server.md section 6.1). */
 export function stateRecord(key: "execution_status", value: ExecutionStatus): NewRecord;
 export function stateRecord(key: "stats", value: Stats): NewRecord;
+export function stateRecord(key: "leaf_event_id", value: string | null): NewRecord;
 export function stateRecord(key: string, value: unknown): NewRecord {
   return { listed: false, event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value } };
 }

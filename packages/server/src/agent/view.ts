@@ -30,6 +30,17 @@ export class View {
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
   }
 
+  /** Forgets everything: HEAD was moved, and the events of another branch come. */
+  reset(): void {
+    this.messages.length = 0;
+    this.system = [];
+    this.#openCalls.clear();
+    this.#waiting = [];
+    this.#calling = false;
+    this.#condensationRequested = false;
+    this.#batch = undefined;
+  }
+
   /** The messages for a call that starts now; it ends with the events of its answer. */
   startCall(): ModelMessage[] {
     this.#release();

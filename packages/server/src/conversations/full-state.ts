@@ -59,7 +59,14 @@ function newest(events: EventLog, id: string): string | undefined {
   return json ? (JSON.parse(json) as { id: string }).id : undefined;
 }
 
+/** Of the active branch. */
 function newestUserMessage(events: EventLog, id: string): string | undefined {
-  const messages = events.search(id, { kind: "MessageEvent", descending: true, limit: 10 }).items;
-  return messages.map((json) => JSON.parse(json) as { id: string; source: string }).find(({ source }) => source === "user")?.id;
+  for (const span of events.branch(id).spans.toReversed()) {
+    const messages = events.search(id, { kind: "MessageEvent", descending: true, limit: 10, span }).items;
+    const found = messages
+      .map((json) => JSON.parse(json) as { id: string; source: string })
+      .find(({ source }) => source === "user");
+    if (found) return found.id;
+  }
+  return undefined;
 }

@@ -1,6 +1,7 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
+import { PlatformError } from "../errors.ts";
 import type { Model, ModelMessage, ModelResponse, OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow, Store } from "../store/store.ts";
@@ -22,6 +23,9 @@ import { Workspace } from "./workspace.ts";
  * to its run call, so the first frame of a very short run comes too early for it (remote-clients.md section 4, rule 5).
  */
 const repeatMs = 200;
+
+/** How long a step that ends after a pause is waited for, ms. */
+const restMs = 10_000;
 
 /** When a run that could not write its end is tried again, ms. */
 const retryMs = 5_000;
@@ -73,6 +77,19 @@ export class Runner {
     return this.#queue.isWaiting(userId, id);
   }
 
+  /** Waits a little for the end of what a run does after it was paused. Throws ConversationRunning where a run goes on. */
+  async atRest(conversationId: string): Promise<void> {
+    const isRunning = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
+    const run = this.#runs.get(conversationId);
+    if (run && !isRunning()) {
+      let timer: NodeJS.Timeout | undefined;
+      await Promise.race([run.done, new Promise((resolve) => (timer = setTimeout(resolve, restMs)))]);
+      clearTimeout(timer);
+    }
+    if (isRunning() || this.#runs.has(conversationId))
+      throw new PlatformError("ConversationRunning", "The conversation is running: pause it first, or interrupt it.");
+  }
+
   /** What the model reads of a conversation, up to its last complete answer. */
   history(row: Pick<ConversationRow, "id" | "userId" | "config">): {
     system: string[];
@@ -108,6 +125,11 @@ export class Runner {
       this.#workspaces.set(row.id, workspace);
     }
     return workspace;
+  }
+
+  /** As `Workspace.renewShell`, where the conversation has a shell. */
+  async renewShell(conversationId: string): Promise<void> {
+    await this.#workspaces.get(conversationId)?.renewShell();
   }
 
   /** Starts a run unless one goes on, which then sees by itself what is new in the log. Wakes the sandbox that a call of it waits for. */

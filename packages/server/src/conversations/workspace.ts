@@ -86,6 +86,26 @@ export class Workspace {
     };
   }
 
+  /** What the tools remember is of another branch, and where the files were replaced, the shell stands in folders that are gone. */
+  async rewind(filesReplaced: boolean): Promise<void> {
+    this.#memory.clear();
+    const terminal = this.#terminal?.terminal;
+    if (!filesReplaced || !terminal || terminal.busy) return;
+    const command = `cd -- "$PWD" 2>/dev/null || cd -- '${this.#config.workingDir.replaceAll("'", "'\\''")}'`;
+    // A shell that does not answer is no reason to fail: the next command tells.
+    await terminal
+      .run({ kind: "TerminalAction", command, is_input: false, reset: false }, AbortSignal.timeout(5_000))
+      .catch(() => {});
+  }
+
+  /** Gives the next command a new shell, which has the variables of secrets that came meanwhile, and what the old one kept. One that is busy stays. */
+  async renewShell(): Promise<void> {
+    const terminal = this.#terminal?.terminal;
+    if (!terminal || terminal.busy) return;
+    await terminal.keep();
+    if (!terminal.busy && this.#terminal?.terminal === terminal) this.closeTerminal();
+  }
+
   /** Lets everybody wait for the sandbox until the returned function is called. */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();

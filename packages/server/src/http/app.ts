@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance, LogController } from "fastify";
 import { agentProfileRoutes } from "./agent-profiles.ts";
 import { agentBashRoutes } from "./agent-server/bash.ts";
 import { agentBesideRoutes } from "./agent-server/beside.ts";
+import { agentBranchRoutes, filesHeader } from "./agent-server/branches.ts";
 import { agentConversationRoutes } from "./agent-server/conversations.ts";
 import { agentCreateRoutes } from "./agent-server/create.ts";
 import { agentEventRoutes } from "./agent-server/events.ts";
@@ -103,7 +104,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
   const { agentServer } = installOpenApi(app);
   const shared = {
     credentials: true,
-    exposedHeaders: [serverConversationHeader],
+    exposedHeaders: [serverConversationHeader, filesHeader],
     methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     strictPreflight: false,
     maxAge: 600,
@@ -155,6 +156,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     webhookRoutes(app, services);
     agentConversationRoutes(app, services);
     agentBesideRoutes(app, services);
+    agentBranchRoutes(app, services);
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
     agentServerRoutes(app, services);

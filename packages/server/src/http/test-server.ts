@@ -119,6 +119,7 @@ export class SandboxRecords implements Sandboxes {
   async connect(): Promise<never> {
     throw new PlatformError("SandboxFailed", "There is no engine in this test.");
   }
+  letSecretsIn() {}
   occupy = () => () => {};
   readonly kept: SnapshotRow[] = [];
   readonly snapshots: Snapshots = {
@@ -140,6 +141,9 @@ export class SandboxRecords implements Sandboxes {
         this.kept.filter((row) => row.userId === userId),
         page,
       ),
+    open: async () => {
+      throw new PlatformError("SandboxFailed", "There is no engine in this test.");
+    },
     remove: async (userId, id) => {
       const index = this.kept.findIndex((row) => row.id === id && row.userId === userId);
       if (index < 0) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);

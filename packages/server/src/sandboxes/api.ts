@@ -2,6 +2,7 @@ import type { Duplex } from "node:stream";
 import type { PageRequest, PageResult, SandboxRow, SnapshotRow } from "../store/store.ts";
 import type { NetworkPolicy, SandboxSpec } from "./driver.ts";
 import type { Occupant } from "./lifecycle/live.ts";
+import type { OpenedSnapshot } from "./opened-snapshot.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
@@ -39,6 +40,11 @@ export interface Sandboxes {
    * sandbox is paused. Throws what `running` throws, and PortUnreachable.
    */
   connect(id: string, port: number): Promise<Duplex>;
+  /**
+   * Says that a sandbox has got secrets. One that runs without the way for them, as the first ones come, ends its processes (open shells keep their
+   * directory and environment) and starts anew with its next use; while somebody works in it, it gets the way with a later start. Does not wait for a start.
+   */
+  letSecretsIn(id: string): void;
   /** Tells who works in a sandbox, until the returned function is called. An unknown sandbox is fine. */
   occupy(id: string, occupant: Occupant): () => void;
   readonly snapshots: Snapshots;
@@ -68,6 +74,8 @@ export interface Snapshots {
   /** Undefined for an unknown id and for another user's. */
   get(userId: string, id: string): SnapshotRow | undefined;
   search(userId: string, page: PageRequest): PageResult<SnapshotRow>;
+  /** Opens the files of a snapshot for reading; whoever does that closes it. Throws SnapshotNotFound, SandboxFailed. */
+  open(userId: string, id: string): Promise<OpenedSnapshot>;
   /** Sandboxes that were started from it keep their files. Throws SnapshotNotFound. */
   remove(userId: string, id: string): Promise<void>;
 }

@@ -16,16 +16,18 @@ export interface ArchiveOptions {
 }
 
 /**
- * Unpacks a tar stream into a folder of the sandbox, which is made when it is missing. Files belong to the sandbox's user.
+ * Unpacks a tar stream into a folder of the sandbox, which is made when it is missing. Files belong to the sandbox's user. With `keepModes` their
+ * permissions are those of the archive, else what the sandbox's umask leaves of them.
  * The source is read only as fast as the sandbox takes it. Throws InvalidParameter when it cannot be unpacked, and the source's error.
  */
 export async function archiveIn(
   sandbox: Files,
   folder: string,
   tar: Readable,
-  { gzip, signal }: ArchiveOptions = {},
+  { gzip, keepModes, signal }: ArchiveOptions & { keepModes?: boolean } = {},
 ): Promise<void> {
-  const process = await sandbox.exec(scriptCommand(sandbox, unpackScript, [checked(folder), ...(gzip ? ["-z"] : [])]));
+  const words = [...(gzip ? ["-z"] : []), ...(keepModes ? ["-p"] : [])];
+  const process = await sandbox.exec(scriptCommand(sandbox, unpackScript, [checked(folder), ...words]));
   const errors = collect(process.stderr, maxErrorBytes);
   process.stdout.resume();
   // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.

@@ -76,6 +76,8 @@ export class SandboxService implements Sandboxes {
     this.snapshots = new SnapshotService({
       driver,
       store: store.snapshots,
+      sandboxes: this.#ids,
+      removeSandbox: (id) => this.#processes.remove(id),
       now,
       stopped: (userId, id, work) => this.#withStopped(userId, id, work),
     });
@@ -220,6 +222,17 @@ export class SandboxService implements Sandboxes {
 
   async connect(id: string, port: number): Promise<Duplex> {
     return this.#access.connect(await this.running(id), port);
+  }
+
+  letSecretsIn(id: string): void {
+    const work = this.#queues.add(id, async () => {
+      const row = this.#store.sandboxes.get(id);
+      const live = this.#live.get(id);
+      if (row?.status !== "RUNNING" || live?.incarnation === undefined) return;
+      const isBusy = [...live.occupants].some((occupant) => occupant.busy());
+      if (!isBusy && this.#processes.lacksSecrets(row, row.spec as PreparedSpec)) await this.#processes.stop(live);
+    });
+    work.catch((error) => this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its secrets"));
   }
 
   occupy(id: string, occupant: Occupant): () => void {

@@ -3,9 +3,14 @@ import { PlatformError } from "../errors.ts";
 import type { PageRequest, PageResult, SandboxRow, SnapshotRow, SnapshotStore } from "../store/store.ts";
 import type { Snapshots } from "./api.ts";
 import type { SandboxDriver } from "./driver.ts";
+import { type OpenedSnapshot, openSnapshot } from "./opened-snapshot.ts";
 
 export interface SnapshotServiceOptions {
-  driver: Pick<SandboxDriver, "snapshot" | "removeSnapshot">;
+  driver: Pick<SandboxDriver, "snapshot" | "removeSnapshot" | "start" | "exec" | "shell">;
+  /** Ids of sandboxes that the engine may know. */
+  sandboxes: Set<string>;
+  /** Removes a sandbox that has no record. Never rejects. */
+  removeSandbox: (id: string) => Promise<void>;
   store: SnapshotStore;
   /** Milliseconds since the epoch. */
   now: () => number;
@@ -49,6 +54,13 @@ export class SnapshotService implements Snapshots {
 
   search(userId: string, page: PageRequest): PageResult<SnapshotRow> {
     return this.#options.store.search({ userId }, page);
+  }
+
+  async open(userId: string, id: string): Promise<OpenedSnapshot> {
+    const row = this.get(userId, id);
+    if (!row) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);
+    const { driver, sandboxes: ids, removeSandbox: remove } = this.#options;
+    return openSnapshot({ driver, ids, snapshots: this, remove }, row);
   }
 
   async remove(userId: string, id: string): Promise<void> {

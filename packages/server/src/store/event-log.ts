@@ -24,8 +24,8 @@ export interface EventLog {
   batch(conversationId: string, ids: readonly string[]): (string | null)[];
   /** The events on the active branch, and which of them leads there: all of them where the conversation was never navigated. */
   branch(conversationId: string): Branch;
-  /** The events that lead to one, itself included, and what was written around it. Undefined for an event that is not listed. */
-  wayTo(conversationId: string, eventId: string): Way | undefined;
+  /** The events that lead to one, itself included; null: the beginning, to which none leads. Undefined for an event that is not listed. */
+  wayTo(conversationId: string, eventId: string | null): Way | undefined;
   /** Highest sequence number, 0 when empty. */
   lastSeq(conversationId: string): number;
   /** Calls back for every record that becomes durable from now on. Gives the function that ends it. */
@@ -51,8 +51,9 @@ export interface Branch {
 /** How a log comes to an event. */
 export interface Way {
   spans: Span[];
+  /** Of the event among the listed ones, from 1; 0: the beginning. */
   index: number;
-  /** When HEAD was first moved after the event had been written, before or while the next one was; microseconds since the epoch. */
+  /** When HEAD was first moved after the event had been written; microseconds since the epoch. */
   leftAt: number | undefined;
 }
 

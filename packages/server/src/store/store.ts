@@ -10,6 +10,7 @@ import type {
   StartTaskStatus,
   Stats,
 } from "@sandpiper/wire";
+import type { Span } from "./branch.ts";
 import type { Changes } from "./changes.ts";
 import type { EventLog } from "./event-log.ts";
 
@@ -149,9 +150,19 @@ export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" |
 /** A conversation before it has a log. */
 export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head">;
 
+/** Listed events of another conversation, taken as they are. */
+export interface LogCopy {
+  sourceId: string;
+  spans: readonly Span[];
+  /** Id of the last one where further events are to name their parents, else null. */
+  head: string | null;
+  /** Counted as spent already. */
+  metrics: MetricsSnapshot | null;
+}
+
 export interface ConversationStore {
-  /** With the agent that a client gave. Throws PlatformError ConversationExists. */
-  create(row: NewConversation, agent?: AgentDocument): Promise<void>;
+  /** With the agent that a client gave, and with a log that begins as a copy. Throws PlatformError ConversationExists; ConversationNotFound for the source of a copy. */
+  create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void>;
   get(id: string): ConversationRow | undefined;
   /** Newest first, unless another order is asked for. */
   search(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow>;

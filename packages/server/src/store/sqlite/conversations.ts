@@ -9,6 +9,7 @@ import type {
   ConversationRow,
   ConversationSort,
   ConversationStore,
+  LogCopy,
   NewConversation,
   PageRequest,
   PageResult,
@@ -60,7 +61,7 @@ export class SqliteConversations implements ConversationStore {
     this.#context = context;
   }
 
-  async create(row: NewConversation, agent?: AgentDocument): Promise<void> {
+  async create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void> {
     const { build, vault, writer } = this.#context;
     const insert = build.insertInto("conversations").values({
       id: row.id,
@@ -71,6 +72,7 @@ export class SqliteConversations implements ConversationStore {
       parent_id: row.parentId,
       created_at: row.createdAt,
       updated_at: row.createdAt,
+      ...(copy?.metrics && { metrics: JSON.stringify(copy.metrics) }),
     });
     try {
       const names = [conversationSet, row.id, ...(row.parentId === null ? [] : [row.parentId])];
@@ -79,7 +81,9 @@ export class SqliteConversations implements ConversationStore {
         const document = sealAgent(vault, row.id, agent);
         statements.push(compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })));
       }
-      await writer.change(names, ...statements);
+      if (!copy) return void (await writer.change(names, ...statements));
+      const { sourceId, spans, head } = copy;
+      await writer.fork({ statements, conversationId: row.id, sourceId, spans, head, nowMicros: row.createdAt * 1000 }, names);
     } catch (error) {
       if (error instanceof UniqueViolation) {
         throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);

@@ -1,8 +1,9 @@
 import { type Event, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/time";
-import { errorText } from "../../errors.ts";
+import { errorText, PlatformError } from "../../errors.ts";
 import { BoundedCache } from "../bounded-cache.ts";
-import type { AppendOptions, EventFilter, EventLog, EventQuery, LogRecord, NewRecord } from "../event-log.ts";
+import { type Navigation, spansTo } from "../branch.ts";
+import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, LogRecord, NewRecord, Way } from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
 import { boundedPage, maxPageLength, pageOffset } from "../paging.ts";
 import { summaryChange } from "../summary.ts";
@@ -16,6 +17,9 @@ export const eventQueries = {
   log: "SELECT number, last_seq, last_listed, last_micros FROM conversations WHERE id = ?",
   read: "SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
   byId: "SELECT json FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
+  indexOf: "SELECT listed_index FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
+  navigations: `SELECT c.number, c.last_listed, n.after, n.target, n.micros FROM conversations c
+    LEFT JOIN navigations n ON n.conversation = c.number WHERE c.id = ? ORDER BY n.after`,
   firstSince:
     "SELECT listed_index FROM events WHERE conversation = ? AND timestamp >= ? AND listed_index IS NOT NULL ORDER BY timestamp LIMIT 1",
   ascending: "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?",
@@ -45,6 +49,14 @@ interface Log {
   last_micros: number;
 }
 
+interface Found {
+  listed_index: number;
+}
+
+interface Moved extends Navigation {
+  micros: number;
+}
+
 /** The log on SQLite: the writer thread gives order and time, this side makes the records and tells the followers. */
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
@@ -63,6 +75,7 @@ export class SqliteEventLog implements EventLog {
       return { id, kind: rest.kind, listed, rest, body: JSON.stringify(rest) };
     });
     const change = summaryChange(records.map(({ event }) => event));
+    const { navigate } = options;
     const stamps = await this.#context.writer.append({
       conversationId,
       nowMicros: this.#context.clock() * 1000,
@@ -72,14 +85,18 @@ export class SqliteEventLog implements EventLog {
       stats: change.stats ? JSON.stringify(change.stats) : null,
       cost: change.metrics?.accumulated_cost ?? null,
       delivers: options.delivers ?? null,
+      ...(navigate !== undefined && { navigate: navigate === null ? null : this.#target(conversationId, navigate) }),
     });
+    let { head } = stamps;
     const stored = drafts.map(({ id, listed, rest, body }, index): LogRecord => {
       const timestamp = eventTime(stamps.micros + index);
+      const parent = listed && head !== null ? head : "";
+      if (listed && head !== null) head = id;
       return {
         seq: stamps.seq + index,
         listed,
-        event: { id, timestamp, ...rest } as Event,
-        json: stampedJson(id, timestamp, body),
+        event: { id, timestamp, ...(parent !== "" && { parent_id: parent }), ...rest } as Event,
+        json: stampedJson(id, timestamp, body, parent),
       };
     });
     if (stored.length > 0) this.#tell(conversationId, stored);
@@ -173,6 +190,21 @@ export class SqliteEventLog implements EventLog {
     });
   }
 
+  branch(conversationId: string): Branch {
+    const { listed, navigations } = this.#navigations(conversationId);
+    const last = navigations.at(-1);
+    return { spans: spansTo(last?.after === listed ? last.target : listed, navigations), listed };
+  }
+
+  wayTo(conversationId: string, eventId: string | null): Way | undefined {
+    const { number, navigations } = this.#navigations(conversationId);
+    const found = eventId === null ? { listed_index: 0 } : this.#context.reader.get<Found>(eventQueries.indexOf, number, eventId);
+    const index = found?.listed_index;
+    if (index === undefined) return undefined;
+    const leftAt = navigations.find(({ after }) => after >= index)?.micros;
+    return { spans: spansTo(index, navigations), index, leftAt };
+  }
+
   lastSeq(conversationId: string): number {
     return this.#log(conversationId)?.last_seq ?? 0;
   }
@@ -194,19 +226,34 @@ export class SqliteEventLog implements EventLog {
     return () => this.#observers.delete(own);
   }
 
+  /** Throws EventNotFound. */
+  #target(conversationId: string, eventId: string): { eventId: string; index: number } {
+    const way = this.wayTo(conversationId, eventId);
+    if (!way) throw new PlatformError("EventNotFound", "Event not found");
+    return { eventId, index: way.index };
+  }
+
+  #navigations(conversationId: string): { number: number; listed: number; navigations: Moved[] } {
+    const rows = this.#context.reader.all<{ number: number; last_listed: number } & (Moved | { after: null })>(
+      eventQueries.navigations,
+      conversationId,
+    );
+    const navigations = rows.filter((row) => row.after !== null);
+    return { number: rows[0]?.number ?? 0, listed: rows[0]?.last_listed ?? 0, navigations };
+  }
+
   #log(conversationId: string): Log | undefined {
     return this.#context.reader.get<Log>(eventQueries.log, conversationId);
   }
 
   /** Listed indexes, both inclusive, between the bounds in time. Timestamps increase with the index, so a bound is one look-up. */
-  #range(log: Log, filter: EventFilter): { first: number; last: number } {
+  #range(log: Log, { span, ...filter }: Pick<EventQuery, "span" | keyof EventFilter>): { first: number; last: number } {
     const firstSince = (timestamp: string) =>
       this.#context.reader.get<{ listed_index: number }>(eventQueries.firstSince, log.number, timestamp)?.listed_index ??
       log.last_listed + 1;
-    return {
-      first: filter.timestampGte === undefined ? 1 : firstSince(filter.timestampGte),
-      last: filter.timestampLt === undefined ? log.last_listed : firstSince(filter.timestampLt) - 1,
-    };
+    const first = filter.timestampGte === undefined ? 1 : firstSince(filter.timestampGte);
+    const last = filter.timestampLt === undefined ? log.last_listed : firstSince(filter.timestampLt) - 1;
+    return { first: Math.max(first, span?.first ?? 1), last: Math.min(last, span?.last ?? last) };
   }
 
   #tell(conversationId: string, records: readonly LogRecord[]): void {

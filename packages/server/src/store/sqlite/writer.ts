@@ -3,7 +3,7 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 import { eventTime } from "@sandpiper/wire/time";
 import { stampedJson } from "../event-text.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
-import { type AppendJob, endsTransaction, type Failure, type Job, type Result, type Stamps } from "./protocol.ts";
+import { type AppendJob, endsTransaction, type Failure, type ForkJob, type Job, type Result, type Stamps } from "./protocol.ts";
 
 /**
  * The thread that owns the writing connection. Everything that is queued when it looks goes into one transaction with one
@@ -42,10 +42,24 @@ const commit = prepare("COMMIT");
 const savepoint = prepare("SAVEPOINT job");
 const release = prepare("RELEASE job");
 const undo = prepare("ROLLBACK TO job");
-const findLog = prepare("SELECT number, last_seq, last_listed, last_micros FROM conversations WHERE id = ?");
+const findLog = prepare("SELECT number, last_seq, last_listed, last_micros, head FROM conversations WHERE id = ?");
 const insertEvent = prepare(
   "INSERT INTO events (key, conversation, listed_index, id, kind, timestamp, json) VALUES (?, ?, ?, ?, ?, ?, ?)",
 );
+const isRunning = prepare("SELECT 1 FROM conversations WHERE number = ? AND execution_status = 'running'");
+const insertNavigation = prepare(
+  `INSERT INTO navigations (conversation, after, target, micros) VALUES (?, ?, ?, ?)
+   ON CONFLICT (conversation, after) DO UPDATE SET target = excluded.target`,
+);
+const moveHead = prepare("UPDATE conversations SET head = ? WHERE number = ?");
+const copyEvents = prepare(
+  `INSERT INTO events (key, conversation, listed_index, id, kind, timestamp, json)
+   SELECT ? + listed_index, ?, ? + listed_index, id, kind, timestamp, json FROM events
+   WHERE conversation = ? AND listed_index BETWEEN ? AND ?`,
+);
+const endCopy = prepare("UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, head = ? WHERE number = ?");
+/** Events that SQLite holds at a time while it copies them. */
+const copiedAtOnce = 500;
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
@@ -123,26 +137,38 @@ function attemptWithSavepoint(job: Job): Result {
 }
 
 function perform(job: Job): Stamps | number {
-  return job.type === "append" ? append(job) : job.statements.map(run).at(-1)!;
+  if (job.type === "append") return append(job);
+  return job.type === "fork" ? fork(job) : job.statements.map(run).at(-1)!;
 }
 
 function run(statement: { sql: string; parameters: readonly (null | number | string | Uint8Array)[] }): number {
   return Number(prepare(statement.sql).run(...statement.parameters).changes);
 }
 
+interface Log {
+  number: number;
+  last_seq: number;
+  last_listed: number;
+  last_micros: number;
+  head: string | null;
+}
+
 function append(job: AppendJob): Stamps {
-  const log = findLog.get(job.conversationId) as
-    | { number: number; last_seq: number; last_listed: number; last_micros: number }
-    | undefined;
+  const log = findLog.get(job.conversationId) as Log | undefined;
   if (!log) throw new JobFailed({ reason: "conversation-not-found" });
   if (log.last_seq + job.events.length > maxSeq) throw new JobFailed({ reason: "log-full" });
+  const { navigate } = job;
+  if (navigate !== undefined && isRunning.get(log.number)) throw new JobFailed({ reason: "conversation-running" });
   if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
     throw new JobFailed({ reason: "delivered-already" });
   }
-  const stamps = { seq: log.last_seq + 1, micros: Math.max(job.nowMicros, log.last_micros + 1) };
+  const micros = Math.max(job.nowMicros, log.last_micros + 1);
+  const stamps = { seq: log.last_seq + 1, micros, head: navigate === undefined ? log.head : (navigate?.eventId ?? "") };
   if (job.events.length === 0) return stamps;
+  if (navigate !== undefined) insertNavigation.run(log.number, log.last_listed, navigate?.index ?? 0, micros);
 
   let listed = log.last_listed;
+  let { head } = stamps;
   for (const [index, event] of job.events.entries()) {
     if (event.listed) listed += 1;
     const timestamp = eventTime(stamps.micros + index);
@@ -153,16 +179,38 @@ function append(job: AppendJob): Stamps {
       event.id,
       event.kind,
       timestamp,
-      stampedJson(event.id, timestamp, event.body),
+      stampedJson(event.id, timestamp, event.body, event.listed && head !== null ? head : ""),
     );
+    if (event.listed && head !== null) head = event.id;
   }
   const last = job.events.length - 1;
-  const micros = stamps.micros + last;
-  const updatedAt = Math.floor(micros / 1000);
+  const lastMicros = micros + last;
+  const updatedAt = Math.floor(lastMicros / 1000);
   // Before the summary changes: what it says now is what was counted before.
-  if (job.cost !== null) addSpending.run(eventTime(micros).slice(0, 10), job.cost, log.number);
-  updateLog.run(stamps.seq + last, listed, micros, updatedAt, job.executionStatus, job.metrics, job.stats, log.number);
+  if (job.cost !== null) addSpending.run(eventTime(lastMicros).slice(0, 10), job.cost, log.number);
+  updateLog.run(stamps.seq + last, listed, lastMicros, updatedAt, job.executionStatus, job.metrics, job.stats, log.number);
+  if (head !== log.head) moveHead.run(head, log.number);
   return stamps;
+}
+
+/** Copies the events as they are, some at a time: nothing but their keys changes, and control records are left out. */
+function fork(job: ForkJob): number {
+  const source = findLog.get(job.sourceId) as Log | undefined;
+  if (!source) throw new JobFailed({ reason: "conversation-not-found" });
+  for (const statement of job.statements) run(statement);
+  const { number } = findLog.get(job.conversationId) as unknown as Log;
+  let copied = 0;
+  for (const span of job.spans) {
+    const shift = copied + 1 - span.first;
+    for (let { first } = span; first <= span.last; first += copiedAtOnce) {
+      const last = Math.min(first + copiedAtOnce - 1, span.last);
+      copyEvents.run(eventKey(number, shift), number, shift, source.number, first, last);
+    }
+    copied += span.last + 1 - span.first;
+  }
+  const micros = Math.max(job.nowMicros, source.last_micros + 1);
+  endCopy.run(copied, copied, micros, job.head, number);
+  return 0;
 }
 
 function failureOf(error: unknown): Failure {

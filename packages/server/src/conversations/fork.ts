@@ -1,0 +1,100 @@
+import type { ForkConversationRequest } from "@sandpiper/wire";
+import { hexId, newId, parseId } from "@sandpiper/wire";
+import { nudge, stateRecord } from "../agent/records.ts";
+import type { Callbacks } from "../callbacks/api.ts";
+import { PlatformError } from "../errors.ts";
+import type { NewRecord } from "../store/event-log.ts";
+import type { ConversationRow } from "../store/store.ts";
+import type { Secrets } from "../users/api.ts";
+import { leafOf, skillsOn } from "./branch.ts";
+import { snapshotAt, stageFiles } from "./kept-files.ts";
+import type { BranchDependencies, FilesOutcome } from "./navigate.ts";
+
+export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
+  secrets: Pick<Secrets, "putConversation">;
+  callbacks: Pick<Callbacks, "register">;
+}
+
+/**
+ * Makes a conversation that begins with the events up to one of another, by default its HEAD, in the same sandbox with the same agent, secrets and policies
+ * (agent-server.md section 3). What a conversation that runs has written is taken. Where a snapshot has the files of that time, the new one works on them in
+ * a folder of its own; else both share a folder. Throws EventNotFound, ConversationExists, InvalidParameter, and what the copy of the files throws.
+ */
+export async function forkConversation(
+  deps: ForkDependencies,
+  source: ConversationRow,
+  request: ForkConversationRequest,
+): Promise<{ row: ConversationRow } & FilesOutcome> {
+  const { store, secrets, callbacks } = deps;
+  const { events, conversations } = store;
+  const { userId, sandboxId } = source;
+  const id = request.id ? parseId(request.id) : newId();
+  if (!id) throw new PlatformError("InvalidParameter", "id is not a UUID.");
+  if (conversations.get(id)) throw new PlatformError("ConversationExists", `A conversation with the id ${id} exists already.`);
+  const { from_event_id: from } = request;
+  const eventId = from ? (parseId(from) ?? from) : (leafOf(events, source) ?? null);
+  const way = events.wayTo(source.id, eventId);
+  if (!way) throw new PlatformError("EventNotFound", "Event not found");
+
+  const { goal: _, ...config } = source.config;
+  const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
+  const snapshot = snapshotAt({ events, sandboxes: deps.sandboxes }, source, way);
+  const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
+  const workingDir = copied ? ownFolder : config.workingDir;
+
+  const values = store.conversationSecrets.get(source.id)?.values;
+  if (values) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+  const keepsMetrics = request.reset_metrics === false;
+  const { metrics, stats } = source.summary;
+  const records: NewRecord[] = [
+    ...(keepsMetrics && stats ? [stateRecord("stats", stats)] : []),
+    ...(copied ? [nudge(movedText(workingDir, config.workingDir))] : []),
+  ];
+  const context = store.contexts.get(source.id);
+  const skills = await skillsOn(events, source.id, way.spans);
+  const forked = {
+    ...{ id, userId, sandboxId, parentId: null, createdAt: Date.now(), title: titleOf(source, id, request.title) },
+    config: {
+      ...config,
+      workingDir,
+      tags: request.tags ?? config.tags,
+      forkedFrom: { conversationId: source.id, eventId },
+    },
+  };
+  const head = source.head === null ? null : eventId;
+  const copy = { sourceId: source.id, spans: way.spans, head, metrics: keepsMetrics ? metrics : null };
+  // Writes of one turn are one transaction.
+  await Promise.all([
+    callbacks.register(userId, id, []),
+    conversations.create(forked, config.ownAgent ? store.agents.get(source.id) : undefined, copy),
+    ...(records.length > 0 ? [events.append(id, records)] : []),
+    ...(context ? [store.contexts.put(id, context.document), store.contexts.activate(id, skills)] : []),
+  ]);
+  return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };
+}
+
+/** False where the snapshot has no working folder. */
+async function copyFiles(
+  { sandboxes, replacements }: ForkDependencies,
+  snapshot: Parameters<typeof stageFiles>[1],
+  source: ConversationRow,
+  to: string,
+): Promise<boolean> {
+  return replacements.add(source.sandboxId, async () => {
+    const staged = await stageFiles(sandboxes, snapshot, source, { from: source.config.workingDir, to });
+    await staged?.swap();
+    return staged !== undefined;
+  });
+}
+
+/** One without a name of its own gets the one that new conversations have, until its first message. */
+function titleOf({ id, title }: ConversationRow, forkId: string, wanted: string | null | undefined): string | null {
+  if (wanted) return wanted;
+  if (title === null) return null;
+  if (title === `Conversation ${hexId(id).slice(0, 5)}`) return `Conversation ${hexId(forkId).slice(0, 5)}`;
+  return `${title} (fork)`.slice(0, 200);
+}
+
+function movedText(now: string, before: string): string {
+  return `From here on you work in the folder ${now}: it has the files of ${before} as they were at this point. What is in ${before} now belongs to another conversation; leave it alone.`;
+}

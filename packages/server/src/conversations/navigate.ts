@@ -1,0 +1,60 @@
+import { stateRecord } from "../agent/records.ts";
+import { PlatformError } from "../errors.ts";
+import type { Queues } from "../queues.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import type { ConversationRow, Store } from "../store/store.ts";
+import { skillsOn } from "./branch.ts";
+import { snapshotAt, stageFiles } from "./kept-files.ts";
+import type { Runner } from "./runner.ts";
+
+export interface BranchDependencies {
+  store: Store;
+  sandboxes: Sandboxes;
+  runner: Pick<Runner, "atRest" | "workspace" | "announceEnd">;
+  /** By sandbox, since several conversations may work in one folder. */
+  replacements: Queues;
+}
+
+/** What became of the files: those of a snapshot, or as they are. */
+export interface FilesOutcome {
+  /** Id of the snapshot. */
+  restored: string | undefined;
+}
+
+/**
+ * Moves HEAD of a conversation to an event, so that what comes next follows on it; null: on none (agent-server.md section 3). Everything stays in the log.
+ * An ended or waiting conversation is idle then. Where a snapshot has the files of that time, the working folder gets them.
+ * Throws EventNotFound, ConversationRunning, GoalRunning, and what the copy of the files throws; nothing is changed then.
+ */
+export async function navigate(deps: BranchDependencies, row: ConversationRow, eventId: string | null): Promise<FilesOutcome> {
+  const { store, sandboxes, runner, replacements } = deps;
+  const { events } = store;
+  const way = events.wayTo(row.id, eventId);
+  if (!way) throw new PlatformError("EventNotFound", "Event not found");
+  if (row.config.goal?.status === "running") throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
+  return replacements.add(row.sandboxId, async () => {
+    await runner.atRest(row.id);
+    const { workingDir } = row.config;
+    const snapshot = snapshotAt({ events, sandboxes }, row, way);
+    const staged = snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
+    const workspace = runner.workspace(row);
+    // A run that begins between the move and the swap waits with its tools.
+    const release = workspace.hold();
+    try {
+      const status = store.conversations.get(row.id)?.summary.executionStatus;
+      const leaf = stateRecord("leaf_event_id", eventId);
+      const records = status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
+      await events.append(row.id, records, { navigate: eventId }).catch(async (error) => {
+        await staged?.discard();
+        throw error;
+      });
+      await store.contexts.activate(row.id, await skillsOn(events, row.id, way.spans));
+      await staged?.swap();
+    } finally {
+      release();
+    }
+    await workspace.rewind(staged !== undefined);
+    runner.announceEnd(row.id);
+    return { restored: staged && snapshot?.id };
+  });
+}

@@ -1,0 +1,260 @@
+import { ConversationClient } from "@openhands/typescript-client/clients";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
+import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import { finish, terminal } from "../support/script.ts";
+
+/** Forks and moves of HEAD (agent-server.md section 3): what the model reads then, what clients see, and what becomes of the files. */
+
+let platform: TestPlatform;
+let models: ModelServer;
+let agent: AgentServer;
+
+beforeAll(async () => {
+  models = await startModelServer(({ messages }) => {
+    const last = messages.at(-1)!;
+    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
+    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+  });
+  platform = await startTestPlatform();
+  agent = await startAgentServer(platform);
+});
+afterAll(async () => {
+  await platform?.stop();
+  await models?.close();
+});
+
+const base = (id: string) => `/api/conversations/${id}`;
+const info = async (id: string): Promise<Json> => (await agent.call("GET", base(id))).body;
+const listed = async (id: string): Promise<Json[]> => (await agent.call("GET", `${base(id)}/events/search?limit=100`)).body.items;
+const navigate = (id: string, eventId: string | null) => agent.call("POST", `${base(id)}/navigate`, { event_id: eventId });
+const fork = (id: string, body: Json = {}) => agent.call("POST", `${base(id)}/fork`, body);
+const make = async (change: Json = {}): Promise<string> =>
+  (await agent.call("POST", "/api/conversations", sdkRequest(models.url, change))).body.id;
+
+/** Sends a message and waits for the end of its run. */
+async function say(id: string, text: string): Promise<void> {
+  await agent.call("POST", `${base(id)}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  await until(async () => ((await info(id)).execution_status === "finished" ? true : undefined));
+}
+
+/** What users and tools told the model in its last call. */
+const told = () =>
+  models.requests
+    .at(-1)!
+    .messages.filter(({ role }) => role !== "assistant")
+    .map(({ text }) => text);
+const userTexts = () =>
+  models.requests
+    .at(-1)!
+    .messages.filter(({ role }) => role === "user")
+    .map(({ text }) => text);
+const messageOf = (events: Json[], text: string) => events.find(({ llm_message: message }) => message?.content[0].text === text)!;
+const lastOf = (events: Json[]) => events.at(-1)!;
+
+test("after a move the model reads the branch alone, and clients see all branches as a tree", async () => {
+  const id = await make();
+  await say(id, "one");
+  const first = await listed(id);
+  await say(id, "two");
+  const before = await listed(id);
+  expect(before.some((event) => "parent_id" in event)).toBe(false);
+
+  const moved = await navigate(id, lastOf(first).id);
+  expect(moved).toMatchObject({
+    status: 200,
+    body: {
+      id,
+      execution_status: "idle",
+      leaf_event_id: lastOf(first).id,
+      last_user_message_id: messageOf(first, "one").id,
+      head_is_empty: false,
+    },
+  });
+  await say(id, "three");
+  expect(userTexts()).toEqual(["one", "three"]);
+  const events = await listed(id);
+  expect(events.slice(0, before.length)).toEqual(before);
+  const branch = events.slice(before.length);
+  expect(branch.map(({ parent_id: parent }) => parent)).toEqual([
+    lastOf(first).id,
+    ...branch.slice(0, -1).map((event) => event.id),
+  ]);
+  expect((await info(id)).leaf_event_id).toBe(lastOf(branch).id);
+  expect(new Set(events.map((event) => event.id)).size).toBe(events.length);
+
+  // Back to the branch that was left.
+  expect((await navigate(id, lastOf(before).id)).body.last_user_message_id).toBe(messageOf(before, "two").id);
+  await say(id, "four");
+  expect(userTexts()).toEqual(["one", "two", "four"]);
+  const socket = new SocketClient(
+    `${agent.url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${agent.key}&resend_mode=all`,
+  );
+  await socket.frame((frame) => frame.id === lastOf(branch).id);
+  await socket.frame(({ key, value }) => key === "full_state" && value.leaf_event_id !== undefined);
+  const all = await listed(id);
+  await socket.frame((frame) => frame.id === lastOf(all).id);
+  expect(socket.frames.filter(({ kind }) => kind !== "ConversationStateUpdateEvent").map((frame) => frame.id)).toEqual(
+    all.map((event) => event.id),
+  );
+  socket.close();
+});
+
+test("a move before all begins anew, with a system prompt of its own", async () => {
+  const id = await make();
+  await say(id, "one");
+  const before = await listed(id);
+  const moved = await navigate(id, null);
+  expect(moved).toMatchObject({ status: 200, body: { execution_status: "idle", leaf_event_id: null, head_is_empty: true } });
+  expect(moved.body.last_user_message_id).toBe(null);
+  expect((await agent.call("GET", `${base(id)}/agent_final_response`)).body).toEqual({ response: "" });
+  await say(id, "anew");
+  expect(userTexts()).toEqual(["anew"]);
+  const [root, next] = (await listed(id)).slice(before.length);
+  expect(root).toMatchObject({ kind: "SystemPromptEvent" });
+  expect(root).not.toHaveProperty("parent_id");
+  expect(next).toMatchObject({ kind: "MessageEvent", parent_id: root!.id });
+});
+
+test("a call without a result on the branch is told as interrupted", async () => {
+  const id = await make();
+  await say(id, "run: echo once");
+  const action = (await listed(id)).find(({ action: made }) => made?.kind === "TerminalAction")!;
+  await navigate(id, action.id);
+  await say(id, "and now");
+  expect(told()).toEqual(["run: echo once", expect.stringMatching(/interrupted and its outcome is unknown/), "and now"]);
+});
+
+test("a move is refused while the agent works, and to events that are not there", async () => {
+  const id = await make();
+  await say(id, "one");
+  const [first] = await listed(id);
+  const send = { role: "user", content: [{ type: "text", text: "run: sleep 60" }], run: true };
+  await agent.call("POST", `${base(id)}/events`, send);
+  await until(async () => (await listed(id)).some(({ action }) => action?.command === "sleep 60") || undefined);
+  expect((await navigate(id, first!.id)).status).toBe(409);
+  await agent.call("POST", `${base(id)}/interrupt`);
+  const other = await make();
+  await say(other, "one");
+  const [strange] = await listed(other);
+  for (const unknown of [strange!.id, "no-id", "", "00000000-0000-4000-8000-000000000000"])
+    expect([unknown, (await navigate(id, unknown)).status]).toEqual([unknown, 404]);
+  for (const bad of [{}, { event_id: 7 }, { event_id: "x".repeat(65) }])
+    expect((await agent.call("POST", `${base(id)}/navigate`, bad)).status).toBe(422);
+  expect((await navigate("00000000-0000-4000-8000-000000000000", null)).status).toBe(404);
+  expect((await navigate(id, first!.id)).body).toMatchObject({ execution_status: "paused", leaf_event_id: first!.id });
+});
+
+test("a fork has the events up to its point as they are, goes on by itself, and can be forked again", async () => {
+  const id = await make({ tags: { team: "a" }, secrets: { TOKEN: "planted-secret" } });
+  await say(id, "one");
+  const first = await listed(id);
+  await say(id, "two");
+  const made = await fork(id, { from_event_id: lastOf(first).id, title: "Another way" });
+  expect(made).toMatchObject({
+    status: 201,
+    body: {
+      execution_status: "idle",
+      title: "Another way",
+      tags: { team: "a" },
+      forked_from_conversation_id: id,
+      forked_from_event_id: lastOf(first).id,
+      parent_conversation_id: null,
+      leaf_event_id: lastOf(first).id,
+      stats: { usage_to_metrics: {} },
+      agent: { llm: { model: "openai/scripted" } },
+      secret_registry: { secret_sources: { TOKEN: {} } },
+      workspace: { working_dir: "/workspace/project" },
+    },
+  });
+  const copy = made.body.id;
+  expect(await listed(copy)).toEqual(first);
+  await say(copy, "three");
+  expect(userTexts()).toEqual(["one", "three"]);
+  expect(models.requests.at(-1)!.headers.authorization).toBe("Bearer sk-own-model-key");
+  expect((await listed(copy)).some((event) => "parent_id" in event)).toBe(false);
+  expect((await info(id)).leaf_event_id).toBe(lastOf(await listed(id)).id);
+
+  // A fork of a branch: what is beside it stays behind, and its events go on naming their parents.
+  await navigate(copy, lastOf(first).id);
+  await say(copy, "four");
+  const again = (await fork(copy, { reset_metrics: false, id: "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10", tags: {} })).body;
+  expect(again).toMatchObject({ id: "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10", tags: {}, title: "Another way (fork)" });
+  expect(again.stats).toEqual((await info(copy)).stats);
+  await say(again.id, "five");
+  expect(userTexts()).toEqual(["one", "four", "five"]);
+  const events = await listed(again.id);
+  expect(events.slice(first.length + 1).map(({ parent_id: parent }) => parent)).toEqual(
+    events.slice(first.length, -1).map((event) => event.id),
+  );
+  expect((await fork(copy, { id: again.id })).status).toBe(409);
+  expect((await fork(copy, { from_event_id: "no-id" })).status).toBe(404);
+  expect((await fork(copy, { id: "no-id" })).status).toBe(422);
+  expect((await fork(copy, { title: "x".repeat(201) })).status).toBe(422);
+});
+
+test("files go along where a snapshot has them: back and forth in place, and into a folder of the fork's own", async () => {
+  const id = await make();
+  await say(
+    id,
+    "run: mkdir -p sub && cd sub && echo one > ../state && ln -s state ../link && chmod 755 ../state && rm -rf ../.git",
+  );
+  const first = lastOf(await listed(id));
+  const snapshot = (await platform.call("POST", `/api/v1/sandboxes/${agent.sandboxId}/snapshots`)).body;
+  await say(
+    id,
+    "run: cd /workspace/project && echo two > state && echo new > added && rm link && mkdir -p deep/er && cd deep/er",
+  );
+  const second = lastOf(await listed(id));
+  const read = async (command: string) => {
+    const { body } = await agent.call("POST", "/api/bash/execute_bash_command", { command, cwd: "/workspace" });
+    return body.stdout;
+  };
+  const inode = await read("stat -c %i project");
+
+  const response = await fetch(`${agent.url}${base(id)}/navigate`, {
+    method: "POST",
+    headers: { "x-session-api-key": agent.key, "content-type": "application/json" },
+    body: JSON.stringify({ event_id: first.id }),
+  });
+  expect([response.status, response.headers.get("x-sandpiper-files")]).toEqual([200, `restored; snapshot=${snapshot.id}`]);
+  expect(await read("cd project && ls -A && cat state link && stat -c %a state")).toBe("link\nstate\nsub\none\none\n755\n");
+  expect(await read("stat -c %i project")).toBe(inode);
+  // The shell stood in a folder that is gone.
+  await say(id, "run: pwd; cat state");
+  expect(told().at(-1)).toMatch(/^\/workspace\/project\none/);
+
+  const forked = await fork(id, { from_event_id: first.id });
+  const folder = `/workspace/project-${forked.body.id.slice(0, 8)}`;
+  expect(forked.body.workspace.working_dir).toBe(folder);
+  await say(forked.body.id, "run: pwd; cat state; echo mine > state");
+  expect(told()).toEqual([
+    expect.stringMatching(/^run: mkdir/),
+    expect.any(String),
+    expect.any(String),
+    expect.stringContaining(`you work in the folder ${folder}`),
+    expect.stringMatching(/^run: pwd/),
+    expect.stringMatching(new RegExp(`^${folder}\none`)),
+  ]);
+  expect(await read(`cat project/state ${folder}/state`)).toBe("one\nmine\n");
+
+  // Of this time there is no snapshot.
+  expect((await navigate(id, second.id)).status).toBe(200);
+  expect(await read("cat project/state; ls -A project; ls")).toMatch(/^one\nlink\nstate\nsub\nproject\n/);
+  // Nothing is left of the sandbox that held the snapshot's files.
+  const { body } = await platform.call("GET", "/api/v1/sandboxes/search");
+  expect(body.items.map((sandbox: Json) => sandbox.id)).toEqual([agent.sandboxId]);
+}, 30_000);
+
+test("the released client forks and moves", async () => {
+  const client = new ConversationClient({ host: agent.url, apiKey: agent.key });
+  const id = await make();
+  await say(id, "one");
+  const [first] = await listed(id);
+  const forked = await client.forkConversation(id, { from_event_id: first!.id });
+  expect(forked.id).not.toBe(id);
+  expect(await listed(forked.id)).toEqual([first]);
+  await client.navigateConversation(id, { event_id: first!.id });
+  expect((await info(id)).leaf_event_id).toBe(first!.id);
+});
