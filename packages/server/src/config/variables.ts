@@ -283,7 +283,7 @@ export const variables = {
 export const otherVariables: readonly { name: `SANDPIPER_${string}`; meaning: string; defaultText: string }[] = [
   {
     name: "SANDPIPER_URL",
-    meaning: "Server that `sandpiper run` works with, together with SANDPIPER_API_KEY",
+    meaning: "Server that `sandpiper run` and `attach` work with, together with SANDPIPER_API_KEY",
     defaultText: "one of its own",
   },
   { name: "SANDPIPER_DEBUG", meaning: "1 shows the stack of an error that ends a command", defaultText: "off" },

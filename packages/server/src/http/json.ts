@@ -31,7 +31,7 @@ const backslash = 0x5c;
 const beginnings: ReadonlySet<number> = new Set([0x2c, 0x5b, 0x7b]);
 
 /** Counts beginnings of values outside of strings, which are passed over, until there are too many. */
-function hasManyValues(text: string): boolean {
+export function hasManyValues(text: string): boolean {
   if (text.length <= maxJsonValues) return false;
   let count = 0;
   for (let at = 0; at < text.length; at++) {

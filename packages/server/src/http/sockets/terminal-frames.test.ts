@@ -9,7 +9,7 @@ test("whatever comes in a frame is input as it is, unless it is a control frame"
     }),
   );
   fc.assert(
-    fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.json()), (text) => {
+    fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
       expect(readTerminalFrame(Buffer.from(text), false)).toEqual({ input: Buffer.from(text) });
     }),
   );
@@ -24,8 +24,11 @@ test("whatever comes in a frame is input as it is, unless it is a control frame"
     { type: "resize" },
   ])
     expect(frame(ignored)).toBeUndefined();
-  const nested = `{"type":"resize","cols":${"[".repeat(400_000)}${"]".repeat(400_000)}}`;
-  expect(readTerminalFrame(Buffer.from(nested), false)).toBeUndefined();
+  const pasted = "x".repeat(1_000_000);
+  expect(frame({ type: "input", data: pasted })).toEqual({ input: Buffer.from(pasted) });
+  // What would hold the server up while it is parsed is no control frame.
+  const nested = Buffer.from(`{"type":"resize","cols":${"[".repeat(400_000)}${"]".repeat(400_000)}}`);
+  expect((readTerminalFrame(nested, false) as { input: Buffer }).input).toBe(nested);
 });
 
 test("a query's sizes are brought within bounds, and what is none is refused", () => {

@@ -1,6 +1,6 @@
 import { maxTerminalSide, TerminalFrame } from "@sandpiper/wire";
 import { Compile } from "typebox/compile";
-import type { RawData } from "ws";
+import { hasManyValues } from "../json.ts";
 
 /** What the query of `/sockets/terminal` asks for. */
 export interface TerminalRequest {
@@ -38,8 +38,7 @@ export type TerminalMessage = { input: Buffer } | "eof" | { cols: number; rows: 
  * Reads one frame. A text frame is a control frame where it is a JSON object of that form; any other is input as it is, as xterm.js's
  * AttachAddon sends it. An auth frame that comes late is ignored, and a size that is none too.
  */
-export function readTerminalFrame(data: RawData, isBinary: boolean): TerminalMessage {
-  const bytes = toBuffer(data);
+export function readTerminalFrame(bytes: Buffer, isBinary: boolean): TerminalMessage {
   const control = isBinary ? undefined : readControl(bytes);
   if (control === undefined) return { input: bytes };
   if (!frames.Check(control)) return undefined;
@@ -61,16 +60,13 @@ function readControl(bytes: Buffer): unknown {
   if (bytes.length < 2 || !/^\s*\{/.test(bytes.toString("latin1", 0, 16))) return undefined;
   try {
     // Not `parseJson`: a key may be NUL (Ctrl-@). Only the outermost values are looked at.
-    const value = JSON.parse(bytes.toString()) as { type?: unknown };
+    const text = bytes.toString();
+    if (hasManyValues(text)) return undefined;
+    const value = JSON.parse(text) as { type?: unknown };
     return controlTypes.has(value.type) ? value : undefined;
   } catch {
     return undefined;
   }
-}
-
-function toBuffer(data: RawData): Buffer {
-  if (Buffer.isBuffer(data)) return data;
-  return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data);
 }
 
 function withinBounds(side: number): number {

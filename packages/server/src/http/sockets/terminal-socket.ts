@@ -1,6 +1,6 @@
 import { Transform } from "node:stream";
 import type { FastifyBaseLogger } from "fastify";
-import type { RawData, WebSocket } from "ws";
+import type { WebSocket } from "ws";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import { openPersonShell, type PersonShell } from "../../sandboxes/person-shell.ts";
@@ -110,7 +110,7 @@ class TerminalSocket {
     });
     socket.on("message", (data, isBinary) => {
       if (!credential()) return refuseSocket(socket);
-      this.#take(data, isBinary);
+      this.#take(data as Buffer, isBinary);
     });
     this.#run().catch((error) => this.#fail(error));
   }
@@ -119,15 +119,15 @@ class TerminalSocket {
     return this.#services.sandboxes.running(this.#owner.id);
   }
 
-  #take(data: RawData, isBinary: boolean): void {
-    const message = readTerminalFrame(data, isBinary);
+  #take(frame: Buffer, isBinary: boolean): void {
+    if (frame.length > maxFrameBytes) return this.#close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
+    const message = readTerminalFrame(frame, isBinary);
     if (message === undefined || this.#input.writableEnded) return;
     if (message === "eof") return void this.#input.end(() => this.#socket.resume());
     if ("cols" in message) {
       this.#size &&= message;
       return this.#resize();
     }
-    if (message.input.length > maxFrameBytes) return this.#close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
     if (this.#input.write(message.input)) return;
     this.#socket.pause();
     this.#input.once("drain", () => this.#socket.resume());
