@@ -33,7 +33,7 @@ export interface ControlDependencies {
   agents: Agents;
   knowledge: Pick<Knowledge, "add">;
   hub: Pick<Hub, "publishEvent">;
-  runner: Pick<Runner, "announce">;
+  runner: Pick<Runner, "announce" | "atRest" | "renewShell">;
 }
 
 /**
@@ -73,7 +73,13 @@ export class Controls {
     const { userId, sandboxId, id: conversationId } = row;
     const values = await resolveSecrets(this.#deps, userId, sources);
     if (Object.keys(values).length > 0) await this.#deps.secrets.putConversation({ userId, conversationId, sandboxId }, values);
-    this.#deps.runner.announce(conversationId);
+    const { runner, sandboxes } = this.#deps;
+    // A run that has told its end, and a shell that is asked for its state, count as work for a moment.
+    await runner.atRest(conversationId).catch(() => {});
+    // A shell that does not answer keeps the variables that it has.
+    await runner.renewShell(conversationId).catch(() => {});
+    sandboxes.letSecretsIn(sandboxId);
+    runner.announce(conversationId);
   }
 
   /** Lets the next model call go to this model. A masked key means the one that the conversation's model of the same address has. */

@@ -22,7 +22,7 @@ export interface CreateDependencies {
   settings: Settings;
   secrets: Secrets;
   callbacks: Callbacks;
-  sandboxes: Pick<Sandboxes, "get" | "specOf">;
+  sandboxes: Pick<Sandboxes, "get" | "letSecretsIn">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
   pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]>;
@@ -91,7 +91,10 @@ export async function createConversation(
   const skills = mergeSkills(givenSkills(agent), fetched);
 
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
-  if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+  if (Object.keys(values).length > 0) {
+    await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+    sandboxes.letSecretsIn(sandboxId);
+  }
   await Promise.all([
     callbacks.register(userId, id, []),
     store.conversations.create(row, config.ownAgent ? document : undefined),

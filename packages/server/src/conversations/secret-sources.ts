@@ -45,7 +45,7 @@ async function readSource(
   const url = new URL(source.url);
   const own = url.origin === new URL(publicUrl()).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
   if (own !== undefined) {
-    const value = secrets.value(userId, decodeURIComponent(own));
+    const value = secrets.value(userId, decoded(own));
     if (value === undefined) throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
     return value;
   }
@@ -55,4 +55,13 @@ async function readSource(
   if (answer.ok) return answer.text();
   await answer.body?.cancel();
   throw new PlatformError("OutboundFailed", `The address of the secret ${name} answered ${answer.status}.`);
+}
+
+/** A part of an address as text; one that is no text names nothing. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
 }

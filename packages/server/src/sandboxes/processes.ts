@@ -100,6 +100,12 @@ export class Processes {
     return Object.fromEntries(variables.filter(([name]) => !Object.hasOwn(spec.env, name)));
   }
 
+  /** Whether the next start lets secrets out that the one before did not. */
+  lacksSecrets(row: SandboxRow, spec: PreparedSpec): boolean {
+    const { egress } = this.#options;
+    return egress !== undefined && egress.startPolicy(proxied(row, spec)) !== spec.network;
+  }
+
   /** Gives found processes their way out. They are ended where one of them sits on the proxy's port; false then. */
   async #attached(row: SandboxRow, spec: PreparedSpec): Promise<boolean> {
     try {

@@ -229,10 +229,11 @@ export class SandboxService implements Sandboxes {
       const row = this.#store.sandboxes.get(id);
       const live = this.#live.get(id);
       if (row?.status !== "RUNNING" || live?.incarnation === undefined) return;
-      const isBusy = [...live.occupants].some((occupant) => occupant.busy());
-      if (!isBusy && this.#processes.lacksSecrets(row, row.spec as PreparedSpec)) await this.#processes.stop(live);
+      if (!isBusy(live) && this.#processes.lacksSecrets(row, row.spec as PreparedSpec)) await this.#processes.stop(live);
     });
-    work.catch((error) => this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its secrets"));
+    work.catch((error) =>
+      this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its secrets"),
+    );
   }
 
   occupy(id: string, occupant: Occupant): () => void {

@@ -5,8 +5,12 @@ import { shellQuote } from "./quote.ts";
  * There it lives as long as the sandbox's files, goes with them, and is nobody else's.
  */
 
-/** In bash, a variable that the earlier shell did not have is taken away. */
-const forgetOthers = '[ "$BASH_VERSION" ] && unset $(compgen -e)\n';
+/**
+ * In bash, a variable that the earlier shell did not have is taken away, but for the placeholders of secrets that came meanwhile and the certificates that
+ * go with them. The quotes keep the text from shells that cannot read it.
+ */
+const forgetOthers =
+  '[ "$BASH_VERSION" ] && eval \'for _n in $(compgen -e); do case ${!_n} in sandpiper_*|/etc/sandpiper/*) ;; *) unset "$_n" ;; esac; done; unset _n\'\n';
 
 /** Shell text that writes the state of the shell that runs it. */
 export function keepCommand(file: string, workingDir: string): string {
