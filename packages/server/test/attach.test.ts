@@ -102,7 +102,7 @@ test("in a pipe the shell reads its commands from standard input and its output 
 
 test("what goes wrong is told in one sentence", async () => {
   const none = await piped(["sbx-none"], "");
-  expect(none).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^sandpiper: There is no sandbox sbx-none: .*\n$/) });
+  expect(none).toMatchObject({ code: 1, out: "", err: "sandpiper: There is no sandbox sbx-none.\n" });
   expect(await piped(["../etc"], "")).toMatchObject({ code: 2, err: expect.stringMatching(/is no id of a sandbox/) });
   expect(await piped([], "")).toMatchObject({ code: 2, err: expect.stringMatching(/missing required argument 'sandbox'/) });
   const wrongKey = await piped([id], "", { SANDPIPER_API_KEY: "wrong" });

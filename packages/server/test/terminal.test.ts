@@ -189,13 +189,17 @@ test("a paused sandbox wakes by a key, with the shell as it was; a deleted one c
   const client = terminal("", other.id);
   client.type("here=still; echo $here\r");
   await client.shows(/still\r\n/);
+  const vanishing = terminal("", other.id);
+  await vanishing.shows(/\$ /);
   await server.call("POST", `/api/v1/sandboxes/${other.id}/pause`);
+  vanishing.socket.terminate();
   client.send({ type: "resize", cols: 99, rows: 33 });
   const status = async () => (await server.call("GET", `/api/v1/sandboxes?id=${other.id}`)).body[0].status;
   expect(await status()).toBe("PAUSED");
   client.type('while [ "$(stty size)" != "33 99" ]; do sleep 0.01; done; echo $here th""ere\r');
   await client.shows(/still there\r\n/);
   expect(await status()).toBe("RUNNING");
+  await until(async () => (await sh("pgrep -c bash", other.id)) === "1\n");
   await server.call("DELETE", `/api/v1/sandboxes/${other.id}?sandbox_id=${other.id}`);
   expect(await client.closed).toEqual({ code: 4004, reason: "The sandbox has been deleted" });
 });

@@ -143,8 +143,6 @@ class Attachment {
   }
 
   #unknown(): CliError {
-    return new CliError(
-      `There is no sandbox ${this.#sandbox}: the server at ${this.#client.url} lists yours at /api/v1/sandboxes/search.`,
-    );
+    return new CliError(`There is no sandbox ${this.#sandbox}.`);
   }
 }
