@@ -242,6 +242,10 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
   await inside(
     `cd ${folder} && mkdir -p site && echo '<script>1</script>' >site/index.html && echo 'body{}' >'site/a b.css' && echo '<svg/>' >x.svg && ln -s /etc/passwd passwd && echo secret >/workspace-outside 2>/dev/null`,
   );
+  // What a hostile agent may leave: loops, pipes and folders in the place of files.
+  await inside(
+    `cd ${folder} && mkdir -p trap/index.html loop && ln -s index.html loop/index.html && mkfifo pipe && touch 'a%2fb#?.txt'`,
+  );
   const client = new RemoteWorkspace({ host, apiKey: session, workingDir: folder });
   expect(await client.startWorkspaceSession(conversation.id)).toBe(`${host}/api/conversations/${conversation.id}/workspace/`);
   const minted = await send("POST", "/api/auth/workspace-session", { headers: { origin: "https://canvas.example" } });
@@ -269,6 +273,13 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
   expect([folderAnswer.status, folderAnswer.headers.get("location")]).toEqual([302, "./site/"]);
   expect(await (await get(`${base}/site/`)).text()).toContain("<script>");
   expect((await get(`${base}/`)).status).toBe(404);
+  expect((await get(`${base}/${encodeURIComponent("a%2fb#?.txt")}`)).status).toBe(200);
+  for (const [path, status] of [
+    ["trap/", 400],
+    ["loop/", 404],
+    ["pipe/", 404],
+  ] as const)
+    expect([path, (await get(`${base}/${path}`)).status]).toEqual([path, status]);
   for (const path of [`${base}/none`, `${base}/..%2f..%2fetc%2fpasswd`, `${base}/%2Fetc%2Fpasswd`])
     expect([path, (await get(path)).status]).toEqual([path, 404]);
   expect((await get(`${base}/x.svg`, { headers: { cookie, "service-worker": "script" } })).status).toBe(403);
@@ -290,10 +301,22 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
   expect((await get(`${base}/x.svg`, { headers: {} })).status).toBe(401);
   // The same at the root, where the key says which sandbox.
   expect((await get(`${base}/x.svg`, { at: server.url })).status).toBe(200);
-  const other = await startConversation(server.call, "another", {});
-  expect((await get(`/api/conversations/${other.id}/workspace/x`, { at: server.url })).status).toBe(
-    other.sandboxId === conversation.sandboxId ? 200 : 404,
-  );
+  const other = await startConversation(server.call, "another");
+  expect(other.sandboxId).not.toBe(conversation.sandboxId);
+  expect((await get(`/api/conversations/${other.id}/workspace/x.svg`, { at: server.url })).status).toBe(404);
+  const forged = cookie.replace(conversation.sandboxId, other.sandboxId);
+  const otherUrl = `/api/conversations/${other.id}/workspace/x.svg`;
+  for (const value of [forged, `oh_workspace_session_key=${session}`, `${cookie};${forged}`]) {
+    const answer = await get(otherUrl, { at: `${server.url}/agent/${other.sandboxId}`, headers: { cookie: value } });
+    expect([value, answer.status]).toEqual([value, 401]);
+  }
+  // It is void with its sandbox.
+  const own = (await (await server.call("GET", `/api/v1/sandboxes?id=${other.sandboxId}`)).body[0]).session_api_key;
+  const second = await send("POST", "/api/auth/workspace-session", { at: server.url, key: own });
+  const voided = second.headers.get("set-cookie")!.split(";")[0]!;
+  expect((await get(otherUrl, { at: server.url, headers: { cookie: voided } })).status).toBe(404);
+  await server.call("DELETE", `/api/v1/sandboxes/${other.sandboxId}`);
+  expect((await get(otherUrl, { at: server.url, headers: { cookie: voided } })).status).toBe(401);
   const cleared = await send("DELETE", "/api/auth/workspace-session");
   expect([cleared.status, cleared.headers.get("set-cookie")]).toEqual([
     204,

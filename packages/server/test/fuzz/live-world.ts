@@ -42,6 +42,7 @@ export class LiveWorld implements World {
   readonly #parts: Part[];
   #plan = "";
   #snapshots: string[] = [];
+  #commits: string[] = [];
   #external = newId();
   #accessToken = "";
   #round = 0;
@@ -156,6 +157,10 @@ export class LiveWorld implements World {
     if (reported.status !== 200) this.#external = newId();
     const file = { ...session, "content-type": "application/octet-stream" };
     await call("PUT", `/api/v1/sandboxes/${sandbox}/files?path=a.txt`, "two\n", file);
+    const made = "cd /workspace/project && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m made";
+    await call("POST", `/api/bash/execute_bash_command?sandbox_id=${sandbox}`, { command: made });
+    const { commits } = (await call("GET", `/api/git/commits?path=/workspace/project&limit=1&sandbox_id=${sandbox}`)).body;
+    this.#commits = commits.map(({ sha }: Json) => sha);
   }
 
   async #snapshotsOf({ call, sandbox }: Part): Promise<void> {
@@ -229,11 +234,14 @@ export class LiveWorld implements World {
         return [
           ".",
           "a.txt",
+          "/workspace/project",
           "/workspace/project/a.txt",
           "src",
           "src/new.txt",
           `/api/conversations/${part.conversation}/events/count`,
         ];
+      case "sha":
+        return this.#commits;
       case "file":
       case "file_path":
         return ["a.txt", "PLAN.md", "deploy.md", ".openhands/skills/deploy.md"];

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
 import { credentials } from "../auth.ts";
 import { isSecure } from "../login/cookie.ts";
 import type { App, HttpServices } from "../services.ts";
@@ -25,24 +26,37 @@ export function workspaceSessionRoutes(app: App, { sandboxes, config }: Pick<Htt
     url,
     {
       config: { access: "agent", failures: [400, 404] },
-      schema: { tags, summary: "Let this browser show files of workspaces: sets a cookie", querystring: SandboxQuery },
+      schema: {
+        tags,
+        summary: "Let this browser show files of workspaces",
+        querystring: SandboxQuery,
+        response: { 204: Type.Null({ description: "The cookie is set" }) },
+      },
     },
     (request, reply) => {
       const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
       reply
         .code(204)
         .header("set-cookie", workspaceCookie(row, scope(request)))
-        .send();
+        .send(null);
     },
   );
   app.delete(
     url,
-    { config: { access: "agent" }, schema: { tags, summary: "Take that cookie away", querystring: SandboxQuery } },
+    {
+      config: { access: "agent" },
+      schema: {
+        tags,
+        summary: "Take that cookie away",
+        querystring: SandboxQuery,
+        response: { 204: Type.Null({ description: "The cookie is cleared" }) },
+      },
+    },
     (request, reply) => {
       reply
         .code(204)
         .header("set-cookie", clearedWorkspaceCookie(scope(request)))
-        .send();
+        .send(null);
     },
   );
 }
