@@ -11,6 +11,8 @@ const texts: Record<string, string> = {
   limit: "most items of the page",
   page_id: "next_page_id of the page before",
   sort_order: "the order of the list",
+  status: "only conversations in this state",
+  include_skills: "show the texts of skills too",
   title__contains: "text in the title, without regard to case; % and _ are wildcards",
   include_sub_conversations: "also those that have a parent",
   kind__eq: "only events of this kind",

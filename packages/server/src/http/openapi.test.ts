@@ -1,35 +1,93 @@
 import { Compile } from "typebox/compile";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { JsonSchema, OpenApiDocument, Operation } from "./openapi-schema.ts";
 import { read, startServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 let document: OpenApiDocument;
-let operations: { name: string; path: string; operation: Operation }[];
 
 beforeAll(async () => {
   server = await startServer();
-  document = (await read(server.call("GET", "/openapi.json", { key: null }))).body;
-  operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })),
-  );
+  document = await load("/openapi.json");
 });
 afterAll(() => server.close());
 
-test("every operation has an id of its own, a summary, tags, and a text for each parameter", () => {
-  const ids = operations.map(({ operation }) => operation.operationId);
-  expect(new Set(ids).size).toBe(ids.length);
-  const unsaid = operations.flatMap(({ name, path, operation }) => {
-    const { summary, tags, parameters = [] } = operation;
-    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, key]) => key!);
-    return [
-      ...(summary ? [] : [`${name}: summary`]),
-      ...(tags?.length ? [] : [`${name}: tags`]),
-      ...parameters.filter((one) => !one.description).map((one) => `${name}: ${one.in} ${one.name}`),
-      ...inPath.filter((key) => !parameters.some((one) => one.in === "path" && one.name === key)).map((key) => `${name}: ${key}`),
-    ];
+async function load(path: string): Promise<OpenApiDocument> {
+  return (await read(server.call("GET", path, { key: null }))).body;
+}
+
+function operationsOf({ paths }: OpenApiDocument): { name: string; path: string; operation: Operation }[] {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })),
+  );
+}
+
+describe.each([
+  ["of the platform", "/openapi.json"],
+  ["below a sandbox", "/agent/sandbox-1/openapi.json"],
+])("in the document %s", (_where, path) => {
+  let document: OpenApiDocument;
+  let operations: ReturnType<typeof operationsOf>;
+  beforeAll(async () => {
+    document = await load(path);
+    operations = operationsOf(document);
   });
-  expect(unsaid).toEqual([]);
+
+  test("every operation has an id of its own, a summary, tags, and a text for each parameter", () => {
+    const ids = operations.map(({ operation }) => operation.operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    const unsaid = operations.flatMap(({ name, path, operation }) => {
+      const { summary, tags, parameters = [] } = operation;
+      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, key]) => key!);
+      return [
+        ...(summary ? [] : [`${name}: summary`]),
+        ...(tags?.length ? [] : [`${name}: tags`]),
+        ...parameters.filter((one) => !one.description).map((one) => `${name}: ${one.in} ${one.name}`),
+        ...inPath
+          .filter((key) => !parameters.some((one) => one.in === "path" && one.name === key))
+          .map((key) => `${name}: ${key}`),
+      ];
+    });
+    expect(unsaid).toEqual([]);
+  });
+
+  test("every operation tells its answers, its failures, and who may call it", () => {
+    for (const { name, operation } of operations) {
+      const statuses = Object.keys(operation.responses);
+      expect(
+        statuses.some((status) => status.startsWith("2") || status.startsWith("3") || status === "410"),
+        name,
+      ).toBe(true);
+      const open = operation.security?.length === 0;
+      expect(open || "401" in operation.responses, name).toBe(true);
+    }
+  });
+
+  test("requests and answers carry examples that fit their schemas", () => {
+    const { schemas, responses } = document.components;
+    const wrong: string[] = [];
+    const check = (where: string, schema: JsonSchema, example: unknown) => {
+      const validator = Compile(inlined(schema, schemas));
+      if (example === undefined) wrong.push(`${where}: no example`);
+      else if (!validator.Check(example)) {
+        wrong.push(
+          `${where}: ${JSON.stringify(example)}: ${validator.Errors(example)[0]?.instancePath} ${validator.Errors(example)[0]?.message}`,
+        );
+      }
+    };
+    for (const { name, operation } of operations) {
+      const json = operation.requestBody?.content["application/json"];
+      if (json) check(`${name} body`, json.schema, json.example);
+      for (const [status, response] of Object.entries(operation.responses)) {
+        const answer = response.content?.["application/json"];
+        if (answer) check(`${name} ${status}`, answer.schema, answer.example);
+      }
+    }
+    for (const [name, { content }] of Object.entries(responses)) {
+      check(name, content!["application/json"]!.schema, content!["application/json"]!.example);
+    }
+    expect(wrong).toEqual([]);
+  });
 });
 
 test("the example of a start can be sent as it is", () => {
@@ -38,16 +96,7 @@ test("the example of a start can be sent as it is", () => {
   expect(Object.keys(body.example as object)).not.toContain("sandbox_id");
 });
 
-test("every operation tells its answers, its failures in its family's shape, and who may call it", () => {
-  for (const { name, operation } of operations) {
-    const statuses = Object.keys(operation.responses);
-    expect(
-      statuses.some((status) => status.startsWith("2") || status.startsWith("3") || status === "410"),
-      name,
-    ).toBe(true);
-    const open = operation.security?.length === 0;
-    expect(open || "401" in operation.responses, name).toBe(true);
-  }
+test("the settings family has its own shape of failures", () => {
   const settings = document.paths["/api/settings"]!.post!;
   expect(settings.responses["422"]).toEqual({ $ref: "#/components/responses/UnprocessableEntity.error" });
   const shape = document.components.responses["UnprocessableEntity.error"]!.content!["application/json"]!.schema;
@@ -71,32 +120,6 @@ test("what has a name on the wire is a component, once", () => {
   for (const [, name] of text.matchAll(/"#\/components\/responses\/([\w.]+)"/g)) {
     expect(document.components.responses).toHaveProperty([name!]);
   }
-});
-
-test("requests and answers carry examples that fit their schemas", () => {
-  const { schemas } = document.components;
-  const wrong: string[] = [];
-  const check = (where: string, schema: JsonSchema, example: unknown) => {
-    const validator = Compile(inlined(schema, schemas));
-    if (example === undefined) wrong.push(`${where}: no example`);
-    else if (!validator.Check(example)) {
-      wrong.push(
-        `${where}: ${JSON.stringify(example)}: ${validator.Errors(example)[0]?.instancePath} ${validator.Errors(example)[0]?.message}`,
-      );
-    }
-  };
-  for (const { name, operation } of operations) {
-    const json = operation.requestBody?.content["application/json"];
-    if (json) check(`${name} body`, json.schema, json.example);
-    for (const [status, response] of Object.entries(operation.responses)) {
-      const answer = response.content?.["application/json"];
-      if (answer) check(`${name} ${status}`, answer.schema, answer.example);
-    }
-  }
-  for (const [name, { content }] of Object.entries(document.components.responses)) {
-    check(name, content!["application/json"]!.schema, content!["application/json"]!.example);
-  }
-  expect(wrong).toEqual([]);
 });
 
 /** A schema with its components in the place of references. */
