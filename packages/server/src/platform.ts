@@ -197,7 +197,7 @@ export async function startPlatform(
       logger,
     });
     // Requests and runs have their seconds at the same time.
-    opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs)]));
+    opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs), bash.close()]));
     await listen(app, config);
     await callbacks.open();
     await conversations.open();

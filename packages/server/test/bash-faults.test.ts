@@ -78,6 +78,15 @@ test("kill -9 of the server: what was printed is there, and a command that ran h
   expect(events[4]!.stderr).toMatch(/^The server ended while this command ran/);
   expect(await after.search()).toEqual(events);
   expect(await after.execute("echo again")).toMatchObject({ stdout: "again\n", exit_code: 0 });
+
+  // An end in order does not wait for commands: it ends them, and tells who waits.
+  const waiting = after.post("execute", { command: "echo begun; sleep 600" });
+  await until(async () => (await after.execute("pgrep -fc '^sleep 600'")).stdout === "2\n" || undefined);
+  const began = performance.now();
+  expect(await server.end("SIGTERM")).toBe(0);
+  expect(performance.now() - began).toBeLessThan(10_000);
+  expect((await waiting).body).toMatchObject({ stdout: "begun\n", stderr: "The server was ended, and the command with it.\n" });
+  server = await startServerProcess(dataDir);
 });
 
 test("a full disk: a command is refused or ended, the server goes on, and clearing makes room", async () => {

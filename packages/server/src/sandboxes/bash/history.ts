@@ -79,6 +79,8 @@ export class SandboxHistory {
       const log = new CommandLog(join(this.#folder, `${id}.log`), id);
       try {
         const entry = this.#take(await log.append(make(this.#stamp())));
+        // It may wait long for its turn.
+        await log.close();
         this.logs.set(id, log);
         return entry;
       } catch (error) {

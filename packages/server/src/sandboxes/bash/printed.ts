@@ -11,7 +11,7 @@ export interface PrintedLimits {
   endBytes: number;
 }
 
-export const printedLimits: PrintedLimits = { pieceBytes: 512 * 1024, keptBytes: 128 * 2 ** 20, endBytes: 128 * 1024 };
+export const printedLimits: PrintedLimits = { pieceBytes: 128 * 1024, keptBytes: 128 * 2 ** 20, endBytes: 128 * 1024 };
 
 type Name = "stdout" | "stderr";
 const names = ["stdout", "stderr"] as const;

@@ -66,6 +66,19 @@ test("the oldest commands that have ended go when there are too many, or too muc
   await small.clear(row.id);
 });
 
+test("of a command that prints too much the beginning and the end are kept, and what is left out is told", async () => {
+  const service = serve({ keptBytes: 1_000_000 });
+  const { id } = JSON.parse(await service.start(row, { command: "seq 1 1000000; echo last" }));
+  const outputs = async () => (await all(service)).filter(({ command_id }) => command_id === id);
+  await expect.poll(async () => (await outputs()).at(-1)?.exit_code, { timeout: 10_000 }).toBe(0);
+  const text = (await outputs()).map(({ stdout }) => stdout ?? "").join("");
+  expect(text).toMatch(
+    /^1\n2\n3\n[\d\n]+\[\d+ bytes of the output are left out here: [^\]]*\]\n[\d\n]+\n999999\n1000000\nlast\n$/,
+  );
+  expect(text.length).toBeLessThan(1_500_000);
+  await service.clear(row.id);
+});
+
 test("histories of sandboxes that nobody looks at leave the memory and come back the same", async () => {
   const service = serve({ histories: 1 });
   await run(service, "echo kept");
@@ -102,6 +115,32 @@ test("a service that ends ends what runs, and takes nothing new", async () => {
   await service.close();
   expect(JSON.parse(await running)).toMatchObject({ exit_code: -1, stderr: expect.stringContaining("The server was ended") });
   expect((await waiting).length).toBeGreaterThan(0);
-  await expect(service.start(row, { command: "true" })).rejects.toMatchObject({ code: "TooManyRequests" });
+  await expect(service.start(row, { command: "true" })).rejects.toMatchObject({ code: "SandboxFailed" });
   expect((await all(serve())).filter(({ exit_code }) => exit_code === -1)).toHaveLength(2);
+});
+
+test("a command keeps its sandbox awake, and nothing does after it", async () => {
+  const idle = await new ServiceBench().open();
+  try {
+    const sandboxes = await idle.serve({ idle: { pauseAfterMs: 60_000, hibernateAfterMs: 0, deleteAfterMs: 0 } });
+    const service = new BashService({ dir: join(idle.dir, "bash"), sandboxes, logger });
+    const { id } = await sandboxes.create("ann");
+    await sandboxes.running(id);
+    const own = sandboxes.get("ann", id)!;
+    const running = service.execute(own, { command: "mkfifo /tmp/gate; touch /tmp/made; read -r line < /tmp/gate; echo $line" });
+    await expect.poll(async () => (await service.execute(own, { command: "ls /tmp/made" })).includes('"exit_code":0')).toBe(true);
+    for (let minute = 0; minute < 5; minute++) await idle.pass(60_000);
+    expect(await idle.state(id)).toBe("running");
+    await service.execute(own, { command: "echo go > /tmp/gate" });
+    expect(JSON.parse(await running)).toMatchObject({ stdout: "go\n", exit_code: 0 });
+    await idle.pass(61_000);
+    expect(await idle.state(id)).toBe("paused");
+    // Reading wakes nobody, a command does.
+    await service.search(id, { limit: 10 });
+    expect(await idle.state(id)).toBe("paused");
+    expect(JSON.parse(await service.execute(own, { command: "echo awake" })).stdout).toBe("awake\n");
+    await service.close();
+  } finally {
+    await idle.end();
+  }
 });

@@ -156,9 +156,10 @@ export class BashService implements Bash {
         `A command may have ${this.#limits.commandBytes} bytes: upload a script and run that.`,
       );
     const slots = this.#slotsOf(sandboxId);
-    if (this.#closed || slots.waiting >= this.#limits.waiting) {
+    if (this.#closed) throw new PlatformError("SandboxFailed", "The server is ending; try again when it is back.");
+    if (slots.waiting >= this.#limits.waiting) {
       const many = `There are ${slots.waiting} commands waiting in this sandbox: wait until some have ended.`;
-      throw new PlatformError("TooManyRequests", this.#closed ? "The server is ending." : many, { retryAfter: 5 });
+      throw new PlatformError("TooManyRequests", many, { retryAfter: 5 });
     }
     const place = slots.enter();
     const abort = new AbortController();
