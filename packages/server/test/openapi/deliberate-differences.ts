@@ -6,6 +6,7 @@ const moreProviders = "the server knows these providers in V1, and V0 shows the 
 const securityScheme = "a key, not a parameter: the document tells it as a security scheme";
 const userOnly = "a client may speak for the user only; who could write as the agent could make it believe anything";
 const inCode = "in the reference's code, not in its document (agent-server.md section 9)";
+const newer = "newer than the reference's document (agent-server.md section 3)";
 const openState = "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
 /** Where this platform's document means to differ from the reference's app server. The test fails for one that is not here, and for one that is gone. */
@@ -69,6 +70,7 @@ export const legacyV0: readonly Deliberate[] = [
     "GET /api/conversations/{conversation_id}: answer *: ours alone",
     "one object for V0 and for the agent server's clients (legacy-gui.md section 7.4)",
   ],
+  ["GET /api/conversations/{conversation_id}: query include_skills: ours alone", "one path for V0 and for the agent server's clients"],
   ["GET /api/conversations/{conversation_id}/events: body *: missing", "a GET has no body"],
   [
     "GET /api/conversations/{conversation_id}/remember-prompt: query event_id: missing",
@@ -94,6 +96,9 @@ export const agentServer: readonly Deliberate[] = [
   ["*/api/conversations: *: ours alone", "one path for V0 and for the agent server's clients"],
   ["*/api/conversations/{conversation_id}*: *: ours alone", "one path for V0 and for the agent server's clients"],
   ["GET /api/conversations: query ids: not required", "without ids it is the V0 list"],
+  ["GET /api/conversations/search: query include_skills: ours alone", newer],
+  ["GET /api/conversations/search: answer items[].*: ours alone", newer],
+  ["GET /api/conversations/{conversation_id}: answer *: not required", "left out until the start has made the conversation"],
   ["*/api/conversations*: answer *: missing", openState],
   ["POST /api/conversations: body *: missing", "accepted and not read: agent, tools and workspace are the server's"],
   ["POST /api/conversations: body *: not required", "agent and workspace are the server's"],
@@ -139,7 +144,13 @@ export const additions: readonly Deliberate[] = [
   ["GET /api/git/*", "the path in the query, as newer clients send it"],
   ["* /api/file/*", "newer than the reference's document (agent-server.md section 8)"],
   ["* /api/auth/workspace-session", "newer than the reference's document (agent-server.md section 9)"],
-  ["GET /api/conversations/{conversation_id}/workspace*", "newer than the reference's document (agent-server.md section 3)"],
+  ["GET /api/conversations/{conversation_id}/agent_final_response", newer],
+  ["POST /api/conversations/{conversation_id}/load_plugin", newer],
+  ["POST /api/conversations/{conversation_id}/switch_*", newer],
+  ["POST /api/conversations/{conversation_id}/goal*", newer],
+  ["POST /api/conversations/{conversation_id}/fork", newer],
+  ["POST /api/conversations/{conversation_id}/navigate", newer],
+  ["GET /api/conversations/{conversation_id}/workspace*", newer],
   ["* /api/v1/app-conversations/{conversation_id}/callbacks*", extension],
   ["GET /api/v1/app-conversations/{conversation_id}/files", "the released GUI of the hosted service asks"],
   [

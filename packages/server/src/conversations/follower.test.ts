@@ -1,0 +1,97 @@
+import { newId } from "@sandpiper/wire";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { stateRecord } from "../agent/records.ts";
+import { View } from "../agent/view.ts";
+import type { NewRecord } from "../store/event-log.ts";
+import type { Store } from "../store/store.ts";
+import { conversationRow, createTestStore, message } from "../store/testing.ts";
+import { LogFollower } from "./follower.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+beforeAll(async () => {
+  ({ store, close } = await createTestStore());
+});
+afterAll(() => close());
+
+const action = (callId: string): NewRecord => ({
+  listed: true,
+  event: {
+    kind: "ActionEvent",
+    source: "agent",
+    thought: [],
+    thinking_blocks: [],
+    action: { kind: "ThinkAction", thought: "hm" },
+    tool_name: "think",
+    tool_call_id: callId,
+    tool_call: { id: callId, name: "think", arguments: "{}", origin: "completion" },
+    llm_response_id: callId,
+    security_risk: "UNKNOWN",
+  },
+});
+const result = (callId: string): NewRecord => ({
+  listed: true,
+  event: { kind: "AgentErrorEvent", source: "agent", tool_name: "think", tool_call_id: callId, error: `no ${callId}` },
+});
+
+const shown = ({ state, view, recent }: LogFollower) => ({
+  state: { ...state, open: [...state.open.keys()] },
+  messages: structuredClone(view.messages),
+  recent: recent.slice(-8).map(({ id }) => id),
+});
+
+test("a follower that was there all along reads the same as one that comes later, whatever was appended and moved", async () => {
+  const step = fc.oneof(
+    fc.constantFrom("message", "call", "result", "stats").map((kind) => ({ kind, to: 0 })),
+    fc.nat().map((to) => ({ kind: "move", to })),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30 }), async (steps) => {
+      const row = conversationRow();
+      await store.conversations.create(row);
+      const live = new LogFollower(store.events, row.id, new View([]));
+      const ids: string[] = [];
+      for (const { kind, to } of steps) {
+        const call = [...live.state.open.keys()][0];
+        let records = [message(`text ${ids.length}`)];
+        let navigate: { navigate: string | null } | undefined;
+        if (kind === "call") records = [action(newId())];
+        if (kind === "result" && call) records = [result(call), stateRecord("execution_status", "paused")];
+        if (kind === "stats") records = [stateRecord("stats", { usage_to_metrics: {} })];
+        if (kind === "move") {
+          const target = [null, ...ids][to % (ids.length + 1)]!;
+          navigate = { navigate: target };
+          records = [stateRecord("leaf_event_id", target), stateRecord("execution_status", "idle")];
+        }
+        for (const { listed, event } of await store.events.append(row.id, records, navigate)) if (listed) ids.push(event.id);
+        const late = new LogFollower(store.events, row.id, new View([]));
+        late.close();
+        expect(shown(live)).toEqual(shown(late));
+        expect(live.state.leafEventId).toBe((store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined);
+      }
+      live.close();
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test("what was open, asked or planned beside the branch is not part of it, and comes back with it", async () => {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
+  const [second] = await store.events.append(row.id, [message("two"), action("b")]);
+  const follower = new LogFollower(store.events, row.id, new View([]));
+  const move = (to: string | null) => store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+  expect([...follower.state.open.keys()]).toEqual(["b"]);
+  await move(first!.event.id);
+  expect([...follower.state.open.keys()]).toEqual([]);
+  expect(follower.state.lastUserMessageId).toBe(first!.event.id);
+  await move(null);
+  expect(follower.state).toMatchObject({ lastUserMessageSeq: 0, lastUserMessageId: undefined, leafEventId: undefined });
+  expect(follower.view.messages).toEqual([]);
+  await move(second!.event.id);
+  const texts = follower.view.messages.map(({ role }) => role);
+  expect(texts).toEqual(["user", "assistant", "tool", "user"]);
+  follower.close();
+});

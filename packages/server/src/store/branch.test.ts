@@ -1,0 +1,140 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { isInside, type Navigation, spansTo } from "./branch.ts";
+import type { Store } from "./store.ts";
+import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "./testing.ts";
+
+let store: Store;
+let dir: string;
+let remove: () => void;
+beforeAll(async () => {
+  ({ dir, remove } = temporaryFolder());
+  store = await openStore(dir);
+});
+afterAll(async () => {
+  await store.close();
+  remove();
+});
+
+test("spans are found by the navigations alone, and an index is found in them", () => {
+  const navigations: Navigation[] = [
+    { after: 5, target: 3 },
+    { after: 8, target: 0 },
+    { after: 9, target: 7 },
+  ];
+  expect(spansTo(0, navigations)).toEqual([]);
+  expect(spansTo(5, navigations)).toEqual([{ first: 1, last: 5 }]);
+  expect(spansTo(7, navigations)).toEqual([
+    { first: 1, last: 3 },
+    { first: 6, last: 7 },
+  ]);
+  expect(spansTo(9, navigations)).toEqual([{ first: 9, last: 9 }]);
+  const now = spansTo(12, navigations);
+  expect(now).toEqual([
+    { first: 1, last: 3 },
+    { first: 6, last: 7 },
+    { first: 10, last: 12 },
+  ]);
+  const inside = Array.from({ length: 14 }, (_, index) => index).filter((index) => isInside(now, index));
+  expect(inside).toEqual([1, 2, 3, 6, 7, 10, 11, 12]);
+  expect(isInside([], 1)).toBe(false);
+});
+
+/** An event of the model that the log is compared with. */
+interface Seen {
+  id: string;
+  parent: string | null;
+}
+
+const idsOn = (id: string, spans: readonly { first: number; last: number }[]) =>
+  spans.flatMap((span) =>
+    store.events.search(id, { span, limit: 1000 }).items.map((json) => (JSON.parse(json) as { id: string }).id),
+  );
+
+test("whatever is appended, moved and forked: the way to each event is the one by its parents, also after a restart", async () => {
+  const step = fc.oneof(
+    { weight: 3, arbitrary: fc.record({ kind: fc.constant("append" as const), count: fc.integer({ min: 1, max: 3 }) }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant("move" as const), to: fc.nat() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant("fork" as const), from: fc.nat() }) },
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+      let { id } = conversationRow();
+      await store.conversations.create(conversationRow({ id }));
+      // The model: every event with its parent, and HEAD.
+      let tree: Seen[] = [];
+      let head: string | null = null;
+      const wayTo = (eventId: string | null): string[] => {
+        const way: string[] = [];
+        for (let at = eventId; at !== null; at = tree.find((seen) => seen.id === at)!.parent) way.unshift(at);
+        return way;
+      };
+      for (const one of steps) {
+        if (one.kind === "append") {
+          const records = Array.from({ length: one.count }, () => message("text"));
+          for (const { event, json } of await store.events.append(id, [...records, stateUpdate("stats", null)])) {
+            if (event.kind !== "MessageEvent") continue;
+            const { parent_id: named } = JSON.parse(json);
+            expect(event.parent_id).toBe(named);
+            if (named !== undefined) expect(named).toBe(head);
+            tree.push({ id: event.id, parent: head });
+            head = event.id;
+          }
+        } else if (one.kind === "move") {
+          head = [null, ...tree.map((seen) => seen.id)][one.to % (tree.length + 1)]!;
+          await store.events.append(id, [stateUpdate("leaf_event_id", head)], { navigate: head });
+          expect(store.conversations.get(id)!.head).toBe(head ?? "");
+        } else {
+          const from: string | null = [null, ...tree.map((seen) => seen.id)][one.from % (tree.length + 1)]!;
+          const { spans } = store.events.wayTo(id, from)!;
+          const row = conversationRow();
+          const navigated = store.conversations.get(id)!.head !== null;
+          const before = spans.flatMap((span) => store.events.search(id, { span, limit: 1000 }).items);
+          await store.conversations.create(row, undefined, { sourceId: id, spans, head: navigated ? from : null, metrics: null });
+          const way = wayTo(from);
+          tree = tree.filter((seen) => way.includes(seen.id));
+          head = from;
+          ({ id } = row);
+          expect(store.events.search(id, { limit: 1000 }).items).toEqual(before);
+          expect(store.events.lastSeq(id)).toBe(way.length);
+        }
+        expect(idsOn(id, store.events.branch(id).spans)).toEqual(wayTo(head));
+      }
+      const before = store.events.branch(id);
+      await store.close();
+      store = await openStore(dir);
+      expect(store.events.branch(id)).toEqual(before);
+      for (const { id: eventId } of tree) expect(idsOn(id, store.events.wayTo(id, eventId)!.spans)).toEqual(wayTo(eventId));
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test("a running conversation is not moved, nor one to an event that is not there, and nothing is stored then", async () => {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const [first] = await store.events.append(row.id, [message("one"), stateUpdate("execution_status", "running")]);
+  const move = (to: string | null) => store.events.append(row.id, [stateUpdate("leaf_event_id", to)], { navigate: to });
+  await expect(move(first!.event.id)).rejects.toMatchObject({ code: "ConversationRunning" });
+  await store.events.append(row.id, [stateUpdate("execution_status", "idle")]);
+  await expect(move("none")).rejects.toMatchObject({ code: "EventNotFound" });
+  expect(store.events.lastSeq(row.id)).toBe(3);
+  expect(store.conversations.get(row.id)!.head).toBe(null);
+  await move(null);
+  expect(store.conversations.get(row.id)!.head).toBe("");
+});
+
+test("a fork of what is gone, or with an id that is taken, leaves nothing", async () => {
+  const source = conversationRow();
+  await store.conversations.create(source);
+  await store.events.append(source.id, [message("one")]);
+  const copy = { sourceId: source.id, spans: store.events.branch(source.id).spans, head: null, metrics: null };
+  const taken = conversationRow();
+  await store.conversations.create(taken);
+  await expect(store.conversations.create(taken, undefined, copy)).rejects.toMatchObject({ code: "ConversationExists" });
+  expect(store.events.lastSeq(taken.id)).toBe(0);
+  const lost = conversationRow();
+  const gone = { ...copy, sourceId: conversationRow().id };
+  await expect(store.conversations.create(lost, undefined, gone)).rejects.toMatchObject({ code: "ConversationNotFound" });
+  expect(store.conversations.get(lost.id)).toBeUndefined();
+});
