@@ -20,7 +20,7 @@ const SecretRegistry = Type.Object({
 export const ConversationInfo = Type.Object(
   {
     id: Type.String({ format: "uuid" }),
-    agent: Type.Object({ kind: Type.String() }, { additionalProperties: true }),
+    agent: Type.Object({ kind: Type.Literal("Agent") }, { additionalProperties: true }),
     workspace: Type.Object({ kind: Type.String(), working_dir: Type.String() }),
     persistence_dir: Nullable(Type.String()),
     max_iterations: Type.Integer(),

@@ -70,7 +70,10 @@ export const legacyV0: readonly Deliberate[] = [
     "GET /api/conversations/{conversation_id}: answer *: ours alone",
     "one object for V0 and for the agent server's clients (legacy-gui.md section 7.4)",
   ],
-  ["GET /api/conversations/{conversation_id}: query include_skills: ours alone", "one path for V0 and for the agent server's clients"],
+  [
+    "GET /api/conversations/{conversation_id}: query include_skills: ours alone",
+    "one path for V0 and for the agent server's clients",
+  ],
   ["GET /api/conversations/{conversation_id}/events: body *: missing", "a GET has no body"],
   [
     "GET /api/conversations/{conversation_id}/remember-prompt: query event_id: missing",

@@ -97,14 +97,14 @@ test("conversations are listed newest first, by page, repository and trigger, ea
   expect((await get("/api/conversations?conversation_trigger=no")).status).toBe(422);
 });
 
-test("with ids conversations are read in the agent server's shape; a session key sees those of its sandbox and no list", async () => {
+test("with ids conversations are read in the agent server's shape; a session key sees those of its sandbox and no V0 list", async () => {
   const other = server.sandboxes.add({ id: "other" });
   const mine = await server.addConversation();
   const elsewhere = await server.addConversation(defaultUser, other.id);
   const path = `/api/conversations?ids=${hexId(mine)}&ids=${newId()}&ids=${elsewhere}`;
   expect((await get(path)).body).toMatchObject([{ id: mine, stats: {} }, null, { id: elsewhere }]);
   expect((await get(path, other.sessionKey)).body).toMatchObject([null, null, { id: elsewhere }]);
-  expect((await get("/api/conversations", other.sessionKey)).status).toBe(401);
+  expect((await get("/api/conversations", other.sessionKey)).status).toBe(422);
   expect((await get("/api/conversations?ids=x")).status).toBe(400);
 });
 
@@ -112,13 +112,14 @@ test("a conversation is renamed and deleted by its user only", async () => {
   const id = await server.addConversation();
   const path = `/api/conversations/${hexId(id)}`;
   const call = (method: string, body?: unknown, key?: string) => read(server.call(method, path, { body, ...(key && { key }) }));
-  const { sessionKey } = server.sandboxes.rows.get("sandbox-1")!;
-  for (const [key, status] of [
-    [strangerKey, 404],
-    [sessionKey, 401],
+  const { sessionKey } = server.sandboxes.add({ id: "another" });
+  for (const [key, patched, deleted] of [
+    [strangerKey, { status: 404 }, { status: 404 }],
+    // The key of another sandbox gets the agent server's answers.
+    [sessionKey, { status: 200, body: { success: false } }, { status: 400 }],
   ] as const) {
-    expect((await call("PATCH", { title: "theirs" }, key)).status).toBe(status);
-    expect((await call("DELETE", undefined, key)).status).toBe(status);
+    expect(await call("PATCH", { title: "theirs" }, key)).toMatchObject(patched);
+    expect(await call("DELETE", undefined, key)).toMatchObject(deleted);
   }
   expect(await call("PATCH", { title: "Mine" })).toEqual({ status: 200, body: true });
   expect((await call("GET")).body.title).toBe("Mine");
