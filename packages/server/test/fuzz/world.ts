@@ -122,6 +122,8 @@ export const commonValues: Pool = (name) => {
       return ["host", "none"];
     case "model":
       return ["default", "openhands_planted"];
+    case "messages":
+      return [[{ role: "user", content: "Look around" }]];
     case "org_id":
       return [mine, strangers];
     case "name":

@@ -90,11 +90,14 @@ test("only who may write into a conversation asks in it, and others find nothing
   expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual(["default", "openhands_named"]);
 });
 
-test("a start that fails is told", async () => {
+test("a start that fails is told, and leaves nothing", async () => {
+  const list = async () => (await read(server.call("GET", "/api/v1/app-conversations/search"))).body.items.length;
+  const before = [await list(), server.sandboxes.rows.size];
   expect(await ask({})).toEqual({
     status: 503,
     body: { error: { message: "There is no engine in this test.", type: "server_error", param: null, code: "sandbox_failed" } },
   });
+  expect([await list(), server.sandboxes.rows.size]).toEqual(before);
 });
 
 test("a turn that takes too long, or that is stopped, ends the wait; the agent's later words are no answer", async () => {

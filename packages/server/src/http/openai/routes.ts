@@ -7,7 +7,6 @@ import {
   hexId,
   newId,
   OpenAiModelList,
-  parseId,
   serverConversationHeader,
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -144,18 +143,22 @@ async function conversationOf({ conversations, sandboxes, settings }: Services, 
   return { row, message: [...chat.before, ...chat.message] };
 }
 
-/** Starts a conversation and waits until its sandbox is ready. Throws StartFailed. */
+/** Starts a conversation and waits until its sandbox is ready. Nothing is left of one whose own sandbox does not start. Throws SandboxFailed. */
 async function begin(
   conversations: Services["conversations"],
   userId: string,
   start: AppConversationStartRequest,
 ): Promise<ConversationRow> {
-  for await (const { status, detail, app_conversation_id: id } of await conversations.startStream(userId, start)) {
-    if (status === "ERROR") throw new PlatformError("SandboxFailed", detail ?? "The conversation could not be started.");
-    const row = status === "READY" && id ? conversations.get(userId, parseId(id)!) : undefined;
+  const id = newId();
+  let reason = "The conversation could not be started: the server is ending.";
+  for await (const { status, detail } of await conversations.startStream(userId, { ...start, conversation_id: id })) {
+    const row = status === "READY" ? conversations.get(userId, id) : undefined;
     if (row) return row;
+    if (status !== "ERROR") continue;
+    reason = detail ?? "The conversation could not be started.";
+    if (!start.sandbox_id && conversations.get(userId, id)) await conversations.remove(userId, id);
   }
-  throw new PlatformError("SandboxFailed", "The conversation could not be started: the server is ending.");
+  throw new PlatformError("SandboxFailed", reason);
 }
 
 /** The text that the user's system prompts end with anyway, and the chat's own. */
