@@ -75,6 +75,10 @@ test("the server tells what it is, in the root too", async () => {
   expect(await client.getRoot()).toMatchObject({ version: info.version, docs: "/docs" });
   expect(clients.compareAgentServerVersions(String(info.version), "1.28.0")).toBe(1);
   expect(await new clients.ToolClient(options).listTools()).toEqual(info.usable_tools);
+  // Clients may drop the path of the address: the key tells which sandbox they mean.
+  const atRoot = { ...options, host: server.url };
+  expect(await new clients.ServerClient(atRoot).getRoot()).toMatchObject({ version: info.version });
+  expect(await new clients.SettingsClient(atRoot).getSettings()).toHaveProperty("llm_api_key_is_set");
 });
 
 test("settings, MCP servers and secrets", async () => {

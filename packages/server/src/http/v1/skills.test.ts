@@ -157,6 +157,38 @@ test("what a user registered with auto_load is listed for that user, and reaches
   expect(JSON.stringify(said.extended_content)).toContain("My own way.");
 });
 
+test("clients of a sandbox's agent server load them with their texts, and see what the marketplaces hold", async () => {
+  repositories["/a/theirs/archive/HEAD.tar.gz"] = await archive({
+    ".plugin/marketplace.json": JSON.stringify({ plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt" }] }),
+    "skills/ship.md": "---\ntriggers: [ship]\n---\nShip it.",
+  });
+  const registered = { name: "theirs", source: source("/a/theirs"), auto_load: true };
+  await server.call("POST", "/api/v1/settings", { body: { registered_marketplaces: [registered] } });
+  const { sessionKey } = server.sandboxes.add();
+  const call = async (method: string, path: string, body?: object) =>
+    (await read(server.call(method, path, { body, key: sessionKey }))).body;
+  const { skills, sources } = await call("POST", "/api/skills", { load_project: false, load_user: false });
+  expect(skills.map(({ name }: { name: string }) => name).sort()).toEqual(["pdf", "review", "ship"]);
+  expect(skills.find(({ name }: { name: string }) => name === "ship")).toEqual({
+    name: "ship",
+    type: "knowledge",
+    content: "Ship it.",
+    triggers: ["ship"],
+    source: "user",
+    description: null,
+    is_agentskills_format: false,
+    disable_model_invocation: false,
+  });
+  expect(sources).toEqual({ project: 0, user: 0, public: 3 });
+  expect(await call("GET", "/api/skills/marketplace")).toEqual({
+    skills: [{ name: "ship", description: null, source: registered.source, installed: true }],
+  });
+  expect(await call("GET", "/api/plugins/marketplace")).toEqual({
+    plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt", installed: false, ref: null, repo_path: null }],
+  });
+  expect((await call("POST", "/api/skills/sync", {})).status).toBe("success");
+});
+
 test.each([
   ["no list", {}],
   ["a registration without a source", [{ name: "a" }]],
