@@ -11,7 +11,7 @@ export interface AgentServer {
 }
 
 /** Starts a sandbox and waits until its agent-server surface can be used, as clients do (remote-clients.md section 9). */
-export async function startAgentServer(platform: TestPlatform): Promise<AgentServer> {
+export async function startAgentServer(platform: Pick<TestPlatform, "call">): Promise<AgentServer> {
   const { body: started } = await platform.call("POST", "/api/v1/sandboxes");
   const info = await until(async () => {
     const { body } = await platform.call("GET", `/api/v1/sandboxes?id=${started.id}`);

@@ -1,0 +1,101 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
+import { type GitServer, startGitServer } from "../support/git-server.ts";
+import { type ModelServer, startModelServer } from "../support/model-server.ts";
+import { type Json, removeSandboxes, until } from "../support/platform.ts";
+import { finish } from "../support/script.ts";
+import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
+
+/** Plugins of conversations that clients make, from a git service behind TLS, by a server in a process of its own. */
+
+let dataDir: string;
+let git: GitServer;
+let models: ModelServer;
+let server: ServerProcess;
+let agent: AgentServer;
+
+beforeAll(async () => {
+  git = await startGitServer("no-token");
+  git.repository("open/tool", {
+    "skills/shine/SKILL.md": "---\nname: shine\ndescription: Makes it shine\n---\nPolish.",
+    "skills/paint.md": "---\nname: paint\ntriggers:\n- paint\n---\nUse the blue paint.",
+  });
+  git.repository("open/late", { "commands/rule.md": "Always say rule." });
+  models = await startModelServer(() => finish("Done."));
+  dataDir = await mkdtemp(join(tmpdir(), "sandpiper-plugins-"));
+  const network = { allow: [git.host], private: ["127.0.0.0/8"] };
+  await writeFile(join(dataDir, "specs.json"), JSON.stringify({ specs: [{ id: "host", network }] }));
+  server = await startServerProcess(dataDir, { NODE_EXTRA_CA_CERTS: git.authority, SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8" });
+  // With a secret the proxy looks into TLS, and the sandbox trusts what the server trusts.
+  await server.call("POST", "/api/v1/secrets", { name: "ANY", value: "any-value" });
+  agent = await startAgentServer(server);
+});
+afterAll(async () => {
+  if (server) await removeSandboxes(server.call);
+  await server?.end("SIGTERM");
+  await models?.close();
+  await git?.close();
+  if (dataDir) await rm(dataDir, { recursive: true, force: true });
+});
+
+const content = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
+const source = (name: string) => `https://${git.host}/open/${name}.git`;
+const ended = (id: string) =>
+  until(async () => (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined);
+const events = async (id: string): Promise<Json[]> =>
+  (await agent.call("GET", `/api/conversations/${id}/events/search`)).body.items;
+
+test("plugins of the creation are there before the first message, with their parameters", async () => {
+  const plugins = [{ source: source("tool"), ref: "main", parameters: { colour: "red" } }];
+  const made = await agent.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { plugins, initial_message: content("paint it") }),
+  );
+  expect([made.status, made.body]).toEqual([201, made.body]);
+  await ended(made.body.id);
+  const [prompt, first] = await events(made.body.id);
+  expect(prompt!.dynamic_context.text).toContain("<name>shine</name>");
+  expect(first!.activated_skills).toEqual(["paint"]);
+  expect(first!.llm_message.content.at(-1).text).toContain("- colour: red");
+});
+
+test("a plugin that is loaded later is told with the next message, once", async () => {
+  const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { initial_message: content("begin") }));
+  await ended(body.id);
+  const load = () => agent.call("POST", `/api/conversations/${body.id}/load_plugin`, { plugin_ref: source("late") });
+  expect(await Promise.all([load(), load()])).toEqual([
+    { status: 200, body: { success: true } },
+    { status: 200, body: { success: true } },
+  ]);
+  await agent.call("POST", `/api/conversations/${body.id}/events`, { ...content("go on"), run: true });
+  await ended(body.id);
+  expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Always say rule.");
+  await agent.call("POST", `/api/conversations/${body.id}/events`, content("and on"));
+  const messages = (await events(body.id)).filter(({ kind, source }) => kind === "MessageEvent" && source === "user");
+  expect(messages.map(({ activated_skills }) => activated_skills)).toEqual([[], ["rule"], []]);
+});
+
+test("a plugin that cannot be fetched says why, and no conversation is left", async () => {
+  const before = (await agent.call("GET", "/api/conversations/count")).body;
+  const refusals: [string, RegExp][] = [
+    [source("nothing"), /cannot be read|could not be cloned/],
+    ["https://files.example/open/tool.git", /network policy/],
+    ["/etc", /source of a plugin/],
+  ];
+  for (const [plugin, reason] of refusals) {
+    const refused = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { plugins: [{ source: plugin }] }));
+    expect(refused).toMatchObject({ status: 422, body: { detail: expect.stringMatching(reason) } });
+  }
+  expect((await agent.call("GET", "/api/conversations/count")).body).toBe(before);
+});
+
+test("creations with one id at a time make one conversation", async () => {
+  const conversation_id = "11111111-2222-4333-8444-555555555555";
+  const body = sdkRequest(models.url, { conversation_id, plugins: [{ source: source("tool") }] });
+  const answers = await Promise.all([1, 2, 3].map(() => agent.call("POST", "/api/conversations", body)));
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 201]);
+});
