@@ -122,6 +122,19 @@ test("what fails is repeated with its events, and nothing overtakes it", async (
   ]);
 });
 
+test("the next server begins with what the last one was not told was taken", async () => {
+  await start();
+  endpoint.answer = (index) => (index === 1 ? "hang" : { status: 200 });
+  const id = await conversation();
+  await store.events.append(id, [message("one")]);
+  await endpoint.requests(2);
+  await service.close();
+  await store.events.append(id, [message("two"), status("finished")]);
+  await start();
+  await endpoint.requests(5);
+  expect(told()).toEqual(["First is idle", "one", "First is idle", "one, two, finished", "First is finished"]);
+});
+
 test("a change that could not be told is told later, and one of a conversation that nobody knows is not", async () => {
   await start();
   const id = await conversation();
