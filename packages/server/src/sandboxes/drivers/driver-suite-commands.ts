@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { expect, test } from "vitest";
+import type { ExecRequest } from "../driver.ts";
+import { openPersonShell } from "../person-shell.ts";
 import { runToEnd } from "../run.ts";
 import { run, type SuiteContext } from "./driver-suite-context.ts";
 
@@ -133,5 +135,43 @@ export function describeCommands(context: SuiteContext): void {
     cat.stdout.resume();
     cat.stdin.end();
     expect(await cat.exit).toEqual({ code: 0, signal: null });
+  });
+
+  test("opens a shell for a person, which ends with what runs in it when its terminal hangs up", async () => {
+    const { driver, spec } = context;
+    const sandbox = {
+      id: "one",
+      incarnation: "1",
+      spec,
+      shell: driver.shell,
+      exec: (one: ExecRequest) => driver.exec("one", one),
+    };
+    const open = async (tty: { cols: number; rows: number } | undefined) => {
+      const opened = await openPersonShell(sandbox, { tty, cwd: undefined });
+      const shell = { process: opened.process, hangUp: () => opened.hangUp(), text: "" };
+      shell.process.stdout.on("data", (chunk: Buffer) => {
+        shell.text += chunk;
+      });
+      return shell;
+    };
+    const commandLines = async () => (await inside("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out;
+    const shell = await open({ cols: 91, rows: 17 });
+    shell.process.stdin.write("stty size; pwd; sleep 4321\n");
+    await expect.poll(() => shell.text).toMatch(/17 91\r\n.*\/\S+\r\n/s);
+    await expect.poll(commandLines).toMatch(/sleep 4321/);
+    shell.hangUp();
+    await shell.process.exit;
+    await expect.poll(commandLines).not.toMatch(/sleep 4321/);
+
+    const piped = await open(undefined);
+    piped.process.stdin.end("pwd; test -t 0; exit 6");
+    expect(await piped.process.exit).toEqual({ code: 6, signal: null });
+    expect(piped.text).toBe(`${spec.workingDir}\n`);
+    const waiting = await open(undefined);
+    waiting.process.stdin.write("echo waits; sleep 4321\n");
+    await expect.poll(() => waiting.text).toBe("waits\n");
+    waiting.hangUp();
+    await waiting.process.exit;
+    await expect.poll(commandLines).not.toMatch(/sleep 4321/);
   });
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { statFields } from "../oci/process-stat.ts";
 import type { Engine } from "./engine.ts";
 
 /** Variable by which the processes of one command are known where the host's process ids are out of reach. */
@@ -8,7 +9,7 @@ export const markerName = "SANDPIPER_EXEC";
 export interface Signaller {
   /** Environment that a command needs to be found by `one`. */
   mark(execKey: string): string[];
-  /** Sends a signal to a command: `pid` is the engine's. One that has ended is fine. */
+  /** Sends a signal to a command, SIGKILL to what it waits for too: `pid` is the engine's. One that has ended is fine. */
   one(container: string, user: string, target: { pid: number; execKey: string }, signal: NodeJS.Signals): Promise<void>;
   /** Sends SIGTERM to every process but `init` (the engine's id of the first one, when that only reaps). */
   terminateAll(container: string, user: string, init: { pid: number; spare: boolean }): Promise<void>;
@@ -21,7 +22,7 @@ export class DirectSignaller implements Signaller {
   }
 
   async one(container: string, _user: string, { pid }: { pid: number }, signal: NodeJS.Signals): Promise<void> {
-    send(pid, container, signal);
+    send(pid, container, signal, signal === "SIGKILL");
   }
 
   async terminateAll(container: string, _user: string, init: { pid: number; spare: boolean }): Promise<void> {
@@ -71,10 +72,11 @@ export function belongsTo(pid: number, container: string): boolean {
   }
 }
 
-function send(pid: number, container: string, signal: NodeJS.Signals): void {
+/** `group`: to the whole process group, where the process leads one. */
+function send(pid: number, container: string, signal: NodeJS.Signals, group = false): void {
   if (!belongsTo(pid, container)) return;
   try {
-    process.kill(pid, signal);
+    process.kill(group && Number(statFields(pid)[2]) === pid ? -pid : pid, signal);
   } catch {
     // It has just ended.
   }
