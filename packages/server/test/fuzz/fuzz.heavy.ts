@@ -8,6 +8,7 @@ const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31)
 /** Routes that answer every request with a refusal, and why they are there. */
 const refusals: Record<string, string> = {
   "GET /api/conversations/{conversation_id}/remember-prompt": "left out of the V0 API: 410",
+  "GET /api/conversations/{conversation_id}/workspace": "leads on to the same address with a slash at its end: 302",
   "GET /api/conversations/{conversation_id}/zip-directory": "left out of the V0 API: 410",
   "POST /api/conversations/{conversation_id}/submit-feedback": "left out of the V0 API: 410",
   "POST /api/conversations/{conversation_id}/upload-files": "left out of the V0 API: 410",

@@ -27,7 +27,12 @@ export function workspaceFileRoutes(
     config: { access: "agent", workspaceCookie: true, failures: [400, 404, 503] },
     exposeHeadRoute: false,
   } as const;
-  const common = { tags: ["agent server"], produces: ["application/octet-stream"] };
+  const leadsOn = Type.Null({ description: "A folder: the same address with a slash at its end shows its index.html" });
+  const common = {
+    tags: ["agent server"],
+    produces: ["application/octet-stream"],
+    response: { 200: Type.Unsafe<unknown>({}), 302: leadsOn },
+  };
   const base = "/api/conversations/:conversation_id/workspace";
 
   async function show(request: FastifyRequest, reply: FastifyReply, id: string, path: string): Promise<FastifyReply> {
