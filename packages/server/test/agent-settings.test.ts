@@ -1,11 +1,6 @@
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { Server as ProtocolServer } from "@modelcontextprotocol/sdk/server/index.js";
-import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
-import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as clients from "@openhands/typescript-client/clients";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type McpServer, startMcpServer } from "./support/mcp-server.ts";
 import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
@@ -13,7 +8,7 @@ import { startTestPlatform, type TestPlatform, until } from "./support/platform.
 
 let server: TestPlatform;
 let models: ModelServer;
-let mcp: Server;
+let mcp: McpServer;
 let options: { host: string; apiKey: string };
 
 const mcpKey = "planted-mcp-key";
@@ -23,19 +18,7 @@ beforeAll(async () => {
     if (headers.authorization !== "Bearer sk-good") return reply.error(401, "Incorrect API key provided");
     return reply.text("pong");
   });
-  mcp = createServer(async (request, response) => {
-    if (request.headers.authorization !== `Bearer ${mcpKey}`) return void response.writeHead(401).end();
-    if (request.method !== "POST") return void response.writeHead(405).end();
-    const tools = new ProtocolServer({ name: "test", version: "1" }, { capabilities: { tools: {} } });
-    tools.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [{ name: "add", inputSchema: { type: "object" } }] }));
-    tools.setRequestHandler(CallToolRequestSchema, ({ params: { arguments: { a, b } = {} } }) => ({
-      content: [{ type: "text", text: String(Number(a) + Number(b)) }],
-    }));
-    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
-    await tools.connect(transport);
-    await transport.handleRequest(request, response);
-  }).listen(0, "127.0.0.1");
-  await once(mcp, "listening");
+  mcp = await startMcpServer(mcpKey);
   server = await startTestPlatform({ outboundPrivate: ["127.0.0.0/8"] });
   const { id } = (await server.call("POST", "/api/v1/sandboxes")).body;
   options = await until(async () => {
@@ -61,7 +44,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await server?.stop();
   await models?.close();
-  mcp?.closeAllConnections();
   mcp?.close();
 });
 
@@ -180,7 +162,7 @@ test("models that the server knows; subscriptions and meta-profiles that it has 
 
 test("an MCP server is tried, with the secrets of the stored one of its name", async () => {
   const client = new clients.MCPClient(options);
-  const url = `http://127.0.0.1:${(mcp.address() as AddressInfo).port}/mcp`;
+  const { url } = mcp;
   const auth = { strategy: "bearer", value: mcpKey } as const;
   const server = { type: "http", url, auth } as const;
   const call = { name: "add", arguments: { a: 2, b: 3 } };
