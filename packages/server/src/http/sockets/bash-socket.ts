@@ -162,9 +162,13 @@ class EventSender {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#socket.send(json, () => resolve(true));
     if (this.#socket.bufferedAmount <= this.#limits.high) return true;
-    const late = setTimeout(() => resolve(false), this.#limits.stallMs);
+    let waiting = this.#socket.bufferedAmount;
+    const watch = setInterval(() => {
+      if (this.#socket.bufferedAmount === waiting) resolve(false);
+      waiting = this.#socket.bufferedAmount;
+    }, this.#limits.stallMs);
     const taken = await promise;
-    clearTimeout(late);
+    clearInterval(watch);
     return taken;
   }
 }

@@ -57,7 +57,7 @@ export function attachSockets(
     places: new Places(maxFollowers),
     terminals: new Places(maxTerminals),
     busyMs: 10_000,
-    stallMs: 10_000,
+    stallMs: 30_000,
     requests: undefined,
     except: () => false,
     ...options,

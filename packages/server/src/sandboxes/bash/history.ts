@@ -10,8 +10,9 @@ export interface HistoryLimits {
   commands: number;
   bytes: number;
   events: number;
-  /** Bytes of a page; one event is always in it. */
+  /** Bytes of a page, and of what one follower is given at a time; one event is always in it. */
   pageBytes: number;
+  followBytes: number;
 }
 
 export const historyLimits: HistoryLimits = {
@@ -19,6 +20,7 @@ export const historyLimits: HistoryLimits = {
   bytes: 256 * 2 ** 20,
   events: 50_000,
   pageBytes: 4 * 2 ** 20,
+  followBytes: 512 * 1024,
 };
 
 /** The commands of one sandbox and their events, in the order of their times: where they stand is in memory, their texts are in files. */
@@ -109,13 +111,15 @@ export class SandboxHistory {
     return this.#byId.get(id);
   }
 
-  /** The first events after a place, as many as fit into a page. */
+  /** Some events after a place. */
   after(micros: number): Entry[] {
-    return this.#fitting(this.#entries, indexAfter(this.#entries, micros), 100, () => true).found;
+    const from = indexAfter(this.#entries, micros);
+    return fitting(this.#entries, from, 100, this.#limits.followBytes, () => true).found;
   }
 
   /** Page ids are places of events, so that what is added or removed meanwhile moves nothing. */
   search(query: BashQuery): { found: Entry[]; nextPageId: string | null } {
+    const { pageBytes } = this.#limits;
     const { kind, commandId, timeGte = 0, timeLt = Number.POSITIVE_INFINITY, orderGt, descending = false, limit } = query;
     const within = commandId === undefined ? this.#entries : (this.logs.get(commandId)?.entries ?? []);
     const page = /^\d{1,16}$/.test(query.pageId ?? "") ? Number(query.pageId) : undefined;
@@ -126,9 +130,9 @@ export class SandboxHistory {
       micros < timeLt;
     if (descending) {
       const upTo = page === undefined ? within.length : indexAfter(within, page);
-      return this.#fitting(within.slice(0, upTo).reverse(), 0, limit, wanted);
+      return fitting(within.slice(0, upTo).reverse(), 0, limit, pageBytes, wanted);
     }
-    return this.#fitting(within, page === undefined ? 0 : indexAfter(within, page - 1), limit, wanted);
+    return fitting(within, page === undefined ? 0 : indexAfter(within, page - 1), limit, pageBytes, wanted);
   }
 
   async texts(entries: readonly Entry[]): Promise<string[]> {
@@ -174,20 +178,6 @@ export class SandboxHistory {
     return this.#lastMicros;
   }
 
-  #fitting(entries: readonly Entry[], from: number, limit: number, wanted: (entry: Entry) => boolean) {
-    const found: Entry[] = [];
-    let bytes = 0;
-    for (let at = from; at < entries.length; at++) {
-      const entry = entries[at]!;
-      if (!wanted(entry)) continue;
-      bytes += entry.length;
-      if (found.length === limit || (found.length > 0 && bytes > this.#limits.pageBytes))
-        return { found, nextPageId: String(entry.micros) };
-      found.push(entry);
-    }
-    return { found, nextPageId: null };
-  }
-
   /** Makes room for one more command. */
   async #trim(): Promise<void> {
     const gone: CommandLog[] = [];
@@ -231,4 +221,24 @@ function indexAfter(entries: readonly Entry[], micros: number): number {
     else high = middle;
   }
   return low;
+}
+
+/** The first entries that are wanted, as many as fit, and at least one where there is one. */
+function fitting(
+  entries: readonly Entry[],
+  from: number,
+  limit: number,
+  maxBytes: number,
+  wanted: (entry: Entry) => boolean,
+): { found: Entry[]; nextPageId: string | null } {
+  const found: Entry[] = [];
+  let bytes = 0;
+  for (let at = from; at < entries.length; at++) {
+    const entry = entries[at]!;
+    if (!wanted(entry)) continue;
+    bytes += entry.length;
+    if (found.length === limit || (found.length > 0 && bytes > maxBytes)) return { found, nextPageId: String(entry.micros) };
+    found.push(entry);
+  }
+  return { found, nextPageId: null };
 }
