@@ -250,6 +250,12 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
   expect(await client.startWorkspaceSession(conversation.id)).toBe(`${host}/api/conversations/${conversation.id}/workspace/`);
   const minted = await send("POST", "/api/auth/workspace-session", { headers: { origin: "https://canvas.example" } });
   expect([minted.status, minted.headers.get("access-control-allow-origin")]).toEqual([204, "https://canvas.example"]);
+  const preflight = async (path: string) => {
+    const headers = { origin: "https://canvas.example", "access-control-request-method": "POST" };
+    return (await send("OPTIONS", path, { key: null, headers })).headers.get("access-control-allow-origin");
+  };
+  expect(await preflight("/api/auth/workspace-session")).toBe("https://canvas.example");
+  expect(await preflight("/api/file/home")).toBeNull();
   const set = minted.headers.get("set-cookie")!;
   expect(set).toContain(`; Path=/agent/${conversation.sandboxId}/api/conversations; HttpOnly; `);
   expect(set).toContain("Secure; SameSite=None; Partitioned");

@@ -8,7 +8,7 @@ import type { OciDriver } from "./drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "./drivers/oci/testing.ts";
 import { writeScript } from "./file-scripts.ts";
 import { list, readFile, script, stat, writeFile } from "./files.ts";
-import { fileTree } from "./folder-pages.ts";
+import { fileTree, makeFolder, subfolders } from "./folder-pages.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 let driver: OciDriver;
@@ -64,6 +64,28 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     };
     await expect(script(silent, "exec sleep 1000", [])).rejects.toMatchObject({ code: "SandboxFailed" });
     expect(await inside("pgrep -x sleep | wc -l")).toBe("0\n");
+  });
+
+  test("lists the folders of a folder part by part, and makes one", async () => {
+    for (const name of ["b", "B", "-x", ".hid", "a\nc", "b/below"]) await makeFolder(sandbox, `/tmp/pick/${name}`);
+    await makeFolder(sandbox, "/tmp/pick/b");
+    await inside("ln -s b /tmp/pick/link; touch /tmp/pick/file");
+    const first = await subfolders(sandbox, "/tmp/pick", { limit: 3 });
+    expect(first.names).toEqual(["-x", "a\nc", "B"]);
+    expect(await subfolders(sandbox, "/tmp/pick", { limit: 3, after: first.next })).toEqual({ names: ["b"], next: undefined });
+    expect((await subfolders(sandbox, "/tmp/pick", { limit: 9, hidden: true })).names).toContain(".hid");
+    await expect(subfolders(sandbox, "/tmp/pick/file", { limit: 1 })).rejects.toMatchObject({ code: "NotAFile" });
+    for (const path of ["/tmp/pick/file", "/tmp/pick/file/x"])
+      await expect(makeFolder(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(makeFolder(sandbox, "/usr/x")).rejects.toMatchObject({ code: "FileForbidden" });
+  });
+
+  test("packs a folder under its own name, whatever that is", async () => {
+    await writeFile(sandbox, "/tmp/named/-d/f", "x");
+    await inside("cd /tmp/named && ln -s -- -d link");
+    const tar = await buffer(await archiveOut(sandbox, "/tmp/named/link", { named: true }));
+    expect(tar.toString("latin1")).toContain("-d/f\0");
+    expect(tar.toString("latin1")).not.toContain("./-d");
   });
 
   test("lists the files of a tree, without links, folders of tools and what lies very deep", async () => {
