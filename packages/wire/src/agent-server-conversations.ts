@@ -40,11 +40,32 @@ const GivenSkill = Type.Object(
   { additionalProperties: true },
 );
 
+/** A secret of one conversation: its value, or where the server gets it from. */
+export const SecretSource = Type.Union([
+  Type.String({ maxLength: 65_536, format: "password" }),
+  Type.Object(
+    {
+      kind: Type.Optional(Type.String({ maxLength: 100 })),
+      value: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
+      url: text(8192),
+      headers: Type.Optional(Nullable(Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" })))),
+      description: text(4096),
+    },
+    { additionalProperties: true },
+  ),
+]);
+export const ConversationSecrets = Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }), SecretSource, {
+  maxProperties: 100,
+  additionalProperties: false,
+  writeOnly: true,
+});
+
 const GivenContext = Type.Object(
   {
     skills: Type.Optional(Nullable(Type.Array(GivenSkill, { maxItems: 2000 }))),
     system_message_suffix: text(1_000_000),
     user_message_suffix: text(100_000),
+    secrets: Type.Optional(Nullable(ConversationSecrets)),
   },
   { additionalProperties: true },
 );
@@ -92,26 +113,6 @@ export const ClientTool = Type.Object(
 export const ConversationTags = Type.Record(Type.String({ pattern: "^[a-z0-9]{1,100}$" }), Type.String({ maxLength: 256 }), {
   maxProperties: 50,
   additionalProperties: false,
-});
-
-/** A secret of one conversation: its value, or where the server gets it from. */
-export const SecretSource = Type.Union([
-  Type.String({ maxLength: 65_536, format: "password" }),
-  Type.Object(
-    {
-      kind: Type.Optional(Type.String({ maxLength: 100 })),
-      value: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
-      url: text(8192),
-      headers: Type.Optional(Nullable(Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" })))),
-      description: text(4096),
-    },
-    { additionalProperties: true },
-  ),
-]);
-export const ConversationSecrets = Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }), SecretSource, {
-  maxProperties: 100,
-  additionalProperties: false,
-  writeOnly: true,
 });
 
 /** Body of `POST /api/conversations` of the agent server (agent-server.md section 3.1). Keys that are not known are ignored. */

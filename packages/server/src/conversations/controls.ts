@@ -8,6 +8,7 @@ import type {
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
 import type { Callbacks } from "../callbacks/api.ts";
+import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
@@ -72,8 +73,13 @@ export class Controls {
     refuseExternal(row);
     const { userId, sandboxId, id: conversationId } = row;
     const values = await resolveSecrets(this.#deps, userId, sources);
-    if (Object.keys(values).length > 0) await this.#deps.secrets.putConversation({ userId, conversationId, sandboxId }, values);
-    const { runner, sandboxes } = this.#deps;
+    const { runner, sandboxes, secrets, store } = this.#deps;
+    if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId, sandboxId }, values);
+    if (!store.conversations.get(conversationId)) {
+      // Those of a conversation that is gone would stay in its sandbox.
+      await secrets.dropConversation(conversationId);
+      throw gone();
+    }
     // A run that has told its end, and a shell that is asked for its state, count as work for a moment.
     await runner.atRest(conversationId).catch(() => {});
     // A shell that does not answer keeps the variables that it has.
@@ -106,7 +112,11 @@ export class Controls {
     const { id, userId, sandboxId, config } = row;
     await this.#changes.add(id, async () => {
       const skills = await this.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
-      await knowledge.add(id, skills, { late: store.events.lastSeq(id) > 0 });
+      try {
+        await knowledge.add(id, skills, { late: store.events.lastSeq(id) > 0 });
+      } catch (error) {
+        throw store.conversations.get(id) ? error : gone();
+      }
     });
     runner.announce(id);
   }
@@ -132,6 +142,11 @@ export class Controls {
     hub.publishEvent(id, { kind: "ConversationStateUpdateEvent", source: "environment", key, value: value ?? undefined });
     runner.announce(id);
   }
+}
+
+/** Of a conversation that was deleted under a change. */
+function gone(): PlatformError {
+  return new PlatformError("ConversationNotFound", "Conversation not found");
 }
 
 /** A model as a client gives it back after it has read it: with the key that it could not read. Another address, or another provider, gets no key. */

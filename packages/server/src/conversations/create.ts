@@ -61,7 +61,7 @@ export async function createConversation(
   checkTools({ clientTools, ...(agent && { agent }) });
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
   const content = given && withParameters(given, request.plugins ?? []);
-  const values = await resolveSecrets(deps, userId, request.secrets ?? {});
+  const values = await resolveSecrets(deps, userId, { ...agent?.agent_context?.secrets, ...request.secrets });
   const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
 
   const config: ConversationConfig = {

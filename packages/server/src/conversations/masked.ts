@@ -8,13 +8,26 @@ const secretField =
 /** Names of fields whose members are all secrets: headers and environments. */
 const secretMembers = new Set(["headers", "extra_headers", "env", "environment"]);
 
+/** Where a value stands: among the members of a map of secrets (`sources`), inside of one of them, or where every text is a secret. */
+type Place = "open" | "secret" | "sources" | "source";
+
 /** A copy of what a client gave in which each secret is masked. Empty ones, and nulls, stay. */
-export function masked(value: unknown, name = "", inSecrets = false): unknown {
-  if (typeof value === "string") return value !== "" && (inSecrets || secretField.test(name)) ? maskText : value;
-  if (Array.isArray(value)) return value.map((one) => masked(one, name, inSecrets));
+export function masked(value: unknown, name = "", place: Place = "open"): unknown {
+  if (typeof value === "string") return value !== "" && isSecret(name, place) ? maskText : value;
+  if (Array.isArray(value)) return value.map((one) => masked(one, name, place));
   if (typeof value !== "object" || value === null) return value;
-  const members = Object.entries(value).map(([key, one]) => [key, masked(one, key, inSecrets || secretMembers.has(name))]);
-  return Object.fromEntries(members);
+  const inside = placeInside(name, place);
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, masked(one, key, inside)]));
+}
+
+function isSecret(name: string, place: Place): boolean {
+  return place === "secret" || place === "sources" || (place === "source" && name === "value") || secretField.test(name);
+}
+
+function placeInside(name: string, place: Place): Place {
+  if (place === "secret" || secretMembers.has(name)) return "secret";
+  if (place === "sources") return "source";
+  return name === "secrets" ? "sources" : "open";
 }
 
 /** A secret that a client got masked and sends back is none. */
