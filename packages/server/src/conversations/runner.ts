@@ -1,4 +1,5 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
+import { forgettable } from "../agent/condense.ts";
 import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
 import { PlatformError } from "../errors.ts";
@@ -90,17 +91,27 @@ export class Runner {
       throw new PlatformError("ConversationRunning", "The conversation is running: pause it first, or interrupt it.");
   }
 
+  /** Whether there is enough history for a summary. */
+  canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
+    return forgettable(this.#view(row)) !== undefined;
+  }
+
   /** What the model reads of a conversation, up to its last complete answer. */
   history(row: Pick<ConversationRow, "id" | "userId" | "config">): {
     system: string[];
     messages: ModelMessage[];
     tools: readonly Tool[];
   } {
-    const tools = this.#deps.agents.tools(row);
+    const view = this.#view(row);
+    return { system: [...view.system], messages: view.complete(), tools: this.#deps.agents.tools(row) };
+  }
+
+  #view(row: Pick<ConversationRow, "id" | "userId" | "config">): View {
     const run = this.#runs.get(row.id);
-    const follower = run?.follower ?? new LogFollower(this.#deps.store.events, row.id, new View(tools));
-    if (!run) follower.close();
-    return { system: [...follower.view.system], messages: follower.view.complete(), tools };
+    if (run) return run.follower.view;
+    const follower = new LogFollower(this.#deps.store.events, row.id, new View(this.#deps.agents.tools(row)));
+    follower.close();
+    return follower.view;
   }
 
   /** Actions without a result, in order. */

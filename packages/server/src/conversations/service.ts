@@ -300,7 +300,8 @@ export class ConversationService implements Conversations {
   async condense(id: string): Promise<void> {
     const row = this.#workable(id);
     const { events } = this.#deps.store;
-    if (events.lastSeq(id) === 0) return;
+    const isRunning = row.summary.executionStatus === "running";
+    if (!isRunning && !this.#runner.canCondense(row)) return;
     const over = Promise.withResolvers<void>();
     // What a sleeping conversation is woken for is over with the summary, or with the error that tells why there is none.
     const unfollow = events.follow(id, (records) => {
@@ -312,7 +313,7 @@ export class ConversationService implements Conversations {
     });
     try {
       await events.append(id, [listed({ kind: "CondensationRequest", source: "environment" })]);
-      if (row.summary.executionStatus === "running") over.resolve();
+      if (isRunning) over.resolve();
       else this.#runner.wake(id);
       await over.promise;
     } finally {

@@ -14,7 +14,7 @@ const givesInside = /^GET \/api\/settings\/secrets\/\{/;
 const givesByHeader = /^GET \/api\/(settings|profiles\/\{name\})$/;
 
 /** Routes that wait for a start or an agent's turn, which leave what they did where they fail. */
-const failsLate = new Set(["POST /v1/chat/completions"]);
+const failsLate = new Set(["POST /v1/chat/completions", "POST /api/conversations/{conversation_id}/condense"]);
 
 export interface FuzzResult {
   seed: number;
