@@ -42,7 +42,7 @@ class Local {
   }
 
   shows(pattern: RegExp): Promise<true> {
-    const end = Date.now() + 8_000;
+    const end = Date.now() + 20_000;
     return until(() => {
       if (Date.now() > end) throw new Error(`Without ${pattern}: ${JSON.stringify(this.shown)}`);
       return pattern.test(this.shown) || undefined;

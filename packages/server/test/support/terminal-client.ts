@@ -51,12 +51,12 @@ export class TerminalClient {
     else if (this.socket.readyState === this.socket.OPEN) this.socket.send(frame);
   }
 
-  /** Waits until the text is shown, and forgets everything up to its end. Throws where the socket closes before, and after ten seconds. */
+  /** Waits until the text is shown, and forgets everything up to its end. Throws where the socket closes before, and after twenty seconds. */
   async shows(pattern: RegExp): Promise<RegExpExecArray> {
     const late = setTimeout(() => {
       this.#end ??= { code: 0, reason: "not yet" };
       this.#wake();
-    }, 10_000);
+    }, 20_000);
     try {
       return await this.#shows(pattern);
     } finally {
