@@ -62,14 +62,20 @@ export async function forkConversation(
     },
   };
   const head = source.head === null ? null : eventId;
-  const copy = { sourceId: source.id, spans: way.spans, head, metrics: keepsMetrics ? metrics : null };
-  // Writes of one turn are one transaction.
-  await Promise.all([
-    callbacks.register(userId, id, []),
-    conversations.create(forked, config.ownAgent ? store.agents.get(source.id) : undefined, copy),
-    ...(records.length > 0 ? [events.append(id, records)] : []),
-    ...(context ? [store.contexts.put(id, context.document), store.contexts.activate(id, skills)] : []),
-  ]);
+  const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
+  const log = await conversations.copyLog(source.id, way.spans);
+  try {
+    // Writes of one turn are one transaction.
+    await Promise.all([
+      callbacks.register(userId, id, []),
+      conversations.create(forked, agent, { log, head, metrics: keepsMetrics ? metrics : null }),
+      ...(records.length > 0 ? [events.append(id, records)] : []),
+      ...(context ? [store.contexts.put(id, context.document), store.contexts.activate(id, skills)] : []),
+    ]);
+  } catch (error) {
+    await conversations.dropLog(log).catch(() => {});
+    throw error;
+  }
   return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };
 }
 

@@ -60,6 +60,8 @@ export async function stageFolder(
   const discard = async () => void (await script(target, 'exec rm -rf -- "$1"', [beside], { timeoutMs: stepMs }).catch(() => {}));
   try {
     const tar = await archiveOut(source, from, { excludes: [`./${besidePattern}`], signal });
+    // Whoever reads it gets its error; until then nobody does.
+    tar.on("error", () => {});
     await archiveIn(target, beside, tar, { keepModes: true, signal });
   } catch (error) {
     await discard();

@@ -90,7 +90,8 @@ test("whatever is appended, moved and forked: the way to each event is the one b
           const row = conversationRow();
           const navigated = store.conversations.get(id)!.head !== null;
           const before = spans.flatMap((span) => store.events.search(id, { span, limit: 1000 }).items);
-          await store.conversations.create(row, undefined, { sourceId: id, spans, head: navigated ? from : null, metrics: null });
+          const log = await store.conversations.copyLog(id, spans);
+          await store.conversations.create(row, undefined, { log, head: navigated ? from : null, metrics: null });
           const way = wayTo(from);
           tree = tree.filter((seen) => way.includes(seen.id));
           head = from;
@@ -124,17 +125,37 @@ test("a running conversation is not moved, nor one to an event that is not there
   expect(store.conversations.get(row.id)!.head).toBe("");
 });
 
-test("a fork of what is gone, or with an id that is taken, leaves nothing", async () => {
+test("a copy that is not taken leaves nothing: its source gone, its id taken, or the server killed", async () => {
   const source = conversationRow();
   await store.conversations.create(source);
-  await store.events.append(source.id, [message("one")]);
-  const copy = { sourceId: source.id, spans: store.events.branch(source.id).spans, head: null, metrics: null };
+  const texts = Array.from({ length: 1200 }, () => message("text"));
+  await store.events.append(source.id, texts);
+  const { spans } = store.events.branch(source.id);
+  await expect(store.conversations.copyLog(conversationRow().id, spans)).rejects.toMatchObject({ code: "ConversationNotFound" });
+
   const taken = conversationRow();
   await store.conversations.create(taken);
-  await expect(store.conversations.create(taken, undefined, copy)).rejects.toMatchObject({ code: "ConversationExists" });
+  const log = await store.conversations.copyLog(source.id, spans);
+  const other = conversationRow({ userId: "other" });
+  const create = (row: typeof taken) => store.conversations.create(row, undefined, { log, head: null, metrics: null });
+  await expect(create(taken)).rejects.toMatchObject({ code: "ConversationExists" });
   expect(store.events.lastSeq(taken.id)).toBe(0);
-  const lost = conversationRow();
-  const gone = { ...copy, sourceId: conversationRow().id };
-  await expect(store.conversations.create(lost, undefined, gone)).rejects.toMatchObject({ code: "ConversationNotFound" });
-  expect(store.conversations.get(lost.id)).toBeUndefined();
+  await create(other);
+  await store.conversations.dropLog(log);
+  expect(store.events.count(other.id)).toBe(1200);
+  expect(store.events.read(other.id, 1199, 10).map(({ seq, json }) => [seq, json])).toEqual(
+    store.events.read(source.id, 1199, 10).map(({ seq, json }) => [seq, json]),
+  );
+  const [next] = await store.events.append(other.id, [message("next")]);
+  expect(next!.seq).toBe(1201);
+  expect(next!.event.timestamp > store.events.read(other.id, 1199, 1)[0]!.event.timestamp).toBe(true);
+
+  const left = await store.conversations.copyLog(source.id, spans);
+  expect(store.conversations.count({ userId: "default" })).toBe(
+    store.conversations.search({ userId: "default" }, { limit: 1000 }).items.length,
+  );
+  await store.close();
+  store = await openStore(dir);
+  expect(store.conversations.get(left)).toBeUndefined();
+  expect(store.events.lastSeq(left)).toBe(0);
 });

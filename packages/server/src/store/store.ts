@@ -150,19 +150,26 @@ export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" |
 /** A conversation before it has a log. */
 export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head">;
 
-/** Listed events of another conversation, taken as they are. */
+/** A log that `copyLog` has made, and what goes with it. */
 export interface LogCopy {
-  sourceId: string;
-  spans: readonly Span[];
-  /** Id of the last one where further events are to name their parents, else null. */
+  /** From `copyLog`. */
+  log: string;
+  /** Id of the last event where further ones are to name their parents, else null. */
   head: string | null;
   /** Counted as spent already. */
   metrics: MetricsSnapshot | null;
 }
 
 export interface ConversationStore {
-  /** With the agent that a client gave, and with a log that begins as a copy. Throws PlatformError ConversationExists; ConversationNotFound for the source of a copy. */
+  /** With the agent that a client gave, and with a log that begins as a copy. Throws PlatformError ConversationExists. */
   create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void>;
+  /**
+   * Copies listed events of a conversation into a log of which nobody knows until `create` takes it; gives its name. Other writes go on meanwhile. One that
+   * is not taken is dropped by `dropLog`, or at the next start. Throws ConversationNotFound, StorageFull.
+   */
+  copyLog(sourceId: string, spans: readonly Span[]): Promise<string>;
+  /** One that was taken is left alone. */
+  dropLog(log: string): Promise<void>;
   get(id: string): ConversationRow | undefined;
   /** Newest first, unless another order is asked for. */
   search(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow>;

@@ -1,5 +1,7 @@
+import { newId } from "@sandpiper/wire";
 import { type SelectQueryBuilder, sql } from "kysely";
 import { PlatformError } from "../../errors.ts";
+import type { Span } from "../branch.ts";
 import { conversationSet } from "../changes.ts";
 import { pageOffset, toPage } from "../paging.ts";
 import type {
@@ -26,6 +28,13 @@ type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head" |
   execution_status: ConversationRow["summary"]["executionStatus"];
   metrics: string | null;
 };
+
+/** Before the id of a log that is being copied; its conversation is nobody's. */
+const hiddenLog = "copy-";
+const nobody = "";
+
+/** Events that are copied in one transaction: others wait for it. */
+const copiedAtOnce = 500;
 
 /** SQLite refuses longer patterns (SQLITE_MAX_LIKE_PATTERN_LENGTH); titles are far shorter than this. */
 const maxTitlePattern = 1000;
@@ -63,7 +72,7 @@ export class SqliteConversations implements ConversationStore {
 
   async create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void> {
     const { build, vault, writer } = this.#context;
-    const insert = build.insertInto("conversations").values({
+    const values = {
       id: row.id,
       user_id: row.userId,
       sandbox_id: row.sandboxId,
@@ -72,24 +81,53 @@ export class SqliteConversations implements ConversationStore {
       parent_id: row.parentId,
       created_at: row.createdAt,
       updated_at: row.createdAt,
-      ...(copy?.metrics && { metrics: JSON.stringify(copy.metrics) }),
-    });
+    };
+    const metrics = copy?.metrics ? JSON.stringify(copy.metrics) : null;
+    const make = copy
+      ? build
+          .updateTable("conversations")
+          .set({ ...values, head: copy.head, metrics })
+          .where("id", "=", copy.log)
+      : build.insertInto("conversations").values(values);
     try {
       const names = [conversationSet, row.id, ...(row.parentId === null ? [] : [row.parentId])];
-      const statements = [compile(insert)];
+      const statements = [compile(make)];
       if (agent) {
         const document = sealAgent(vault, row.id, agent);
         statements.push(compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })));
       }
-      if (!copy) return void (await writer.change(names, ...statements));
-      const { sourceId, spans, head } = copy;
-      await writer.fork({ statements, conversationId: row.id, sourceId, spans, head, nowMicros: row.createdAt * 1000 }, names);
+      await writer.change(names, ...statements);
     } catch (error) {
       if (error instanceof UniqueViolation) {
         throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);
       }
       throw error;
     }
+  }
+
+  async copyLog(sourceId: string, spans: readonly Span[]): Promise<string> {
+    const { build, writer, clock } = this.#context;
+    const log = `${hiddenLog}${newId()}`;
+    const now = clock();
+    const values = { id: log, user_id: nobody, sandbox_id: "", config: "{}", title: null, parent_id: null };
+    await writer.run(compile(build.insertInto("conversations").values({ ...values, created_at: now, updated_at: now })));
+    try {
+      for (const { first, last } of spans) {
+        for (let from = first; from <= last; from += copiedAtOnce) {
+          const span = { first: from, last: Math.min(from + copiedAtOnce - 1, last) };
+          await writer.copy({ conversationId: log, sourceId, span, nowMicros: now * 1000 });
+        }
+      }
+    } catch (error) {
+      await this.dropLog(log).catch(() => {});
+      throw error;
+    }
+    return log;
+  }
+
+  async dropLog(log: string): Promise<void> {
+    const { build, writer } = this.#context;
+    await writer.run(compile(build.deleteFrom("conversations").where("id", "=", log).where("user_id", "=", nobody)));
   }
 
   get(id: string): ConversationRow | undefined {

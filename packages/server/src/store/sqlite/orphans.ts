@@ -4,9 +4,10 @@ import { primaryCode, sqliteFull } from "./protocol.ts";
 /** What is stored before its conversation, under the conversation's id. */
 const early = ["conversation_secrets", "callbacks", "pending_messages"];
 
-/** Removes what a crash left of conversations that neither exist nor are being started. On a full disk that waits for the next start. */
+/** Removes what a crash left of conversations that neither exist nor are being started, and logs that were being copied. On a full disk that waits for the next start. */
 export function removeOrphans(database: DatabaseSync): void {
   try {
+    database.exec("DELETE FROM conversations WHERE user_id = ''");
     for (const table of early)
       database.exec(`DELETE FROM ${table} WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = ${table}.conversation_id)
         AND NOT EXISTS (SELECT 1 FROM start_tasks t WHERE t.conversation_id = ${table}.conversation_id

@@ -2,7 +2,7 @@ import type { Span } from "../branch.ts";
 
 /** What the main thread asks of the writer thread, and its answers. Answers come in the order of the jobs. */
 
-export type Job = AppendJob | RunJob | ForkJob;
+export type Job = AppendJob | RunJob | CopyJob;
 
 /** Appends events to a conversation and changes its summary. Answer: `Stamps`. */
 export interface AppendJob {
@@ -24,16 +24,12 @@ export interface AppendJob {
   navigate?: { eventId: string; index: number } | null;
 }
 
-/** Makes a conversation whose log begins with listed events of another one, all or nothing. Answer: 0. */
-export interface ForkJob {
-  type: "fork";
-  /** The statements that make the conversation and what belongs to it. */
-  statements: Statement[];
+/** Adds listed events of another conversation to the end of a log, as they are. Answer: how many these were. */
+export interface CopyJob {
+  type: "copy";
   conversationId: string;
   sourceId: string;
-  spans: readonly Span[];
-  /** Id of the last copied event where the copy's events name their parents, else null. */
-  head: string | null;
+  span: Span;
   nowMicros: number;
 }
 

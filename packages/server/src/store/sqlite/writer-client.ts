@@ -3,8 +3,8 @@ import { PlatformError } from "../../errors.ts";
 import { Changes } from "../changes.ts";
 import {
   type AppendJob,
+  type CopyJob,
   type Failure,
-  type ForkJob,
   type Job,
   primaryCode,
   type Result,
@@ -66,9 +66,9 @@ export class WriterClient {
     return this.#send({ type: "append", ...job }, [job.conversationId]) as Promise<Stamps>;
   }
 
-  /** Makes a conversation out of events of another. Throws ConversationNotFound, UniqueViolation, StorageFull. */
-  async fork(job: Omit<ForkJob, "type">, names: readonly string[]): Promise<void> {
-    await this.#send({ type: "fork", ...job }, names);
+  /** Throws ConversationNotFound, StorageFull. */
+  async copy(job: Omit<CopyJob, "type">): Promise<void> {
+    await this.#send({ type: "copy", ...job }, []);
   }
 
   /** Runs statements in one transaction; gives the number of rows that the last one changed. Throws UniqueViolation, StorageFull. */

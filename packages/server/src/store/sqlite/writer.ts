@@ -3,7 +3,7 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 import { eventTime } from "@sandpiper/wire/time";
 import { stampedJson } from "../event-text.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
-import { type AppendJob, endsTransaction, type Failure, type ForkJob, type Job, type Result, type Stamps } from "./protocol.ts";
+import { type AppendJob, type CopyJob, endsTransaction, type Failure, type Job, type Result, type Stamps } from "./protocol.ts";
 
 /**
  * The thread that owns the writing connection. Everything that is queued when it looks goes into one transaction with one
@@ -57,9 +57,7 @@ const copyEvents = prepare(
    SELECT ? + listed_index, ?, ? + listed_index, id, kind, timestamp, json FROM events
    WHERE conversation = ? AND listed_index BETWEEN ? AND ?`,
 );
-const endCopy = prepare("UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, head = ? WHERE number = ?");
-/** Events that SQLite holds at a time while it copies them. */
-const copiedAtOnce = 500;
+const endCopy = prepare("UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ? WHERE number = ?");
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
@@ -138,7 +136,7 @@ function attemptWithSavepoint(job: Job): Result {
 
 function perform(job: Job): Stamps | number {
   if (job.type === "append") return append(job);
-  return job.type === "fork" ? fork(job) : job.statements.map(run).at(-1)!;
+  return job.type === "copy" ? copy(job) : job.statements.map(run).at(-1)!;
 }
 
 function run(statement: { sql: string; parameters: readonly (null | number | string | Uint8Array)[] }): number {
@@ -193,24 +191,16 @@ function append(job: AppendJob): Stamps {
   return stamps;
 }
 
-/** Copies the events as they are, some at a time: nothing but their keys changes, and control records are left out. */
-function fork(job: ForkJob): number {
-  const source = findLog.get(job.sourceId) as Log | undefined;
-  if (!source) throw new JobFailed({ reason: "conversation-not-found" });
-  for (const statement of job.statements) run(statement);
-  const { number } = findLog.get(job.conversationId) as unknown as Log;
-  let copied = 0;
-  for (const span of job.spans) {
-    const shift = copied + 1 - span.first;
-    for (let { first } = span; first <= span.last; first += copiedAtOnce) {
-      const last = Math.min(first + copiedAtOnce - 1, span.last);
-      copyEvents.run(eventKey(number, shift), number, shift, source.number, first, last);
-    }
-    copied += span.last + 1 - span.first;
-  }
-  const micros = Math.max(job.nowMicros, source.last_micros + 1);
-  endCopy.run(copied, copied, micros, job.head, number);
-  return 0;
+/** Nothing of the events changes but their keys. */
+function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
+  const source = findLog.get(sourceId) as Log | undefined;
+  const log = findLog.get(conversationId) as Log | undefined;
+  if (!source || !log) throw new JobFailed({ reason: "conversation-not-found" });
+  const shift = log.last_seq + 1 - span.first;
+  const copied = copyEvents.run(eventKey(log.number, shift), log.number, shift, source.number, span.first, span.last);
+  const last = log.last_seq + Number(copied.changes);
+  endCopy.run(last, last, Math.max(nowMicros, source.last_micros + 1), log.number);
+  return Number(copied.changes);
 }
 
 function failureOf(error: unknown): Failure {
