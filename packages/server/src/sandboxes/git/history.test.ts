@@ -5,7 +5,7 @@ import type { Sandbox } from "../sandbox.ts";
 import { sh } from "../service-testing.ts";
 import { testSandbox } from "../terminal/test-sandbox.ts";
 import { findRepository, gitDelta } from "./archive.ts";
-import { gitChanges } from "./git.ts";
+import { gitChanges, gitDiff } from "./git.ts";
 import { gitCommitChanges, gitCommitDiff, gitCommits } from "./history.ts";
 
 let sandbox: Sandbox;
@@ -145,4 +145,39 @@ test("the repository of a folder is its own, or the only one below, without cred
   await git("/tmp/nest/other", "git init -q", "git checkout -q --detach 2>/dev/null || true");
   expect(await findRepository(sandbox, "/tmp/nest")).toBeUndefined();
   expect(await findRepository(sandbox, "/usr")).toBeUndefined();
+});
+
+test("programs that a repository's settings name are not run by looking at it", async () => {
+  const names = [
+    "core.fsmonitor",
+    "core.pager",
+    "diff.external",
+    "core.sshCommand",
+    "gpg.program",
+    "diff.d.textconv",
+    "diff.d.command",
+  ];
+  await git(
+    "/tmp/trap",
+    "git init -q",
+    "echo 1 >f",
+    "echo '* diff=d' >.gitattributes",
+    "git add .",
+    "git commit -qm one",
+    "mkdir /tmp/hooks",
+    "printf '#!/bin/sh\\ntouch /tmp/ran-hook\\n' >/tmp/hooks/post-index-change",
+    "chmod +x /tmp/hooks/post-index-change",
+    "git config core.hooksPath /tmp/hooks",
+    "git config log.showSignature true",
+    ...names.map((name) => `git config ${name} 'touch /tmp/ran-${name};false'`),
+    "echo 2 >f",
+  );
+  expect(await gitChanges(sandbox, "/tmp/trap", "HEAD")).toEqual([{ status: "UPDATED", path: "f" }]);
+  expect(await gitDiff(sandbox, "/tmp/trap/f", "HEAD")).toEqual({ original: "1\n", modified: "2\n" });
+  const [commit] = (await gitCommits(sandbox, "/tmp/trap", 1)).commits;
+  expect((await gitCommitChanges(sandbox, "/tmp/trap", commit!.sha)).length).toBe(2);
+  expect((await gitCommitDiff(sandbox, "/tmp/trap/f", commit!.sha)).modified).toBe("1\n");
+  expect(await text((await gitDelta(sandbox, "/tmp/trap", { ref: "HEAD", excludes: [] })).content)).toContain("+2\n");
+  expect((await findRepository(sandbox, "/tmp/trap"))?.branch).toBe("main");
+  expect(await sh(sandbox, "ls /tmp | grep ^ran-")).toBe("");
 });
