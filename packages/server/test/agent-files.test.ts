@@ -39,7 +39,7 @@ interface Init {
   headers?: Record<string, string>;
   key?: string | null;
   at?: string;
-  redirect?: RequestRedirect;
+  redirect?: "manual";
 }
 const send = (method: string, path: string, { json, body, headers, key = session, at = host, redirect }: Init = {}) =>
   fetch(at + path, {
