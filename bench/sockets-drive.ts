@@ -8,6 +8,8 @@ export interface Order {
   conversations: number;
   /** Length of each event's text. */
   length: number;
+  /** Whether a bare server stores them too; the platform always does. */
+  store?: boolean;
 }
 
 export interface Done {

@@ -5,12 +5,11 @@ import { residentMemory } from "./process.ts";
 import type { LightSocket } from "./sockets-client.ts";
 import { ageOf } from "./sockets-drive.ts";
 import { type EventServer, startEventServers } from "./sockets-processes.ts";
-import { plainSqlite } from "./sockets-sqlite.ts";
 
 const conversations = 100;
 const sockets = 1_000;
 const length = 200;
-const bareName = "bare ws server, same frames";
+const bareName = "bare ws server and plain SQLite";
 
 /**
  * Many sockets, many events, and clients that behave badly. The server, the bare server that is its floor, and this process, which is all of the clients, share the
@@ -22,7 +21,7 @@ export async function benchSockets(): Promise<Row[]> {
   try {
     const silent = closesWithoutKey(platform);
     return [
-      ...(await appends(platform)),
+      ...(await appends(servers)),
       await silent,
       ...(await manySockets(servers)),
       ...(await storm(servers)),
@@ -61,20 +60,19 @@ async function arrived(ages: readonly number[], count: number): Promise<void> {
 }
 
 /** Events per second that become durable, as many at once as a thousand agents would append. */
-async function appends(platform: EventServer): Promise<Row[]> {
-  const own: number[] = [];
-  const floor: number[] = [];
+async function appends(servers: readonly [EventServer, EventServer]): Promise<Row[]> {
+  const rates: number[][] = [[], []];
   for (let round = 0; round < 5; round++) {
-    const { events, ms } = await platform.send({ perSecond: 0, atOnce: sockets, ms: 1_000, conversations, length });
-    own.push((events * 1000) / ms);
-    floor.push(plainSqlite(100, 1_000, length));
+    for (const [which, server] of servers.entries()) {
+      const { events, ms } = await server.send({ perSecond: 0, atOnce: sockets, ms: 1_000, conversations, length, store: true });
+      rates[which]!.push((events * 1000) / ms);
+    }
   }
-  const rate = figures(own);
+  const rate = figures(rates[0]!);
   return [
     {
-      ...{ name: `events appended to ${conversations} conversations`, unit: "per s", figures: rate },
-      ...{ floor: { name: "plain SQLite, one table, 100 a commit", figures: figures(floor) }, target: ">= 10,000" },
-      met: rate.p50 >= 10_000,
+      ...{ name: `events appended to ${conversations} conversations`, unit: "per s", figures: rate, target: ">= 10,000" },
+      ...{ floor: { name: "plain SQLite, one table", figures: figures(rates[1]!) }, met: rate.p50 >= 10_000 },
     },
   ];
 }
@@ -112,7 +110,7 @@ async function manySockets(servers: readonly [EventServer, EventServer]): Promis
     const followers = await follow(server, sockets);
     await delay(1_000);
     memory.push((residentMemory(server.pid) - before) / sockets / 1024);
-    const { events } = await server.send({ perSecond: 500, ms: 5_000, conversations, length });
+    const { events } = await server.send({ perSecond: 500, ms: 5_000, conversations, length, store: true });
     await arrived(followers.ages, (events * sockets) / conversations);
     ages.push(followers.ages);
     followers.end();
@@ -126,7 +124,7 @@ async function manySockets(servers: readonly [EventServer, EventServer]): Promis
         unit: "KB",
         figures: single(memory[0]!),
       },
-      ...{ floor: { name: bareName, figures: single(memory[1]!) }, target: "< 64 KB", met: memory[0]! < 64 },
+      ...{ floor: { name: "bare ws server", figures: single(memory[1]!) }, target: "< 64 KB", met: memory[0]! < 64 },
     },
     {
       ...{ name: "append of 500 events/s to their 5,000 arrivals/s there", unit: "ms", figures: delivery },
@@ -220,7 +218,7 @@ async function fast(servers: readonly [EventServer, EventServer]): Promise<Row[]
     for (const [which, server] of servers.entries()) {
       const { ages: own } = followers[which]!;
       const before = own.length;
-      const { events, ms } = await server.send({ perSecond: 10_000, ms: 3_000, conversations, length });
+      const { events, ms } = await server.send({ perSecond: 10_000, ms: 3_000, conversations, length, store: true });
       await arrived(own, before + events);
       if (which === 0) rate = Math.max(rate, (events * 1000) / ms);
     }
@@ -233,7 +231,7 @@ async function fast(servers: readonly [EventServer, EventServer]): Promise<Row[]
   return [
     {
       ...{ name: "10,000 events/s, append to arrival", unit: "ms", figures: own, target: "p99 < 50 ms", met: own.p99 < 50 },
-      floor: { name: "bare ws server, not stored", figures: figures(ages[1]!) },
+      floor: { name: bareName, figures: figures(ages[1]!) },
     },
   ];
 }
