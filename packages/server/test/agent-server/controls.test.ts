@@ -71,6 +71,9 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
     secret_registry: { secret_sources: { EARLY: { value: "**********" }, OBJECT: { value: "**********" } } },
   });
   expect(JSON.stringify([shown, await client.searchEvents(id)])).not.toContain("planted-value");
+  // The sandbox lets secrets in by now: only the shell has to be another one.
+  expect(await post(id, "secrets", { secrets: { LATER: "planted-value-later" } })).toEqual(done);
+  expect(await output(id, "echo [$LATER] $KEPT")).toMatch(/\[[^\]]{8,}\] yes/);
   // A masked one is what the server has; an address of this server means the user's own secret.
   await platform.call("POST", "/api/v1/secrets", { name: "OWN", value: "planted-value-own" });
   const url = `${agent.url}/api/settings/secrets/OWN`;
@@ -82,6 +85,7 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
   expect(Object.keys(((await client.getConversation(id)) as Json).secret_registry.secret_sources)).toEqual([
     "EARLY",
     "OBJECT",
+    "LATER",
     "FROM",
   ]);
 });

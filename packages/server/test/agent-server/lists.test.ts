@@ -190,10 +190,11 @@ test("a deleted conversation is gone with its children, its run ends, and the sa
   const foreign = await make({}, other);
   expect((await agent.call("DELETE", `/api/conversations/${foreign.id}`)).status).toBe(400);
   // The last one of its sandbox.
-  expect((await other.call("DELETE", `/api/conversations/${foreign.id}`)).status).toBe(200);
-  for (const server of [agent, other])
-    expect((await platform.call("GET", `/api/v1/sandboxes?id=${server.sandboxId}`)).body[0].status).toBe("RUNNING");
-  expect((await make({}, other)).execution_status).toBe("idle");
+  const lonely = await startAgentServer(platform);
+  const last = await make({}, lonely);
+  expect((await lonely.call("DELETE", `/api/conversations/${last.id}`)).status).toBe(200);
+  expect((await platform.call("GET", `/api/v1/sandboxes?id=${lonely.sandboxId}`)).body[0]?.status).toBe("RUNNING");
+  expect((await make({}, lonely)).execution_status).toBe("idle");
 });
 
 test("a session key does not delete what lies in other sandboxes", async () => {
