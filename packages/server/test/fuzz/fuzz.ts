@@ -75,6 +75,9 @@ export async function fuzz(count: number, seed: number, world: World, insist = f
 /** Requests that a route gets until one succeeds, at the end. */
 const insistence = 60;
 
+/** Times that a refused request that seems to have changed something is sent again. */
+const sendings = 3;
+
 class FuzzRun {
   readonly #world: World;
   readonly #client: FuzzClient;
@@ -166,15 +169,28 @@ class FuzzRun {
     return this.#client.send(method, `${this.#world.base ?? ""}${url}`, headers, body);
   }
 
-  /** What a refused request changed is there at once; what only work of before changed is not there a second time. */
+  /** What a refused request changed is there each time at once; what only work of before changed (runs, goals) is not there each time after a rest. */
   async #checkRows(request: FuzzRequest, before: Record<string, number>, answer: Answer): Promise<void> {
-    if (changed(before, this.#world.rows()) === "") return;
-    for (let round = 0; round < 100 && this.#world.isBusy(); round++) await delay(10);
-    const quiet = this.#world.rows();
-    const again = await this.#send(request);
-    const left = changed(quiet, this.#world.rows());
-    const failedLate = failsLate.has(request.name) && [409, 502, 503, 504].includes(again.status);
-    if (again.status >= 400 && left !== "" && !failedLate) this.#report(request, `refused, but left ${left}`, answer);
+    let left = changed(before, this.#world.rows());
+    for (let round = 0; round < sendings && left !== ""; round++) {
+      const quiet = await this.#rest();
+      const again = await this.#send(request);
+      left = changed(quiet, this.#world.rows());
+      const failedLate = failsLate.has(request.name) && [409, 502, 503, 504].includes(again.status);
+      if (again.status < 400 || failedLate) return;
+    }
+    if (left !== "") this.#report(request, `refused, but left ${left}`, answer);
+  }
+
+  /** Waits until no work of before writes any more, though not for ever. Gives the rows of then. */
+  async #rest(): Promise<Record<string, number>> {
+    const end = performance.now() + 2_000;
+    for (let last = this.#world.rows(); ; ) {
+      await delay(20);
+      const rows = this.#world.rows();
+      if ((!this.#world.isBusy() && changed(last, rows) === "") || performance.now() > end) return rows;
+      last = rows;
+    }
   }
 
   #report(request: FuzzRequest, problem: string, answer?: Answer): void {
