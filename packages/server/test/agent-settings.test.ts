@@ -189,6 +189,11 @@ test("skills and hooks of the project in the sandbox", async () => {
   expect(await hooks.loadHooks({ project_dir: "/workspace/project" })).toEqual({
     hook_config: {
       pre_tool_use: [{ matcher: "terminal", hooks: [{ type: "command", command: "./check.sh", timeout: 5, async: false }] }],
+      post_tool_use: [],
+      user_prompt_submit: [],
+      session_start: [],
+      session_end: [],
+      stop: [],
     },
   });
   expect(await hooks.loadHooks({ project_dir: "/tmp" })).toEqual({ hook_config: null });

@@ -1,4 +1,12 @@
-import { HooksRequest, HooksResponse, type LoadedSkill, LoadedSkills, SkillsRequest, SkillsSynced } from "@sandpiper/wire";
+import {
+  HooksRequest,
+  HooksResponse,
+  hookEvents,
+  type LoadedSkill,
+  LoadedSkills,
+  SkillsRequest,
+  SkillsSynced,
+} from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { loadSkills } from "../../agent/skills/load.ts";
@@ -42,7 +50,8 @@ export function agentProjectRoutes(
       const file = await readFile(sandbox, pathInside(folder, ".openhands/hooks.json"), { maxBytes: 2 ** 20 });
       if (file.kind !== "file") return { hook_config: null };
       const hooks = parseHooks(file.content.toString());
-      return { hook_config: Object.fromEntries(hooks.map(({ event_type, matchers }) => [event_type, matchers])) };
+      const none = hookEvents.map((event) => [event, []]);
+      return { hook_config: Object.fromEntries([...none, ...hooks.map(({ event_type, matchers }) => [event_type, matchers])]) };
     },
   );
   app.post(
