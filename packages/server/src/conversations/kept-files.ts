@@ -26,7 +26,7 @@ export function snapshotAt(
   const next = actedAt(events, row.id, { first: index + 1, last: Number.MAX_SAFE_INTEGER }, false);
   const until = Math.min(next ?? Number.POSITIVE_INFINITY, leftAt === undefined ? Number.POSITIVE_INFINITY : leftAt / 1000);
   if (until === Number.POSITIVE_INFINITY) return undefined;
-  const last = actedAt(events, row.id, { first: 1, last: index }, true) ?? row.createdAt;
+  const last = actedAt(events, row.id, { first: 1, last: index }, true) ?? beganAt(events, row);
   // The end of a fork's copied events is followed by more in the conversation that they are of.
   const since = until > row.createdAt ? Math.max(last, row.createdAt) : last;
   for (let pageId: string | undefined; ; ) {
@@ -44,12 +44,19 @@ export function snapshotAt(
 function actedAt(events: EventLog, id: string, span: { first: number; last: number }, descending: boolean): number | undefined {
   if (span.last < span.first) return undefined;
   const times = ["ActionEvent", "ObservationEvent"].flatMap((kind) =>
-    events.search(id, { kind, span, descending, limit: 1 }).items.map((json) => {
-      const { timestamp } = JSON.parse(json) as Event;
-      return Date.parse(`${timestamp}Z`);
-    }),
+    events.search(id, { kind, span, descending, limit: 1 }).items.map(timeOf),
   );
   return times.length === 0 ? undefined : descending ? Math.max(...times) : Math.min(...times);
+}
+
+/** A fork begins with events that are older than it is. */
+function beganAt(events: EventLog, { id, createdAt }: Pick<ConversationRow, "id" | "createdAt">): number {
+  const [first] = events.search(id, { limit: 1 }).items;
+  return first === undefined ? createdAt : Math.min(createdAt, timeOf(first));
+}
+
+function timeOf(json: string): number {
+  return Date.parse(`${(JSON.parse(json) as Event).timestamp}Z`);
 }
 
 /**

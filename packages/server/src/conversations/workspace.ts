@@ -26,7 +26,7 @@ export class Workspace {
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
   readonly #leave: () => void;
-  /** Resolves when the start of the conversation has made its project. */
+  /** Resolves when nobody holds the sandbox any more, such as the start of the conversation that makes its project. */
   #held: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
@@ -109,7 +109,8 @@ export class Workspace {
   /** Lets everybody wait for the sandbox until the returned function is called. */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#held = promise;
+    const before = this.#held;
+    this.#held = before ? before.then(() => promise) : promise;
     return resolve;
   }
 

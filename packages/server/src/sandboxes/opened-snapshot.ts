@@ -1,8 +1,12 @@
+import { once } from "node:events";
 import { PlatformError } from "../errors.ts";
 import type { SnapshotRow } from "../store/store.ts";
 import type { PreparedSpec, SandboxDriver } from "./driver.ts";
 import type { Files } from "./files.ts";
 import { newSandboxId } from "./new-sandbox.ts";
+
+/** Time for the start, ms. */
+const startMs = 60_000;
 
 /** The files of a snapshot, to be read. */
 export interface OpenedSnapshot {
@@ -40,15 +44,24 @@ export async function openSnapshot(options: OpenSnapshotOptions, snapshot: Snaps
     await snapshots.release(snapshot.id, id);
   };
   try {
-    await driver.start({
+    const start = driver.start({
       id,
       spec: { ...spec, command: null, network: { mode: "none", allow: [], credentials: [] } },
       snapshot: snapshot.id,
     });
+    await Promise.race([start, late(AbortSignal.timeout(startMs))]);
   } catch (error) {
     await close();
     if (error instanceof PlatformError) throw error;
     throw new PlatformError("SandboxFailed", `The snapshot ${snapshot.id} could not be opened.`, { cause: error });
   }
   return { files: { shell: driver.shell, exec: (command) => driver.exec(id, command) }, close };
+}
+
+async function late(signal: AbortSignal): Promise<never> {
+  await once(signal, "abort");
+  throw new PlatformError(
+    "SandboxFailed",
+    `A sandbox for a snapshot did not start within ${startMs / 1000} s; look at the load of the machine.`,
+  );
 }

@@ -194,6 +194,65 @@ test("a fork has the events up to its point as they are, goes on by itself, and 
   expect((await fork(copy, { title: "x".repeat(201) })).status).toBe(422);
 });
 
+test("what waits for the user, skills and metrics go with a move and with a fork as they should", async () => {
+  const skill = { name: "paint", content: "Use blue.", trigger: { type: "keyword", keywords: ["paint"] }, kind: "Skill" };
+  const { agent: given } = sdkRequest(models.url);
+  const id = await make({
+    agent: { ...given, agent_context: { skills: [skill] } },
+    confirmation_policy: { kind: "AlwaysConfirm" },
+  });
+  const plain = { role: "user", content: [{ type: "text", text: "hello" }], run: false };
+  await agent.call("POST", `${base(id)}/events`, plain);
+  const hello = lastOf(await listed(id));
+  const ask = { role: "user", content: [{ type: "text", text: "run: echo paint" }], run: true };
+  await agent.call("POST", `${base(id)}/events`, ask);
+  const waits = () => until(async () => (await info(id)).execution_status === "waiting_for_confirmation" || undefined);
+  await waits();
+  const action = lastOf(await listed(id));
+  expect((await info(id)).activated_knowledge_skills).toEqual(["paint"]);
+
+  // A fork takes what is in the log; nobody waits for the user in it.
+  const forked = (await fork(id)).body;
+  expect(forked).toMatchObject({ execution_status: "idle", activated_knowledge_skills: ["paint"], leaf_event_id: action.id });
+  expect(forked.confirmation_policy).toMatchObject({ kind: "AlwaysConfirm" });
+  await agent.call("POST", `${base(forked.id)}/confirmation_policy`, { policy: { kind: "NeverConfirm" } });
+  await say(forked.id, "go on");
+  expect(told().slice(-2)).toEqual([expect.stringMatching(/interrupted/), "go on"]);
+  expect((await fork(id, { from_event_id: hello.id })).body.activated_knowledge_skills).toEqual([]);
+
+  const moved = (await navigate(id, hello.id)).body;
+  expect(moved).toMatchObject({ execution_status: "idle", activated_knowledge_skills: [] });
+  expect(moved.stats).not.toEqual({ usage_to_metrics: {} });
+  const accept = await agent.call("POST", `${base(id)}/events/respond_to_confirmation`, { accept: false });
+  expect(accept.status).toBe(200);
+  expect((await info(id)).leaf_event_id).toBe(hello.id);
+  await agent.call("POST", `${base(id)}/events`, ask);
+  await waits();
+  expect(userTexts()).toEqual(["hello", expect.stringMatching(/^run: echo paint[\s\S]*Use blue/)]);
+  // Moves at the same time are served one after the other.
+  const answers = await Promise.all([hello.id, null, action.id].map((to) => navigate(id, to)));
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect((await info(id)).leaf_event_id).toBe(action.id);
+});
+
+test("a paused agent is waited for until its step has ended, and one that runs is forked as far as it is", async () => {
+  const id = await make();
+  await say(id, "one");
+  const before = lastOf(await listed(id));
+  const work = { role: "user", content: [{ type: "text", text: "run: sleep 1; echo slept" }], run: true };
+  await agent.call("POST", `${base(id)}/events`, work);
+  await until(async () => (await listed(id)).some(({ action }) => action?.command === "sleep 1; echo slept") || undefined);
+  const forked = (await fork(id)).body;
+  expect((await listed(forked.id)).at(-1)).toMatchObject({ kind: "ActionEvent", action: { command: "sleep 1; echo slept" } });
+  await agent.call("POST", `${base(id)}/pause`);
+  expect((await navigate(id, before.id)).body).toMatchObject({ execution_status: "paused", leaf_event_id: before.id });
+  const events = await listed(id);
+  expect(events.some(({ observation }) => observation?.command === "sleep 1; echo slept")).toBe(true);
+  expect((await info(id)).leaf_event_id).toBe(before.id);
+  await say(id, "two");
+  expect(userTexts()).toEqual(["one", "two"]);
+});
+
 test("files go along where a snapshot has them: back and forth in place, and into a folder of the fork's own", async () => {
   const id = await make();
   await say(
