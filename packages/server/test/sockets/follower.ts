@@ -4,6 +4,12 @@ import type { ServerProcess } from "../support/server-process.ts";
 /** How a client finds its place again: by the time of the last event, by its number in the log, or by the id of an event stream. */
 export type Way = "after_timestamp" | "after_seq" | "Last-Event-ID";
 
+interface StoredEvent {
+  kind?: string;
+  id?: string;
+  timestamp?: string;
+}
+
 /** A client that follows one conversation over restarts of the server, and holds the ids of the stored events in the order in which they came. */
 export class Follower {
   readonly ids: string[] = [];
@@ -38,7 +44,7 @@ export class Follower {
     socket.on("error", () => {});
     socket.on("message", (text) => {
       open();
-      const event = JSON.parse(String(text)) as { seq?: number };
+      const event = JSON.parse(String(text)) as StoredEvent & { seq?: number };
       this.#take(event, event.seq?.toString());
     });
     return { opened, ended: new Promise<void>((resolve) => socket.once("close", () => resolve())) };
@@ -65,7 +71,7 @@ export class Follower {
     return { opened, ended: read().catch(() => {}) };
   }
 
-  #take(event: { kind?: string; id?: string; timestamp?: string }, seq: string | undefined): void {
+  #take(event: StoredEvent, seq: string | undefined): void {
     this.#seq = seq ?? this.#seq;
     if (event.kind === "ConversationStateUpdateEvent") return;
     // The event of that very time comes again (`>=`), and clients know it by its id.

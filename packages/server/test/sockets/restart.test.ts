@@ -7,7 +7,7 @@ import { Follower, type Way } from "./follower.ts";
 const folder = temporaryFolder();
 let server: ServerProcess;
 afterAll(async () => {
-  await server.end("SIGKILL");
+  await server.end("SIGTERM");
   folder.remove();
 });
 
