@@ -125,6 +125,8 @@ export class Run {
       await this.#condense();
       this.#readSeq = state.seq;
       await step(this.#stepContext(this.#env.openModel()));
+      // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
+      if (state.open.size > 0) return;
     }
     // A run that was asked for without any user message has nothing to do.
     if (state.status === "running" && state.lastUserMessageSeq === 0) {

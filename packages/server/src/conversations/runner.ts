@@ -286,6 +286,8 @@ export class Runner {
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
     const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (complete && goesOn()) return this.wake(conversationId);
+    // Whoever approved has taken it back since, by a rejection or a pause.
+    if (complete) this.#approved.delete(conversationId);
     this.#beside.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {
       // Its end could not be written, for example on a full disk: once it can, the run goes on.

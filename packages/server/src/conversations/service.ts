@@ -85,6 +85,8 @@ export class ConversationService implements Conversations {
   readonly #replacements = new Queues();
   /** Conversations whose first records are on their way into the log. */
   readonly #opening = new Set<string>();
+  /** Commands to run. */
+  readonly #runsAsked = new Queues();
   /** Conversations that clients make with ids of their own. */
   readonly #creations = new Queues();
 
@@ -252,7 +254,12 @@ export class ConversationService implements Conversations {
     if (options.run) this.#runner.wake(id);
   }
 
-  async run(id: string): Promise<void> {
+  run(id: string): Promise<void> {
+    // One at a time: of two approvals the second must not count for actions that come later.
+    return this.#runsAsked.add(id, () => this.#run(id));
+  }
+
+  async #run(id: string): Promise<void> {
     const row = this.#workable(id);
     const status = row.summary.executionStatus;
     if (status === "running" && (this.#runner.isAwake(id) || this.#runner.isWaiting(row))) {

@@ -182,6 +182,28 @@ test("actions wait for approval: a plain run and accept execute them all, in the
   expect((await one.events()).filter(({ observation }) => observation?.command === "echo three")).toHaveLength(1);
 });
 
+test("an approval at the moment at which actions begin to wait counts, and counts once", async () => {
+  const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
+  const executed = async (command: string) =>
+    (await one.events()).filter(({ kind, observation }) => kind === "ObservationEvent" && observation.command === command).length;
+  for (let round = 1; round <= 10; round++) {
+    const from = one.socket.frames.length;
+    await one.send(`run: echo round ${round}`, true);
+    // At the very frame, or after the end of the run.
+    if (round % 2 === 0) await one.closing("waiting_for_confirmation", from);
+    await one.socket.frame((frame) => frame.value === "waiting_for_confirmation" && one.socket.frames.indexOf(frame) >= from);
+    const approve = () => agent.call("POST", `/api/conversations/${one.id}/events/respond_to_confirmation`, { accept: true });
+    expect((await Promise.all([approve(), approve(), approve()])).map(({ status }) => status)).toEqual([200, 200, 200]);
+    await one.closing("finished", from);
+    expect(await executed(`echo round ${round}`)).toBe(1);
+  }
+  await one.until("run: echo unapproved", "waiting_for_confirmation");
+  const from = one.socket.frames.length;
+  await one.send("Something else", true);
+  await one.closing("finished", from);
+  expect(await executed("echo unapproved")).toBe(0);
+});
+
 test("a rejection answers each waiting action and leaves the agent idle, which reads the reason when it goes on", async () => {
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   await one.until("two: rejected", "waiting_for_confirmation");
