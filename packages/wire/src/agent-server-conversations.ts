@@ -154,13 +154,16 @@ export const PatchConversationRequest = Type.Object({
   title: Type.Optional(Nullable(Type.String({ minLength: 1, maxLength: 200 }))),
   tags: Type.Optional(Nullable(ConversationTags)),
 });
-export const ForkConversationRequest = Type.Object({
-  id: text(64),
-  title: text(200),
-  tags: Type.Optional(Nullable(ConversationTags)),
-  reset_metrics: Type.Optional(Nullable(Type.Boolean({ default: true }))),
-  from_event_id: text(64),
-});
+export const ForkConversationRequest = Type.Object(
+  {
+    id: text(64),
+    title: text(200),
+    tags: Type.Optional(Nullable(ConversationTags)),
+    reset_metrics: Type.Optional(Nullable(Type.Boolean({ default: true }))),
+    from_event_id: text(64),
+  },
+  { default: {} },
+);
 
 export type GivenLlm = Static<typeof GivenLlm>;
 export type GivenAgent = Static<typeof GivenAgent>;

@@ -27,13 +27,13 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
           "Make a conversation that begins with the events up to one of this conversation, with the files of that time where a snapshot has them",
         params: ConversationPath,
         querystring: SkillsQuery,
-        body: Type.Optional(ForkConversationRequest),
+        body: ForkConversationRequest,
         response: { 201: ConversationInfo },
       },
     },
     async (request, reply) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
-      const { row, ...files } = await conversations.fork(id, request.body ?? {});
+      const { row, ...files } = await conversations.fork(id, request.body);
       tellFiles(reply, files);
       return reply.code(201).send(conversations.info(row, { skills: request.query.include_skills === true }));
     },
