@@ -43,8 +43,8 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
   }
 
   const about = async () => {
-    const now = Date.now();
     const disk = await statfs(config.dataDir);
+    const now = Date.now();
     return {
       uptime: (now - startedAt) / 1000,
       idle_time: (now - activeAt) / 1000,
