@@ -50,7 +50,11 @@ function coerce(schema: JsonSchema | undefined, value: unknown): unknown {
     case "object": {
       const object = typeof value === "string" ? parseJson(value) : value;
       if (!isObject(object)) return value;
-      const kept = Object.entries(object).filter(([name, item]) => item !== null && Object.hasOwn(schema.properties ?? {}, name));
+      // An object of which no properties are told takes any.
+      const { properties } = schema;
+      const kept = Object.entries(object).filter(
+        ([name, item]) => item !== null && (!properties || Object.hasOwn(properties, name)),
+      );
       return Object.fromEntries(kept.map(([name, item]) => [name, coerce(schema.properties?.[name], item)]));
     }
     case "array": {

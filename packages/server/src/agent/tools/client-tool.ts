@@ -1,7 +1,7 @@
 import type { Action, ClientTool, Observation, ToolDefinition } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { type TSchema, Type } from "typebox";
 import type { Tool } from "../tool.ts";
+import { givenSchema } from "./given-schema.ts";
 
 /**
  * A tool that the client runs (agent-server.md section 3.1, client_tools): its call is an event that the client sees, and the model is told at once
@@ -29,7 +29,7 @@ export function clientTool({ name, description, parameters, annotations }: Clien
     name,
     description,
     definition: definition as ToolDefinition,
-    parameters: Type.Unsafe<unknown>(parameters) as TSchema,
+    parameters: givenSchema(parameters),
     actionKind: `ClientAction_${name}` as Action["kind"],
     idempotent: false,
     readOnly: hint("readOnlyHint", false) as boolean,

@@ -1,0 +1,36 @@
+import { type TSchema, Type } from "typebox";
+
+const types = ["object", "array", "string", "number", "integer", "boolean", "null"];
+
+/** Most values of an enumeration that arguments are compared with. */
+const maxEnum = 1000;
+
+/**
+ * What arguments are checked against of a JSON Schema that somebody else wrote: types, properties, required names, items and plain enumerations. References,
+ * patterns, conditions and whatever is not of the form that it should have are left out: they could make a check take for ever, or fail.
+ */
+export function givenSchema(schema: unknown): TSchema {
+  const { type, description, properties, required, items, enum: values } = isObject(schema) ? schema : {};
+  const named = isObject(properties) ? Object.entries(properties).map(([name, one]) => [name, givenSchema(one)]) : undefined;
+  return Type.Unsafe<unknown>({
+    ...(isType(type) && { type }),
+    ...(typeof description === "string" && { description }),
+    ...(named && { properties: Object.fromEntries(named) }),
+    ...(Array.isArray(required) && { required: required.filter((name) => typeof name === "string") }),
+    ...(isObject(items) && { items: givenSchema(items) }),
+    ...(Array.isArray(values) && values.length <= maxEnum && values.every(isPlain) && { enum: values }),
+  });
+}
+
+function isType(type: unknown): boolean {
+  const all = Array.isArray(type) ? type : [type];
+  return all.length > 0 && all.every((one) => types.includes(one as string));
+}
+
+function isPlain(value: unknown): boolean {
+  return value === null || typeof value !== "object";
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
