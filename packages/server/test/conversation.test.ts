@@ -331,7 +331,7 @@ test("the sandbox's session key opens its own conversation and no platform route
     fetch(`${server.url}${path}`, { headers: { "X-Session-API-Key": key } }).then(({ status }) => status);
   expect(await get(`/api/conversations/${id}/events/search`)).toBe(200);
   expect(await get(`/api/conversations/${other.id}/events/search`)).toBe(404);
-  expect(await get("/api/settings")).toBe(401);
+  expect(await get("/api/v1/settings")).toBe(401);
   expect(await get("/api/v1/app-conversations/search")).toBe(401);
 });
 

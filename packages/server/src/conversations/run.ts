@@ -34,8 +34,8 @@ export interface RunEnvironment {
   beside: ReadonlyMap<string, UsageMetrics>;
   /** Why the user's model is not called any more today; undefined while it is. */
   dailyBudgetExhausted(): string | undefined;
-  /** Open actions were approved by the user: run them instead of reporting them as interrupted. */
-  approved: boolean;
+  /** Ids of the open actions that the user approved: they run instead of being reported as interrupted. */
+  approved: ReadonlySet<string>;
 }
 
 /** Why a run is cut off: the user interrupts it, or the process ends and leaves the rest to the next start. */
@@ -158,7 +158,7 @@ export class Run {
     const context = this.#stepContext(undefined);
     for (const event of [...state.open.values()]) {
       const tool = this.#env.tools.find(({ name }) => name === event.tool_name);
-      if (event.action && (this.#env.approved || tool?.idempotent)) await act(event, context);
+      if (event.action && (this.#env.approved.has(event.id) || tool?.idempotent)) await act(event, context);
       else await this.#append([toolError(event, interruptedText)]);
     }
     this.#readSeq = state.seq;

@@ -59,8 +59,8 @@ export class Runner {
   readonly #workspaces = new Map<string, Workspace>();
   readonly #beside: UsageBeside;
   readonly #timers = new Set<NodeJS.Timeout>();
-  /** Conversations whose open actions the user approved while their last run was still ending. */
-  readonly #approved = new Set<string>();
+  /** Ids of the open actions that the user approved, by conversation, for its next run. */
+  readonly #approved = new Map<string, ReadonlySet<string>>();
   #closing = false;
 
   constructor(deps: RunnerDependencies) {
@@ -143,9 +143,14 @@ export class Runner {
     await this.#workspaces.get(conversationId)?.renewShell();
   }
 
+  /** Lets the next run do the actions that are open now, and none that come later. Gives the function that takes it back. */
+  approve(conversationId: string): () => void {
+    this.#approved.set(conversationId, new Set(this.openActions(conversationId).map(({ id }) => id)));
+    return () => void this.#approved.delete(conversationId);
+  }
+
   /** Starts a run unless one goes on, which then sees by itself what is new in the log. Wakes the sandbox that a call of it waits for. */
-  wake(conversationId: string, options: { approved: boolean } = { approved: false }): void {
-    if (options.approved) this.#approved.add(conversationId);
+  wake(conversationId: string): void {
     if (this.#closing) return;
     const current = this.#runs.get(conversationId);
     if (current) {
@@ -182,8 +187,9 @@ export class Runner {
       budget: settings.agent(row.userId).maxBudgetPerTask,
       dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
       beside: this.#beside.of(conversationId),
-      approved: this.#approved.delete(conversationId),
+      approved: this.#approved.get(conversationId) ?? new Set(),
     });
+    this.#approved.delete(conversationId);
     this.#runs.set(conversationId, run);
     this.announce(conversationId);
     void run.done.then((complete) => this.#ended(row, complete, run.follower.state.stats));
@@ -210,6 +216,7 @@ export class Runner {
     await this.abort(conversationId, "removed");
     const userId = this.#deps.store.conversations.get(conversationId)?.userId;
     if (userId !== undefined) this.#queue.leave(userId, conversationId);
+    this.#approved.delete(conversationId);
     this.#workspaces.get(conversationId)?.close();
     this.#workspaces.delete(conversationId);
   }
@@ -286,8 +293,6 @@ export class Runner {
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
     const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (complete && goesOn()) return this.wake(conversationId);
-    // Whoever approved has taken it back since, by a rejection or a pause.
-    if (complete) this.#approved.delete(conversationId);
     this.#beside.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {
       // Its end could not be written, for example on a full disk: once it can, the run goes on.

@@ -255,7 +255,7 @@ export class ConversationService implements Conversations {
   }
 
   run(id: string): Promise<void> {
-    // One at a time: of two approvals the second must not count for actions that come later.
+    // One at a time: of two approvals the second finds the run under way.
     return this.#runsAsked.add(id, () => this.#run(id));
   }
 
@@ -266,8 +266,15 @@ export class ConversationService implements Conversations {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
     }
     if (status === "finished") return this.#runner.announceEnd(id);
-    if (status !== "running") await this.#deps.store.events.append(id, [stateRecord("execution_status", "running")]);
-    this.#runner.wake(id, { approved: status === "waiting_for_confirmation" });
+    // Before the record: a run that is ending sees that at once and makes way for the next.
+    const takeBack = status === "waiting_for_confirmation" ? this.#runner.approve(id) : undefined;
+    try {
+      if (status !== "running") await this.#deps.store.events.append(id, [stateRecord("execution_status", "running")]);
+    } catch (error) {
+      takeBack?.();
+      throw error;
+    }
+    this.#runner.wake(id);
   }
 
   async reject(id: string, reason: string): Promise<void> {

@@ -67,7 +67,7 @@ test("everything at once is answered, the log stays whole, and the conversation 
   const from = socket.frames.length;
   await agent.call("POST", `/api/conversations/${id}/events`, { ...content("And now?"), run: true });
   await socket.frame(
-    (frame) => frame.key === "full_state" && frame.value.execution_status === "finished" && socket.frames.indexOf(frame) >= from,
+    (frame) => frame.key === "execution_status" && frame.value === "finished" && socket.frames.indexOf(frame) > from,
   );
   const { items } = (await agent.call("GET", `/api/conversations/${id}/events/search`)).body;
   expect(items.filter(({ kind }: Json) => kind === "SystemPromptEvent")).toHaveLength(1);

@@ -53,10 +53,14 @@ async function conversation(change: Json = {}) {
     send: (text: string, run = false) => client.sendEvent(id, { role: "user", content: [{ type: "text", text }] }, { run }),
     run: () => client.runConversation(id),
     events: async () => ((await client.searchEvents(id)) as Json).items as Json[],
-    /** Waits for a whole state that says so, after the frames that are there. */
+    /** Waits for a whole state that says so after the status has become that, past the frames that are there: the one before is told twice. */
     async closing(status: string, from = socket.frames.length): Promise<Json> {
+      const became = await socket.frame(
+        (frame) => frame.key === "execution_status" && frame.value === status && socket.frames.indexOf(frame) >= from,
+      );
+      const after = socket.frames.indexOf(became);
       return socket.frame(
-        (frame) => frame.key === "full_state" && frame.value.execution_status === status && socket.frames.indexOf(frame) >= from,
+        (frame) => frame.key === "full_state" && frame.value.execution_status === status && socket.frames.indexOf(frame) > after,
       );
     },
     /** Sends, runs, and waits for the end. */
@@ -305,8 +309,9 @@ test("the whole state at the end of a run comes again, for a client that was not
     const from = one.socket.frames.length;
     await one.run();
     // As the Python client does: what came before the answer to the run does not count (remote-clients.md section 4).
-    await one.closing(status, one.socket.frames.length);
+    const armed = one.socket.frames.length;
     const isEnd = ({ key, value }: Json) => key === "full_state" && value.execution_status === status;
+    await one.socket.frame((frame) => isEnd(frame) && one.socket.frames.indexOf(frame) >= armed);
     await one.socket.frame((frame) => isEnd(frame) && one.socket.frames.slice(from).filter(isEnd).length === 2);
     const frames = one.socket.frames.slice(from);
     const last = frames.findLastIndex(({ kind }) => kind !== "ConversationStateUpdateEvent");
