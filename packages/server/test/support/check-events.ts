@@ -5,8 +5,7 @@ import { eventProblems } from "./event-schema.ts";
 
 /**
  * Set-up of every test file: whatever a server in this process stores or sends is held against the published schema of events, and the file fails at its
- * end where something does not fit. Events that a test makes up are told apart by their record: only what the code under `conversations` and
- * `agent` writes goes through here with a sandbox's name or a model's answer, so tests that write nonsense into a store switch this off.
+ * end where something does not fit.
  */
 const found = new Map<string, number>();
 let checking = true;

@@ -20,8 +20,7 @@ export const eventQueries = {
   indexOf: "SELECT listed_index FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
   navigations: `SELECT c.number, c.last_listed, n.after, n.target, n.micros FROM conversations c
     LEFT JOIN navigations n ON n.conversation = c.number WHERE c.id = ? ORDER BY n.after`,
-  firstSince:
-    "SELECT listed_index FROM events WHERE conversation = ? AND timestamp >= ? AND listed_index IS NOT NULL ORDER BY timestamp LIMIT 1",
+  timeOf: "SELECT timestamp FROM events WHERE conversation = ? AND listed_index = ?",
   ascending: "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?",
   descending:
     "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?",
@@ -246,14 +245,25 @@ export class SqliteEventLog implements EventLog {
     return this.#context.reader.get<Log>(eventQueries.log, conversationId);
   }
 
-  /** Listed indexes, both inclusive, between the bounds in time. Timestamps increase with the index, so a bound is one look-up. */
+  /** Listed indexes, both inclusive, between the bounds in time. */
   #range(log: Log, { span, ...filter }: Pick<EventQuery, "span" | keyof EventFilter>): { first: number; last: number } {
-    const firstSince = (timestamp: string) =>
-      this.#context.reader.get<{ listed_index: number }>(eventQueries.firstSince, log.number, timestamp)?.listed_index ??
-      log.last_listed + 1;
+    const firstSince = (timestamp: string) => this.#firstSince(log, timestamp);
     const first = filter.timestampGte === undefined ? 1 : firstSince(filter.timestampGte);
     const last = filter.timestampLt === undefined ? log.last_listed : firstSince(filter.timestampLt) - 1;
     return { first: Math.max(first, span?.first ?? 1), last: Math.min(last, span?.last ?? last) };
+  }
+
+  /** The first listed index at a time or after it. Timestamps increase with the index, so halving finds it: an index of them would cost each append. */
+  #firstSince({ number, last_listed }: Log, timestamp: string): number {
+    let low = 1;
+    let high = last_listed + 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const row = this.#context.reader.get<{ timestamp: string }>(eventQueries.timeOf, number, middle);
+      if (row === undefined || row.timestamp >= timestamp) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   #tell(conversationId: string, records: readonly LogRecord[]): void {

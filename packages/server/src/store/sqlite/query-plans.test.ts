@@ -60,7 +60,7 @@ test.each(Object.entries({ ...fixed, ...others }))("%s reads an index in its ord
 test.each([
   ["read", "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
   ["byId", "INDEX events_by_id (conversation=? AND id=?)"],
-  ["firstSince", "COVERING INDEX events_by_time (conversation=? AND timestamp>?)"],
+  ["timeOf", "INDEX events_listed (conversation=? AND listed_index=?)"],
   ["ascending", "INDEX events_listed (conversation=? AND listed_index>? AND listed_index<?)"],
   ["descending", "INDEX events_listed (conversation=? AND listed_index>? AND listed_index<?)"],
   ["kindAscending", "INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
