@@ -194,6 +194,28 @@ test("a fork has the events up to its point as they are, goes on by itself, and 
   expect((await fork(copy, { title: "x".repeat(201) })).status).toBe(422);
 });
 
+test("an event that is read alone names the one before it, on its own branch, so that a client forks before a message", async () => {
+  const id = await make();
+  await say(id, "one");
+  await say(id, "two");
+  const parent = async (event: Json) => (await agent.call("GET", `${base(id)}/events/${event.id}`)).body.parent_id;
+  const flat = await listed(id);
+  expect(await Promise.all(flat.map(parent))).toEqual([undefined, ...flat.slice(0, -1).map((event) => event.id)]);
+  const before = await parent(messageOf(flat, "two"));
+  const made = (await fork(id, { from_event_id: before })).body;
+  expect(made.leaf_event_id).toBe(before);
+  expect(await listed(made.id)).toEqual(flat.slice(0, flat.indexOf(messageOf(flat, "two"))));
+
+  const [first] = flat;
+  await navigate(id, first!.id);
+  await say(id, "three");
+  expect(await parent(messageOf(await listed(id), "three"))).toBe(first!.id);
+  await navigate(id, null);
+  await say(id, "four");
+  const own = (await listed(id)).slice(-4).map(parent);
+  expect((await Promise.all(own)).filter((one) => !one)).toHaveLength(1);
+});
+
 test("what waits for the user, skills and metrics go with a move and with a fork as they should", async () => {
   const skill = { name: "paint", content: "Use blue.", trigger: { type: "keyword", keywords: ["paint"] }, kind: "Skill" };
   const { agent: given } = sdkRequest(models.url);

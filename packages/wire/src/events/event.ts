@@ -11,7 +11,7 @@ const base = {
   id: Type.String(),
   timestamp: Type.String({ description: "naive ISO-8601 in UTC with microseconds" }),
   parent_id: Type.Optional(
-    Type.String({ description: "the event before this one on its branch; only in conversations that were navigated" }),
+    Type.String({ description: "the event before this one on its branch; in lists only where the conversation was navigated" }),
   ),
 };
 

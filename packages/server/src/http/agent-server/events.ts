@@ -7,6 +7,7 @@ import { readTextList } from "../get-body.ts";
 import { arrayJson, pageJson, sendJson } from "../json-text.ts";
 import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
+import { withParent } from "./event-parent.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 
 const filterKeys = {
@@ -97,7 +98,7 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const [json] = events.batch(id, [parseId(params.event_id) ?? params.event_id]);
       if (!json) throw new PlatformError("EventNotFound", "Event not found");
-      sendJson(reply, json);
+      sendJson(reply, withParent(events, id, json));
     },
   );
 }
