@@ -74,6 +74,14 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
   // The sandbox lets secrets in by now: only the shell has to be another one.
   expect(await post(id, "secrets", { secrets: { LATER: "planted-value-later" } })).toEqual(done);
   expect(await output(id, "echo [$LATER] $KEPT")).toMatch(/\[[^\]]{8,}\] yes/);
+  // One that the client carries without seeing it.
+  await platform.call("POST", "/api/v1/settings", {
+    agent_settings_diff: { llm: { model: "openai/x", api_key: "planted-value-key" } },
+  });
+  const settings = await agent.call("GET", "/api/settings", undefined, { "X-Expose-Secrets": "encrypted" });
+  await post(id, "secrets", { secrets: { LATER: settings.body.agent_settings.llm.api_key } });
+  const { values } = platform.platform.store.conversationSecrets.get(id)!;
+  expect(values.LATER).toBe("planted-value-key");
   // A masked one is what the server has; an address of this server means the user's own secret.
   await platform.call("POST", "/api/v1/secrets", { name: "OWN", value: "planted-value-own" });
   const url = `${agent.url}/api/settings/secrets/OWN`;

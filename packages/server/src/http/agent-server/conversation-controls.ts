@@ -34,7 +34,8 @@ export function agentConversationControlRoutes(
     `${base}/secrets`,
     options("Add secrets: values, or addresses that give them", UpdateSecretsRequest, [409, 502]),
     async ({ principal, params, body }) => {
-      await controls.addSecrets(requireConversation(conversations, principal, params.conversation_id), body.secrets);
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      await controls.addSecrets(row, sealed.openAll(row.userId, body.secrets));
       return success;
     },
   );
