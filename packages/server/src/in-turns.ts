@@ -1,15 +1,20 @@
 /** Time after which others get their turn, ms. */
 const turnMs = 10;
 
-/** Maps items like `Array.prototype.map`. The server goes on serving meanwhile, however long all of them take together. */
-export async function mapInTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
-  const results: Result[] = [];
+/** Gives one item after the other, made while the server goes on serving, however long all of them take together. */
+export async function* inTurns<Item>(items: Iterable<Item>): AsyncGenerator<Item> {
   let turn = performance.now() + turnMs;
   for (const item of items) {
-    results.push(map(item));
+    yield item;
     if (performance.now() < turn) continue;
     await new Promise((resolve) => setImmediate(resolve));
     turn = performance.now() + turnMs;
   }
+}
+
+/** Maps items like `Array.prototype.map`. The server goes on serving meanwhile, however long all of them take together. */
+export async function mapInTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
+  const results: Result[] = [];
+  for await (const item of inTurns(items)) results.push(map(item));
   return results;
 }

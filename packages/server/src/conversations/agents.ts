@@ -35,7 +35,11 @@ export class Agents {
   tools(row: Row): readonly Tool[] {
     const own = this.own(row);
     const clientTools = own?.clientTools ?? [];
-    return this.#deps.toolsFor({ agentType: row.config.agentType, clientTools, ...(own?.agent && { agent: own.agent }) });
+    return this.#deps.toolsFor({
+      agentType: row.config.agentType,
+      clientTools,
+      ...(own?.agent && { agent: own.agent, kept: own.keptTools }),
+    });
   }
 
   /**

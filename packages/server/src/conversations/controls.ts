@@ -16,6 +16,7 @@ import type { ConversationConfig, ConversationRow, Store } from "../store/store.
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
 import { refuseExternal } from "./external.ts";
+import { checkGivenSize } from "./given-size.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import { unmasked } from "./masked.ts";
@@ -88,7 +89,10 @@ export class Controls {
     runner.announce(conversationId);
   }
 
-  /** Lets the next model call go to this model. A masked key means the one that the conversation's model of the same address has. */
+  /**
+   * Lets the next model call go to this model. A masked key means the one that the conversation's model of the same address has. Throws InvalidParameter for a
+   * description that is too long.
+   */
   async switchLlm(row: ConversationRow, given: GivenLlm): Promise<void> {
     refuseExternal(row);
     const { store, agents } = this.#deps;
@@ -97,7 +101,9 @@ export class Controls {
       const now = store.conversations.get(id) ?? row;
       const own = agents.own(now);
       const llm = withKey(given, own?.llm ?? own?.agent?.llm);
-      await store.agents.put(id, { ...own, llm });
+      const document = { ...own, llm };
+      checkGivenSize(document);
+      await store.agents.put(id, document);
       const llmRevision = (now.config.llmRevision ?? 0) + 1;
       await store.conversations.update(id, { config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision } });
     });

@@ -11,8 +11,10 @@ import { emptyConfig } from "../store/empty-config.ts";
 import type { AgentDocument, ConversationConfig, ConversationRow, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { SendOptions } from "./api.ts";
+import { checkGivenSize } from "./given-size.ts";
 import { givenSkills } from "./given-skills.ts";
 import { readContent, titleFrom } from "./messages.ts";
+import { ignoreDelivered } from "./pending.ts";
 import type { PluginPlace } from "./plugin-skills.ts";
 import { withParameters } from "./plugins.ts";
 import { resolveSecrets } from "./secret-sources.ts";
@@ -27,6 +29,8 @@ export interface CreateDependencies {
   publicUrl: () => string;
   pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]>;
   send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
+  /** Sends what waits for a conversation. */
+  deliver(id: string): Promise<void>;
 }
 
 /** Where a conversation is made: in a sandbox that is there. */
@@ -50,7 +54,11 @@ export async function createConversation(
   const id = request.conversation_id ? parseId(request.conversation_id) : newId();
   if (!id) throw invalid("conversation_id is not a UUID.");
   const known = store.conversations.get(id);
-  if (known?.userId === userId && known.sandboxId === sandboxId) return { row: known, created: false };
+  if (known?.userId === userId && known.sandboxId === sandboxId) {
+    // Of a first try that could not send it.
+    await deps.deliver(id);
+    return { row: store.conversations.get(id) ?? known, created: false };
+  }
   if (known) throw new PlatformError("ConversationExists", `The conversation ${id} exists already.`);
   const sandbox = sandboxes.get(userId, sandboxId);
   if (!sandbox) throw new PlatformError("SandboxNotFound", "Sandbox not found");
@@ -58,7 +66,7 @@ export async function createConversation(
   const parent = findParent(store, place, request.parent_conversation_id);
   const { agent, launched } = readAgent(deps, userId, request);
   const clientTools = request.client_tools ?? [];
-  checkTools({ clientTools, ...(agent && { agent }) });
+  const keptTools = checkTools(agent, clientTools);
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
   const content = given && withParameters(given, request.plugins ?? []);
   const values = await resolveSecrets(deps, userId, { ...agent?.agent_context?.secrets, ...request.secrets });
@@ -80,16 +88,25 @@ export async function createConversation(
   const document: AgentDocument = {
     ...(agent && { agent }),
     ...(clientTools.length > 0 && { clientTools }),
+    ...(keptTools && { keptTools }),
     ...(request.hook_config && { hookConfig: request.hook_config }),
   };
+  checkGivenSize(document);
   if (Object.keys(document).length > 0) config.ownAgent = true;
   const title = (request.autotitle !== false && content && titleFrom(content)) || null;
-  const row = { id, userId, sandboxId, config, title, parentId: parent?.id ?? null, createdAt: Date.now() };
+  const parentId = parent?.id ?? null;
+  // A crash before it is delivered leaves it to the next start of the server.
+  const message = content && { id: newId(), content };
   const plugins = request.plugins ?? [];
   // Before anything is stored: who gets an error finds nothing of it.
   const fetched = await deps.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, plugins);
   const skills = mergeSkills(givenSkills(agent), fetched);
 
+  const row = {
+    ...{ id, userId, sandboxId, config, title, parentId, createdAt: Date.now() },
+    ...(skills.length > 0 && { context: { document: { skills, notes: [] }, activated: [] } }),
+    ...(message && { message }),
+  };
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
   if (Object.keys(values).length > 0) {
     await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
@@ -98,9 +115,11 @@ export async function createConversation(
   await Promise.all([
     callbacks.register(userId, id, []),
     store.conversations.create(row, config.ownAgent ? document : undefined),
-    ...(skills.length > 0 ? [store.contexts.put(id, { skills, notes: [] })] : []),
   ]);
-  if (content) await deps.send(id, content, { run: true, sender: request.initial_message?.sender ?? undefined });
+  if (message) {
+    const sender = request.initial_message?.sender ?? undefined;
+    await deps.send(id, message.content, { run: true, sender, delivers: message.id }).catch(ignoreDelivered);
+  }
   return { row: store.conversations.get(id)!, created: true };
 }
 

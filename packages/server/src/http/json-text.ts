@@ -11,7 +11,7 @@ export function pageJson({ items, nextPageId }: { items: readonly string[]; next
 }
 
 /** Most characters of a list that was asked for by ids. */
-const maxListLength = 64 * 1024 * 1024;
+export const maxListLength = 64 * 1024 * 1024;
 
 /** A list out of JSON texts, `null` where there is none; they are read one by one. Throws PlatformError AnswerTooLarge. */
 export function arrayJson(items: Iterable<string | null>): string {

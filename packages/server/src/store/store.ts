@@ -147,8 +147,13 @@ export interface ConversationFilter {
 
 export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC";
 
-/** A conversation before it has a log. */
-export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head">;
+/** A conversation before it has a log, and what is stored in the same transaction. */
+export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head"> & {
+  /** See `ContextStore`. */
+  context?: { document: unknown; activated: readonly string[] };
+  /** A message that waits until it is delivered. */
+  message?: Pick<PendingMessageRow, "id" | "content">;
+};
 
 /** A log that `copyLog` has made, and what goes with it. */
 export interface LogCopy {

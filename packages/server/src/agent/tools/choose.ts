@@ -9,7 +9,9 @@ import { coreTools, planTools } from "./index.ts";
 export interface ToolChoice {
   agentType: "default" | "plan";
   /** The agent that a client gave. */
-  agent?: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex">;
+  agent?: Pick<GivenAgent, "tools" | "include_default_tools">;
+  /** Names of those of its tools that its expression has left; undefined where it has none. */
+  kept?: readonly string[];
   clientTools: readonly ClientTool[];
 }
 
@@ -28,30 +30,33 @@ const filterMs = 50;
  * The tools of a conversation, in the order in which the model reads them: those that its agent's type has, or that the client's agent names, and
  * the client's own.
  */
-export function chooseTools({ agentType, agent, clientTools }: ToolChoice): readonly Tool[] {
+export function chooseTools({ agentType, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
   const ofType = agentType === "plan" ? planTools : coreTools;
-  const own = agent ? filtered(named(agent), agent.filter_tools_regex) : ofType;
+  const own = agent ? named(agent).filter(({ name }) => !kept || kept.includes(name)) : ofType;
   return clientTools.length > 0 ? [...own, ...clientTools.map(clientTool)] : own;
 }
 
 /**
- * Checks an agent's tools before a conversation begins. Throws InvalidParameter for a name that nobody knows, an expression that is none, and a
- * client tool with the name of another tool.
+ * Checks an agent's tools before a conversation begins, and gives the names that its `filter_tools_regex` leaves, where it has one: an expression of a client is
+ * evaluated this once. Throws InvalidParameter for a name that nobody knows, an expression that is none, and a client tool with the name of another tool.
  */
-export function checkTools({ agent, clientTools }: Omit<ToolChoice, "agentType">): void {
+export function checkTools(
+  agent: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex"> | undefined,
+  clientTools: readonly ClientTool[],
+): string[] | undefined {
   const known = allTools();
   for (const { name } of agent?.tools ?? []) {
     const wire = wireName(name);
     if (known.has(wire) || absent.has(wire)) continue;
     throw new PlatformError("InvalidParameter", `There is no tool ${name}: the tools are ${[...known.keys()].join(", ")}.`);
   }
-  if (agent) filtered(named(agent), agent.filter_tools_regex);
   const names = new Set(known.keys());
   for (const { name } of clientTools) {
     if (names.has(name))
       throw new PlatformError("InvalidParameter", `There is a tool ${name} already: name the client tool otherwise.`);
     names.add(name);
   }
+  return agent?.filter_tools_regex ? matching(named(agent), agent.filter_tools_regex) : undefined;
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
@@ -72,13 +77,11 @@ function allTools(): Map<string, Tool> {
 }
 
 /** The expression is a client's: it gets some time, and no more. */
-function filtered(tools: Tool[], expression: string | null | undefined): Tool[] {
-  if (!expression) return tools;
+function matching(tools: readonly Tool[], expression: string): string[] {
   try {
     const script = new Script("names.filter((name) => new RegExp(`^(?:${expression})`).test(name))");
     const context = createContext({ names: tools.map(({ name }) => name), expression });
-    const kept = new Set(script.runInContext(context, { timeout: filterMs }) as string[]);
-    return tools.filter(({ name }) => kept.has(name));
+    return [...(script.runInContext(context, { timeout: filterMs }) as string[])];
   } catch {
     throw new PlatformError("InvalidParameter", "filter_tools_regex is not a regular expression, or takes too long.");
   }

@@ -1,10 +1,12 @@
 import { ConversationInfo, ConversationInfoPage, ExecutionStatus, Nullable, StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { boundedPage } from "../../store/paging.ts";
+import { inTurns } from "../../in-turns.ts";
+import { Queues } from "../../queues.ts";
+import { boundedPage, maxPageLength } from "../../store/paging.ts";
 import type { ConversationFilter, ConversationRow } from "../../store/store.ts";
 import type { Principal } from "../auth.ts";
 import { visibleConversation } from "../conversation-access.ts";
-import { arrayJson, pageJson, sendJson } from "../json-text.ts";
+import { arrayJson, maxListLength, pageJson, sendJson } from "../json-text.ts";
 import { pageKeys, pageRequest, readIds } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 
@@ -43,11 +45,13 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
       config,
       schema: { tags, summary: "List conversations", querystring: SearchQuery, response: { 200: ConversationInfoPage } },
     },
-    ({ principal, query }, reply) => {
+    async ({ principal, query }, reply) => {
       const page = pageRequest(query);
       const found = conversations.rows(filterOf(principal, query), { ...page, sort: query.sort_order });
-      const { items, nextPageId } = boundedPage(texts(found.items, query.include_skills), ({ length }) => length, page);
+      const all = await collect(principal, texts(found.items, query.include_skills), maxPageLength);
+      const { items, nextPageId } = boundedPage(all, ({ length }) => length, page);
       sendJson(reply, pageJson({ items, nextPageId: nextPageId ?? found.nextPageId }));
+      return reply;
     },
   );
   app.get(
@@ -72,18 +76,36 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
         response: { 200: Type.Array(Nullable(ConversationInfo)) },
       },
     },
-    ({ principal, query }, reply) => {
-      sendJson(reply, conversationBatch(conversations, principal, query.ids));
+    async ({ principal, query }, reply) => {
+      sendJson(reply, await conversationBatch(conversations, principal, query.ids));
+      return reply;
     },
   );
 }
 
+/** Lists of one user are made one after the other: agents of many megabytes take the server's time. */
+const lists = new Queues();
+
+/** Makes texts in turns with other work, up to the first beyond a length. */
+function collect<Text extends string | null>({ userId }: Principal, texts: Iterable<Text>, maxLength: number): Promise<Text[]> {
+  return lists.add(userId, async () => {
+    const made: Text[] = [];
+    let length = 0;
+    for await (const text of inTurns(texts)) {
+      made.push(text);
+      length += text?.length ?? 0;
+      if (made.length > 1 && length > maxLength) break;
+    }
+    return made;
+  });
+}
+
 /** The JSON of the conversations of a batch, null for each that the caller cannot see. Throws TooManyIds, BadRequest, AnswerTooLarge. */
-export function conversationBatch(
+export async function conversationBatch(
   conversations: HttpServices["conversations"],
   principal: Principal,
   ids: readonly string[],
-): string {
+): Promise<string> {
   const wanted = readIds(ids, maxIds);
   function* texts() {
     for (const id of wanted) {
@@ -91,5 +113,5 @@ export function conversationBatch(
       yield row ? JSON.stringify(conversations.info(row)) : null;
     }
   }
-  return arrayJson(texts());
+  return arrayJson(await collect(principal, texts(), maxListLength));
 }

@@ -62,9 +62,10 @@ export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpS
         response: { 200: Type.Union([LegacyConversationPage, Type.Array(Nullable(ConversationInfo))]) },
       },
     },
-    ({ principal, query }, reply) => {
-      if (query.ids !== undefined) return sendJson(reply, conversationBatch(conversations, principal, query.ids));
-      reply.send(list(principal, query, query.conversation_trigger));
+    async ({ principal, query }, reply) => {
+      if (query.ids === undefined) return list(principal, query, query.conversation_trigger);
+      sendJson(reply, await conversationBatch(conversations, principal, query.ids));
+      return reply;
     },
   );
   app.get(
