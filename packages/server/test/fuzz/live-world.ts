@@ -5,7 +5,7 @@ import { descendants, engineFiles, filesWith } from "./leftovers.ts";
 import { type Outside, openOutside, prepareText } from "./outside.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
-import { commonValues, LogLines, mine, planted, plantSecrets, strangers, TableCounts, type World } from "./world.ts";
+import { commonValues, LogLines, mine, planted, plantSecrets, stopGoals, strangers, TableCounts, type World } from "./world.ts";
 
 type Call = TestPlatform["call"];
 
@@ -40,6 +40,7 @@ export class LiveWorld implements World {
   readonly #keys: Record<"stranger" | "read-only", string>;
   readonly #processes = new Set(descendants().keys());
   readonly #parts: Part[];
+  readonly #inside: boolean;
   #plan = "";
   #snapshots: string[] = [];
   #commits: string[] = [];
@@ -48,8 +49,15 @@ export class LiveWorld implements World {
   #round = 0;
   #agentProfiles: string[] = [];
 
-  private constructor(server: TestPlatform, outside: Outside, logs: LogLines, keys: { stranger: string; "read-only": string }) {
+  private constructor(
+    server: TestPlatform,
+    outside: Outside,
+    logs: LogLines,
+    keys: { stranger: string; "read-only": string },
+    inside: boolean,
+  ) {
     this.#server = server;
+    this.#inside = inside;
     this.#outside = outside;
     this.#logs = logs;
     this.#keys = keys;
@@ -64,7 +72,8 @@ export class LiveWorld implements World {
     this.pools = [...this.#parts.map((one) => (name: string) => this.#values(name, one)), (name: string) => this.#mixed(name)];
   }
 
-  static async open(): Promise<LiveWorld> {
+  /** `inside`: the requests go to the surface of the first sandbox. */
+  static async open(inside = false): Promise<LiveWorld> {
     const outside = await openOutside((text) => text.includes(planted));
     const logs = new LogLines();
     const server = await startTestPlatform(
@@ -74,9 +83,13 @@ export class LiveWorld implements World {
     const { apiKeys } = server.platform;
     const stranger = await apiKeys.create(strangers, "own");
     const reader = await apiKeys.add(mine, { name: "reader", readOnly: true, expiresAt: null });
-    const world = new LiveWorld(server, outside, logs, { stranger, "read-only": reader.key });
+    const world = new LiveWorld(server, outside, logs, { stranger, "read-only": reader.key }, inside);
     await world.replenish();
     return world;
+  }
+
+  get base(): string | undefined {
+    return this.#inside ? `/agent/${this.#parts[0]!.sandbox}` : undefined;
   }
 
   keyOf(credential: Credential): string | undefined {
@@ -87,6 +100,7 @@ export class LiveWorld implements World {
   }
 
   async replenish(): Promise<void> {
+    await stopGoals(this.#server.platform);
     await this.#quiet();
     this.#outside.drain();
     for (const [index, part] of this.#parts.entries()) {
@@ -98,6 +112,8 @@ export class LiveWorld implements World {
     const plan = { text: "Plan", sandbox_id: main.sandbox, agent_type: "plan" };
     if (!(await this.#conversation(call, this.#plan))) this.#plan = (await startConversation(call, "Plan", plan)).id;
     await this.#report(main);
+    for (const verb of ["", "/stop"])
+      await call("POST", `/api/conversations/${main.conversation}/goal${verb}`, { objective: "Done", max_iterations: 2 });
     await this.#snapshotsOf(main);
     await this.#server.platform.apiKeys.create(mine, "spare");
     this.#accessToken = (await call("POST", "/api/v1/webhooks/secrets", { provider: "github" })).body.access_token;
@@ -157,7 +173,9 @@ export class LiveWorld implements World {
     if (reported.status !== 200) this.#external = newId();
     const file = { ...session, "content-type": "application/octet-stream" };
     await call("PUT", `/api/v1/sandboxes/${sandbox}/files?path=a.txt`, "two\n", file);
-    const made = "cd /workspace/project && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m made";
+    // Requests may have removed the folder, or moved to a time before it was a repository.
+    const made =
+      "mkdir -p /workspace/project && cd /workspace/project && git init -q && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m made";
     await call("POST", `/api/bash/execute_bash_command?sandbox_id=${sandbox}`, { command: made });
     const { commits } = (await call("GET", `/api/git/commits?path=/workspace/project&limit=1&sandbox_id=${sandbox}`)).body;
     this.#commits = commits.map(({ sha }: Json) => sha);
@@ -276,7 +294,8 @@ export class LiveWorld implements World {
   isBusy(): boolean {
     const { startTasks, conversations } = this.#server.platform.store;
     const starting = this.#tables.count("sandboxes WHERE status = 'STARTING'");
-    return starting > 0 || startTasks.listOpen().length > 0 || conversations.listRunning().length > 0;
+    const working = [startTasks.listOpen(), conversations.listRunning(), conversations.listWithGoal()];
+    return starting > 0 || working.some(({ length }) => length > 0);
   }
 
   /** Waits until nothing is being started or run. */
@@ -293,6 +312,7 @@ export class LiveWorld implements World {
   async close(): Promise<string[]> {
     const left: string[] = [];
     try {
+      await stopGoals(this.#server.platform);
       await this.#quiet();
       // Who deletes a sandbox keeps the conversations that were in it.
       const strange = inconsistencies(this.#server.dataDir).filter(

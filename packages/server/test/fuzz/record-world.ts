@@ -3,7 +3,7 @@ import type { Config } from "../../src/config/config.ts";
 import { key, startServer, strangerKey, type TestServer } from "../../src/http/test-server.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
-import { commonValues, LogLines, mine, planted, plantSecrets, strangers, TableCounts, type World } from "./world.ts";
+import { commonValues, LogLines, mine, planted, plantSecrets, stopGoals, strangers, TableCounts, type World } from "./world.ts";
 
 /** A server without an engine, with two users who own something of every kind, and secrets whose values must not be seen again. */
 export class RecordWorld implements World {
@@ -55,6 +55,7 @@ export class RecordWorld implements World {
   /** Makes again what requests have deleted or changed: conversations with events, sandboxes in several states. */
   async replenish(): Promise<void> {
     const { server } = this;
+    await stopGoals(server);
     const { rows } = server.sandboxes;
     for (const id of [...rows.keys()].slice(0, Math.max(0, rows.size - 8))) rows.delete(id);
     for (const [id, userId, status] of [
@@ -159,7 +160,7 @@ export class RecordWorld implements World {
 
   isBusy(): boolean {
     const { startTasks, conversations } = this.server.store;
-    return startTasks.listOpen().length > 0 || conversations.listRunning().length > 0;
+    return [startTasks.listOpen(), conversations.listRunning(), conversations.listWithGoal()].some(({ length }) => length > 0);
   }
 
   badLogLines(): string[] {

@@ -1,4 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
+import type { HttpServices } from "../../src/http/services.ts";
+import type { Store } from "../../src/store/store.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
 
@@ -63,6 +65,11 @@ export class TableCounts {
   close(): void {
     this.#database.close();
   }
+}
+
+/** Stops the goals that are pursued: some go on for a thousand rounds, which would write beside every later request. */
+export async function stopGoals({ store, conversations }: Pick<HttpServices, "conversations"> & { store: Store }): Promise<void> {
+  for (const { id } of store.conversations.listWithGoal()) await conversations.goal.stop(id);
 }
 
 /** Collects what a server logs. */
