@@ -44,7 +44,10 @@ test("a message is stored, images of both shapes as images, and does not start t
   });
   const { items } = (await get(`/api/conversations/${id}/events/search?kind=MessageEvent`)).body;
   expect(items).toHaveLength(1);
-  expect(await get(`/api/conversations/${id}/events/${items[0].id}`)).toEqual({ status: 200, body: items[0] });
+  expect(await get(`/api/conversations/${id}/events/${items[0].id}`)).toEqual({
+    status: 200,
+    body: { ...items[0], parent_id: expect.any(String) },
+  });
   for (const unknown of [newId(), "no-id"])
     expect(await get(`/api/conversations/${id}/events/${unknown}`)).toEqual({ status: 404, body: { detail: "Event not found" } });
   expect(items[0]).toMatchObject({
