@@ -60,6 +60,7 @@ export async function forkConversation(
       tags: request.tags ?? config.tags,
       forkedFrom: { conversationId: source.id, eventId },
     },
+    ...(context && { context: { document: context.document, activated: skills } }),
   };
   const head = source.head === null ? null : eventId;
   const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
@@ -70,7 +71,6 @@ export async function forkConversation(
       callbacks.register(userId, id, []),
       conversations.create(forked, agent, { log, head, metrics: keepsMetrics ? metrics : null }),
       ...(records.length > 0 ? [events.append(id, records)] : []),
-      ...(context ? [store.contexts.put(id, context.document), store.contexts.activate(id, skills)] : []),
     ]);
   } catch (error) {
     await conversations.dropLog(log).catch(() => {});

@@ -131,6 +131,6 @@ function notFound(): PlatformError {
 }
 
 /** Another delivery was quicker. */
-function ignoreDelivered(error: unknown): void {
+export function ignoreDelivered(error: unknown): void {
   if (!(error instanceof PlatformError && error.code === "MessageDelivered")) throw error;
 }

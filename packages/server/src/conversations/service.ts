@@ -156,8 +156,9 @@ export class ConversationService implements Conversations {
     const send: CreateDependencies["send"] = (...message) => this.send(...message);
     const pluginSkills: CreateDependencies["pluginSkills"] = (...plugins) => this.controls.pluginSkills(...plugins);
     // Who tries again with the same id gets the conversation of the first try.
-    const key = `${place.userId} ${parseId(request.conversation_id ?? "") ?? newId()}`;
-    return this.#creations.add(key, () => createConversation({ ...this.#deps, send, pluginSkills }, place, request));
+    const key = parseId(request.conversation_id ?? "") ?? newId();
+    const deliver = (id: string) => this.pending.deliver(id);
+    return this.#creations.add(key, () => createConversation({ ...this.#deps, send, deliver, pluginSkills }, place, request));
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
@@ -345,7 +346,9 @@ export class ConversationService implements Conversations {
   }
 
   fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome> {
-    return forkConversation({ ...this.#deps, replacements: this.#replacements }, this.#workable(id), request);
+    const source = this.#workable(id);
+    const deps = { ...this.#deps, replacements: this.#replacements };
+    return this.#creations.add(parseId(request.id ?? "") ?? newId(), () => forkConversation(deps, source, request));
   }
 
   fullState(id: string): Record<string, unknown> {

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { PlatformError } from "../errors.ts";
 import { feed } from "./feed.ts";
 import { codes, downloadScript, writeScript } from "./file-scripts.ts";
-import { checked, type Files, fileError, script, scriptCommand, scriptMs, unanswered, uniqueWord } from "./files.ts";
+import { checkAlive, checked, type Files, fileError, script, scriptCommand, scriptMs, unanswered, uniqueWord } from "./files.ts";
 import { openOutput } from "./output-stream.ts";
 import { collect, exitCode } from "./run.ts";
 
@@ -29,7 +29,9 @@ export async function download(sandbox: Files, path: string, what: "content" | "
   const [, size, seconds] = /^(\d+) (\d+)$/.exec(opened.head ?? "") ?? [];
   if (size === undefined) {
     const failed = await opened.end();
-    throw failed.timedOut ? unanswered() : fileError(path, "read", failed);
+    if (failed.timedOut) throw unanswered();
+    await checkAlive(sandbox, failed.code);
+    throw fileError(path, "read", failed);
   }
   const parts = what === "facts" ? [] : rest(opened.chunks, Number(size));
   return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content: opened.stream(parts) };
@@ -69,5 +71,8 @@ export async function upload(sandbox: Files, path: string, source: Readable, siz
     if (!cut && kept.code !== 0) throw fileError(path, "written", kept);
   }
   if (cut) throw cut;
-  if (failed) throw fileError(path, "written", { code, stderr: (await errors).kept });
+  if (failed) {
+    await checkAlive(sandbox, code);
+    throw fileError(path, "written", { code, stderr: (await errors).kept });
+  }
 }

@@ -134,8 +134,19 @@ export const scriptMs = 60_000;
  */
 export async function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
   const result = await runToEnd(sandbox, scriptCommand(sandbox, text, args), { timeoutMs: scriptMs, ...options });
-  if (!result.timedOut || options.timeoutMs !== undefined) return result;
-  throw unanswered();
+  if (result.timedOut && options.timeoutMs === undefined) throw unanswered();
+  if (!result.timedOut) await checkAlive(sandbox, result.code);
+  return result;
+}
+
+/**
+ * To be called with the exit code of a script. A script that could not begin, or was killed, says nothing about files where its sandbox is gone:
+ * throws SandboxFailed then.
+ */
+export async function checkAlive(sandbox: Files, code: number): Promise<void> {
+  if (code < 126) return;
+  const { code: again } = await runToEnd(sandbox, { ...scriptCommand(sandbox, ":", []), cwd: "/" }, { timeoutMs: scriptMs });
+  if (again !== 0) throw new PlatformError("SandboxFailed", "The sandbox does not run commands: it may be ending. Try again.");
 }
 
 /** The error of a script that did not end within `scriptMs`. */

@@ -18,6 +18,7 @@ import type {
 } from "../store.ts";
 import type { StoreContext } from "./context.ts";
 import { sealAgent } from "./conversation-agents.ts";
+import { insertPending } from "./pending-messages.ts";
 import type { Statement } from "./protocol.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";
@@ -95,6 +96,15 @@ export class SqliteConversations implements ConversationStore {
       if (agent) {
         const document = sealAgent(vault, row.id, agent);
         statements.push(compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })));
+      }
+      if (row.context) {
+        const { document, activated } = row.context;
+        const context = { document: JSON.stringify(document), activated: JSON.stringify(activated) };
+        statements.push(compile(build.insertInto("conversation_contexts").values({ conversation_id: row.id, ...context })));
+      }
+      if (row.message) {
+        const { id: conversationId, userId, createdAt } = row;
+        statements.push(insertPending(build, { ...row.message, conversationId, userId, createdAt }));
       }
       await writer.change(names, ...statements);
     } catch (error) {

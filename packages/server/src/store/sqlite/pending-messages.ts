@@ -1,6 +1,7 @@
 import type { Selectable } from "kysely";
 import type { PendingMessageRow, PendingMessageStore } from "../store.ts";
 import type { StoreContext } from "./context.ts";
+import type { Statement } from "./protocol.ts";
 import { compile, type PendingMessageRecord } from "./tables.ts";
 
 type Stored = Selectable<PendingMessageRecord>;
@@ -18,14 +19,7 @@ export class SqlitePendingMessages implements PendingMessageStore {
   }
 
   async create(row: PendingMessageRow): Promise<void> {
-    const insert = this.#context.build.insertInto("pending_messages").values({
-      id: row.id,
-      user_id: row.userId,
-      conversation_id: row.conversationId,
-      content: JSON.stringify(row.content),
-      created_at: row.createdAt,
-    });
-    await this.#context.writer.run(compile(insert));
+    await this.#context.writer.run(insertPending(this.#context.build, row));
   }
 
   of(conversationId: string): PendingMessageRow[] {
@@ -41,6 +35,17 @@ export class SqlitePendingMessages implements PendingMessageStore {
     const remove = this.#context.build.deleteFrom("pending_messages").where("conversation_id", "=", conversationId);
     await this.#context.writer.run(compile(remove));
   }
+}
+
+export function insertPending(build: StoreContext["build"], row: PendingMessageRow): Statement {
+  const insert = build.insertInto("pending_messages").values({
+    id: row.id,
+    user_id: row.userId,
+    conversation_id: row.conversationId,
+    content: JSON.stringify(row.content),
+    created_at: row.createdAt,
+  });
+  return compile(insert);
 }
 
 function fromStored(stored: Stored): PendingMessageRow {
