@@ -73,7 +73,7 @@ export class Controls {
   async addSecrets(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void> {
     refuseExternal(row);
     const { userId, sandboxId, id: conversationId } = row;
-    const values = await resolveSecrets(this.#deps, userId, sources);
+    const values = await resolveSecrets(this.#deps, row, sources);
     const { runner, sandboxes, secrets, store } = this.#deps;
     if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId, sandboxId }, values);
     if (!store.conversations.get(conversationId)) {

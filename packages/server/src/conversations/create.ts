@@ -69,7 +69,7 @@ export async function createConversation(
   const keptTools = checkTools(agent, clientTools);
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
   const content = given && withParameters(given, request.plugins ?? []);
-  const values = await resolveSecrets(deps, userId, { ...agent?.agent_context?.secrets, ...request.secrets });
+  const values = await resolveSecrets(deps, { userId, sandboxId }, { ...agent?.agent_context?.secrets, ...request.secrets });
   const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
 
   const config: ConversationConfig = {

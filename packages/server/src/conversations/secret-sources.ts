@@ -5,7 +5,7 @@ import type { Secrets } from "../users/api.ts";
 import { unmasked } from "./masked.ts";
 
 export interface SecretSourceDependencies {
-  secrets: Pick<Secrets, "value">;
+  secrets: Pick<Secrets, "value" | "forSandbox">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
 }
@@ -19,36 +19,41 @@ const ownPath = /(?:^|\/)api\/(?:v1\/sandboxes\/[^/]+\/)?settings\/secrets\/([^/
 
 /**
  * The values of secrets that a client gives or says where to get (agent-server.md section 3, secrets). Addresses are asked now, once; one of this
- * server means the user's secret of that name. Masked values are left out: they are what the server has already.
+ * server, or a path of it, means the sandbox's secret of that name. Masked values are left out, for they are what the server has already, and so is
+ * what names the user's secret of the same name: it applies anyway, and a copy would not change with it.
  * Throws InvalidParameter, and OutboundFailed or OutboundRefused for an address that does not give one.
  */
 export async function resolveSecrets(
   deps: SecretSourceDependencies,
-  userId: string,
+  { userId, sandboxId }: { userId: string; sandboxId: string },
   sources: Readonly<Record<string, SecretSource>>,
 ): Promise<Record<string, string>> {
   const found = await Promise.all(
-    Object.entries(sources).map(async ([name, source]) => [name, await readSource(deps, userId, name, source)] as const),
+    Object.entries(sources).map(
+      async ([name, source]) => [name, await readSource(deps, { userId, sandboxId, name }, source)] as const,
+    ),
   );
   return Object.fromEntries(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
 }
 
 async function readSource(
   { secrets, outbound, publicUrl }: SecretSourceDependencies,
-  userId: string,
-  name: string,
+  { userId, sandboxId, name }: { userId: string; sandboxId: string; name: string },
   source: SecretSource,
 ): Promise<string | undefined> {
   if (typeof source === "string") return unmasked(source);
   if (!source.url) return unmasked(source.value);
-  if (!URL.canParse(source.url)) throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
-  const url = new URL(source.url);
-  const own = url.origin === new URL(publicUrl()).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
+  const base = publicUrl();
+  const url = URL.canParse(source.url, base) ? new URL(source.url, base) : undefined;
+  const own = url?.origin === new URL(base).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
   if (own !== undefined) {
-    const value = secrets.value(userId, decoded(own));
-    if (value === undefined) throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
-    return value;
+    const wanted = decoded(own);
+    if (wanted === name && secrets.value(userId, name) !== undefined) return undefined;
+    const found = secrets.forSandbox(userId, sandboxId).find((secret) => secret.name === wanted);
+    if (!found) throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
+    return found.value;
   }
+  if (!URL.canParse(source.url)) throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
   const headers = source.headers ?? {};
   const secret = Object.keys(headers).length > 0;
   const answer = await outbound.fetch(source.url, { headers, timeoutMs, maxBytes, secret });

@@ -96,6 +96,19 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
     "LATER",
     "FROM",
   ]);
+  // The GUI names the sandbox's secrets by paths, all of them, in each conversation. The user's own apply without a copy, which would not change.
+  const path = (name: string) => ({
+    kind: "LookupSecret",
+    url: `/api/settings/secrets/${name}`,
+    headers: { "X-Session-API-Key": agent.key },
+  });
+  const { secrets: known } = (await agent.call("GET", "/api/settings/secrets")).body;
+  const all = Object.fromEntries(known.map(({ name }: Json) => [name, path(name)]));
+  expect(Object.keys(all)).toEqual(expect.arrayContaining(["OWN", "FROM"]));
+  const other = (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { secrets: all }))).body.id;
+  const copied = platform.platform.store.conversationSecrets.get(other)!.values;
+  expect(copied).toMatchObject({ FROM: "planted-value-own", LATER: "planted-value-key" });
+  expect(copied).not.toHaveProperty("OWN");
 });
 
 test("secrets that cannot be taken are refused with a sentence", async () => {
@@ -105,6 +118,7 @@ test("secrets that cannot be taken are refused with a sentence", async () => {
     [{ secrets: { "a b": "x" } }, 422],
     [{ secrets: { A: 7 } }, 422],
     [{ secrets: { A: { url: "no address" } } }, 422],
+    [{ secrets: { A: { url: "/api/settings" } } }, 422],
     [{ secrets: { A: { url: `${platform.url}/api/settings/secrets/NOBODYS` } } }, 422],
     [{ secrets: { A: { url: `${platform.url}/api/settings/secrets/%E0%A4%A` } } }, 422],
     [{ secrets: { A: { url: "http://169.254.169.254/latest" } } }, 422],
