@@ -3,12 +3,17 @@ import { textContent } from "@sandpiper/wire";
 import { modelTools } from "../agent/tools/call.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, OpenModel } from "../models/model.ts";
+import { Queues } from "../queues.ts";
 import type { ConversationRow } from "../store/store.ts";
 import type { Agents } from "./agents.ts";
 import type { RunLimits, Runner } from "./runner.ts";
 
 /** Time for a call beside the run, ms. */
 const timeoutMs = 300_000;
+
+/** Questions of a user that are answered at a time, and that may be under way and wait: each takes the whole history to a model, beyond the limit of runs. */
+const maxAtOnce = 4;
+const maxQuestions = 100;
 
 export interface SideCallDependencies {
   agents: Pick<Agents, "model">;
@@ -21,21 +26,42 @@ export interface SideCallDependencies {
 export class SideCalls {
   readonly #deps: SideCallDependencies;
   readonly #closing = new AbortController();
+  readonly #lanes = new Queues();
+  readonly #questions = new Map<string, number>();
+  #asked = 0;
 
   constructor(deps: SideCallDependencies) {
     this.#deps = deps;
   }
 
-  /** Asks with the whole history before the question, and gives the text of the answer. Throws what the model call throws, and BudgetReached. */
+  /**
+   * Asks with the whole history before the question, and gives the text of the answer. Throws what the model call throws, BudgetReached, and TooManyRequests where
+   * too many questions of the user wait.
+   */
   async ask(row: ConversationRow, usageId: string, question: Content[]): Promise<string> {
-    const { runner } = this.#deps;
-    const { system, messages, tools } = runner.history(row);
-    // Providers refuse calls in the history of tools that are not told.
-    return this.#complete(row, usageId, {
-      system,
-      messages: [...messages, { role: "user", content: question }],
-      tools: modelTools(tools),
-    });
+    const { userId } = row;
+    const waiting = this.#questions.get(userId) ?? 0;
+    if (waiting >= maxQuestions)
+      throw new PlatformError("TooManyRequests", "Too many questions wait for an answer: ask again later.", { retryAfter: 1 });
+    this.#questions.set(userId, waiting + 1);
+    this.#asked++;
+    try {
+      return await this.#lanes.add(`${userId} ${this.#asked % maxAtOnce}`, () => {
+        this.#closing.signal.throwIfAborted();
+        const { system, messages, tools } = this.#deps.runner.history(row);
+        // Providers refuse calls in the history of tools that are not told.
+        const request = {
+          system,
+          messages: [...messages, { role: "user" as const, content: question }],
+          tools: modelTools(tools),
+        };
+        return this.#complete(row, usageId, request);
+      });
+    } finally {
+      const left = this.#questions.get(userId)! - 1;
+      if (left > 0) this.#questions.set(userId, left);
+      else this.#questions.delete(userId);
+    }
   }
 
   /** Asks without the history. Throws as `ask`. */

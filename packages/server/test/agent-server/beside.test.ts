@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, type Reply, reply, startModelServer } from "../support/model-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
@@ -12,16 +12,27 @@ let agent: AgentServer;
 /** What the judge says, one after the other. */
 let verdicts: string[];
 let summaries: (string | undefined)[];
+let [atOnce, mostAtOnce] = [0, 0];
+/** Questions are answered once it is open. */
+let gate = Promise.resolve();
+
+/** The answer to a question, and how many of them are given at once. */
+async function answer(): Promise<Reply> {
+  mostAtOnce = Math.max(mostAtOnce, ++atOnce);
+  await gate;
+  atOnce--;
+  return reply.text("It is 42.");
+}
 
 beforeAll(async () => {
-  models = await startModelServer(({ system, messages }) => {
+  models = await startModelServer(async ({ system, messages }) => {
     const last = messages.at(-1)!;
+    if (last.text.includes("What is")) return answer();
     if (system.includes("You judge")) return reply.text(verdicts.shift() ?? '{"done": true, "feedback": "fine"}');
     if (system.includes("You keep the memory")) {
       const summary = summaries.shift();
       return summary === undefined ? reply.error(400, "no summary today") : reply.text(summary);
     }
-    if (last.text.includes("What is")) return reply.text("It is 42.");
     if (last.text.includes("Go on with the goal")) return finish("Done.");
     const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
     return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
@@ -66,6 +77,22 @@ test("a question is answered out of the conversation and leaves nothing in it bu
   expect(asked.messages.map(({ role }: Json) => role)).toEqual(["user", "assistant", "tool", "assistant", "tool", "user"]);
   expect(await events(id)).toEqual(before);
   expect(Object.keys((await info(id)).stats.usage_to_metrics)).toContain("ask-agent");
+});
+
+test("questions that come all at once are answered some at a time, and too many of them are refused", async () => {
+  const id = await conversation("hello");
+  const ask = () => agent.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" });
+  const { promise, resolve: open } = Promise.withResolvers<void>();
+  gate = promise;
+  let refused = 0;
+  const count = ({ status }: Json) => {
+    if (status === 429 && ++refused === 30) open();
+    return status;
+  };
+  const statuses = await Promise.all(Array.from({ length: 130 }, () => ask().then(count)));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(100);
+  expect(mostAtOnce).toBe(4);
+  expect((await ask()).status).toBe(200);
 });
 
 test("after a summary the model reads it in the place of what was forgotten, and the events stay", async () => {
