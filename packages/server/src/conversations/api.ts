@@ -113,9 +113,9 @@ export interface Conversations {
   fullState(id: string): Record<string, unknown>;
   /**
    * Follows a conversation live. Frames are JSON texts in order: stored events, state updates, deltas.
-   * `seq` is set on frames that come from the log. Gives the function that ends it.
+   * `seq` is set on frames that come from the log. `onDeleted` is called once the conversation is deleted. Gives the function that ends it.
    */
-  follow(id: string, listener: (frame: Frame) => void): () => void;
+  follow(id: string, listener: (frame: Frame) => void, onDeleted: () => void): () => void;
   /** Number of followers now. */
   followers(id: string): number;
 

@@ -228,7 +228,10 @@ export class ConversationService implements Conversations {
       await removeWithSandbox({ store, sandboxes }, row, { keepSandbox });
       await this.#deps.callbacks.drop(id);
       // Otherwise it has got a child meanwhile.
-      if (!store.conversations.get(id)) return tellDeletion();
+      if (!store.conversations.get(id)) {
+        this.#hub.end(id);
+        return tellDeletion();
+      }
     }
   }
 
@@ -355,8 +358,8 @@ export class ConversationService implements Conversations {
     return this.#runner.stateOf(this.#known(id));
   }
 
-  follow(id: string, listener: (frame: Frame) => void): () => void {
-    return this.#hub.follow(id, listener);
+  follow(id: string, listener: (frame: Frame) => void, onDeleted: () => void): () => void {
+    return this.#hub.follow(id, listener, onDeleted);
   }
 
   followers(id: string): number {

@@ -3,9 +3,6 @@ import type { Conversations, Frame } from "../../conversations/api.ts";
 import { PlatformError } from "../../errors.ts";
 import type { ConversationRow } from "../../store/store.ts";
 
-/** How often it is looked whether the conversation is still there, ms: its deletion makes no frame. */
-const lookMs = 2_000;
-
 /** Most characters that may wait for a client that does not read. */
 const maxWaiting = 8 * 1024 * 1024;
 
@@ -26,7 +23,7 @@ export class Turn {
   readonly #messageId = newId();
   readonly #ended = Promise.withResolvers<void>();
   readonly #leave: () => void;
-  readonly #timers: NodeJS.Timeout[];
+  readonly #timer: NodeJS.Timeout;
   /** The message is in the log. */
   #begun = false;
   #isOver = false;
@@ -48,12 +45,16 @@ export class Turn {
     this.#row = row;
     this.#before = usageOf(row);
     this.#ended.promise.catch(() => {});
-    this.#leave = conversations.follow(row.id, (frame) => this.#take(frame));
+    this.#leave = conversations.follow(
+      row.id,
+      (frame) => this.#take(frame),
+      () => this.stop(new PlatformError("ConversationNotFound", "The conversation was deleted before the agent had answered.")),
+    );
     const late = () =>
       this.stop(
         new PlatformError("TurnTimeout", `The agent has not ended its turn within ${limitMs / 60_000} minutes; it goes on.`),
       );
-    this.#timers = [setTimeout(late, limitMs), setInterval(() => this.#look(), lookMs)];
+    this.#timer = setTimeout(late, limitMs);
   }
 
   /** Sends the message. Throws what `Conversations.send` throws; the turn is over then. */
@@ -177,15 +178,10 @@ export class Turn {
     this.#close();
   }
 
-  #look(): void {
-    if (!this.#conversations.get(this.#row.userId, this.#row.id))
-      this.stop(new PlatformError("ConversationNotFound", "The conversation was deleted before the agent had answered."));
-  }
-
   #close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    for (const timer of this.#timers) clearTimeout(timer);
+    clearTimeout(this.#timer);
     this.#leave();
     this.#ended.resolve();
     this.#wake();

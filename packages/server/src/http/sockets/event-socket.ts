@@ -37,8 +37,8 @@ const readOnlyTarget = {
 };
 
 /**
- * Serves the socket of a caller to `/sockets/events/{conversation}` (agent-server.md section 6.1). Closes with 4004 (no such conversation), 4001 (the key
- * has ended), 1013 (client too slow, or too many sockets of the user).
+ * Serves the socket of a caller to `/sockets/events/{conversation}` (agent-server.md section 6.1). Closes with 4004 (no such conversation, or it has been deleted),
+ * 4001 (the key has ended), 1013 (client too slow, or too many sockets of the user).
  */
 export function serveEventSocket(
   socket: WebSocket,
@@ -104,6 +104,7 @@ function socketSink(socket: WebSocket, connection: Duplex): FollowerSink {
     },
     cutOff: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
     fail: () => socket.close(1011, "Internal Server Error"),
+    deleted: () => socket.close(4004, "The conversation has been deleted"),
     onClose: (listener) => socket.once("close", listener),
   };
 }

@@ -148,6 +148,15 @@ test("below /agent/<sandbox id> a stream is that sandbox's only", async () => {
   expect((await at(other).response).status).toBe(404);
 });
 
+test("the deletion of a conversation ends its streams", async () => {
+  const id = await server.addConversation();
+  const stream = open(id);
+  await stream.until(isFullState);
+  expect((await server.call("DELETE", `/api/conversations/${id}`)).status).toBe(200);
+  await stream.ended;
+  expect((await open(id).response).status).toBe(404);
+});
+
 test("what does not fit is refused with 422", async () => {
   const id = await server.addConversation();
   for (const query of ["?resend_mode=some", "?resend_mode=since", "?after_seq=-1", "?after_seq=1e3"]) {

@@ -96,6 +96,7 @@ function streamSink(response: ServerResponse): FollowerSink {
     // It knows the last number that it has read, and comes again with it.
     cutOff: () => response.destroy(),
     fail: () => response.destroy(),
+    deleted: () => response.end(),
     onClose: (listener) => void response.once("close", listener),
   };
 }

@@ -18,6 +18,8 @@ export interface FollowServices {
 export interface FollowerSink extends Sink {
   /** Ends the connection after a failure of the server's own. */
   fail(): void;
+  /** Ends the connection of a client whose conversation has been deleted. */
+  deleted(): void;
   onClose(listener: () => void): void;
 }
 
@@ -48,7 +50,12 @@ function begin(
   const from = startOf(events, id, resend, upTo);
   const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
   const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
-  sink.onClose(conversations.follow(id, (frame) => outbox.live(frame)));
+  const unfollow = conversations.follow(
+    id,
+    (frame) => outbox.live(frame),
+    () => sink.deleted(),
+  );
+  sink.onClose(unfollow);
   // Its number is where the client goes on if it gets nothing else.
   outbox.now({ json: fullStateFrame(conversations.fullState(id)), seq: from });
   resendEvents(

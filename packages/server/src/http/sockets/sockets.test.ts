@@ -94,6 +94,17 @@ test("an unknown conversation, another user's and another sandbox's close with 4
   }
 });
 
+test("the deletion of a conversation closes its sockets with 4004, and no others", async () => {
+  const [id, other] = [await server.addConversation(), await server.addConversation()];
+  const [first, second, stays] = [connect(id), connect(id), connect(other)];
+  for (const socket of [first, second, stays]) await socket.until(isFullState);
+  expect((await server.call("DELETE", `/api/conversations/${id}`)).status).toBe(200);
+  for (const socket of [first, second])
+    expect(await socket.closed).toEqual({ code: 4004, reason: "The conversation has been deleted" });
+  await server.addMessages(other, "still there");
+  await stays.until(isUserMessage);
+});
+
 test("without a resend only what happens from now on is sent", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "before");
