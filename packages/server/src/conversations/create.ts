@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import type { GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
 import { mergeSkills, type Skill } from "../agent/skills/skill.ts";
-import { checkTools } from "../agent/tools/choose.ts";
+import { checkTools, usualTools } from "../agent/tools/choose.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
@@ -161,7 +161,7 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
   if (kind && kind !== "openhands") throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
   const model = llm?.model || settings.model(userId).model;
   if (!model) throw invalid("agent_settings.llm.model is missing, and the settings name no model.");
-  return { agent: withKind({ ...rest, llm: { ...llm, model } }) };
+  return { agent: withKind({ ...rest, tools: rest.tools ?? usualTools, llm: { ...llm, model } }) };
 }
 
 function withKind(agent: GivenAgent): GivenAgent {

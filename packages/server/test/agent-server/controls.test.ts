@@ -185,6 +185,7 @@ test("a conversation of the settings gets a model of its own, and an LLM profile
     return models.requests.at(-1)!.body.model;
   };
   expect(await model("one")).toBe("of-the-settings");
+  expect(models.requests.at(-1)!.tools).toEqual(expect.arrayContaining(["terminal", "file_editor", "finish"]));
   await Promise.all([
     client.switchLLM(body.id, { ...llm, model: "openai/a" } as never),
     client.switchLLM(body.id, { ...llm, model: "openai/own" } as never),

@@ -23,6 +23,11 @@ const absent = new Set(
 
 const defaults = ["FinishTool", "ThinkTool"];
 
+/** The tools of an agent whose client names none, in the shape in which clients name theirs. */
+export const usualTools: GivenAgent["tools"] = coreTools
+  .filter(({ name }) => name !== "finish" && name !== "think")
+  .map(({ name }) => ({ name, params: {} }));
+
 /** Time for a client's expression on all names, ms. */
 const filterMs = 50;
 
