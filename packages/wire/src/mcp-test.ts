@@ -6,11 +6,17 @@ const texts = Type.Record(Type.String({ maxLength: 1024 }), Type.String({ format
   maxProperties: 100,
 });
 
-/** Body of `POST /api/mcp/test` and of `POST /api/mcp/oauth/start` (agent-server.md section 9). Masked secrets are those of the stored server of this name. */
+const types = StringEnum(["stdio", "http", "shttp", "streamable-http", "sse"]);
+
+/**
+ * Body of `POST /api/mcp/test` and of `POST /api/mcp/oauth/start` (agent-server.md section 9). Masked secrets are those of the stored server of
+ * this name. `transport` is what settings call `type`: clients may send a server as it stands there. Without both a url means a remote server.
+ */
 export const McpTestRequest = Type.Object({
   name: Type.Optional(Type.String({ maxLength: 256, default: "test" })),
   server: Type.Object({
-    type: Type.Optional(StringEnum(["stdio", "http", "shttp", "streamable-http", "sse"], { default: "stdio" })),
+    type: Type.Optional(types),
+    transport: Type.Optional(Nullable(types)),
     url: Type.Optional(Type.String({ minLength: 1, maxLength: 8192 })),
     headers: Type.Optional(Nullable(texts)),
     auth: Type.Optional(Nullable(McpAuth)),

@@ -49,7 +49,8 @@ export function agentMcpRoutes(
 }
 
 /** The form in which servers are stored. */
-function serverOf({ type = "stdio", url, headers, auth, command }: McpTestRequest["server"]): McpServer {
+function serverOf({ type: given, transport: stored, url, headers, auth, command }: McpTestRequest["server"]): McpServer {
+  const type = given ?? stored ?? (url === undefined ? "stdio" : "http");
   if (type === "stdio") return { ...(command !== undefined && { command }) };
   const transport = type === "shttp" ? "streamable-http" : type;
   return { ...(url !== undefined && { url }), transport, ...(headers && { headers }), ...(auth && { auth }) };

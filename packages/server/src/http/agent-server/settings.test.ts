@@ -138,6 +138,9 @@ test("an MCP server that does not answer is told of, whatever the time that it h
   const server = { type: "sse", url: "http://127.0.0.1:9/mcp" };
   for (const timeout of [0.00012, 3])
     expect(await call("POST", "/api/mcp/test", { server, timeout })).toMatchObject({ status: 200, body: { ok: false } });
+  const { url } = server;
+  for (const form of [{ transport: "http", url }, { transport: "sse", url, description: null }, { url }])
+    expect((await call("POST", "/api/mcp/test", { server: form })).body).toMatchObject({ ok: false, error_kind: "connection" });
   for (const timeout of [0, 121, "x"]) expect((await call("POST", "/api/mcp/test", { server, timeout })).status).toBe(422);
 });
 
