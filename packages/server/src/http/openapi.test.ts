@@ -22,6 +22,17 @@ function operationsOf({ paths }: OpenApiDocument): { name: string; path: string;
   );
 }
 
+test.each(["", "/agent/sandbox-1"])(
+  "the page of the API under %o loads what belongs there, also over http from another machine",
+  async (prefix) => {
+    const page = await server.call("GET", `${prefix}/docs`, { key: null });
+    expect(page.headers.get("content-security-policy")).not.toContain("upgrade-insecure-requests");
+    for (const [, script] of (await page.text()).matchAll(/<script src="([^"]+)"/g))
+      expect([script, (await server.call("GET", script!, { key: null })).status]).toEqual([script, 200]);
+    expect(await load(`${prefix}/docs/json`)).toEqual(await load(`${prefix}/openapi.json`));
+  },
+);
+
 describe.each([
   ["of the platform", "/openapi.json"],
   ["below a sandbox", "/agent/sandbox-1/openapi.json"],

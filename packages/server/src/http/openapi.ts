@@ -12,6 +12,9 @@ declare module "fastify" {
   }
 }
 
+/** The page's. The package's own has `upgrade-insecure-requests`: over http it stays empty then where the server is not on the browser's machine. */
+const contentPolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
+
 /**
  * Makes the OpenAPI documents out of the schemas of the routes, and serves that of the platform as a page under `/docs` without outside resources.
  * Gives the document of the agent-server surface: what a session key opens.
@@ -30,7 +33,7 @@ export function installOpenApi(app: App): { agentServer: () => OpenApiDocument }
     transform: ({ url }) => ({ schema: { hide: true }, url }),
     transformObject: () => buildDocument(routes) as never,
   });
-  app.register(swaggerUi, { routePrefix: "/docs", staticCSP: true });
+  app.register(swaggerUi, { routePrefix: "/docs", staticCSP: contentPolicy });
   const key = ({ method, url }: RouteOptions) => `${method} ${url}`;
   return {
     agentServer() {
@@ -45,17 +48,22 @@ function isAgentView({ constraints }: RouteOptions): boolean {
   return (constraints as { view?: string } | undefined)?.view === "agent";
 }
 
-/** `GET /openapi.json`: of the platform, and for holders of a session key and under `/agent/<sandbox id>` of the agent-server surface. */
+/**
+ * `GET /openapi.json`: of the platform, and for holders of a session key and under `/agent/<sandbox id>` of the agent-server surface. There the page
+ * of `/docs` reads that one too.
+ */
 export function documentRoutes(app: App, agentServer: () => OpenApiDocument): void {
+  const agent = { view: "agent" };
   const documents = [
-    { constraints: {}, make: () => app.swagger() as unknown },
-    { constraints: { view: "agent" }, make: agentServer },
+    { paths: ["/openapi.json"], constraints: {}, make: () => app.swagger() as unknown },
+    { paths: ["/openapi.json", "/docs/json"], constraints: agent, make: agentServer },
   ];
-  for (const { constraints, make } of documents) {
+  for (const { paths, constraints, make } of documents) {
     let text: string | undefined;
-    app.get("/openapi.json", { constraints, config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
-      text ??= JSON.stringify(make());
-      return reply.type("application/json").send(text);
-    });
+    for (const path of paths)
+      app.get(path, { constraints, config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
+        text ??= JSON.stringify(make());
+        return reply.type("application/json").send(text);
+      });
   }
 }
