@@ -61,6 +61,8 @@ export class Runner {
   readonly #timers = new Set<NodeJS.Timeout>();
   /** Ids of the open actions that the user approved, by conversation, for its next run. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
+  /** Those who wait for the summaries of sleeping conversations. */
+  readonly #summaries = new Map<string, (() => void)[]>();
   #closing = false;
 
   constructor(deps: RunnerDependencies) {
@@ -192,7 +194,28 @@ export class Runner {
     this.#approved.delete(conversationId);
     this.#runs.set(conversationId, run);
     this.announce(conversationId);
-    void run.done.then((complete) => this.#ended(row, complete, run.follower.state.stats));
+    const isForSummary = this.#summaries.has(conversationId);
+    void run.done.then((complete) => {
+      // A run that was ending has not seen what is asked for.
+      const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
+      this.#ended(row, complete, run.follower.state.stats, wantsSummary);
+    });
+  }
+
+  /** Wakes a sleeping conversation for the summary that its log asks for. Resolves when it rests again, with the summary or without. */
+  summarise(conversationId: string): Promise<void> {
+    if (this.#closing) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#summaries.set(conversationId, [...(this.#summaries.get(conversationId) ?? []), resolve]);
+      this.wake(conversationId);
+      if (!this.#deps.store.conversations.get(conversationId)) this.#summarised(conversationId);
+    });
+  }
+
+  #summarised(conversationId: string): void {
+    const waiting = this.#summaries.get(conversationId) ?? [];
+    this.#summaries.delete(conversationId);
+    for (const resolve of waiting) resolve();
   }
 
   /** Adds a model call beside the run to the metrics of a conversation. */
@@ -217,6 +240,7 @@ export class Runner {
     const userId = this.#deps.store.conversations.get(conversationId)?.userId;
     if (userId !== undefined) this.#queue.leave(userId, conversationId);
     this.#approved.delete(conversationId);
+    this.#summarised(conversationId);
     this.#workspaces.get(conversationId)?.close();
     this.#workspaces.delete(conversationId);
   }
@@ -259,6 +283,7 @@ export class Runner {
 
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
+    for (const id of [...this.#summaries.keys()]) if (!this.#runs.has(id)) this.#summarised(id);
     for (const timer of this.#timers) clearTimeout(timer);
     const runs = [...this.#runs.values()];
     const timer = setTimeout(() => {
@@ -285,14 +310,16 @@ export class Runner {
     };
   }
 
-  #ended({ userId, id: conversationId }: ConversationRow, complete: boolean, stats: Stats): void {
+  #ended({ userId, id: conversationId }: ConversationRow, complete: boolean, stats: Stats, wantsSummary: boolean): void {
     this.#runs.delete(conversationId);
     this.#queue.leave(userId, conversationId);
+    const goesOnForSummary = complete && wantsSummary && this.#summaries.has(conversationId) && !this.#closing;
+    if (!goesOnForSummary) this.#summarised(conversationId);
     if (this.#closing) return;
     this.#wakeNext(userId);
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
     const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
-    if (complete && goesOn()) return this.wake(conversationId);
+    if (goesOnForSummary || (complete && goesOn())) return this.wake(conversationId);
     this.#beside.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {
       // Its end could not be written, for example on a full disk: once it can, the run goes on.
@@ -309,7 +336,8 @@ export class Runner {
   /** Gives free places to the conversations whose turn it is, and that were not stopped while they waited. */
   #wakeNext(userId: string): void {
     for (let id = this.#queue.next(userId); id !== undefined; id = this.#queue.next(userId)) {
-      if (this.#deps.store.conversations.get(id)?.summary.executionStatus === "running") this.wake(id);
+      const isRunning = this.#deps.store.conversations.get(id)?.summary.executionStatus === "running";
+      if (isRunning || this.#summaries.has(id)) this.wake(id);
       else this.#approved.delete(id);
     }
   }

@@ -332,7 +332,8 @@ export class ConversationService implements Conversations {
     try {
       await events.append(id, [listed({ kind: "CondensationRequest", source: "environment" })]);
       if (isRunning) over.resolve();
-      else this.#runner.wake(id);
+      else
+        void this.#runner.summarise(id).then(() => over.reject(new PlatformError("ModelFailed", "The summary was interrupted.")));
       await over.promise;
     } finally {
       unfollow();

@@ -90,7 +90,7 @@ export class Access {
   #current(id: string, incarnation: string): LiveSandbox {
     const live = this.#options.live.get(id);
     if (live?.incarnation === incarnation) return live;
-    const what = live ? "has been started anew" : "has been deleted";
+    const what = live ? "has been started anew; try again" : "has been deleted";
     throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
   }
 
