@@ -2,6 +2,7 @@ import { hexId } from "@sandpiper/wire";
 import type { EventLog } from "../store/event-log.ts";
 import type { ConversationRow } from "../store/store.ts";
 import type { Agents } from "./agents.ts";
+import { leafOf } from "./branch.ts";
 import { maskText } from "./masked.ts";
 import { agentState } from "./shown-goal.ts";
 import type { ConversationState } from "./state.ts";
@@ -20,7 +21,7 @@ interface FullStateInput {
 
 /** Value of the `full_state` frame (agent-server.md section 6.1). Keys without a value are left out; it holds no secret. */
 export function fullState({ row, state, events, agents, activatedSkills, secretNames }: FullStateInput): Record<string, unknown> {
-  const leaf = row.head ?? (state ? state.leafEventId : newest(events, row.id));
+  const leaf = state && row.head === null ? state.leafEventId : leafOf(events, row);
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, stats, executionStatus } = row.summary;
   const { securityAnalyzer } = row.config;
@@ -53,11 +54,6 @@ export function fullState({ row, state, events, agents, activatedSkills, secretN
 }
 
 const maskedSource = { kind: "StaticSecret", value: maskText };
-
-function newest(events: EventLog, id: string): string | undefined {
-  const [json] = events.search(id, { descending: true, limit: 1 }).items;
-  return json ? (JSON.parse(json) as { id: string }).id : undefined;
-}
 
 /** Of the active branch. */
 function newestUserMessage(events: EventLog, id: string): string | undefined {

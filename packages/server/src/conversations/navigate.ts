@@ -41,13 +41,17 @@ export async function navigate(deps: BranchDependencies, row: ConversationRow, e
     // A run that begins between the move and the swap waits with its tools.
     const release = workspace.hold();
     try {
-      const status = store.conversations.get(row.id)?.summary.executionStatus;
-      const leaf = stateRecord("leaf_event_id", eventId);
-      const records = status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
-      await events.append(row.id, records, { navigate: eventId }).catch(async (error) => {
+      try {
+        // One that began while the files were copied would write what it does on the branch that comes now.
+        await runner.atRest(row.id);
+        const status = store.conversations.get(row.id)?.summary.executionStatus;
+        const leaf = stateRecord("leaf_event_id", eventId);
+        const records = status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
+        await events.append(row.id, records, { navigate: eventId });
+      } catch (error) {
         await staged?.discard();
         throw error;
-      });
+      }
       await store.contexts.activate(row.id, await skillsOn(events, row.id, way.spans));
       await staged?.swap();
     } finally {

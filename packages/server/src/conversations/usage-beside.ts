@@ -1,12 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Stats } from "@sandpiper/wire";
 import { addUsage, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { PlatformError } from "../errors.ts";
 import type { ModelResponse } from "../models/model.ts";
 import type { EventLog } from "../store/event-log.ts";
 
 /**
  * Metrics of model calls beside runs, such as the one for a title. While a run goes on only it writes metrics, so that none of two
- * writers at the same time is lost; what it has not written when it ends is written then.
+ * writers at the same time is lost; what it has not written when it ends is written then. What waits counts until it is durable, so that calls
+ * that end at the same time add up.
  */
 export class UsageBeside {
   readonly #events: Pick<EventLog, "append">;
@@ -16,7 +18,7 @@ export class UsageBeside {
     this.#events = events;
   }
 
-  /** What waits for a conversation, by usage id: the same map until `write`. */
+  /** What waits for a conversation, by usage id: the same map until all of it is written. */
   of(conversationId: string): ReadonlyMap<string, UsageMetrics> {
     return this.#of(conversationId);
   }
@@ -28,12 +30,20 @@ export class UsageBeside {
     waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
   }
 
-  /** Writes what waits and is not in the metrics of the log yet. */
+  /** Writes what waits and is not in the metrics of the log yet. Throws what `append` throws; it waits on then, unless the conversation is gone. */
   async write(conversationId: string, stats: Stats): Promise<void> {
     const waiting = this.#of(conversationId);
-    this.#waiting.delete(conversationId);
-    if ([...waiting].every(([id, metrics]) => isDeepStrictEqual(stats.usage_to_metrics[id], metrics))) return;
-    await this.#events.append(conversationId, [stateRecord("stats", withUsage(stats, waiting))]);
+    const written = [...waiting];
+    try {
+      if (!written.every(([id, metrics]) => isDeepStrictEqual(stats.usage_to_metrics[id], metrics)))
+        await this.#events.append(conversationId, [stateRecord("stats", withUsage(stats, waiting))]);
+      for (const [id, metrics] of written) if (waiting.get(id) === metrics) waiting.delete(id);
+    } catch (error) {
+      if (error instanceof PlatformError && error.code === "ConversationNotFound") waiting.clear();
+      throw error;
+    } finally {
+      if (waiting.size === 0 && this.#waiting.get(conversationId) === waiting) this.#waiting.delete(conversationId);
+    }
   }
 
   #of(conversationId: string): Map<string, UsageMetrics> {
