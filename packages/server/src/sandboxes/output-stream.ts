@@ -6,6 +6,9 @@ import { collect, exitCode } from "./run.ts";
 /** How much of a failing script's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
 
+/** How long the end of a script is waited for once its output has ended, ms. */
+const endMs = 5_000;
+
 /** The output of a script whose first line says what comes. */
 export interface OpenedOutput {
   /** The first line; undefined where none came, in time and in the length that was allowed. */
@@ -71,7 +74,17 @@ export async function openOutput(
       // A script that ended by itself tells by its code why.
       if (!over) process.kill();
       process.stdout.destroy();
-      return { ...(await ended()), timedOut };
+      // A sandbox that is paused between the output and the end tells of the end when it goes on.
+      const late = setTimeout(() => {
+        timedOut = true;
+        process.kill();
+      }, endMs);
+      try {
+        const end = await ended();
+        return { ...end, timedOut };
+      } finally {
+        clearTimeout(late);
+      }
     },
     stream(parts) {
       const stream = Readable.from(parts, { objectMode: false });

@@ -28,8 +28,8 @@ interface Part {
 export class LiveWorld implements World {
   readonly port: number;
   readonly secrets: string[];
-  /** git in a sandbox that is paused meanwhile is given 30 s. */
-  readonly slowMs = 35_000;
+  /** Work on files in a sandbox that is paused meanwhile is given 60 s, and git 30 s. */
+  readonly slowMs = 70_000;
   readonly batch = 100;
   readonly lanes = 6;
   readonly pools: Pool[];
