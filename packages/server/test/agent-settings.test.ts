@@ -140,7 +140,7 @@ test("profiles of models, tried before they are saved", async () => {
   await client.deleteProfile("yours");
 });
 
-test("models that the server knows; subscriptions and meta-profiles that it has not", async () => {
+test("models that the server knows; subscriptions, meta-profiles and automations that it has not", async () => {
   const client = new clients.LLMMetadataClient(options);
   const providers = await client.getProviders();
   expect(providers).toEqual(expect.arrayContaining(["anthropic", "openai"]));
@@ -158,6 +158,11 @@ test("models that the server knows; subscriptions and meta-profiles that it has 
   expect(await meta.listMetaProfiles()).toEqual({ meta_profiles: [], active_meta_profile: null });
   await expect(meta.getMetaProfile("x")).rejects.toMatchObject({ status: 404 });
   await expect(meta.saveMetaProfile("x", {} as never)).rejects.toMatchObject({ status: 400 });
+  // The GUI lists automations on its first page.
+  const automations = await fetch(`${options.host}/api/automation/v1?limit=50&offset=0`, {
+    headers: { "x-session-api-key": options.apiKey },
+  });
+  expect(await automations.json()).toEqual({ automations: [], total: 0 });
 });
 
 test("an MCP server is tried, with the secrets of the stored one of its name", async () => {
