@@ -11,7 +11,6 @@ import type {
 import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import { listed, stateRecord } from "../agent/records.ts";
 import type { Skill } from "../agent/skills/skill.ts";
-import { condensationFailed } from "../agent/view.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
@@ -20,12 +19,12 @@ import type { Outbound } from "../outbound/api.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
-import type { NewRecord } from "../store/event-log.ts";
 import type { ConversationFilter, ConversationRow, ConversationSort, PageRequest, PageResult, Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { Agents, type AgentsDependencies } from "./agents.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
 import { requireSandbox } from "./archived.ts";
+import { condense } from "./condensing.ts";
 import { Controls } from "./controls.ts";
 import { readUpdate } from "./conversation-update.ts";
 import { type CreateDependencies, createConversation, type Place } from "./create.ts";
@@ -36,7 +35,6 @@ import { Hub } from "./hub.ts";
 import { conversationInfo } from "./info.ts";
 import { Knowledge } from "./knowledge.ts";
 import { ListJson } from "./list-json.ts";
-import { titleFrom, userMessage } from "./messages.ts";
 import { conversationModel } from "./model.ts";
 import { type FilesOutcome, navigate } from "./navigate.ts";
 import { PendingMessages } from "./pending.ts";
@@ -44,8 +42,10 @@ import { presentConversation, presentStartTask } from "./present.ts";
 import { removeWithSandbox } from "./removal.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
+import { Sending } from "./sending.ts";
 import { SideCalls } from "./side-calls.ts";
 import { Starter } from "./start.ts";
+import { startTaskReads } from "./start-task-reads.ts";
 import { Titles } from "./titles.ts";
 
 export interface ConversationDependencies {
@@ -80,11 +80,10 @@ export class ConversationService implements Conversations {
   readonly #agents: Agents;
   readonly #knowledge: Knowledge;
   readonly #titles: Titles;
+  readonly #sending: Sending;
   readonly #sideCalls: SideCalls;
   readonly #goals: Goals;
   readonly #replacements = new Queues();
-  /** Conversations whose first records are on their way into the log. */
-  readonly #opening = new Set<string>();
   /** Commands to run. */
   readonly #runsAsked = new Queues();
   /** Conversations that clients make with ids of their own. */
@@ -105,6 +104,7 @@ export class ConversationService implements Conversations {
     this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents, knowledge });
     const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
     this.#titles = new Titles({ ...deps, addUsage });
+    this.#sending = new Sending({ ...deps, agents, knowledge, runner, titles: this.#titles });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.#goals = new Goals({ ...deps, runner, sideCalls: this.#sideCalls, send });
     this.goal = {
@@ -115,17 +115,7 @@ export class ConversationService implements Conversations {
     this.pending = new PendingMessages({ ...deps, send });
     this.#starter = new Starter({ ...deps, runner: this.#runner, knowledge, send, pending: this.pending });
     this.external = new ExternalConversations(deps);
-    const { startTasks } = deps.store;
-    const present = (row: Parameters<typeof presentStartTask>[0]) => presentStartTask(row, deps.publicUrl());
-    this.startTasks = {
-      search: (filter, page) => mapPage(startTasks.search(filter, page), present),
-      count: (filter) => startTasks.count(filter),
-      batch: (userId, ids) =>
-        ids.map((id) => {
-          const row = id ? startTasks.get(id) : undefined;
-          return row?.userId === userId ? present(row) : null;
-        }),
-    };
+    this.startTasks = startTaskReads(deps.store.startTasks, deps.publicUrl);
   }
 
   async open(): Promise<void> {
@@ -237,25 +227,9 @@ export class ConversationService implements Conversations {
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
     const row = this.#workable(id);
-    if (!options.ofGoal) await this.#goals.stop(row);
-    const first = this.#firstRecords(row);
-    const skills = this.#knowledge.activate(row, content);
-    const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
-    const records: NewRecord[] = [...first, listed(message)];
-    const status = row.summary.executionStatus;
-    // Also when a run goes on: it may be ending without having seen this message.
-    if (options.run) records.push(stateRecord("execution_status", "running"));
-    // A new message re-opens an ended turn (agent-server.md section 4).
-    if (!options.run && (status === "finished" || status === "stuck")) records.push(stateRecord("execution_status", "idle"));
-    const { delivers } = options;
-    await this.#deps.store.events.append(id, records, { delivers }).finally(() => first.length > 0 && this.#opening.delete(id));
-    await this.#knowledge.remember(id, skills);
-    const ownTitle = titleFrom(content);
-    const isFirst = first.length > 0 && row.config.autotitle !== false;
-    const untitled = row.title === null ? isFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
-    if (untitled && ownTitle) await this.#deps.store.conversations.update(id, { title: ownTitle });
-    if (untitled || (isFirst && row.title === ownTitle)) this.#titles.make(id, content);
-    if (options.run) this.#runner.wake(id);
+    const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
+    if (stopsGoal) await this.#goals.stop(row);
+    await this.#sending.send(stopsGoal ? this.#workable(id) : row, content, options);
   }
 
   run(id: string): Promise<void> {
@@ -315,29 +289,8 @@ export class ConversationService implements Conversations {
     else await this.pause(id);
   }
 
-  async condense(id: string): Promise<void> {
-    const row = this.#workable(id);
-    const { events } = this.#deps.store;
-    const isRunning = row.summary.executionStatus === "running";
-    if (!isRunning && !this.#runner.canCondense(row)) return;
-    const over = Promise.withResolvers<void>();
-    // What a sleeping conversation is woken for is over with the summary, or with the error that tells why there is none.
-    const unfollow = events.follow(id, (records) => {
-      for (const { event } of records) {
-        if (event.kind === "Condensation") over.resolve();
-        if (event.kind !== "ConversationErrorEvent" || event.code !== condensationFailed) continue;
-        over.reject(new PlatformError("ModelFailed", event.detail));
-      }
-    });
-    try {
-      await events.append(id, [listed({ kind: "CondensationRequest", source: "environment" })]);
-      if (isRunning) over.resolve();
-      else
-        void this.#runner.summarise(id).then(() => over.reject(new PlatformError("ModelFailed", "The summary was interrupted.")));
-      await over.promise;
-    } finally {
-      unfollow();
-    }
+  condense(id: string): Promise<void> {
+    return condense({ ...this.#deps, runner: this.#runner }, this.#workable(id));
   }
 
   async ask(id: string, question: string): Promise<string> {
@@ -372,14 +325,6 @@ export class ConversationService implements Conversations {
     this.controls.close();
     this.#sideCalls.close();
     await Promise.all([this.#runner.close(graceMs), this.#starter.close(), this.#goals.close()]);
-  }
-
-  /** The system prompt goes before the first message (events.md section 5); concurrent first messages get it once. */
-  #firstRecords(row: ConversationRow): NewRecord[] {
-    const hasEvents = row.head === null ? this.#deps.store.events.lastSeq(row.id) > 0 : row.head !== "";
-    if (hasEvents || this.#opening.has(row.id)) return [];
-    this.#opening.add(row.id);
-    return [listed(this.#knowledge.systemPrompt(row, this.#agents.tools(row)))];
   }
 
   async #pauseAll(sandboxId: string): Promise<void> {
@@ -426,8 +371,4 @@ export class ConversationService implements Conversations {
       }),
     );
   }
-}
-
-function mapPage<A, B>(page: PageResult<A>, map: (item: A) => B): PageResult<B> {
-  return { items: page.items.map(map), nextPageId: page.nextPageId };
 }
