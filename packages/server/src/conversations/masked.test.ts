@@ -3,6 +3,15 @@ import { masked } from "./masked.ts";
 
 const mask = "**********";
 
+/** Each way in which an MCP server knows its caller, with this for a secret. */
+const servers = (value: string) => ({
+  b: { auth: { strategy: "bearer", value } },
+  k: { auth: { strategy: "api_key", value, header_name: "X-Key" } },
+  p: { auth: { strategy: "basic", username: "ada", password: value } },
+  h: { auth: { strategy: "header", headers: { "X-A": value } } },
+  o: { auth: { strategy: "oauth2", authentication: { client_id: value }, state: { tokens: { access: value } } } },
+});
+
 test("secrets are masked wherever they stand, and everything else stays", () => {
   const given = {
     llm: { model: "openai/x", api_key: "k", aws_secret_access_key: "k", max_output_tokens: 5, extra_headers: { "X-A": "v" } },
@@ -13,7 +22,7 @@ test("secrets are masked wherever they stand, and everything else stays", () => 
         NONE: null,
       },
     },
-    mcp_config: { mcpServers: { a: { url: "https://a", auth: "v", env: { B: "v" }, args: ["x"] } } },
+    mcp_config: { mcpServers: { a: { url: "https://a", auth: "v", env: { B: "v" }, args: ["x"] } }, ...servers("v") },
     empty: { api_key: "", token: null },
     system_prompt: "Keep secrets.",
   };
@@ -26,7 +35,7 @@ test("secrets are masked wherever they stand, and everything else stays", () => 
         NONE: null,
       },
     },
-    mcp_config: { mcpServers: { a: { url: "https://a", auth: mask, env: { B: mask }, args: ["x"] } } },
+    mcp_config: { mcpServers: { a: { url: "https://a", auth: mask, env: { B: mask }, args: ["x"] } }, ...servers(mask) },
     empty: { api_key: "", token: null },
     system_prompt: "Keep secrets.",
   });

@@ -8,8 +8,11 @@ const secretField =
 /** Names of fields whose members are all secrets: headers and environments. */
 const secretMembers = new Set(["headers", "extra_headers", "env", "environment"]);
 
-/** Where a value stands: among the members of a map of secrets (`sources`), inside of one of them, or where every text is a secret. */
-type Place = "open" | "secret" | "sources" | "source";
+/** What of the way in which an MCP server knows its caller is no secret. */
+const openInAuth = new Set(["strategy", "username", "header_name"]);
+
+/** Where a value stands: among the members of a map of secrets (`sources`), inside of one of them, inside of `auth`, or where every text is a secret. */
+type Place = "open" | "secret" | "sources" | "source" | "auth";
 
 /** A copy of what a client gave in which each secret is masked. Empty ones, and nulls, stay. */
 export function masked(value: unknown, name = "", place: Place = "open"): unknown {
@@ -21,11 +24,13 @@ export function masked(value: unknown, name = "", place: Place = "open"): unknow
 }
 
 function isSecret(name: string, place: Place): boolean {
+  if (place === "auth") return !openInAuth.has(name);
   return place === "secret" || place === "sources" || (place === "source" && name === "value") || secretField.test(name);
 }
 
 function placeInside(name: string, place: Place): Place {
-  if (place === "secret" || secretMembers.has(name)) return "secret";
+  if (place === "secret" || place === "auth" || secretMembers.has(name)) return "secret";
+  if (name === "auth") return "auth";
   if (place === "sources") return "source";
   return name === "secrets" ? "sources" : "open";
 }
