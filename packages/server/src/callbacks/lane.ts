@@ -1,8 +1,8 @@
 import { hexId } from "@sandpiper/wire";
 import type { Logger } from "../logger.ts";
 import type { Outbound } from "../outbound/api.ts";
+import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { CallbackRow, CallbackStore } from "../store/store.ts";
 import { type Report, report, statusAfter } from "./agent-server.ts";
 import { retryDelay } from "./backoff.ts";
 import { type Batch, batchEvents, takeBatch } from "./batch.ts";

@@ -7,7 +7,7 @@ import { openSqliteStore } from "../store/sqlite/open.ts";
 import { Reader } from "../store/sqlite/reader.ts";
 import { createQueryBuilder } from "../store/sqlite/tables.ts";
 import { WriterClient } from "../store/sqlite/writer-client.ts";
-import type { ApiKeyRow } from "../store/store.ts";
+import type { ApiKeyRow } from "../store/user-store.ts";
 import { type ApiKeys, defaultUser, userNamePattern } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { openVault } from "../users/vault.ts";

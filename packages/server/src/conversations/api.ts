@@ -10,14 +10,9 @@ import type {
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
 import type { Files } from "../sandboxes/files.ts";
-import type {
-  ConversationFilter,
-  ConversationRow,
-  ConversationSort,
-  PageRequest,
-  PageResult,
-  StartTaskFilter,
-} from "../store/store.ts";
+import type { ConversationFilter, ConversationRow, ConversationSort } from "../store/conversation-store.ts";
+import type { PageRequest, PageResult } from "../store/paging.ts";
+import type { StartTaskFilter } from "../store/start-task-store.ts";
 import type { Controls } from "./controls.ts";
 import type { ExternalConversations } from "./external.ts";
 import type { FilesOutcome } from "./navigate.ts";

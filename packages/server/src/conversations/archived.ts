@@ -1,6 +1,7 @@
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { ConversationRow, SandboxRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
 
 /**
  * The record of a conversation's sandbox. Throws ConversationArchived where the sandbox is gone: such a conversation is only read

@@ -1,7 +1,7 @@
 import type { MessageEvent } from "@sandpiper/wire";
 import type { Span } from "../store/branch.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { ConversationRow } from "../store/store.ts";
 
 /** Messages that are read before other work gets its turn. */
 const pageSize = 100;

@@ -2,7 +2,8 @@ import { hexId } from "@sandpiper/wire";
 import { listed } from "../agent/records.ts";
 import { condensationFailed } from "../agent/view.ts";
 import { PlatformError } from "../errors.ts";
-import type { ConversationRow, Store } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
 import type { Runner } from "./runner.ts";
 
 export interface CondensingDependencies {

@@ -1,6 +1,6 @@
 import type { AppConversationUpdateRequest, ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
-import type { ConversationChange, ConversationRow } from "../store/store.ts";
+import type { ConversationChange, ConversationRow } from "../store/conversation-store.ts";
 import { checkBranch, checkRepositoryName } from "./repository.ts";
 
 /**

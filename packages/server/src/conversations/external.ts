@@ -4,9 +4,11 @@ import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import type { ConversationConfig, ConversationRow } from "../store/conversation-store.ts";
 import { emptyConfig } from "../store/empty-config.ts";
 import type { NewRecord } from "../store/event-log.ts";
-import type { ConversationConfig, ConversationRow, SandboxRow, Store } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
+import type { Store } from "../store/store.ts";
 import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
 
 export interface ExternalDependencies {

@@ -1,6 +1,6 @@
 import { hexId } from "@sandpiper/wire";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { ConversationRow } from "../store/store.ts";
 import type { Agents } from "./agents.ts";
 import { leafOf } from "./branch.ts";
 import { maskText } from "./masked.ts";

@@ -1,5 +1,5 @@
 import { PlatformError } from "../errors.ts";
-import type { AgentDocument } from "../store/store.ts";
+import type { AgentDocument } from "../store/conversation-parts.ts";
 
 /** Most characters of JSON that a client gives with a conversation: each list of conversations opens it again. */
 const maxLength = 4 * 2 ** 20;

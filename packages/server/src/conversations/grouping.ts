@@ -1,7 +1,8 @@
 import type { AppConversationStartRequest, GroupingStrategy } from "@sandpiper/wire";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import { withRepositoryHost } from "../sandboxes/network/repository-rule.ts";
-import type { SandboxRow, Store } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
+import type { Store } from "../store/store.ts";
 import { type Plan, sourceHosts } from "./start-plan.ts";
 
 export interface GroupingCandidate {

@@ -1,6 +1,6 @@
 import type { ConversationInfo } from "@sandpiper/wire";
 import { isoTime } from "@sandpiper/wire";
-import type { ConversationRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Agents } from "./agents.ts";
 
 interface InfoFacts {

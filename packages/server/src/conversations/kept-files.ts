@@ -1,8 +1,9 @@
 import type { Event } from "@sandpiper/wire";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import { type StagedFolder, stageFolder } from "../sandboxes/replace-folder.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { ConversationRow, SnapshotRow } from "../store/store.ts";
+import type { SnapshotRow } from "../store/sandbox-store.ts";
 
 /** Time in which the files of a snapshot have to be copied, ms. */
 const copyMs = 600_000;

@@ -8,7 +8,8 @@ import { enabledSkills, mergeSkills, type Skill } from "../agent/skills/skill.ts
 import { type Activation, activateSkills } from "../agent/skills/triggers.ts";
 import type { Tool } from "../agent/tool.ts";
 import type { Files } from "../sandboxes/files.ts";
-import type { ConversationRow, Store } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
 

@@ -1,6 +1,7 @@
 import { newId } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { ConversationFilter, ConversationRow, SandboxRow } from "../store/store.ts";
+import type { ConversationFilter, ConversationRow } from "../store/conversation-store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
 import { conversationRow, createTestStore, message, stateUpdate } from "../store/testing.ts";
 import { StoredSettings } from "../users/settings.ts";
 import { ListJson } from "./list-json.ts";

@@ -1,7 +1,9 @@
 import type { AppConversation } from "@sandpiper/wire";
 import { BoundedCache } from "../store/bounded-cache.ts";
 import { conversationSet } from "../store/changes.ts";
-import type { ConversationFilter, ConversationRow, PageRequest, Store } from "../store/store.ts";
+import type { ConversationFilter, ConversationRow } from "../store/conversation-store.ts";
+import type { PageRequest } from "../store/paging.ts";
+import type { Store } from "../store/store.ts";
 
 export interface ListSources {
   store: Pick<Store, "changes" | "conversations" | "settings">;

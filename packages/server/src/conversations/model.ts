@@ -1,5 +1,5 @@
 import type { ModelConfig } from "../models/model.ts";
-import type { ConversationConfig } from "../store/store.ts";
+import type { ConversationConfig } from "../store/conversation-store.ts";
 import type { Settings } from "../users/api.ts";
 
 const providerOf = (model: string) => (model.includes("/") ? model.slice(0, model.indexOf("/")) : "");

@@ -3,7 +3,8 @@ import { PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { StartTaskRow, Store } from "../store/store.ts";
+import type { StartTaskRow } from "../store/start-task-store.ts";
+import type { Store } from "../store/store.ts";
 import { requireSandbox } from "./archived.ts";
 import { refuseExternal } from "./external.ts";
 

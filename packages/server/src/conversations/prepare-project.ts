@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { posix } from "node:path";
 import type { StartTaskStatus } from "@sandpiper/wire";
 import type { Sandbox } from "../sandboxes/sandbox.ts";
-import type { ConversationRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import { cloneRepository, type GitIdentity } from "./clone.ts";
 import { installHooks } from "./hooks-install.ts";
 import { pluginFolder } from "./plugins.ts";

@@ -1,7 +1,9 @@
 import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
 import { hexId, isoTime } from "@sandpiper/wire";
 import { agentServerUrl } from "../sandboxes/agent-server-url.ts";
-import type { ConversationRow, SandboxRow, StartTaskRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
+import type { StartTaskRow } from "../store/start-task-store.ts";
 import { createdBy } from "../users/api.ts";
 import { shownRequest } from "./shown-request.ts";
 

@@ -1,5 +1,6 @@
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { ConversationRow, Store } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
 
 interface RemovalDependencies {
   store: Pick<Store, "conversations">;

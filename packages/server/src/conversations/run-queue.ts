@@ -1,5 +1,5 @@
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { ConversationRow } from "../store/store.ts";
 
 interface UserRuns {
   running: Set<string>;

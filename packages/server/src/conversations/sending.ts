@@ -1,8 +1,9 @@
 import type { Content } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
 import { listed, stateRecord } from "../agent/records.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { NewRecord } from "../store/event-log.ts";
-import type { ConversationRow, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import type { Agents } from "./agents.ts";
 import type { SendOptions } from "./api.ts";
 import type { Knowledge } from "./knowledge.ts";

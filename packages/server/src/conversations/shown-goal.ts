@@ -1,4 +1,4 @@
-import type { Goal } from "../store/store.ts";
+import type { Goal } from "../store/conversation-store.ts";
 
 /** `agent_state` of a conversation, as clients see it: its goal, where it has one. */
 export function agentState(goal: Goal | undefined): Record<string, unknown> {

@@ -4,7 +4,7 @@ import { modelTools } from "../agent/tools/call.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, OpenModel } from "../models/model.ts";
 import { Queues } from "../queues.ts";
-import type { ConversationRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Agents } from "./agents.ts";
 import type { RunLimits, Runner } from "./runner.ts";
 

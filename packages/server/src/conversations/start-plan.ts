@@ -3,7 +3,8 @@ import type { AppConversationStartRequest, Content, GroupingStrategy } from "@sa
 import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { ConversationConfig, ConversationRow, NewConversation, Store } from "../store/store.ts";
+import type { ConversationConfig, ConversationRow, NewConversation } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { readContent, titleFrom } from "./messages.ts";
 import { findPlugin, type Plugin, withParameters } from "./plugins.ts";

@@ -1,5 +1,5 @@
 import type { AppConversationStartTask } from "@sandpiper/wire";
-import type { StartTaskRow, StartTaskStore } from "../store/store.ts";
+import type { StartTaskRow, StartTaskStore } from "../store/start-task-store.ts";
 import type { Conversations } from "./api.ts";
 import { presentStartTask } from "./present.ts";
 

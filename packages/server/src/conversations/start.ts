@@ -3,7 +3,7 @@ import { newId } from "@sandpiper/wire";
 import { withoutCallbackSecrets } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import { newSandboxId } from "../sandboxes/new-sandbox.ts";
-import type { StartTaskRow } from "../store/store.ts";
+import type { StartTaskRow } from "../store/start-task-store.ts";
 import { sandboxToShare } from "./grouping.ts";
 import type { PendingMessages } from "./pending.ts";
 import { type Plan, planStart, startWork } from "./start-plan.ts";

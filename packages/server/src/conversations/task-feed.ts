@@ -1,4 +1,4 @@
-import type { StartTaskRow, StartTaskStore } from "../store/store.ts";
+import type { StartTaskRow, StartTaskStore } from "../store/start-task-store.ts";
 
 type Change = Parameters<StartTaskStore["update"]>[1];
 

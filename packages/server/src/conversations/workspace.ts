@@ -6,7 +6,7 @@ import type { Sandboxes } from "../sandboxes/api.ts";
 import { runToEnd } from "../sandboxes/run.ts";
 import type { Sandbox } from "../sandboxes/sandbox.ts";
 import { openTerminal, type Terminal } from "../sandboxes/terminal.ts";
-import type { ConversationRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { GitIdentity } from "./clone.ts";
 
 /** Makes the working folder, and a git repository of it where git is there and none exists (app-server.md section 2.4). */

@@ -1,7 +1,7 @@
 import { parseId } from "@sandpiper/wire";
 import type { Conversations } from "../conversations/api.ts";
 import { PlatformError } from "../errors.ts";
-import type { ConversationRow } from "../store/store.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Principal } from "./auth.ts";
 
 /**

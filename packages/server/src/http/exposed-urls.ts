@@ -2,7 +2,7 @@ import type { Server } from "node:http";
 import type { ExposedUrl } from "@sandpiper/wire";
 import type { Config } from "../config/config.ts";
 import { agentServerUrl } from "../sandboxes/agent-server-url.ts";
-import type { SandboxRow } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
 import { previewLink } from "./preview/links.ts";
 import { publicUrl } from "./urls.ts";
 

@@ -1,7 +1,7 @@
 import { ApiKey, ApiKeyRequest, isoTime, NewApiKey, parseId, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../errors.ts";
-import type { ApiKeyRow } from "../store/store.ts";
+import type { ApiKeyRow } from "../store/user-store.ts";
 import { readTime } from "./params.ts";
 import type { App, HttpServices } from "./services.ts";
 

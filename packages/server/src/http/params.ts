@@ -1,7 +1,7 @@
 import { parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../errors.ts";
-import type { PageRequest } from "../store/store.ts";
+import type { PageRequest } from "../store/paging.ts";
 import { InvalidInput } from "./invalid-input.ts";
 
 /** Query keys of list pages (app-server.md section 0, row "list pages"); `by` is the default length of a page. */

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
 import { PlatformError } from "../errors.ts";
-import type { SandboxRow } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { ExecRequest, PreparedSpec, SandboxDriver, SandboxProcess } from "./driver.ts";
 import type { LiveSandbox } from "./lifecycle/live.ts";
 import type { Sandbox } from "./sandbox.ts";

@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
-import type { PageRequest, PageResult, SandboxRow, SnapshotRow } from "../store/store.ts";
+import type { PageRequest, PageResult } from "../store/paging.ts";
+import type { SandboxRow, SnapshotRow } from "../store/sandbox-store.ts";
 import type { NetworkPolicy, SandboxSpec } from "./driver.ts";
 import type { Occupant } from "./lifecycle/live.ts";
 import type { OpenedSnapshot } from "./opened-snapshot.ts";

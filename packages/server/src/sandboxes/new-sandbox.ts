@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { SandboxRow } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { CreateOptions } from "./api.ts";
 import type { SandboxSpec } from "./driver.ts";
 

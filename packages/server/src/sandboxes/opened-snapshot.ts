@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { PlatformError } from "../errors.ts";
-import type { SnapshotRow } from "../store/store.ts";
+import type { SnapshotRow } from "../store/sandbox-store.ts";
 import type { PreparedSpec, SandboxDriver } from "./driver.ts";
 import type { Files } from "./files.ts";
 import { newSandboxId } from "./new-sandbox.ts";

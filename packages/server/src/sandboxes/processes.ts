@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
-import type { SandboxRow } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "./driver.ts";
 import { cutConnections, type LiveSandbox, tellOccupants } from "./lifecycle/live.ts";
 import type { Egress } from "./network/api.ts";

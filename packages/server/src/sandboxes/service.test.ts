@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { SandboxRow, Store } from "../store/store.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
+import type { Store } from "../store/store.ts";
 import type { SandboxDriver } from "./driver.ts";
 import { groupMembers, installationGroup } from "./drivers/oci/cgroups.ts";
 import type { OciDriver } from "./drivers/oci/oci-driver.ts";

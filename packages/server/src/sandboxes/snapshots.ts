@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "../errors.ts";
-import type { PageRequest, PageResult, SandboxRow, SnapshotRow, SnapshotStore } from "../store/store.ts";
+import type { PageRequest, PageResult } from "../store/paging.ts";
+import type { SandboxRow, SnapshotRow, SnapshotStore } from "../store/sandbox-store.ts";
 import type { Snapshots } from "./api.ts";
 import type { SandboxDriver } from "./driver.ts";
 import { type OpenedSnapshot, openSnapshot } from "./opened-snapshot.ts";

@@ -1,4 +1,4 @@
-import type { ConversationConfig } from "./store.ts";
+import type { ConversationConfig } from "./conversation-store.ts";
 
 /** The configuration of a conversation that nothing was asked for. */
 export function emptyConfig(workingDir: string): ConversationConfig {

@@ -1,4 +1,13 @@
-import type { PageRequest, PageResult } from "./store.ts";
+export interface PageRequest {
+  /** Decimal offset; anything else restarts at 0 (app-server.md section 0). */
+  pageId?: string | undefined;
+  limit: number;
+}
+
+export interface PageResult<T> {
+  items: T[];
+  nextPageId: string | null;
+}
 
 /** Reads a page id: a decimal offset; anything else restarts at 0 (app-server.md section 0, row "page_id encodings"). */
 export function pageOffset(pageId: string | undefined): number {

@@ -7,7 +7,7 @@ import {
   type NewEvent,
   type Stats,
 } from "@sandpiper/wire";
-import type { ConversationSummary } from "./store.ts";
+import type { ConversationSummary } from "./conversation-store.ts";
 
 /** What a batch of events changes in the conversation's summary; the last record of a key wins. */
 export function summaryChange(events: readonly NewEvent[]): Partial<ConversationSummary> {

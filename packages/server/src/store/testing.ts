@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { NewEvent } from "@sandpiper/wire";
 import { openVault } from "../users/vault.ts";
+import type { NewConversation } from "./conversation-store.ts";
 import { emptyConfig } from "./empty-config.ts";
 import type { NewRecord } from "./event-log.ts";
 import { sqliteStoreExists } from "./sqlite/folder.ts";
 import { openSqliteStore } from "./sqlite/open.ts";
-import type { NewConversation, Store } from "./store.ts";
+import type { Store } from "./store.ts";
 
 /** For tests: a new temporary data folder. */
 export function temporaryFolder(): { dir: string; remove(): void } {

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
-import type { ApiKeyRow, ApiKeyStore } from "../store/store.ts";
+import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
 import { KeyMemory } from "./key-memory.ts";
 

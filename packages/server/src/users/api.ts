@@ -16,7 +16,7 @@ import type {
   UserInfo,
 } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
-import type { ApiKeyRow } from "../store/store.ts";
+import type { ApiKeyRow } from "../store/user-store.ts";
 import type { AgentServerSettingsView } from "./settings-agent-server.ts";
 import type { Exposure } from "./settings-fields.ts";
 import type { StoredWorkspaces } from "./workspaces.ts";

@@ -1,4 +1,4 @@
-import type { SpendingStore } from "../store/store.ts";
+import type { SpendingStore } from "../store/user-store.ts";
 
 const dayMs = 24 * 60 * 60 * 1000;
 

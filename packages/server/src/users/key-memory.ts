@@ -1,5 +1,5 @@
 import { keyHash } from "../store/key-hash.ts";
-import type { ApiKeyRow, ApiKeyStore } from "../store/store.ts";
+import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { KeyHolder } from "./api.ts";
 
 /** Longer texts are no keys and are not worth hashing. */

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { LoginStore } from "../store/store.ts";
+import type { LoginStore } from "../store/user-store.ts";
 import type { KeyHolder, Logins } from "./api.ts";
 import type { KeyMemory } from "./key-memory.ts";
 

@@ -1,7 +1,8 @@
 import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
-import type { ConversationSecretStore, DocumentStore } from "../store/store.ts";
+import type { ConversationSecretStore } from "../store/conversation-parts.ts";
+import type { DocumentStore } from "../store/user-store.ts";
 import type { SecretMask } from "../telemetry/mask.ts";
 import type { ProviderToken, SandboxSecret, SecretChange, SecretInfo, Secrets } from "./api.ts";
 import { readProviderHost } from "./provider-hosts.ts";

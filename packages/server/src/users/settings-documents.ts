@@ -1,6 +1,6 @@
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
-import type { DocumentStore } from "../store/store.ts";
+import type { DocumentStore } from "../store/user-store.ts";
 import { readDocument, type SettingsDocument } from "./settings-document.ts";
 import { documentSecrets } from "./settings-v1.ts";
 

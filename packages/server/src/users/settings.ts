@@ -1,6 +1,6 @@
 import type { McpServer, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
-import type { DocumentStore } from "../store/store.ts";
+import type { DocumentStore } from "../store/user-store.ts";
 import { StoredAgentProfiles } from "./agent-profiles.ts";
 import type { AgentPreferences, ProviderHosts, Settings } from "./api.ts";
 import { modelOf, StoredLlmProfiles } from "./profiles.ts";

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import { credentials } from "../auth.ts";
 import { sandboxId } from "../v1/sandboxes.ts";
 

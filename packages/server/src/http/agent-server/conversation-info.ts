@@ -1,6 +1,6 @@
 import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../conversations/api.ts";
-import type { ConversationRow } from "../../store/store.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Principal } from "../auth.ts";
 import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
 

@@ -2,8 +2,8 @@ import { ConversationInfo, ConversationInfoPage, ExecutionStatus, Nullable, Stri
 import { Type } from "typebox";
 import { inTurns } from "../../in-turns.ts";
 import { Queues } from "../../queues.ts";
+import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import { boundedPage, maxPageLength } from "../../store/paging.ts";
-import type { ConversationFilter, ConversationRow } from "../../store/store.ts";
 import type { Principal } from "../auth.ts";
 import { visibleConversation } from "../conversation-access.ts";
 import { arrayJson, maxListLength, pageJson, sendJson } from "../json-text.ts";

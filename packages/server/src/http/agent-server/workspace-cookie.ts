@@ -1,5 +1,5 @@
 import type { Sandboxes } from "../../sandboxes/api.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import { makeToken, openToken } from "../preview/token.ts";
 
 /** How long a browser may show files of a workspace without asking for a new cookie, seconds. */

@@ -12,7 +12,7 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import type { ConversationRow } from "../../store/store.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import { agentSandbox } from "../agent-server/agent-sandbox.ts";
 import { requireConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";

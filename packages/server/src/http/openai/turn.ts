@@ -1,7 +1,7 @@
 import { type CompletionUsage, type Content, contentText, type Event, newId } from "@sandpiper/wire";
 import type { Conversations, Frame } from "../../conversations/api.ts";
 import { PlatformError } from "../../errors.ts";
-import type { ConversationRow } from "../../store/store.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 
 /** Most characters that may wait for a client that does not read. */
 const maxWaiting = 8 * 1024 * 1024;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import { type Authenticator, credentials } from "../auth.ts";
 import type { PreviewTarget } from "./address.ts";
 import { sessionTokens } from "./cookies.ts";

@@ -1,4 +1,4 @@
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import { previewDomain, tokenParameter } from "./address.ts";
 import { makeToken } from "./token.ts";
 

@@ -5,7 +5,7 @@ import type { RawData, WebSocket } from "ws";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import type { Bash } from "../../sandboxes/bash/api.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import type { Principal } from "../auth.ts";
 import { InvalidInput } from "../invalid-input.ts";
 import { parseJson } from "../json.ts";

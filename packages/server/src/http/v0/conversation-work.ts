@@ -6,7 +6,7 @@ import { folderPage } from "../../sandboxes/folder-pages.ts";
 import { gitChanges, gitDiff } from "../../sandboxes/git/git.ts";
 import { pathInside } from "../../sandboxes/path-inside.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { ConversationRow } from "../../store/store.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Principal } from "../auth.ts";
 import { requireConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";

@@ -12,7 +12,7 @@ import {
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import type { ConversationFilter } from "../../store/store.ts";
+import type { ConversationFilter } from "../../store/conversation-store.ts";
 import { sendJson } from "../json-text.ts";
 import { pageKeys, pageRequest, readIds, readTime, Time } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";

@@ -2,7 +2,8 @@ import { requireSandbox } from "../../conversations/archived.ts";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { ConversationRow, SandboxRow } from "../../store/store.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 
 /**
  * The record of a conversation's sandbox, which must be running now: these routes do not wake one (app-server.md sections 2.7 and 2.9).

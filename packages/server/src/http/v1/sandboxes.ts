@@ -3,7 +3,7 @@ import { isoTime, Nullable, parseId, SandboxInfo, SandboxPage, SandboxStartReque
 import { Type } from "typebox";
 import type { Config } from "../../config/config.ts";
 import { networkOverride } from "../../sandboxes/network-override.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import { createdBy } from "../../users/api.ts";
 import { exposedUrls } from "../exposed-urls.ts";
 import { checkCount, PageQuery, pageOf, pageRequest } from "../params.ts";

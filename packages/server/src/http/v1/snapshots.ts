@@ -1,7 +1,7 @@
 import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import type { SnapshotRow } from "../../store/store.ts";
+import type { SnapshotRow } from "../../store/sandbox-store.ts";
 import { PageQuery, pageOf, pageRequest } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 import { sandboxId } from "./sandboxes.ts";

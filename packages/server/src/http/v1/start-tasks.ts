@@ -1,6 +1,6 @@
 import { AppConversationStartTask, AppConversationStartTaskPage, Nullable, StringEnum } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import type { StartTaskFilter } from "../../store/store.ts";
+import type { StartTaskFilter } from "../../store/start-task-store.ts";
 import { arrayJson, sendJson } from "../json-text.ts";
 import { pageKeys, pageOf, pageRequest, readIds, readOptionalId, readTime, Time } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";

@@ -2,7 +2,7 @@ import { ReportedConversation, ReportedEvents, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import { readId } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 

@@ -1,5 +1,5 @@
 import type { ExecuteBashRequest } from "@sandpiper/wire";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 
 /** What to look for; ids are 32 hex digits, times microseconds since the epoch. */
 export interface BashQuery {

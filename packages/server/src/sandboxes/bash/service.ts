@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../../errors.ts";
 import type { Logger } from "../../logger.ts";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 import type { Sandboxes } from "../api.ts";
 import type { Bash, BashQuery, PlacedEvent } from "./api.ts";
 import type { Entry } from "./command-log.ts";

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { SandboxRow } from "../../store/store.ts";
+import type { SandboxRow } from "../../store/sandbox-store.ts";
 
 /** Someone who works in a sandbox over many calls, such as a conversation with its shell. */
 export interface Occupant {

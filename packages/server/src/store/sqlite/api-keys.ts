@@ -1,7 +1,7 @@
 import { newId } from "@sandpiper/wire";
 import { PlatformError } from "../../errors.ts";
 import { keyHash } from "../key-hash.ts";
-import type { ApiKeyRow, ApiKeyStore } from "../store.ts";
+import type { ApiKeyRow, ApiKeyStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";
 import { type ApiKeyRecord, compile } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";

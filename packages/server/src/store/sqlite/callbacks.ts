@@ -1,5 +1,5 @@
 import type { Selectable } from "kysely";
-import type { CallbackChange, CallbackRow, CallbackStore } from "../store.ts";
+import type { CallbackChange, CallbackRow, CallbackStore } from "../callback-store.ts";
 import type { StoreContext } from "./context.ts";
 import { type CallbackRecord, compile } from "./tables.ts";
 

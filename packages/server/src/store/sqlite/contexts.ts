@@ -1,6 +1,9 @@
-import type { ContextStore } from "../store.ts";
+import { PlatformError } from "../../errors.ts";
+import type { ContextStore } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
+import type { Statement } from "./protocol.ts";
 import { compile } from "./tables.ts";
+import { UniqueViolation } from "./writer-client.ts";
 
 export const contextQueries = { get: "SELECT document, activated FROM conversation_contexts WHERE conversation_id = ?" } as const;
 

@@ -1,7 +1,7 @@
 import { PlatformError } from "../../errors.ts";
 import type { Vault } from "../../users/vault.ts";
 import { BoundedCache } from "../bounded-cache.ts";
-import type { AgentDocument, ConversationAgentStore } from "../store.ts";
+import type { AgentDocument, ConversationAgentStore } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 

@@ -1,4 +1,4 @@
-import type { ConversationSecretStore, ConversationSecretsRow } from "../store.ts";
+import type { ConversationSecretStore, ConversationSecretsRow } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { ConversationFilter, ConversationRow, Store } from "../store.ts";
+import type { ConversationFilter, ConversationRow } from "../conversation-store.ts";
+import type { Store } from "../store.ts";
 import { conversationRow, createTestStore } from "../testing.ts";
 
 let store: Store;

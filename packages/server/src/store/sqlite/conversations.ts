@@ -3,9 +3,8 @@ import { type SelectQueryBuilder, sql } from "kysely";
 import { PlatformError } from "../../errors.ts";
 import type { Span } from "../branch.ts";
 import { conversationSet } from "../changes.ts";
-import { pageOffset, toPage } from "../paging.ts";
+import type { AgentDocument } from "../conversation-parts.ts";
 import type {
-  AgentDocument,
   ConversationChange,
   ConversationFilter,
   ConversationRow,
@@ -13,9 +12,8 @@ import type {
   ConversationStore,
   LogCopy,
   NewConversation,
-  PageRequest,
-  PageResult,
-} from "../store.ts";
+} from "../conversation-store.ts";
+import { type PageRequest, type PageResult, pageOffset, toPage } from "../paging.ts";
 import type { StoreContext } from "./context.ts";
 import { sealAgent } from "./conversation-agents.ts";
 import { insertPending } from "./pending-messages.ts";

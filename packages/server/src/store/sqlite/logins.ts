@@ -1,5 +1,5 @@
 import { keyHash } from "../key-hash.ts";
-import type { ApiKeyRow, LoginStore } from "../store.ts";
+import type { ApiKeyRow, LoginStore } from "../user-store.ts";
 import { apiKeyColumns, apiKeyOf, type StoredKey } from "./api-keys.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";

@@ -1,5 +1,5 @@
 import type { Selectable } from "kysely";
-import type { PendingMessageRow, PendingMessageStore } from "../store.ts";
+import type { PendingMessageRow, PendingMessageStore } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import type { Statement } from "./protocol.ts";
 import { compile, type PendingMessageRecord } from "./tables.ts";

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { SandboxRow, StartTaskRow, Store } from "../store.ts";
+import type { SandboxRow } from "../sandbox-store.ts";
+import type { StartTaskRow } from "../start-task-store.ts";
+import type { Store } from "../store.ts";
 import { createTestStore, openStore, temporaryFolder } from "../testing.ts";
 
 /** Start tasks, sandboxes, settings documents and API keys as rows. */

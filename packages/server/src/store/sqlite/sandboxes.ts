@@ -1,8 +1,8 @@
 import type { Selectable } from "kysely";
 import { PlatformError } from "../../errors.ts";
 import { keyHash } from "../key-hash.ts";
-import { pageOffset, toPage } from "../paging.ts";
-import type { PageRequest, PageResult, SandboxChange, SandboxRow, SandboxStore } from "../store.ts";
+import { type PageRequest, type PageResult, pageOffset, toPage } from "../paging.ts";
+import type { SandboxChange, SandboxRow, SandboxStore } from "../sandbox-store.ts";
 import type { StoreContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 

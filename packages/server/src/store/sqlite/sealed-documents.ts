@@ -1,4 +1,4 @@
-import type { DocumentStore } from "../store.ts";
+import type { DocumentStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 

@@ -1,4 +1,4 @@
-import type { SpendingStore } from "../store.ts";
+import type { SpendingStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";
 
 /** Reads what the writer adds up beside each `stats` record (writer.ts). */

@@ -1,7 +1,7 @@
 import type { Selectable, SelectQueryBuilder } from "kysely";
 import { PlatformError } from "../../errors.ts";
-import { boundedPage, pageOffset } from "../paging.ts";
-import type { PageRequest, PageResult, StartTaskFilter, StartTaskRow, StartTaskStore } from "../store.ts";
+import { type PageRequest, type PageResult, boundedPage, pageOffset } from "../paging.ts";
+import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
 import type { StoreContext } from "./context.ts";
 import type { Statement } from "./protocol.ts";
 import { compile, type StartTaskRecord, type Tables } from "./tables.ts";

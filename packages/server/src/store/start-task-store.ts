@@ -1,0 +1,36 @@
+import type { StartTaskStatus } from "@sandpiper/wire";
+import type { PageRequest, PageResult } from "./paging.ts";
+
+export interface StartTaskRow {
+  id: string;
+  userId: string;
+  status: StartTaskStatus;
+  detail: string | null;
+  /** Known from the beginning, shown to clients once READY. */
+  conversationId: string;
+  sandboxId: string | null;
+  /** The request as it was accepted, secrets taken out. */
+  request: unknown;
+  createdAt: number;
+  updatedAt: number;
+}
+
+export interface StartTaskFilter {
+  userId: string;
+  conversationId?: string;
+  createdAtGte?: number;
+}
+
+export interface StartTaskStore {
+  create(row: StartTaskRow): Promise<void>;
+  /** Changes a task that goes on; gives it as it is then. One that is READY or ERROR stays so. */
+  update(id: string, change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>): Promise<StartTaskRow>;
+  get(id: string): StartTaskRow | undefined;
+  search(
+    filter: StartTaskFilter,
+    page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
+  ): PageResult<StartTaskRow>;
+  count(filter: StartTaskFilter): number;
+  /** Tasks that are neither READY nor ERROR. */
+  listOpen(): StartTaskRow[];
+}
