@@ -21,5 +21,9 @@ export function profileOf(settings: Settings, userId: string, model: string): st
   const name = names.find((one) => one !== "" && settings.profileModel(userId, one)?.model);
   if (name !== undefined) return name;
   if (model === defaultModel && settings.model(userId).model) return undefined;
-  throw new PlatformError("ModelNotFound", `The model '${model}' does not exist: GET /v1/models lists those that do.`);
+  const why =
+    model === defaultModel
+      ? "The settings name no model: store one by POST /api/settings, or ask for an LLM profile that GET /v1/models lists."
+      : `The model '${model}' does not exist: GET /v1/models lists those that do.`;
+  throw new PlatformError("ModelNotFound", why);
 }

@@ -1,6 +1,6 @@
 import { textContent } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, read, startServer, type TestServer } from "../test-server.ts";
+import { key, read, startServer, strangerKey, type TestServer } from "../test-server.ts";
 import { readChat } from "./messages.ts";
 import { Turn } from "./turn.ts";
 
@@ -70,6 +70,15 @@ test.each<[string, object, number, string | null, string | null]>([
     body: { error: { message: expect.any(String), type: "invalid_request_error", param, code } },
   });
   expect(server.sandboxes.rows.size).toBe(before);
+});
+
+test("a user without a model is told to store one", async () => {
+  const { status, body } = await ask({}, {}, strangerKey);
+  expect([status, body.error.code, body.error.message]).toEqual([
+    404,
+    "model_not_found",
+    expect.stringMatching(/POST \/api\/settings/),
+  ]);
 });
 
 test("only who may write into a conversation asks in it, and others find nothing", async () => {

@@ -142,7 +142,7 @@ function startRequest(body: InitSessionRequest): AppConversationStartRequest {
   if (body.agent !== undefined || body.workspace !== undefined) {
     throw new PlatformError(
       "InvalidParameter",
-      "Conversations cannot be started over the agent-server surface: use POST /api/v1/app-conversations.",
+      "Conversations are started by POST /api/v1/app-conversations, or in a sandbox by POST /agent/<sandbox id>/api/conversations.",
     );
   }
   if (body.replay_json) throw new PlatformError("InvalidParameter", "Trajectories cannot be replayed: leave out replay_json.");
