@@ -95,3 +95,44 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   expect(texts).toEqual(["user", "assistant", "tool", "user"]);
   follower.close();
 });
+
+test("a long log is read while the server goes on, with what is appended and moved meanwhile", async () => {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const append = (records: NewRecord[], navigate?: { navigate: string | null }) => store.events.append(row.id, records, navigate);
+  const move = (to: string) => append([stateRecord("leaf_event_id", to)], { navigate: to });
+  let middle = "";
+  for (let batch = 0; batch < 9; batch++) {
+    const records = await append(Array.from({ length: 400 }, (_, index) => message(`text ${batch} ${index}`)));
+    if (batch === 4) middle = records[7]!.event.id;
+  }
+  await move(middle);
+  await append([message("on the branch"), action("a")]);
+  const whole = () => {
+    const follower = new LogFollower(store.events, row.id, new View([]));
+    follower.close();
+    expect(follower.isReady).toBe(false);
+    follower.finish();
+    return shown(follower);
+  };
+
+  const follower = new LogFollower(store.events, row.id, new View([]));
+  expect(follower.isReady).toBe(false);
+  const late = append([message("meanwhile"), result("a")]);
+  let turns = 0;
+  const others = (async () => {
+    for (; !follower.isReady; turns++) await new Promise((resolve) => setImmediate(resolve));
+  })();
+  await follower.ready;
+  await Promise.all([late, others]);
+  expect(turns).toBeGreaterThan(3);
+  expect(shown(follower)).toEqual(whole());
+
+  const moved = new LogFollower(store.events, row.id, new View([]));
+  await move(middle);
+  await moved.ready;
+  expect(shown(moved)).toEqual(whole());
+  expect(moved.view.messages.length).toBe(4 * 400 + 8);
+  for (const one of [follower, moved]) one.close();
+  expect(shown(follower)).toEqual(shown(moved));
+});

@@ -5,10 +5,16 @@ import { isInside } from "../store/branch.ts";
 import type { Branch, EventLog, LogRecord } from "../store/event-log.ts";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
+/** Records that are read before others get their turn. */
 const pageSize = 500;
 
-/** An awake conversation's reading of its log: state, view and the last events, kept up to date by every record that becomes durable. */
+/**
+ * An awake conversation's reading of its log: state, view and the last events, kept up to date by every record that becomes durable. A long log is read while
+ * the server goes on serving: what is known is part of it until `ready`.
+ */
 export class LogFollower {
+  /** Resolves when all of the log is known. */
+  readonly ready: Promise<void>;
   readonly state: ConversationState = emptyState();
   readonly view: View;
   /** The last events of the branch, at least as many as the stuck rules look at. */
@@ -21,6 +27,7 @@ export class LogFollower {
   #listed = 0;
   /** Records up to here were written before the branch was read. */
   #knownSeq: number;
+  #isReady = false;
 
   constructor(events: EventLog, conversationId: string, view: View) {
     this.#events = events;
@@ -29,23 +36,48 @@ export class LogFollower {
     this.#leave = events.follow(conversationId, (records) => this.#take(records));
     this.#knownSeq = events.lastSeq(conversationId);
     this.#branch = events.branch(conversationId);
+    this.ready = this.#load();
+  }
+
+  /** All of the log is known. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** Reads the rest of the log at once. */
+  finish(): void {
     this.#catchUp();
+    this.#isReady = true;
   }
 
   close(): void {
     this.#leave();
   }
 
-  #catchUp(): void {
-    for (;;) {
-      const records = this.#events.read(this.#id, this.state.seq, pageSize);
-      if (records.length === 0) return;
-      // One that moves HEAD has the log read anew, and further than these.
-      for (const record of records) if (record.seq === this.state.seq + 1) this.#apply(record);
+  /** A log of one page is known at once. */
+  async #load(): Promise<void> {
+    while (!this.#isReady) {
+      this.#readPage();
+      if (this.state.seq >= this.#events.lastSeq(this.#id)) this.#isReady = true;
+      else await new Promise((resolve) => setImmediate(resolve));
     }
   }
 
+  #catchUp(): void {
+    while (this.#readPage() > 0);
+  }
+
+  /** Gives the number of records. */
+  #readPage(): number {
+    const records = this.#events.read(this.#id, this.state.seq, pageSize);
+    // One that moves HEAD has the log read anew, and not after these.
+    for (const record of records) if (record.seq === this.state.seq + 1) this.#apply(record);
+    return records.length;
+  }
+
   #take(records: readonly LogRecord[]): void {
+    // They will be read in their turn.
+    if (!this.#isReady) return;
     for (const record of records) {
       if (record.seq > this.state.seq + 1) this.#catchUp();
       if (record.seq === this.state.seq + 1) this.#apply(record);
@@ -81,6 +113,6 @@ export class LogFollower {
     this.#listed = 0;
     this.#knownSeq = this.#events.lastSeq(this.#id);
     this.#branch = this.#events.branch(this.#id);
-    this.#catchUp();
+    if (this.#isReady) this.#catchUp();
   }
 }

@@ -106,7 +106,7 @@ export class Goals {
       return same(() => this.#set(id, { ...goal, status: "failed", detail: `The run ended as ${status}.` }));
     if (status !== "finished") return;
 
-    const history = transcript(runner.history(row).messages);
+    const history = transcript((await runner.history(row)).messages);
     const answer = await sideCalls.askAlone(
       row,
       "goal",

@@ -65,8 +65,6 @@ export class Run {
     this.#id = env.row.id;
     this.#deltas = new Deltas(env.hub, env.row.id);
     this.follower = new LogFollower(env.store.events, env.row.id, new View(env.tools));
-    const { memory } = env.toolContext;
-    if (!memory.has("task_tracker")) memory.set("task_tracker", this.follower.state.taskList);
     this.done = this.#drive().finally(() => this.follower.close());
   }
 
@@ -76,6 +74,10 @@ export class Run {
 
   async #drive(): Promise<boolean> {
     try {
+      await this.follower.ready;
+      this.#abort.signal.throwIfAborted();
+      const { memory } = this.#env.toolContext;
+      if (!memory.has("task_tracker")) memory.set("task_tracker", this.follower.state.taskList);
       await this.#loop();
       return true;
     } catch (error) {

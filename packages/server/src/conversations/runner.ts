@@ -96,35 +96,37 @@ export class Runner {
 
   /** Whether there is enough history for a summary. */
   canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
-    return forgettable(this.#view(row)) !== undefined;
+    const follower = this.#followerOf(row);
+    follower.finish();
+    return forgettable(follower.view) !== undefined;
   }
 
   /** What the model reads of a conversation, up to its last complete answer. */
-  history(row: Pick<ConversationRow, "id" | "userId" | "config">): {
+  async history(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<{
     system: string[];
     messages: ModelMessage[];
     tools: readonly Tool[];
-  } {
-    const view = this.#view(row);
+  }> {
+    const { view, ready } = this.#followerOf(row);
+    await ready;
     return { system: [...view.system], messages: view.complete(), tools: this.#deps.agents.tools(row) };
   }
 
-  #view(row: Pick<ConversationRow, "id" | "userId" | "config">): View {
+  /** That of its run; else one that is read now, and not kept up to date. */
+  #followerOf(row: Pick<ConversationRow, "id" | "userId" | "config">): LogFollower {
     const run = this.#runs.get(row.id);
-    if (run) return run.follower.view;
+    if (run) return run.follower;
     const follower = new LogFollower(this.#deps.store.events, row.id, new View(this.#deps.agents.tools(row)));
     follower.close();
-    return follower.view;
+    return follower;
   }
 
   /** Actions without a result, in order. */
   openActions(conversationId: string): ActionEvent[] {
-    const run = this.#runs.get(conversationId);
-    if (run) return [...run.follower.state.open.values()];
     const row = this.#deps.store.conversations.get(conversationId);
-    const tools = row ? this.#deps.agents.tools(row) : [];
-    const follower = new LogFollower(this.#deps.store.events, conversationId, new View(tools));
-    follower.close();
+    if (!row) return [];
+    const follower = this.#followerOf(row);
+    follower.finish();
     return [...follower.state.open.values()];
   }
 
@@ -272,9 +274,10 @@ export class Runner {
 
   stateOf(row: ConversationRow): Record<string, unknown> {
     const { store, knowledge, agents } = this.#deps;
+    const follower = this.#runs.get(row.id)?.follower;
     return fullState({
       row,
-      state: this.#runs.get(row.id)?.follower.state,
+      state: follower?.isReady ? follower.state : undefined,
       events: store.events,
       agents,
       activatedSkills: knowledge.activated(row.id),

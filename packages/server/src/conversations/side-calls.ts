@@ -46,9 +46,9 @@ export class SideCalls {
     this.#questions.set(userId, waiting + 1);
     this.#asked++;
     try {
-      return await this.#lanes.add(`${userId} ${this.#asked % maxAtOnce}`, () => {
+      return await this.#lanes.add(`${userId} ${this.#asked % maxAtOnce}`, async () => {
         this.#closing.signal.throwIfAborted();
-        const { system, messages, tools } = this.#deps.runner.history(row);
+        const { system, messages, tools } = await this.#deps.runner.history(row);
         // Providers refuse calls in the history of tools that are not told.
         const request = {
           system,

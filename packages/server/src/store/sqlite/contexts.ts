@@ -24,13 +24,23 @@ export class SqliteContexts implements ContextStore {
     const values = { conversation_id: conversationId, document: JSON.stringify(document), activated: "[]" };
     const insert = this.#context.build.insertInto("conversation_contexts").values(values);
     const write = insert.onConflict((row) => row.column("conversation_id").doUpdateSet({ document: values.document }));
-    await this.#context.writer.run(compile(write));
+    await this.#write(compile(write));
   }
 
   async activate(conversationId: string, names: readonly string[]): Promise<void> {
     const values = { conversation_id: conversationId, document: "null", activated: JSON.stringify(names) };
     const insert = this.#context.build.insertInto("conversation_contexts").values(values);
     const write = insert.onConflict((row) => row.column("conversation_id").doUpdateSet({ activated: values.activated }));
-    await this.#context.writer.run(compile(write));
+    await this.#write(compile(write));
+  }
+
+  async #write(statement: Statement): Promise<void> {
+    try {
+      await this.#context.writer.run(statement);
+    } catch (error) {
+      // The one constraint left: a row belongs to a conversation.
+      if (error instanceof UniqueViolation) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      throw error;
+    }
   }
 }
