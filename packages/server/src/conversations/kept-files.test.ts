@@ -1,7 +1,7 @@
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { stateRecord } from "../agent/records.ts";
-import { SandboxRecords } from "../http/test-server.ts";
+import { SandboxRecords } from "../http/test-sandboxes.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { Store } from "../store/store.ts";
 import { conversationRow, createTestStore, message } from "../store/testing.ts";

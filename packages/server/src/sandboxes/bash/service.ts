@@ -40,7 +40,10 @@ export interface BashServiceOptions {
   limits?: Partial<BashLimits>;
 }
 
-/** What an ended server leaves of its commands. */
+/** Why a command ends with its server. */
+const commandEnded = "The server was ended, and the command with it.";
+
+/** What a killed server leaves of its commands. */
 const serverEnded = "The server ended while this command ran; what it started may still run in the sandbox.\n";
 
 interface Running {
@@ -141,7 +144,7 @@ export class BashService implements Bash {
     this.#closed = true;
     this.#forget();
     const all = [...this.#running.values()].flatMap((some) => [...some]);
-    for (const { abort } of all) abort.abort("The server was ended, and the command with it.");
+    for (const { abort } of all) abort.abort(commandEnded);
     await Promise.all(all.map(({ done }) => done));
   }
 
@@ -162,11 +165,17 @@ export class BashService implements Bash {
       throw new PlatformError("TooManyRequests", many, { retryAfter: 5 });
     }
     const place = slots.enter();
+    const leave = () => {
+      place.leave();
+      if (slots.empty && this.#slots.get(sandboxId) === slots) this.#slots.delete(sandboxId);
+    };
     const abort = new AbortController();
     try {
       const history = await this.#history(sandboxId);
       const id = hexId(newId());
       const entry = await history.begin(id, (micros) => commandText(micros, { id, command, cwd, timeout })).catch(throwFull);
+      // It was stored while the server began to end.
+      if (this.#closed) abort.abort(commandEnded);
       const { sandboxes } = this.#options;
       const done = runStored({
         request: { command, cwd, timeout },
@@ -183,14 +192,13 @@ export class BashService implements Bash {
       const others = this.#running.get(sandboxId) ?? new Set();
       this.#running.set(sandboxId, others.add(running));
       void done.then(() => {
-        place.leave();
+        leave();
         others.delete(running);
         if (others.size === 0 && this.#running.get(sandboxId) === others) this.#running.delete(sandboxId);
-        if (slots.empty && this.#slots.get(sandboxId) === slots) this.#slots.delete(sandboxId);
       });
       return { history, command: entry, done };
     } catch (error) {
-      place.leave();
+      leave();
       throw error;
     }
   }
