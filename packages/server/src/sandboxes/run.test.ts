@@ -52,6 +52,28 @@ test("does not wait for a command in a sandbox that was paused under it longer t
   await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
 });
 
+test("neither for one that the pause caught while it was being started, which then never runs", async () => {
+  // At which millisecond that is depends on the machine.
+  const caught = async (ms: number) => {
+    const id = `caught-${ms}`;
+    await driver.start({ id, spec: testSpec });
+    const exec = async (command: ExecRequest) => {
+      const process = await driver.exec(id, command);
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      await driver.pause(id);
+      return process;
+    };
+    await runToEnd({ exec }, { argv: ["sleep", "300"] }, { timeoutMs: 100 });
+    await driver.resume(id);
+    // Who reaps one that died frozen is the machine's own affair.
+    const count = { argv: ["sh", "-c", "ps -eo stat,comm | grep -c '^[^Z].*sleep'"] };
+    const sleeping = async () => (await runToEnd({ exec: (one) => driver.exec(id, one) }, count)).stdout.toString();
+    await expect.poll(sleeping).toBe("0\n");
+    await driver.remove(id);
+  };
+  await Promise.all([1, 3, 5, 7, 9, 11, 15, 20].map(caught));
+}, 30_000);
+
 test("ends a command when it is aborted, and does not begin one that was", async () => {
   const controller = new AbortController();
   const running = sh("sleep 300", { signal: controller.signal });

@@ -10,6 +10,10 @@ import { capture, readOut } from "./output-pipe.ts";
 import { type Runtime, reasonOf } from "./runtime.ts";
 import { Signals } from "./signals.ts";
 
+/** How long after its runtime was ended a command is waited for, ms, and the code that it then has. */
+const lifelineMs = 200;
+const killed = 137;
+
 /** Takes over the pipes that were handed through beside stdio. */
 const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "sh"];
 
@@ -43,13 +47,19 @@ export function execPiped(
   const stdout = capture(out);
   const stderr = capture(err);
   let ended = false;
-  const signals = new Signals(files.started, pid, () => !ended && kill(pid, "SIGKILL"));
+  const abandoned = Promise.withResolvers<number>();
+  const signals = new Signals(files.started, pid, () => {
+    if (ended) return;
+    kill(pid, "SIGKILL");
+    // What it has begun may be frozen, and shows no end before the sandbox goes on.
+    setTimeout(() => abandoned.resolve(killed), lifelineMs);
+  });
 
   let message = "";
   pipes[2]!.on("data", (chunk: Buffer) => {
     if (message.length < 2_048) message += chunk.toString("latin1", 0, 2_048);
   });
-  const exit = child.exit.then(async (code): Promise<ExitStatus> => {
+  const exit = Promise.race([child.exit, abandoned.promise]).then(async (code): Promise<ExitStatus> => {
     ended = true;
     const ran = files.finish();
     signals.end();

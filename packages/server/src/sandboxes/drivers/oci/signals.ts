@@ -4,6 +4,9 @@ import { statFields } from "./process-stat.ts";
 /** How long after SIGKILL a runtime that does not end is ended itself, ms. A frozen process cannot die, its runtime can. */
 const patienceMs = 1_000;
 
+/** The same for one whose process does not run yet, ms: it is given the time to start. */
+const startMs = 5_000;
+
 /**
  * Sends signals to the process of one exec by its host process id; SIGKILL to its whole process group,
  * so that a script takes along what it waits for. The id stays valid while the runtime lives: it is the one that reaps it.
@@ -15,6 +18,7 @@ export class Signals {
   readonly #endRuntime: () => void;
   readonly #runtimePid: number | undefined;
   #ended = false;
+  #startTimer: NodeJS.Timeout | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   /** `runtimePid` is the runtime's own process, which leads a group too. */
@@ -26,8 +30,11 @@ export class Signals {
 
   /** Waits until the process runs, so a signal is never lost to an early call. */
   send(signal: NodeJS.Signals = "SIGKILL"): void {
+    // In a sandbox that was frozen meanwhile it never does.
+    if (signal === "SIGKILL") this.#startTimer ??= setTimeout(this.#endRuntime, startMs).unref();
     void this.#started.then((pid) => {
       if (pid === undefined || this.#ended) return;
+      clearTimeout(this.#startTimer);
       try {
         kill(signal === "SIGKILL" ? groupTarget(pid, this.#runtimePid) : pid, signal);
         this.sent.add(signal);
@@ -40,6 +47,7 @@ export class Signals {
 
   end(): void {
     this.#ended = true;
+    clearTimeout(this.#startTimer);
     clearTimeout(this.#timer);
   }
 }
