@@ -72,7 +72,7 @@ export class TestEndpoint {
       }
       const body = Buffer.concat(pieces).toString();
       const answer = this.answer(this.received.length);
-      this.received.push({ path: request.url ?? "", headers: request.headers, body, events: JSON.parse(body) });
+      this.received.push({ path: request.url ?? "", headers: request.headers, body, events: JSON.parse(body || "[]") });
       for (const wake of this.#waiting.splice(0)) wake();
       if (answer === "hang") return;
       if (answer === "cut") return void request.socket.destroy();

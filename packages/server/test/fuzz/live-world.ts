@@ -177,8 +177,9 @@ export class LiveWorld implements World {
     const made =
       "mkdir -p /workspace/project && cd /workspace/project && git init -q && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m made";
     await call("POST", `/api/bash/execute_bash_command?sandbox_id=${sandbox}`, { command: made });
-    const { commits } = (await call("GET", `/api/git/commits?path=/workspace/project&limit=1&sandbox_id=${sandbox}`)).body;
-    this.#commits = commits.map(({ sha }: Json) => sha);
+    const listed = await call("GET", `/api/git/commits?path=/workspace/project&limit=1&sandbox_id=${sandbox}`);
+    // Whatever requests have made of the folder; a later sandbox has a whole one.
+    this.#commits = (listed.body.commits ?? []).map(({ sha }: Json) => sha);
   }
 
   async #snapshotsOf({ call, sandbox }: Part): Promise<void> {
