@@ -3,9 +3,9 @@ import type { CloudClient, ConversationClient } from "@openhands/typescript-clie
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { githubToken, serveGithub } from "../src/git/testing/github.ts";
 import type { ProviderServer } from "../src/git/testing/serve.ts";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, startModelServer } from "./support/model-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
-import { finish, terminal } from "./support/script.ts";
+import { obey } from "./support/script.ts";
 
 /** Every method of the released TypeScript client that the platform serves, against a whole platform; settings have a test of their own (settings-client.test.ts). */
 
@@ -19,11 +19,7 @@ beforeAll(async () => {
   // The client opens sockets by the browser's class, which it looks for when it is loaded.
   vi.stubGlobal("window", { WebSocket });
   clients = { ...(await import("@openhands/typescript-client/clients")), ...(await import("@openhands/typescript-client")) };
-  models = await startModelServer(({ messages }) => {
-    const last = messages.at(-1)!;
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
-  });
+  models = await startModelServer(obey);
   github = await serveGithub();
   server = await startTestPlatform({ outboundPrivate: ["127.0.0.0/8"] });
   cloud = new clients.CloudClient({ host: server.url, apiKey: server.key });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "../support/model-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
-import { finish, terminal } from "../support/script.ts";
+import { finish, obey } from "../support/script.ts";
 
 /** What goes on beside the runs of a conversation: questions, summaries, goals. */
 
@@ -25,7 +25,8 @@ async function answer(): Promise<Reply> {
 }
 
 beforeAll(async () => {
-  models = await startModelServer(async ({ system, messages }) => {
+  models = await startModelServer(async (request) => {
+    const { system, messages } = request;
     const last = messages.at(-1)!;
     if (last.text.includes("What is")) return answer();
     if (system.includes("You judge")) return reply.text(verdicts.shift() ?? '{"done": true, "feedback": "fine"}');
@@ -34,8 +35,7 @@ beforeAll(async () => {
       return summary === undefined ? reply.error(400, "no summary today") : reply.text(summary);
     }
     if (last.text.includes("Go on with the goal")) return finish("Done.");
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+    return obey(request);
   });
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);

@@ -1,9 +1,9 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, startModelServer } from "../support/model-server.ts";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
-import { finish, terminal } from "../support/script.ts";
+import { obey } from "../support/script.ts";
 
 /** Forks and moves of HEAD (agent-server.md section 3): what the model reads then, what clients see, and what becomes of the files. */
 
@@ -12,11 +12,7 @@ let models: ModelServer;
 let agent: AgentServer;
 
 beforeAll(async () => {
-  models = await startModelServer(({ messages }) => {
-    const last = messages.at(-1)!;
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
-  });
+  models = await startModelServer(obey);
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);
 });

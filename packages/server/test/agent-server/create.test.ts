@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, startModelServer } from "../support/model-server.ts";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
-import { finish, terminal } from "../support/script.ts";
+import { obey } from "../support/script.ts";
 
 /** Conversations that clients make in a sandbox, with agents of their own. */
 
@@ -11,11 +11,7 @@ let models: ModelServer;
 let agent: AgentServer;
 
 beforeAll(async () => {
-  models = await startModelServer(({ messages }) => {
-    const last = messages.at(-1)!;
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
-  });
+  models = await startModelServer(obey);
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);
 });

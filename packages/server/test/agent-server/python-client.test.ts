@@ -5,7 +5,7 @@ import { sdkRequest } from "../support/agent-server.ts";
 import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { httpx, RawHttp } from "../support/raw-http.ts";
-import { finish, terminal } from "../support/script.ts";
+import { obey } from "../support/script.ts";
 
 /** The calls of the Python SDK's remote clients in their order, with their bytes (remote-clients.md sections 2 to 6 and 9). */
 
@@ -16,12 +16,11 @@ let workspace: { http: RawHttp; url: string; key: string; sandboxId: string };
 let hold: Promise<void> = Promise.resolve();
 
 beforeAll(async () => {
-  models = await startModelServer(async ({ messages }) => {
+  models = await startModelServer(async (request) => {
     await hold;
-    const last = messages.at(-1)!;
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
+    const last = request.messages.at(-1)!;
     if (last.text.includes("Say ")) return reply.text("It says so.");
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+    return obey(request);
   });
   platform = await startTestPlatform();
   workspace = await openWorkspace();

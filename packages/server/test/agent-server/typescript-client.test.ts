@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
-import { finish, terminal } from "../support/script.ts";
+import { obey } from "../support/script.ts";
 
 /** A whole life of conversations with the released TypeScript client, over real sockets, below a sandbox's own address and at the root. */
 
@@ -16,11 +16,11 @@ beforeAll(async () => {
   // The client opens sockets by the browser's class, which it looks for when it is loaded.
   vi.stubGlobal("window", { WebSocket });
   clients = { ...(await import("@openhands/typescript-client/clients")), ...(await import("@openhands/typescript-client")) };
-  models = await startModelServer(({ messages }) => {
+  models = await startModelServer((request) => {
+    const { messages } = request;
     const last = messages.at(-1)!;
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
     if (last.text.startsWith("Say")) return reply.text("It is said.");
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+    return obey(request);
   });
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
 import { type Json, removeSandboxes, until } from "../support/platform.ts";
-import { finish, terminal } from "../support/script.ts";
+import { obey } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 
 /** A model that answers the agent, and takes every question beside its work without a word. */
@@ -18,14 +18,14 @@ let asked = 0;
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-hanging-"));
-  models = await startModelServer(({ system, messages }) => {
+  models = await startModelServer((request) => {
+    const { system, messages } = request;
     const last = messages.at(-1)!;
     if (/You judge whether|You keep the memory/.test(system) || last.text === "aside") {
       asked += 1;
       return reply.hang();
     }
-    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
-    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+    return obey(request);
   });
   server = await startServerProcess(dataDir, { SANDPIPER_MAX_RUNS: "2", SANDPIPER_MAX_REQUESTS: "100000" });
   agent = await startAgentServer(server);

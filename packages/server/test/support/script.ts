@@ -1,4 +1,4 @@
-import { type Reply, reply, type ScriptedToolCall } from "./model-server.ts";
+import { type ModelRequestSeen, type Reply, reply, type ScriptedToolCall } from "./model-server.ts";
 
 /** Short forms of what scripted models say. */
 export const terminal = (command: string, more: object = {}): ScriptedToolCall => ({
@@ -9,3 +9,10 @@ export const terminal = (command: string, more: object = {}): ScriptedToolCall =
 export const editor = (args: object): ScriptedToolCall => ({ name: "file_editor", arguments: args });
 
 export const finish = (message: string): Reply => reply.toolCalls([{ name: "finish", arguments: { message } }]);
+
+/** A model that runs the command in a message `run: COMMAND` and has finished then, and with any other message at once. */
+export function obey({ messages }: Pick<ModelRequestSeen, "messages">): Reply {
+  const last = messages.at(-1)!;
+  const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
+  return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+}
