@@ -60,6 +60,8 @@ export class Runner {
   readonly #workspaces = new Map<string, Workspace>();
   readonly #beside: UsageBeside;
   readonly #timers = new Set<NodeJS.Timeout>();
+  /** Closing states that are to be sent again, by conversation. */
+  readonly #repeats = new Map<string, NodeJS.Timeout>();
   /** Ids of the open actions that the user approved, by conversation, for its next run. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
   /** Those who wait for the summaries of sleeping conversations. */
@@ -265,11 +267,21 @@ export class Runner {
   /** Sends the whole state now, and once more for clients that were not ready for it. */
   announceEnd(conversationId: string): void {
     this.announce(conversationId);
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+    this.forgetEnd(conversationId);
+    const repeat = () => {
+      this.#repeats.delete(conversationId);
       if (!this.#runs.has(conversationId)) this.announce(conversationId);
-    }, repeatMs);
-    this.#timers.add(timer);
+    };
+    this.#repeats.set(conversationId, setTimeout(repeat, repeatMs));
+  }
+
+  /**
+   * Who writes or asks for a run has seen the end of the one before: it is not sent again. On the way to the next run that state would look like
+   * its end, and a client that waits for it would stop.
+   */
+  forgetEnd(conversationId: string): void {
+    clearTimeout(this.#repeats.get(conversationId));
+    this.#repeats.delete(conversationId);
   }
 
   stateOf(row: ConversationRow): Record<string, unknown> {
@@ -288,7 +300,7 @@ export class Runner {
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
     for (const id of [...this.#summaries.keys()]) if (!this.#runs.has(id)) this.#summarised(id);
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of [...this.#timers, ...this.#repeats.values()]) clearTimeout(timer);
     const runs = [...this.#runs.values()];
     const timer = setTimeout(() => {
       for (const run of runs) run.abort("shutdown");

@@ -15,7 +15,7 @@ export interface SendingDependencies {
   store: Pick<Store, "conversations" | "events">;
   agents: Pick<Agents, "tools">;
   knowledge: Pick<Knowledge, "activate" | "remember" | "systemPrompt">;
-  runner: Pick<Runner, "wake">;
+  runner: Pick<Runner, "forgetEnd" | "wake">;
   titles: Pick<Titles, "make">;
 }
 
@@ -33,6 +33,7 @@ export class Sending {
   async send(row: ConversationRow, content: Content[], options: SendOptions): Promise<void> {
     const { store, knowledge, runner, titles } = this.#deps;
     const { id } = row;
+    runner.forgetEnd(id);
     const skills = knowledge.activate(row, content);
     const first = this.#firstRecords(row);
     const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };

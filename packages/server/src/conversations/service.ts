@@ -235,6 +235,7 @@ export class ConversationService implements Conversations {
   }
 
   run(id: string): Promise<void> {
+    this.#runner.forgetEnd(id);
     // One at a time: of two approvals the second finds the run under way.
     return this.#runsAsked.add(id, () => this.#run(id));
   }

@@ -101,6 +101,19 @@ test("idle, running, finished by a text or the finish tool, and idle again with 
   expect(kinds(await one.events()).slice(-4)).toEqual(["ActionEvent", "ObservationEvent", "ActionEvent", "ObservationEvent"]);
 });
 
+test("who writes on is not told again of the end of a run: on the way to the next one that would look like its end", async () => {
+  const one = await conversation();
+  await one.until("hello", "finished");
+  await one.send("again");
+  // Otherwise it is told again a fifth of a second after the first time.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const from = one.socket.frames.length;
+  await one.run();
+  await one.closing("finished", from);
+  const states = one.socket.frames.filter(({ key }) => key === "full_state").map(({ value }) => value.execution_status);
+  expect(states.filter((status) => status === "idle")).toHaveLength(1);
+});
+
 test("a second run is refused while one goes on, and a message with run joins it", async () => {
   const one = await conversation();
   const answer = hold("second");
