@@ -143,6 +143,14 @@ export const SwitchLlmRequest = Type.Object({ llm: GivenLlm });
 export const UpdateSecretsRequest = Type.Object({ secrets: ConversationSecrets });
 export const AskAgentRequest = Type.Object({ question: Type.String({ minLength: 1, maxLength: 100_000 }) });
 export const AskAgentResponse = Type.Object({ response: Type.String() });
+export const GenerateTitleRequest = Type.Object(
+  {
+    max_length: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
+    llm: Type.Optional(Nullable(GivenLlm)),
+  },
+  { default: {} },
+);
+export const GenerateTitleResponse = Type.Object({ title: Type.String() });
 export const AgentFinalResponse = Type.Object({ response: Type.String() });
 export const LoadPluginRequest = Type.Object({ plugin_ref: Type.String({ minLength: 1, maxLength: 512 }) });
 export const NavigateRequest = Type.Object({ event_id: Nullable(Type.String({ maxLength: 64 })) });
@@ -167,6 +175,7 @@ export const ForkConversationRequest = Type.Object(
 
 export type GivenLlm = Static<typeof GivenLlm>;
 export type GivenAgent = Static<typeof GivenAgent>;
+export type GivenAgentSettings = Static<typeof GivenAgentSettings>;
 export type ClientTool = Static<typeof ClientTool>;
 export type SecretSource = Static<typeof SecretSource>;
 export type StartConversationRequest = Static<typeof StartConversationRequest>;

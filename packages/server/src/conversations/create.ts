@@ -12,6 +12,7 @@ import type { ConversationConfig, ConversationRow } from "../store/conversation-
 import { emptyConfig } from "../store/empty-config.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
+import { agentParts } from "./agent-parts.ts";
 import type { SendOptions } from "./api.ts";
 import { checkGivenSize } from "./given-size.ts";
 import { givenSkills } from "./given-skills.ts";
@@ -159,11 +160,12 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
     };
   }
   if (agent) return { agent: withKind(agent) };
-  const { agent_kind: kind, llm, ...rest } = given!;
+  const { agent_kind: kind, llm } = given!;
   if (kind && kind !== "openhands") throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
   const model = llm?.model || settings.model(userId).model;
   if (!model) throw invalid("agent_settings.llm.model is missing, and the settings name no model.");
-  return { agent: withKind({ ...rest, tools: rest.tools ?? usualTools, llm: { ...llm, model } }) };
+  const parts = agentParts(given!);
+  return { agent: withKind({ ...parts, tools: parts.tools ?? usualTools, llm: { ...llm, model } }) };
 }
 
 function withKind(agent: GivenAgent): GivenAgent {

@@ -203,6 +203,25 @@ test("a conversation of the settings gets a model of its own, and an LLM profile
   });
 });
 
+test("the agent of agent_settings is shown as an agent, for clients that read it as one", async () => {
+  const settings = await agent.call("GET", "/api/settings", undefined, { "X-Expose-Secrets": "encrypted" });
+  const { body } = await agent.call("POST", "/api/conversations", {
+    workspace: { working_dir: "/workspace/project" },
+    agent_settings: settings.body.agent_settings,
+    secrets_encrypted: true,
+  });
+  expect(settings.body.agent_settings).toMatchObject({ condenser: { condenser_kind: "llm_summarizing" }, verification: {} });
+  expect(body.agent).toMatchObject({ kind: "Agent", llm: { model: "openai/of-the-settings", api_key: "**********" } });
+  for (const key of ["schema_version", "agent", "agent_kind", "verification", "condenser"])
+    expect(body.agent).not.toHaveProperty(key);
+  const condenser = { kind: "NoOpCondenser" };
+  const own = await agent.call("POST", "/api/conversations", {
+    workspace: { working_dir: "/workspace/project" },
+    agent_settings: { condenser },
+  });
+  expect(own.body.agent.condenser).toEqual(condenser);
+});
+
 test("the first message gives the title, by the profile that the client names, or not at all", async () => {
   const title = async (id: string) => ((await client.getConversation(id)) as Json).title;
   const plain = await make();
