@@ -82,7 +82,8 @@ export async function* scanned(
   }
 }
 
-function matches(event: Event, { source, body }: ScanFilter): boolean {
+/** Whether an event is one that is asked for. */
+export function matches(event: Event, { source, body }: ScanFilter): boolean {
   if (source !== undefined && event.source !== source) return false;
   if (body === undefined) return true;
   return event.kind === "MessageEvent" && contentText(event.llm_message.content).toLowerCase().includes(body.toLowerCase());

@@ -7,6 +7,7 @@ import { readTextList } from "../get-body.ts";
 import { arrayJson, pageJson, sendJson } from "../json-text.ts";
 import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
+import { pageAt } from "./event-page.ts";
 import { withParent } from "./event-parent.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 
@@ -27,7 +28,7 @@ const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.S
 /** Most ids of one batch. */
 const maxIds = 1_000;
 
-/** Events as the agent server lists them (agent-server.md section 5). Page ids are opaque: clients hand back what they got. */
+/** Events as the agent server lists them (agent-server.md section 5). A page id is one of ours or an event to start at. */
 export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
@@ -42,8 +43,9 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
-      const wanted = { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit };
       const scanning = { userId, isWanted: () => !reply.raw.destroyed };
+      const pageId = await pageAt(events, id, { ...filterOf(query), descending, pageId: query.page_id }, query, scanning);
+      const wanted = { ...filterOf(query), descending, pageId, limit: query.limit };
       const page = needsScan(query) ? await scanEvents(events, id, wanted, query, scanning) : events.search(id, wanted);
       sendJson(reply, pageJson(page));
       return reply;
