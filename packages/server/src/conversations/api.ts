@@ -6,6 +6,7 @@ import type {
   Content,
   ConversationInfo,
   ForkConversationRequest,
+  GivenLlm,
   StartConversationRequest,
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
@@ -95,6 +96,8 @@ export interface Conversations {
   condense(id: string): Promise<void>;
   /** Asks the agent beside its work; nothing of it enters the log but its cost. Throws what the model call throws, and BudgetReached. */
   ask(id: string, question: string): Promise<string>;
+  /** A title for what the user wrote first, by the model that is given or the conversation's own; it is not stored. Throws BadRequest before the first message, and BudgetReached. */
+  title(id: string, options: { max: number; llm?: GivenLlm | undefined }): Promise<string>;
   /** Goals that the agent pursues over several runs (agent-server.md section 3). */
   goal: {
     /** Throws BadRequest, GoalRunning, ConversationRunning, ConversationArchived. */

@@ -6,6 +6,7 @@ import type {
   Content,
   ConversationInfo,
   ForkConversationRequest,
+  GivenLlm,
   StartConversationRequest,
 } from "@sandpiper/wire";
 import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
@@ -26,6 +27,7 @@ import type { Secrets, Settings } from "../users/api.ts";
 import { Agents, type AgentsDependencies } from "./agents.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
 import { requireSandbox } from "./archived.ts";
+import { askedTitle } from "./asked-title.ts";
 import { condense } from "./condensing.ts";
 import { Controls } from "./controls.ts";
 import { readUpdate } from "./conversation-update.ts";
@@ -299,6 +301,10 @@ export class ConversationService implements Conversations {
   async ask(id: string, question: string): Promise<string> {
     const row = this.#runnable(id);
     return this.#sideCalls.ask(row, "ask-agent", [textContent(question)]);
+  }
+
+  async title(id: string, options: { max: number; llm?: GivenLlm | undefined }): Promise<string> {
+    return askedTitle({ ...this.#deps, sideCalls: this.#sideCalls }, this.#runnable(id), options);
   }
 
   navigate(id: string, eventId: string | null): Promise<FilesOutcome> {

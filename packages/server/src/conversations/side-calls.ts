@@ -1,4 +1,4 @@
-import type { Content } from "@sandpiper/wire";
+import type { Content, GivenLlm } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { modelTools } from "../agent/tools/call.ts";
 import { PlatformError } from "../errors.ts";
@@ -16,7 +16,7 @@ const maxAtOnce = 4;
 const maxQuestions = 100;
 
 export interface SideCallDependencies {
-  agents: Pick<Agents, "model">;
+  agents: Pick<Agents, "model" | "modelOf">;
   runner: Pick<Runner, "history" | "addUsage">;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
@@ -64,24 +64,21 @@ export class SideCalls {
     }
   }
 
-  /** Asks without the history. Throws as `ask`. */
-  async askAlone(row: ConversationRow, usageId: string, system: string, question: string): Promise<string> {
-    return this.#complete(row, usageId, {
-      system: [system],
-      messages: [{ role: "user", content: [textContent(question)] }],
-      tools: [],
-    });
+  /** Asks without the history, `llm` in the place of the conversation's model. Throws as `ask`. */
+  async askAlone(row: ConversationRow, usageId: string, system: string, question: string, llm?: GivenLlm): Promise<string> {
+    const messages = [{ role: "user" as const, content: [textContent(question)] }];
+    return this.#complete(row, usageId, { system: [system], messages, tools: [] }, llm);
   }
 
   close(): void {
     this.#closing.abort(new Error("The server is ending."));
   }
 
-  async #complete(row: ConversationRow, usageId: string, request: Omit<ModelRequest, "signal">): Promise<string> {
+  async #complete(row: ConversationRow, usageId: string, request: Omit<ModelRequest, "signal">, llm?: GivenLlm): Promise<string> {
     const { agents, openModel, runner, limits } = this.#deps;
     const exhausted = limits.dailyBudget.exhausted(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
-    const { model: name, ...rest } = agents.model(row);
+    const { model: name, ...rest } = llm ? agents.modelOf(row.userId, llm) : agents.model(row);
     const model = openModel({ model: name ?? "", ...rest });
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const response = await model.complete({ ...request, signal });

@@ -29,6 +29,9 @@ beforeAll(async () => {
     const { system, messages } = request;
     const last = messages.at(-1)!;
     if (last.text.includes("What is")) return answer();
+    if (system.includes("You name conversations")) {
+      return last.text.includes("unnamed") ? reply.error(400, "no title today") : reply.text(`"Title of ${last.text}"`);
+    }
     if (system.includes("You judge")) return reply.text(verdicts.shift() ?? '{"done": true, "feedback": "fine"}');
     if (system.includes("You keep the memory")) {
       const summary = summaries.shift();
@@ -159,4 +162,64 @@ test("a goal ends after enough rounds, by a message of the user, and by stop; a 
   await until(async () => (await status(id)) === "complete" || undefined);
   expect((await agent.call("POST", `/api/conversations/${id}/goal/resume`, {})).status).toBe(400);
   expect((await agent.call("POST", `/api/conversations/${id}/goal`, { objective: " " })).status).toBe(400);
+});
+
+test("a title is made when a client asks for one, by its model or the conversation's, and without one it is the message", async () => {
+  const path = (id: string) => `/api/conversations/${id}/generate_title`;
+  const make = async (text?: string) => {
+    const first = text === undefined ? {} : { initial_message: message(text) };
+    const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false, ...first }));
+    if (text !== undefined) await rested(body.id);
+    return body.id as string;
+  };
+  const id = await make("the long way home");
+  expect(await agent.call("POST", path(id), { max_length: 50, llm: null })).toEqual({
+    status: 200,
+    body: { title: "Title of the long way home" },
+  });
+  expect((await agent.call("POST", path(id), { max_length: 10 })).body).toEqual({ title: "Title o..." });
+  const llm = { model: "openai/namer", api_key: "sk-of-the-namer", base_url: models.url, usage_id: "title" };
+  expect((await agent.call("POST", path(id), { llm })).body.title).toBe("Title of the long way home");
+  expect(models.requests.at(-1)).toMatchObject({ apiKey: "sk-of-the-namer", body: { model: "namer" } });
+  const { title, stats } = await info(id);
+  expect(title).toBeNull();
+  expect(stats.usage_to_metrics).toHaveProperty("title");
+  const unnamed = await make("unnamed, and the model refuses\nmore");
+  expect((await agent.call("POST", path(unnamed))).body).toEqual({ title: "unnamed, and the model refuses" });
+  expect((await agent.call("POST", path(await make()), {})).status).toBe(400);
+  expect((await agent.call("POST", path(id), { max_length: 201 })).status).toBe(422);
+});
+
+test("a page of events begins at the event that a page id names", async () => {
+  const { body } = await agent.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { initial_message: message("run: true") }),
+  );
+  await rested(body.id);
+  const all = await events(body.id);
+  const search = async (query: string): Promise<string[]> => {
+    const page = await agent.call("GET", `/api/conversations/${body.id}/events/search?${query}`);
+    expect(page.status).toBe(200);
+    return page.body.items.map(({ id }: Json) => id);
+  };
+  const from = (some: Json[], event: Json) => some.slice(some.indexOf(event)).map(({ id }) => id);
+  const last = all.at(-1)!;
+  const filters: [query: string, matches: (event: Json) => boolean][] = [
+    ["", () => true],
+    ["kind=ActionEvent", ({ kind }) => kind === "ActionEvent"],
+    ["source=agent", ({ source }) => source === "agent"],
+    [`timestamp__lt=${last.timestamp}`, (event) => event !== last],
+    [`timestamp__gte=${all[1]!.timestamp}`, (event) => event !== all[0]],
+  ];
+  for (const [filter, matches] of filters) {
+    const wanted = all.filter(matches);
+    expect(wanted.length).toBeGreaterThan(1);
+    for (const event of wanted) {
+      expect(await search(`${filter}&page_id=${event.id}`)).toEqual(from(wanted, event));
+      expect(await search(`${filter}&page_id=${event.id.replaceAll("-", "")}&sort_order=TIMESTAMP_DESC`)).toEqual(
+        from(wanted.toReversed(), event),
+      );
+    }
+  }
 });

@@ -116,6 +116,11 @@ export const agentServer: readonly Deliberate[] = [
   ["POST /api/skills: answer skills[].disable_model_invocation: ours alone", "in the reference's code, not in its document"],
   ["POST /api/conversations/{conversation_id}/events: body content: required", "a message without content says nothing"],
   ["POST /api/conversations/{conversation_id}/events: body role: without assistant system tool", userOnly],
+  [
+    "POST /api/conversations/{conversation_id}/generate_title: body llm.*: missing",
+    "accepted: clients of all versions send sixty fields",
+  ],
+  ["POST /api/conversations/{conversation_id}/generate_title: body llm.model: required", "a model without a name is none"],
 ];
 
 /** Routes that the reference's documents do not have. */

@@ -1,4 +1,11 @@
-import { AskAgentRequest, AskAgentResponse, GoalRequest, Success } from "@sandpiper/wire";
+import {
+  AskAgentRequest,
+  AskAgentResponse,
+  GenerateTitleRequest,
+  GenerateTitleResponse,
+  GoalRequest,
+  Success,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import { requireConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";
@@ -6,7 +13,7 @@ import type { App, HttpServices } from "../services.ts";
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** What goes on beside the runs of a conversation (agent-server.md section 3): questions, summaries of its history, goals. */
-export function agentBesideRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function agentBesideRoutes(app: App, { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">): void {
   const tags = ["agent server"];
   const base = "/api/conversations/:conversation_id";
   const params = ConversationPath;
@@ -27,6 +34,24 @@ export function agentBesideRoutes(app: App, { conversations }: Pick<HttpServices
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       return { response: await conversations.ask(id, request.body.question) };
+    },
+  );
+  app.post(
+    `${base}/generate_title`,
+    {
+      config: calling,
+      schema: {
+        tags,
+        summary: "Make a title of what the user wrote first; it is not stored",
+        params,
+        body: GenerateTitleRequest,
+        response: { 200: GenerateTitleResponse },
+      },
+    },
+    async ({ principal, params, body }) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const llm = body.llm ? sealed.openAll(userId, body.llm) : undefined;
+      return { title: await conversations.title(id, { max: body.max_length ?? 50, llm }) };
     },
   );
   app.post(
