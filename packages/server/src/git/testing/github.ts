@@ -110,7 +110,7 @@ function graphql({ body }: Asked): Answer {
     return { body: { data: { repository: null }, errors: [{ type: "NOT_FOUND", path: ["repository"], message: "…" }] } };
   }
   const found = branches.filter(({ name }) => name.includes(variables.query));
-  const start = variables.after === null ? 0 : Number(atob(variables.after));
+  const start = variables.after === null ? 0 : Number(Buffer.from(variables.after, "base64").toString()) || 0;
   const nodes = found.slice(start, start + variables.first).map(({ name, commit, protected: isProtected }) => ({
     ...{
       name,
