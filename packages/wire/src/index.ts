@@ -23,6 +23,7 @@ export * from "./ids.ts";
 export * from "./keys.ts";
 export * from "./legacy-conversations.ts";
 export * from "./llm.ts";
+export * from "./mask.ts";
 export * from "./mcp.ts";
 export * from "./mcp-test.ts";
 export * from "./network.ts";

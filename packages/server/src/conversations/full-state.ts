@@ -1,9 +1,8 @@
-import { hexId } from "@sandpiper/wire";
+import { hexId, maskText } from "@sandpiper/wire";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { Agents } from "./agents.ts";
 import { leafOf } from "./branch.ts";
-import { maskText } from "./masked.ts";
 import { agentState } from "./shown-goal.ts";
 import type { ConversationState } from "./state.ts";
 

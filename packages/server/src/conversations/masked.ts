@@ -1,5 +1,4 @@
-/** What a secret reads like in answers (agent-server.md section 3.1). */
-export const maskText = "**********";
+import { maskText } from "@sandpiper/wire";
 
 /** Names of fields whose value is a secret, wherever they stand in what a client gave. */
 const secretField =

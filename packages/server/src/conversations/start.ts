@@ -1,5 +1,5 @@
 import type { AppConversationStartRequest } from "@sandpiper/wire";
-import { newId } from "@sandpiper/wire";
+import { maskText, newId } from "@sandpiper/wire";
 import { withoutCallbackSecrets } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import { newSandboxId } from "../sandboxes/new-sandbox.ts";
@@ -154,6 +154,6 @@ function storedRequest(request: AppConversationStartRequest, conversationId: str
     ...request,
     conversation_id: request.conversation_id ? conversationId : null,
     ...(processors && { processors: withoutCallbackSecrets(processors) }),
-    ...(secrets && { secrets: Object.fromEntries(Object.keys(secrets).map((name) => [name, "**********"])) }),
+    ...(secrets && { secrets: Object.fromEntries(Object.keys(secrets).map((name) => [name, maskText])) }),
   };
 }

@@ -1,3 +1,4 @@
+import { maskText } from "@sandpiper/wire";
 import { type DestinationStream, destination, type Logger, pino } from "pino";
 import type { Config } from "../config/config.ts";
 import type { SecretMask } from "./mask.ts";
@@ -34,7 +35,7 @@ export function createLogger(level: Config["logLevel"], mask: SecretMask, stream
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      redact: { paths: [...at(""), ...at("*"), ...at("*.*")], censor: "**********" },
+      redact: { paths: [...at(""), ...at("*"), ...at("*.*")], censor: maskText },
       hooks: { streamWrite: (line) => mask.mask(line) },
     },
     stream ?? destination({ dest: 2, sync: true }),

@@ -1,6 +1,7 @@
+import { maskText } from "@sandpiper/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { maskText, SecretMask } from "./mask.ts";
+import { SecretMask } from "./mask.ts";
 
 function maskOf(...secrets: string[]): SecretMask {
   const mask = new SecretMask();

@@ -1,5 +1,4 @@
-/** What stands in the place of a secret. */
-export const maskText = "**********";
+import { maskText } from "@sandpiper/wire";
 
 /** Shorter values are too common in ordinary text to be replaced everywhere. */
 const minLength = 6;

@@ -1,8 +1,5 @@
-import { type McpAuth, type McpConfig, McpServer, type McpServers, type PostedMcpServers } from "@sandpiper/wire";
+import { type McpAuth, type McpConfig, McpServer, type McpServers, maskText, type PostedMcpServers } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
-
-/** What stands on the wire for a stored secret inside an MCP configuration. */
-export const masked = "**********";
 
 /** Longest name of a server, characters. */
 export const longestServerName = 256;
@@ -26,7 +23,7 @@ const openAuth: ReadonlySet<string> = new Set([
 ]);
 
 /** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5), or as `show` makes them. */
-export function maskServers(servers: McpServers, show: (secret: string) => string = () => masked): McpServers {
+export function maskServers(servers: McpServers, show: (secret: string) => string = () => maskText): McpServers {
   return mapServers(servers, (server) => mapSecrets(server, (value) => show(value)));
 }
 
@@ -82,7 +79,7 @@ export function toLists(servers: McpServers): McpConfig {
 
 /** A server with its masked values taken from a stored one. */
 export function restore(server: McpServer, stored: McpServer | undefined): McpServer {
-  return mapSecrets(server, (value, path) => (value === masked ? textAt(stored, path) : value));
+  return mapSecrets(server, (value, path) => (value === maskText ? textAt(stored, path) : value));
 }
 
 /** The same names with changed servers. */

@@ -1,5 +1,6 @@
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
-import { isKeyed, longestServerName, masked, restore } from "./mcp-config.ts";
+import { maskText } from "@sandpiper/wire";
+import { isKeyed, longestServerName, restore } from "./mcp-config.ts";
 
 type Remote = McpConfig["sse_servers"][number];
 type Stdio = McpConfig["stdio_servers"][number];
@@ -70,7 +71,7 @@ function remoteServer({ url, api_key: key }: Remote, sse: boolean, stored: McpSe
 
 /** V0 sees only keys: without one, a stored key is gone, and any other kind of `auth` is as it was. */
 function authOf(key: string | null | undefined, stored: McpAuth | undefined): McpAuth | undefined {
-  if (key === masked) return stored;
+  if (key === maskText) return stored;
   if (key) return isKeyed(stored) ? { ...stored, value: key } : { strategy: "bearer", value: key };
   return isKeyed(stored) ? undefined : stored;
 }

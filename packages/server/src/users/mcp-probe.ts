@@ -1,7 +1,8 @@
 import type { McpServer, McpTestAnswer } from "@sandpiper/wire";
+import { maskText } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
-import { masked, serverSecrets } from "./mcp-config.ts";
+import { serverSecrets } from "./mcp-config.ts";
 
 /** For a whole test, ms. */
 const defaultTimeoutMs = 15_000;
@@ -148,6 +149,6 @@ function shownError(error: unknown, server: McpServer): string {
   const text = secrets
     .filter((secret) => secret.length >= minSecretLength)
     .sort((a, b) => b.length - a.length)
-    .reduce((shown, secret) => shown.replaceAll(secret, masked), errorText(error));
+    .reduce((shown, secret) => shown.replaceAll(secret, maskText), errorText(error));
   return text.slice(0, maxErrorLength);
 }

@@ -1,6 +1,5 @@
-import { isObject } from "@sandpiper/wire";
+import { isObject, maskText } from "@sandpiper/wire";
 import type { TObject, TSchema } from "typebox";
-import { masked } from "./mcp-config.ts";
 
 /**
  * What the schemas of settings say about their values: which are secrets, what a change does to what is stored, what a reader sees. Stored
@@ -48,7 +47,7 @@ export function mergeFields<Stored extends object>(schema: TObject, stored: Stor
 /** What to store of a field's new value; undefined: nothing. */
 function keptValue(property: TSchema, name: string, value: unknown, old: unknown, { replaceMaps = false }: Merging): unknown {
   if (value === undefined) return old;
-  if (isSecret(property)) return value === masked ? old : value || undefined;
+  if (isSecret(property)) return value === maskText ? old : value || undefined;
   if (value === "" && clearedByEmpty.has(name)) return undefined;
   if (value === null) return isNullable(property) && (defaultOf(property) ?? null) !== null ? null : undefined;
   if (!isMap(innerOf(property))) return value;
@@ -66,7 +65,7 @@ export function readFields(schema: TObject, stored: object, { exposed = false }:
       if (exposed === true) return [name, value];
       if (isSecret(property)) return [name, exposed && value !== null ? exposed(String(value)) : null];
       if (isSecretMap(property) && value !== null) {
-        const show = exposed || (() => masked);
+        const show = exposed || (() => maskText);
         return [name, Object.fromEntries(Object.entries(value as Values).map(([key, text]) => [key, show(String(text))]))];
       }
       return [name, value];
@@ -117,7 +116,7 @@ export function isSecretMap(schema: TSchema): boolean {
 
 function restoreMap(value: Values, old: Values | undefined): Values {
   const entries = Object.entries(value).flatMap(([key, text]): [string, unknown][] => {
-    if (text !== masked) return [[key, text]];
+    if (text !== maskText) return [[key, text]];
     return old && Object.hasOwn(old, key) ? [[key, old[key]]] : [];
   });
   return Object.fromEntries(entries);

@@ -1,5 +1,5 @@
-import { SettingsUpdate, type SettingsView } from "@sandpiper/wire";
-import { masked, maskServers, toLists } from "./mcp-config.ts";
+import { maskText, SettingsUpdate, type SettingsView } from "@sandpiper/wire";
+import { maskServers, toLists } from "./mcp-config.ts";
 import { fromLists } from "./mcp-lists.ts";
 import { flatPlaces, type SettingsDocument, withAnalyzer, withValueAt } from "./settings-document.ts";
 
@@ -86,5 +86,5 @@ function storedValue(field: Field, value: unknown, stored: SettingsDocument): un
 /** A masked secret that a client sends back stands for the stored one. */
 function keeps(field: Field, value: unknown): boolean {
   if (value === null) return keptOnNull.has(field);
-  return value === masked && (secretFields as readonly Field[]).includes(field);
+  return value === maskText && (secretFields as readonly Field[]).includes(field);
 }

@@ -1,9 +1,8 @@
-import { type McpConfig, SettingsUpdate, SettingsV1, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
+import { type McpConfig, maskText, SettingsUpdate, SettingsV1, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
 import fc from "fast-check";
 import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import { expect, test } from "vitest";
-import { masked } from "./mcp-config.ts";
 import { readDocument, type SettingsDocument } from "./settings-document.ts";
 import { mergeV0, viewV0 } from "./settings-v0.ts";
 import { mergeV1, viewV1 } from "./settings-v1.ts";
@@ -19,7 +18,7 @@ const text = fc.option(fc.oneof(fc.constant(""), fc.string()));
 const someText = fc.string({ minLength: 1 });
 const name = fc.oneof(fc.constantFrom("A", "__proto__", "constructor", "1"), fc.string());
 const remote = fc.record(
-  { url: fc.webUrl(), api_key: fc.option(fc.oneof(secret, fc.constant(masked), fc.constant(""))) },
+  { url: fc.webUrl(), api_key: fc.option(fc.oneof(secret, fc.constant(maskText), fc.constant(""))) },
   { requiredKeys: ["url"] },
 );
 const stdio = fc.record(
@@ -53,7 +52,7 @@ const updateV0: fc.Arbitrary<SettingsUpdate> = fc.record(
 const serverName = fc
   .oneof(fc.constantFrom("A", "constructor", "1"), fc.string({ minLength: 1 }))
   .filter((key) => key !== "__proto__");
-const secretOrMask = fc.oneof(secret, fc.constant(masked));
+const secretOrMask = fc.oneof(secret, fc.constant(maskText));
 const auth = fc.oneof(
   fc.record({ strategy: fc.constantFrom("bearer" as const, "api_key" as const), value: secretOrMask }),
   fc.record({ strategy: fc.constant("basic" as const), username: fc.string(), password: secretOrMask }),
@@ -144,7 +143,7 @@ test("whatever was written, all views fit their schemas and show no secret, and 
         expect([...Value.Errors(schema, views[index])]).toEqual([]);
       }
       expect(JSON.stringify(views)).not.toContain("secret-");
-      expect(JSON.stringify(made)).not.toContain(masked);
+      expect(JSON.stringify(made)).not.toContain(maskText);
     }),
   );
 });
@@ -282,10 +281,10 @@ test("V0 lists keep the names of servers and what only V1 knows of them", () => 
   const lists = v0(made).mcp_config!;
   expect(lists).toEqual({
     sse_servers: [],
-    stdio_servers: [{ name: "files", command: "npx", env: { TOKEN: masked } }],
+    stdio_servers: [{ name: "files", command: "npx", env: { TOKEN: maskText } }],
     shttp_servers: [
-      { url: "https://s.example/mcp", api_key: masked },
-      { url: "https://s.example/mcp", api_key: masked },
+      { url: "https://s.example/mcp", api_key: maskText },
+      { url: "https://s.example/mcp", api_key: maskText },
       { url: "https://l.example" },
     ],
   });
@@ -298,7 +297,7 @@ test("V0 lists keep the names of servers and what only V1 knows of them", () => 
     search: { ...servers.search, auth: { strategy: "bearer", value: "new" } },
   });
   expect(stored({ shttp_servers: [{ url: "https://s.example/mcp" }] })!.search).not.toHaveProperty("auth");
-  expect(stored({ shttp_servers: [{ url: "https://new.example", api_key: masked }] })).toEqual({
+  expect(stored({ shttp_servers: [{ url: "https://new.example", api_key: maskText }] })).toEqual({
     "new-example": { url: "https://new.example", transport: "http" },
   });
 });
@@ -344,7 +343,7 @@ test("null keeps V0's secrets, model, address and consent, and empties every oth
     llm_base_url: null,
     search_api_key_set: false,
   });
-  expect(mergeV0(made, { llm_api_key: masked, search_api_key: masked })).toEqual(made);
+  expect(mergeV0(made, { llm_api_key: maskText, search_api_key: maskText })).toEqual(made);
 });
 
 test("a V1 null keeps the keys beside the agent's, consent and disabled skills, and resets the rest; maps are merged", () => {
@@ -363,14 +362,14 @@ test("a V1 null keeps the keys beside the agent's, consent and disabled skills, 
     disabled_skills: null,
     user_consents_to_analytics: null,
     git_full_clone: null,
-    agent_settings_diff: { llm: { timeout: null, extra_headers: { A: masked, B: "two" }, usage_id: null, api_key: masked } },
+    agent_settings_diff: { llm: { timeout: null, extra_headers: { A: maskText, B: "two" }, usage_id: null, api_key: maskText } },
   });
   expect(after).toMatchObject({ search_api_key: "s", disabled_skills: ["x"], user_consents_to_analytics: true });
   expect(v1(after).git_full_clone).toBe(false);
   expect(after.agent_settings!.llm).toEqual({ timeout: null, extra_headers: { A: "one", B: "two" }, api_key: "k", model: "m" });
   expect(v1(after).agent_settings.llm).toMatchObject({
     timeout: null,
-    extra_headers: { A: masked, B: masked },
+    extra_headers: { A: maskText, B: maskText },
     usage_id: "default",
   });
   expect(mergeV1(after, { agent_settings_diff: { llm: { api_key: null } } }).agent_settings!.llm).not.toHaveProperty("api_key");

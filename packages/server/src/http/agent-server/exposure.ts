@@ -1,6 +1,6 @@
+import { maskText } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { PlatformError } from "../../errors.ts";
-import { masked } from "../../users/mcp-config.ts";
 import type { SealedValues } from "../../users/sealed-values.ts";
 import type { ShowSecret } from "../../users/settings-fields.ts";
 
@@ -10,7 +10,7 @@ import type { ShowSecret } from "../../users/settings-fields.ts";
  */
 export function exposureOf({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
   const wanted = headers["x-expose-secrets"];
-  if (wanted === undefined) return () => masked;
+  if (wanted === undefined) return () => maskText;
   if (principal.readOnly) throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
   switch (String(wanted).toLowerCase()) {
     case "plaintext":
