@@ -2,18 +2,37 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { type Navigation, spansTo } from "../../src/store/branch.ts";
 
 type Row = Record<string, any>;
+
+/** How long a server may take until nothing is left to do, ms. */
+const settleMs = 60_000;
+
+export interface Expected {
+  /** Sandboxes were deleted under their conversations, which stay to be read. */
+  archived?: boolean;
+}
+
+/** Waits until nothing is wrong in a data folder; gives what is wrong still when the time is over. */
+export async function settled(dataDir: string, expected: Expected = {}): Promise<string[]> {
+  for (const end = Date.now() + settleMs; ; ) {
+    const found = inconsistencies(dataDir, expected);
+    if (found.length === 0 || Date.now() > end) return found;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
 
 /**
  * What is wrong in a data folder whose server has nothing left to do: rows that belong to nothing, work that should have ended, and files, processes and
  * control groups of no sandbox. Empty when all is well. The server may run.
  */
-export function inconsistencies(dataDir: string): string[] {
+export function inconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true });
   const rows = (sql: string) => database.prepare(sql).all() as Row[];
   try {
-    return [...brokenRows(rows), ...brokenLogs(rows), ...brokenEngine(rows, dataDir)];
+    const broken = [...brokenRows(rows), ...brokenLogs(rows), ...brokenTrees(rows), ...brokenEngine(rows, dataDir)];
+    return broken.filter((text) => !(archived && text.startsWith("conversation without its sandbox")));
   } finally {
     database.close();
   }
@@ -38,6 +57,11 @@ const relations: Record<string, string> = {
   "sandbox that was made for a conversation that is gone": `SELECT s.id FROM sandboxes s JOIN start_tasks t ON t.sandbox_id = s.id
     WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.sandbox_id = s.id)
     AND t.number = (SELECT min(number) FROM start_tasks o WHERE o.sandbox_id = s.id) AND t.created_at <= s.created_at`,
+  "conversation without its own agent": `SELECT id FROM conversations WHERE json_extract(config, '$.ownAgent') = 1
+    AND id NOT IN (SELECT conversation_id FROM conversation_agents)`,
+  "agent of a conversation that has none": `SELECT conversation_id AS id FROM conversation_agents
+    WHERE conversation_id NOT IN (SELECT id FROM conversations WHERE json_extract(config, '$.ownAgent') = 1)`,
+  "log that was being copied": "SELECT id FROM conversations WHERE user_id = ''",
   "run that nobody ends": "SELECT id FROM conversations WHERE execution_status = 'running'",
   "less counted for the day than was paid": `SELECT c.user_id AS id FROM conversations c GROUP BY c.user_id HAVING
     sum(coalesce(json_extract(metrics, '$.accumulated_cost'), 0)) > 1e-9 +
@@ -60,6 +84,48 @@ function brokenLogs(rows: (sql: string) => Row[]): string[] {
   );
 }
 
+/** Every event follows on the one that its log says, HEAD is where the last move or event left it, and forks begin as what they were made of. */
+function brokenTrees(rows: (sql: string) => Row[]): string[] {
+  const wrong: string[] = [];
+  const moves = Map.groupBy(
+    rows("SELECT conversation, after, target FROM navigations ORDER BY conversation, after"),
+    (row) => row.conversation,
+  );
+  const conversations = rows(
+    "SELECT number, id, head, last_listed, json_extract(config, '$.forkedFrom') AS origin FROM conversations",
+  );
+  const eventsOf = (number: number) =>
+    rows(`SELECT id, json FROM events WHERE conversation = ${number} AND listed_index IS NOT NULL ORDER BY listed_index`);
+  const byId = new Map(conversations.map((row) => [row.id, row]));
+  for (const { number, id, head, last_listed: last, origin } of conversations) {
+    const events = head === null && origin === null ? [] : eventsOf(number);
+    const navigations = (moves.get(number) ?? []) as unknown as Navigation[];
+    if (head === null && navigations.length > 0) wrong.push(`moved without HEAD: ${id}`);
+    const first = navigations[0]?.after ?? Number.POSITIVE_INFINITY;
+    const targets = new Map(navigations.map(({ after, target }) => [after, target]));
+    for (const [index, { id: event, json }] of events.entries()) {
+      if (index < first) continue;
+      const before = targets.get(index) ?? index;
+      const wanted = before === 0 ? undefined : events[before - 1]?.id;
+      if (JSON.parse(json).parent_id !== wanted) wrong.push(`event ${event} of ${id} does not follow on ${wanted}`);
+    }
+    if (head !== null && navigations.length > 0) {
+      const at = targets.get(last) ?? last;
+      const wanted = at === 0 ? "" : events[at - 1]?.id;
+      if (head !== wanted) wrong.push(`HEAD of ${id} is ${head}, not ${wanted}`);
+    }
+    const from = origin && JSON.parse(origin);
+    const source = from && byId.get(from.conversationId);
+    if (!source) continue;
+    const all = eventsOf(source.number);
+    const index = from.eventId === null ? 0 : all.findIndex((row) => row.id === from.eventId) + 1;
+    const spans = spansTo(index, (moves.get(source.number) ?? []) as unknown as Navigation[]);
+    const way = spans.flatMap((span) => all.slice(span.first - 1, span.last));
+    if (way.some((row, place) => row.json !== events[place]?.json)) wrong.push(`fork ${id} does not begin as ${source.id}`);
+  }
+  return wrong;
+}
+
 function brokenEngine(rows: (sql: string) => Row[], dataDir: string): string[] {
   const wrong: string[] = [];
   const known = new Set(rows("SELECT id FROM sandboxes").map(({ id }) => id as string));
@@ -72,6 +138,7 @@ function brokenEngine(rows: (sql: string) => Row[], dataDir: string): string[] {
     }
   };
   strange("record", join(engine, "sandboxes"));
+  strange("commands", join(dataDir, "bash"));
   strange("decisions", join(dataDir, "network", "decisions"));
   const group = `sandpiper-${createHash("sha256").update(realpathSync(engine)).digest("hex").slice(0, 12)}`;
   strange("folder", `/dev/shm/${group}`);

@@ -10,12 +10,10 @@ import { reply, startModelServer } from "../support/model-server.ts";
 import { caller, type Json, removeSandboxes } from "../support/platform.ts";
 import { terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
-import { inconsistencies } from "./consistency.ts";
+import { settled } from "./consistency.ts";
 import { Announced, load, type User } from "./load.ts";
 
 const token = "ghp_token-of-chaos-0123456789abcdef";
-/** How long a server may take until nothing is left to do, ms. */
-const settleMs = 60_000;
 
 /** Kills a server that many times under the load of three users; gives what was not as it had been announced. */
 export async function killRounds(
@@ -116,15 +114,6 @@ export async function killRounds(
     await rm(dataDir, { recursive: true, force: true });
   }
   return wrong;
-}
-
-/** Waits until nothing is wrong in a data folder; gives what is wrong still when the time is over. */
-async function settled(dataDir: string): Promise<string[]> {
-  for (const end = Date.now() + settleMs; ; ) {
-    const found = inconsistencies(dataDir);
-    if (found.length === 0 || Date.now() > end) return found;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
 }
 
 async function untrue(announced: Announced, received: Map<string, string[]>, url: string): Promise<string[]> {

@@ -14,20 +14,20 @@ interface StoredEvent {
 export class Follower {
   readonly ids: string[] = [];
   readonly #conversation: string;
-  readonly #way: Way;
+  readonly way: Way;
   #timestamp: string | undefined;
   #seq: string | undefined;
   #end: () => void = () => {};
 
   constructor(conversation: string, way: Way) {
     this.#conversation = conversation;
-    this.#way = way;
+    this.way = way;
   }
 
   /** Connects and goes on behind the last event that came, at first from the beginning. Resolves when the connection has ended. */
   follow(server: Pick<ServerProcess, "url" | "key">): { opened: Promise<void>; ended: Promise<void> } {
     const url = `${server.url}/sockets/events/${this.#conversation}`;
-    return this.#way === "Last-Event-ID" ? this.#stream(url, server.key) : this.#socket(url, server.key);
+    return this.way === "Last-Event-ID" ? this.#stream(url, server.key) : this.#socket(url, server.key);
   }
 
   end(): void {
@@ -36,9 +36,9 @@ export class Follower {
 
   #socket(url: string, key: string) {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>();
-    const all = this.#way === "after_seq" ? "after_seq=0" : "resend_mode=all";
-    const since = this.#way === "after_seq" ? this.#seq : this.#timestamp;
-    const query = since === undefined ? all : `resend_mode=since&${this.#way}=${since}`;
+    const all = this.way === "after_seq" ? "after_seq=0" : "resend_mode=all";
+    const since = this.way === "after_seq" ? this.#seq : this.#timestamp;
+    const query = since === undefined ? all : `resend_mode=since&${this.way}=${since}`;
     const socket = new WebSocket(`${url.replace("http", "ws")}?${query}`, { headers: { "x-session-api-key": key } });
     this.#end = () => socket.terminate();
     socket.on("error", () => {});
@@ -75,7 +75,7 @@ export class Follower {
     this.#seq = seq ?? this.#seq;
     if (event.kind === "ConversationStateUpdateEvent") return;
     // The event of that very time comes again (`>=`), and clients know it by its id.
-    if (this.#way === "after_timestamp" && event.timestamp === this.#timestamp) return;
+    if (this.way === "after_timestamp" && event.timestamp === this.#timestamp) return;
     this.#timestamp = event.timestamp;
     this.ids.push(event.id!);
   }

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from "fastify";
 import type { Conversations } from "../../conversations/api.ts";
+import { PlatformError } from "../../errors.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Encode } from "./encode.ts";
 import { fullStateFrame } from "./frames.ts";
@@ -44,7 +45,10 @@ function begin(
   resend: Resend,
   { conversations, events, logger }: FollowServices,
   limits: OutboxLimits,
-): Outbox {
+): Outbox | undefined {
+  const state = stateOf(conversations, id);
+  // It was deleted while the client waited for its turn.
+  if (!state) return void sink.deleted();
   // Following begins in the turn in which the end of the log is read: every event is either in the resend or in a live frame.
   const upTo = events.lastSeq(id);
   const from = startOf(events, id, resend, upTo);
@@ -57,7 +61,7 @@ function begin(
   );
   sink.onClose(unfollow);
   // Its number is where the client goes on if it gets nothing else.
-  outbox.now({ json: fullStateFrame(conversations.fullState(id)), seq: from });
+  outbox.now({ json: fullStateFrame(state), seq: from });
   resendEvents(
     events,
     id,
@@ -72,4 +76,13 @@ function begin(
       sink.fail();
     });
   return outbox;
+}
+
+function stateOf(conversations: FollowServices["conversations"], id: string): Record<string, unknown> | undefined {
+  try {
+    return conversations.fullState(id);
+  } catch (error) {
+    if (error instanceof PlatformError && error.code === "ConversationNotFound") return undefined;
+    throw error;
+  }
 }

@@ -1,0 +1,116 @@
+import type { Follower } from "../sockets/follower.ts";
+import type { Json } from "../support/platform.ts";
+
+/** A sandbox as its clients know it. */
+export interface Box {
+  id: string;
+  key: string;
+  /** It was asked to be deleted; true: that was answered. */
+  deleted: boolean | undefined;
+  readonly conversations: Known[];
+  /** Ids of commands that were started, and the text of those whose end was told. */
+  readonly commands: Map<string, string | undefined>;
+  /** What was uploaded, by path. */
+  readonly files: Map<string, string>;
+  snapshots: number;
+}
+
+/** A field that one client at a time changes: what was announced, or what may have been stored when no answer came. */
+export class Cell {
+  may: unknown[];
+
+  constructor(first: unknown) {
+    this.may = [first];
+  }
+
+  /** `change` tells whether it was answered with success; one that throws may have been done. */
+  async set(value: unknown, change: () => Promise<boolean>): Promise<void> {
+    const before = this.may;
+    this.may = [...before, value];
+    this.may = (await change()) ? [value] : before;
+  }
+}
+
+/** A conversation as its clients know it. */
+export interface Known {
+  id: string;
+  box: Box;
+  /** False as long as no answer came: it may be there. */
+  made: boolean;
+  /** The message that it was made with. */
+  first: string | undefined;
+  /** Texts that were announced, by sender, in order. */
+  readonly said: Map<string, string[]>;
+  forkOf: Known | undefined;
+  /** The events of the way to its point, as the source had them, where the fork was asked for with one. */
+  forkFrom: string | undefined;
+  deleted: boolean | undefined;
+  /** Somebody moved HEAD. */
+  moved: boolean;
+  readonly fields: Record<"title" | "tags" | "policy" | "model", Cell>;
+  readonly secrets: Set<string>;
+  /** Goals by objective: rounds that were allowed. */
+  readonly goals: Map<string, { rounds: number; resumed: number; announced: boolean }>;
+  /** The last thing that was answered about goals. */
+  goalStopped: boolean;
+  busy: boolean;
+  readonly followers: { follower: Follower; prefix: string }[];
+}
+
+export function known(box: Box, id: string, change: Partial<Known> = {}): Known {
+  const fields = {
+    title: new Cell(undefined),
+    tags: new Cell({}),
+    policy: new Cell("NeverConfirm"),
+    model: new Cell("openai/scripted"),
+  };
+  return {
+    ...{ id, box, made: false, first: undefined, said: new Map(), forkOf: undefined, forkFrom: undefined, deleted: undefined },
+    ...{ moved: false, fields, secrets: new Set(), goals: new Map(), goalStopped: false, busy: false, followers: [] },
+    ...change,
+  };
+}
+
+export interface World {
+  /** Changes with every start of the server. */
+  target: { url: string };
+  userKey: string;
+  modelUrl: string;
+  readonly boxes: Box[];
+  /** Answers that no request should get. */
+  readonly strange: string[];
+  /** How often what was answered with success. */
+  readonly done: Map<string, number>;
+  /** Ids of events that the operator's webhook got, by conversation. */
+  readonly reported: Map<string, string[]>;
+  signal: AbortSignal;
+}
+
+export type Answer = { status: number; body: any };
+
+/** A request that counts. Throws where the server is away. */
+export async function ask(world: World, box: Box | undefined, method: string, path: string, body?: unknown): Promise<Answer> {
+  // Clients use the address below the sandbox, or drop it.
+  const base = box && Math.random() < 0.5 ? `${world.target.url}/agent/${box.id}` : world.target.url;
+  const form = body instanceof FormData;
+  const response = await fetch(`${base}${path}`, {
+    method,
+    headers: {
+      "x-session-api-key": box?.key ?? world.userKey,
+      ...(body !== undefined && !form && { "content-type": "application/json" }),
+    },
+    ...(body !== undefined && { body: form ? body : JSON.stringify(body) }),
+    signal: AbortSignal.any([world.signal, AbortSignal.timeout(30_000)]),
+  });
+  const text = await response.text();
+  const what = `${method} ${path.replace(/[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f-]{18,22}|sbx-\w+/g, ":id").replace(/\?.*/, "")}`;
+  // A sandbox may be deleted under any of it, and a snapshot ends what runs in it.
+  const anew = box && box.snapshots > 0 && text.includes("started anew");
+  const isGone = response.status === 503 && (box?.deleted !== undefined || anew);
+  const isCutOff = response.status === 502 && text.includes("The summary was interrupted");
+  if ((response.status >= 500 && !isGone && !isCutOff) || response.status === 422 || (form && response.status === 400))
+    world.strange.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
+  const key = `${what} ${response.status}`;
+  world.done.set(key, (world.done.get(key) ?? 0) + 1);
+  return { status: response.status, body: /^[[{]/.test(text) ? (JSON.parse(text) as Json) : text };
+}

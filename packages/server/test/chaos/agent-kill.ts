@@ -1,0 +1,111 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseId } from "@sandpiper/wire";
+import { reply, startModelServer } from "../support/model-server.ts";
+import { removeSandboxes } from "../support/platform.ts";
+import { finish, terminal } from "../support/script.ts";
+import { startServerProcess } from "../support/server-process.ts";
+import type { World } from "./agent-announced.ts";
+import { agentLoad, keepFollowing, newBox } from "./agent-load.ts";
+import { agentUntrue, shown } from "./agent-truth.ts";
+import { settled } from "./consistency.ts";
+
+/** Kills a server that many times under clients of the agent-server surface; gives what was not as it had been announced. */
+export async function agentKillRounds(rounds: number, loadMs: () => number, tell: (text: string) => void): Promise<string[]> {
+  const reported = new Map<string, string[]>();
+  const hooks = createServer(async (request, response) => {
+    let body = "";
+    for await (const piece of request) body += piece;
+    if (Math.random() < 0.1) return void response.writeHead(503, { "retry-after": "1" }).end();
+    const [, id] = /\/events\/([0-9a-f]{32})$/.exec(request.url!) ?? [];
+    const key = id && parseId(id);
+    if (key) reported.set(key, [...(reported.get(key) ?? []), ...JSON.parse(body).map((event: { id: string }) => event.id)]);
+    response.end();
+  });
+  await new Promise<void>((resolve) => hooks.listen(0, "127.0.0.1", resolve));
+  let verdicts = 0;
+  const models = await startModelServer(async ({ messages, system, tools }) => {
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 250));
+    models.requests.length = 0;
+    if (system.includes("You judge whether"))
+      return reply.text(JSON.stringify({ done: Math.random() < 0.3, feedback: `feedback ${++verdicts}.` }));
+    const last = messages.at(-1)!;
+    if (tools.length === 0 || last.text.startsWith("beside")) return reply.text("A text.");
+    const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;
+    return command === undefined ? finish("Done.") : reply.toolCalls([terminal(command)]);
+  });
+  const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-chaos-"));
+  const specs = [{ id: "host", network: { private: ["127.0.0.0/8"] } }];
+  await writeFile(join(dataDir, "specs.json"), JSON.stringify({ specs }));
+  const env = {
+    SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
+    SANDPIPER_MAX_RUNS: "20",
+    SANDPIPER_LOG_LEVEL: "warn",
+    SANDPIPER_MAX_REQUESTS: "100000",
+    SANDPIPER_WEBHOOK_URL: `http://127.0.0.1:${(hooks.address() as AddressInfo).port}/hooks`,
+    SANDPIPER_WEBHOOK_FORMAT: "agent-server",
+  };
+  let server = await startServerProcess(dataDir, env);
+  const target = { url: server.url };
+  const common = { target, userKey: server.key, modelUrl: models.url, boxes: [], strange: [], done: new Map(), reported };
+  const world: World = { ...common, signal: AbortSignal.abort() };
+  const wrong: string[] = [];
+  let logs = "";
+  const restart = async () => {
+    await server.end("SIGKILL");
+    logs += server.output();
+    server = await startServerProcess(dataDir, env);
+    target.url = server.url;
+  };
+  try {
+    world.signal = new AbortController().signal;
+    await newBox(world);
+    for (let round = 0; round < rounds && wrong.length === 0; round++) {
+      const end = new AbortController();
+      world.signal = end.signal;
+      const working = [agentLoad(world), keepFollowing(world)];
+      await new Promise((resolve) => setTimeout(resolve, loadMs()));
+      server.child.kill("SIGKILL");
+      end.abort();
+      await Promise.all(working);
+      const began = Date.now();
+      await restart();
+      const opened = Date.now() - began;
+      const found = await settled(dataDir, { archived: true });
+      wrong.push(...found.map((text) => `round ${round}: ${text}`), ...world.strange.splice(0));
+      world.signal = new AbortController().signal;
+      const conversations = world.boxes.reduce((sum, box) => sum + box.conversations.length, 0);
+      tell(
+        `round ${round}: ${world.boxes.length} sandboxes, ${conversations} conversations, open after ${opened} ms, settled after ${Date.now() - began} ms, ${wrong.length} wrong`,
+      );
+    }
+    wrong.push(...(await agentUntrue(world)));
+    await settled(dataDir, { archived: true });
+    const before = await shown(world);
+    await restart();
+    await settled(dataDir, { archived: true });
+    for (const [id, text] of await shown(world))
+      if (text !== before.get(id)) wrong.push(`${id} is shown otherwise after a restart: ${difference(before.get(id)!, text)}`);
+    for (const [what, count] of [...world.done].sort()) tell(`${count} x ${what}`);
+  } finally {
+    if (process.env.CHAOS_KEEP && wrong.length > 0) tell(`kept: ${dataDir}`);
+    await removeSandboxes(server.call).catch(() => {});
+    await server.end("SIGTERM");
+    logs += server.output();
+    wrong.push(...logs.split("\n").filter((line) => line.includes('"level":50') || line.includes('"level":60')));
+    hooks.closeAllConnections();
+    hooks.close();
+    await models.close();
+    if (!process.env.CHAOS_KEEP) await rm(dataDir, { recursive: true, force: true });
+  }
+  return wrong;
+}
+
+function difference(before: string, after: string): string {
+  const [[, was], [, is]] = [JSON.parse(before), JSON.parse(after)];
+  const keys = Object.keys({ ...was, ...is }).filter((key) => JSON.stringify(was[key]) !== JSON.stringify(is[key]));
+  return keys.map((key) => `${key} ${JSON.stringify(was[key])} / ${JSON.stringify(is[key])}`).join("; ");
+}

@@ -1,0 +1,292 @@
+import { randomUUID } from "node:crypto";
+import { Follower, type Way } from "../sockets/follower.ts";
+import { sdkRequest } from "../support/agent-server.ts";
+import type { Json } from "../support/platform.ts";
+import { TerminalClient } from "../support/terminal-client.ts";
+import { ask, type Box, type Known, known, type World } from "./agent-announced.ts";
+
+const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(Math.random() * list.length)];
+const chance = (share: number) => Math.random() < share;
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+let counter = 0;
+
+const path = ({ id }: Known, rest = "") => `/api/conversations/${id}${rest}`;
+const message = (text: string, run: boolean) => ({ role: "user", content: [{ type: "text", text }], run });
+/** What is said: some of it lets the agent work in the sandbox. */
+const newText = () => (chance(0.3) ? `run: sleep 0.${counter % 4}; echo worked # ${++counter}.` : `say ${++counter}.`);
+
+/** Clients of the agent server that do everything at once until the signal. */
+export async function agentLoad(world: World): Promise<void> {
+  const actors = [
+    ...[creates, speaks, speaks, drives, drives, answers, forks, navigates, asks, pursues, configures, removes],
+    ...[uploads, runsCommands, runsCommands, types, snapshots, follows],
+  ];
+  const go = async (actor: (world: World, box: Box) => Promise<unknown>, box: Box) => {
+    while (!world.signal.aborted && box.deleted === undefined) {
+      await actor(world, box).catch((error) => {
+        if (
+          !world.signal.aborted &&
+          !(error?.name === "TimeoutError" || !/fetch failed|terminated|aborted|Closed/.test(String(error)))
+        )
+          world.strange.push(`${actor.name}: ${error?.stack ?? error}`);
+      });
+      await pause(20 + Math.random() * 150);
+    }
+  };
+  const boxes = async () => {
+    const running = new Map<Box, Promise<unknown>>();
+    while (!world.signal.aborted) {
+      for (const box of world.boxes)
+        if (box.deleted === undefined && !running.has(box)) running.set(box, Promise.all(actors.map((actor) => go(actor, box))));
+      await turnsOver(world).catch(() => {});
+      await pause(200);
+    }
+    await Promise.all(running.values());
+  };
+  await boxes();
+}
+
+/** Sandboxes come and go under their clients. */
+async function turnsOver(world: World): Promise<void> {
+  const alive = world.boxes.filter(({ deleted }) => deleted === undefined);
+  if (alive.length < 3) await newBox(world);
+  else if (chance(0.05)) {
+    const box = pick(alive)!;
+    box.deleted = false;
+    const { status } = await ask(world, undefined, "DELETE", `/api/v1/sandboxes/${box.id}?sandbox_id=${box.id}`);
+    box.deleted = status === 200;
+  }
+}
+
+export async function newBox(world: World): Promise<void> {
+  const { status, body } = await ask(world, undefined, "POST", "/api/v1/sandboxes");
+  if (status !== 200) return;
+  for (;;) {
+    const [info] = (await ask(world, undefined, "GET", `/api/v1/sandboxes?id=${body.id}`)).body as Json[];
+    if (!info || info.status === "ERROR") return;
+    if (info.status !== "RUNNING") {
+      await pause(30);
+      continue;
+    }
+    const rest = { deleted: undefined, conversations: [], commands: new Map(), files: new Map(), snapshots: 0 };
+    world.boxes.push({ id: body.id, key: info.session_api_key, ...rest });
+    return;
+  }
+}
+
+/** One that nobody has deleted. */
+const some = (box: Box) => pick(box.conversations.filter(({ made, deleted }) => made && deleted === undefined));
+
+async function creates(world: World, box: Box): Promise<void> {
+  if (box.conversations.filter(({ deleted }) => deleted === undefined).length > 12) return;
+  const first = chance(0.6) ? newText() : undefined;
+  const one = known(box, randomUUID(), { first });
+  const policy = chance(0.3) ? "AlwaysConfirm" : "NeverConfirm";
+  one.fields.policy.may = [policy];
+  const secret = chance(0.5) ? "MADE_WITH" : undefined;
+  box.conversations.push(one);
+  const request = sdkRequest(world.modelUrl, {
+    conversation_id: one.id,
+    autotitle: false,
+    confirmation_policy: { kind: policy },
+    ...(first && { initial_message: { ...message(first, true), run: undefined } }),
+    ...(secret && { secrets: { [secret]: "value-of-chaos-0123456789" } }),
+  });
+  const { status } = await ask(world, box, "POST", "/api/conversations", request);
+  if (status !== 201) return;
+  one.made = true;
+  if (secret) one.secrets.add(secret);
+}
+
+async function speaks(world: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (!one) return;
+  const sender = `s${++counter}`;
+  const said: string[] = [];
+  one.said.set(sender, said);
+  for (let index = 0; index < 3; index++) {
+    const text = newText();
+    const { status } = await ask(world, box, "POST", path(one, "/events"), message(text, chance(0.7)));
+    if (status === 200) said.push(text);
+  }
+}
+
+async function drives(world: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (one) await ask(world, box, "POST", path(one, `/${pick(["run", "run", "pause", "interrupt"])}`));
+}
+
+async function answers(world: World, box: Box): Promise<void> {
+  const { body } = await ask(world, box, "GET", "/api/conversations/search?status=waiting_for_confirmation");
+  for (const { id } of body.items ?? [])
+    await ask(world, box, "POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: chance(0.6) });
+}
+
+async function eventOf(world: World, one: Known): Promise<string | undefined> {
+  const { body } = await ask(world, one.box, "GET", path(one, "/events/search?limit=100"));
+  return pick((body.items ?? []) as Json[])?.id;
+}
+
+async function forks(world: World, box: Box): Promise<void> {
+  const source = some(box);
+  if (!source || box.conversations.filter(({ deleted }) => deleted === undefined).length > 20) return;
+  const forkFrom = chance(0.7) ? await eventOf(world, source) : undefined;
+  const one = known(box, randomUUID(), { forkOf: source, forkFrom, moved: source.moved });
+  one.fields.policy.may = [...source.fields.policy.may, "NeverConfirm", "AlwaysConfirm"];
+  one.fields.model.may = [undefined];
+  one.fields.tags.may = [{ fork: one.id }];
+  box.conversations.push(one);
+  const request = { id: one.id, tags: { fork: one.id }, ...(forkFrom && { from_event_id: forkFrom }) };
+  one.made = (await ask(world, box, "POST", path(source, "/fork"), request)).status === 201;
+}
+
+async function navigates(world: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (!one || chance(0.5)) return;
+  const to = chance(0.15) ? null : await eventOf(world, one);
+  if (to === undefined) return;
+  one.moved = true;
+  await ask(world, box, "POST", path(one, "/navigate"), { event_id: to });
+}
+
+async function asks(world: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (!one) return;
+  if (chance(0.5)) await ask(world, box, "POST", path(one, "/ask_agent"), { question: `beside ${++counter}` });
+  else await ask(world, box, "POST", path(one, "/condense"));
+}
+
+async function pursues(world: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (!one || one.busy) return;
+  one.busy = true;
+  try {
+    const rounds = 1 + (counter % 3);
+    const objective = `goal ${++counter}.`;
+    const goal = { rounds, resumed: 0, announced: false };
+    one.goals.set(objective, goal);
+    one.goalStopped = false;
+    const { status } = await ask(world, box, "POST", path(one, "/goal"), { objective, max_iterations: rounds });
+    goal.announced = status === 200;
+    await pause(Math.random() * 1_500);
+    if (chance(0.6)) one.goalStopped = (await ask(world, box, "POST", path(one, "/goal/stop"))).status === 200;
+    if (!chance(0.5)) return;
+    one.goalStopped = false;
+    for (const other of one.goals.values()) other.resumed += 1;
+    await ask(world, box, "POST", path(one, "/goal/resume"));
+  } finally {
+    // After a kill nobody knows what was stored last.
+    one.busy = false;
+  }
+}
+
+async function configures(world: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (!one) return;
+  const value = `v${++counter}`;
+  const does = (method: string, rest: string, body: unknown) => async () =>
+    (await ask(world, box, method, path(one, rest), body)).status === 200;
+  const { title, tags, policy, model } = one.fields;
+  const kind = pick(["NeverConfirm", "NeverConfirm", "AlwaysConfirm"]);
+  const llm = { model: `openai/${value}`, base_url: world.modelUrl, api_key: "sk-own", usage_id: "agent" };
+  const changes = [
+    () => title.set(value, does("PATCH", "", { title: value })),
+    () => tags.set({ a: value }, does("PATCH", "", { tags: { a: value } })),
+    () => policy.set(kind, does("POST", "/confirmation_policy", { policy: { kind } })),
+    () => model.set(llm.model, does("POST", "/switch_llm", { llm })),
+    async () => {
+      if (await does("POST", "/secrets", { secrets: { [`N_${value}`]: "value-of-chaos-0123456789" } })())
+        one.secrets.add(`N_${value}`);
+    },
+  ];
+  await pick(changes)!();
+}
+
+async function removes(world: World, box: Box): Promise<void> {
+  const one = chance(0.15) ? some(box) : undefined;
+  if (!one) return;
+  one.deleted = false;
+  one.deleted = (await ask(world, box, "DELETE", path(one))).status === 200;
+}
+
+async function uploads(world: World, box: Box): Promise<void> {
+  const name = `/tmp/up/file-${++counter}`;
+  const text = `text of ${name}`.repeat(1 + (counter % 3_000));
+  const form = new FormData();
+  form.append("file", new Blob([text]), "file");
+  const { status } = await ask(world, box, "POST", `/api/file/upload?path=${name}`, form);
+  if (status === 200) box.files.set(name, text);
+  const other = pick([...box.files.keys()]);
+  if (other) await ask(world, box, "GET", `/api/file/download?path=${other}`);
+}
+
+async function runsCommands(world: World, box: Box): Promise<void> {
+  const text = `printed ${++counter}`;
+  if (chance(0.5)) {
+    const { status, body } = await ask(world, box, "POST", "/api/bash/execute_bash_command", { command: `echo ${text}` });
+    if (status === 200 && body.exit_code === 0) box.commands.set(body.command_id, `${text}\n`);
+    return;
+  }
+  const command = `echo begun; sleep ${Math.random().toFixed(2)}; echo ${text}`;
+  const { status, body } = await ask(world, box, "POST", "/api/bash/start_bash_command", { command });
+  if (status === 200) box.commands.set(body.id, undefined);
+}
+
+async function types(world: World, box: Box): Promise<void> {
+  const client = new TerminalClient({ url: world.target.url, key: box.key }, "/sockets/terminal");
+  const end = () => client.socket.terminate();
+  world.signal.addEventListener("abort", end);
+  try {
+    client.type(`echo typed $((${++counter} + 1))\r`);
+    await client.shows(new RegExp(`typed ${counter}`)).catch(() => {});
+    await pause(Math.random() * 500);
+  } finally {
+    world.signal.removeEventListener("abort", end);
+    if (chance(0.5)) client.socket.terminate();
+    else client.socket.close();
+    await client.closed;
+  }
+}
+
+async function snapshots(world: World, box: Box): Promise<void> {
+  if (!chance(0.1) || box.snapshots >= 4) return;
+  box.snapshots += 1;
+  await ask(world, undefined, "POST", `/api/v1/sandboxes/${box.id}/snapshots`);
+}
+
+/** Lets another client follow a conversation, from its beginning to the end of the world. */
+async function follows(_: World, box: Box): Promise<void> {
+  const one = some(box);
+  if (!one || one.followers.length >= 3) return;
+  const ways: Way[] = ["after_timestamp", "after_seq", "Last-Event-ID"];
+  one.followers.push({
+    follower: new Follower(one.id, ways[one.followers.length]!),
+    prefix: chance(0.5) ? `/agent/${box.id}` : "",
+  });
+  await pause(200);
+}
+
+/** Has every follower come again whenever its connection has ended, until the signal. */
+export async function keepFollowing(world: World): Promise<void> {
+  const going = new Set<Follower>();
+  const go = async (one: Known, { follower, prefix }: Known["followers"][number]) => {
+    const end = () => follower.end();
+    world.signal.addEventListener("abort", end);
+    while (!world.signal.aborted && !one.deleted && one.box.deleted === undefined) {
+      await follower.follow({ url: `${world.target.url}${prefix}`, key: one.box.key }).ended;
+      await pause(50 + Math.random() * 200);
+    }
+    world.signal.removeEventListener("abort", end);
+  };
+  const all: Promise<void>[] = [];
+  while (!world.signal.aborted) {
+    for (const one of world.boxes.flatMap(({ conversations }) => conversations))
+      for (const entry of one.followers)
+        if (!going.has(entry.follower)) {
+          going.add(entry.follower);
+          all.push(go(one, entry));
+        }
+    await pause(50);
+  }
+  await Promise.all(all);
+}

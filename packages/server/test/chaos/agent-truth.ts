@@ -1,0 +1,164 @@
+import { caller, type Json } from "../support/platform.ts";
+import type { Box, Known, World } from "./agent-announced.ts";
+
+type Call = ReturnType<typeof caller>;
+
+/** What is not as it was announced, on a server that has nothing left to do. */
+export async function agentUntrue(world: World): Promise<string[]> {
+  const call = caller(world.target.url, world.userKey);
+  const wrong: string[] = [];
+  for (const box of world.boxes) {
+    for (const one of box.conversations)
+      wrong.push(...(await wrongConversation(world, call, one)).map((text) => `${one.id}: ${text}`));
+    if (box.deleted === undefined) wrong.push(...(await wrongBox(world, box)).map((text) => `${box.id}: ${text}`));
+    else if (box.deleted && (await call("GET", `/api/v1/sandboxes?id=${box.id}`)).body[0])
+      wrong.push(`deleted sandbox is there: ${box.id}`);
+  }
+  return wrong;
+}
+
+/** Every item of a list that has pages. */
+async function everything(call: Call, path: string): Promise<Json[]> {
+  const all: Json[] = [];
+  for (let page: string | null = ""; page !== null; ) {
+    const { body, status } = await call("GET", `${path}&limit=100${page && `&page_id=${page}`}`);
+    if (status !== 200) throw new Error(`${path}: ${status} ${JSON.stringify(body)}`);
+    all.push(...body.items);
+    page = body.next_page_id;
+  }
+  return all;
+}
+
+async function wrongConversation(world: World, call: Call, one: Known): Promise<string[]> {
+  const { status, body: info } = await call("GET", `/api/conversations/${one.id}`);
+  if (status === 404) {
+    if (!one.made || one.deleted !== undefined) return [];
+    return [`gone, of sandbox ${one.box.id} ${one.box.deleted}`];
+  }
+  if (status !== 200) return [`answers ${status}`];
+  if (one.deleted) return ["deleted, and there"];
+  const wrong: string[] = [];
+  const events = await everything(call, `/api/conversations/${one.id}/events/search?sort_order=TIMESTAMP`);
+  const ids = events.map(({ id }) => id);
+  const texts = events
+    .filter(({ kind, source }) => kind === "MessageEvent" && source === "user")
+    .map(({ llm_message }) => llm_message.content[0].text as string);
+  const twice = texts.filter((text, index) => texts.indexOf(text) !== index && !text.startsWith("Go on with"));
+  if (twice.length > 0) wrong.push(`messages that came twice: ${twice}`);
+  // Where the sandbox is gone nothing is delivered any more.
+  if (one.first && !texts.includes(one.first) && one.box.deleted === undefined)
+    wrong.push(`made without its first message, announced: ${one.made}`);
+  for (const said of one.said.values()) {
+    const found = texts.filter((text) => said.includes(text));
+    if (JSON.stringify(found) !== JSON.stringify(said)) wrong.push(`said ${said}, stored ${found}`);
+  }
+  wrong.push(...wrongFields(one, info), ...wrongGoals(one, info, texts));
+  const open = new Set(events.filter(({ kind }) => kind === "ActionEvent").map((event) => event.tool_call_id));
+  for (const { kind, tool_call_id } of events) if (kind !== "ActionEvent") open.delete(tool_call_id);
+  if (open.size > 0 && info.execution_status === "finished" && !one.moved && !one.forkOf) wrong.push("actions without a result");
+  if (["error", "stuck"].includes(info.execution_status) && one.box.deleted === undefined)
+    wrong.push(`ended as ${info.execution_status}: ${JSON.stringify(events.at(-1)).slice(0, 400)}`);
+  const got = new Set(world.reported.get(one.id));
+  const until = Date.now() + 20_000;
+  while (ids.some((id) => !got.has(id)) && Date.now() < until) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    for (const id of world.reported.get(one.id) ?? []) got.add(id);
+  }
+  const wanted = new Set(ids);
+  const told = [...got].filter((id) => wanted.has(id));
+  if (JSON.stringify(told) !== JSON.stringify(ids))
+    wrong.push(`the webhook got ${told.length} of ${ids.length} events, or not in order`);
+  // Who follows comes again a last time.
+  for (const { follower, prefix } of one.followers) {
+    if (one.box.deleted !== undefined) continue;
+    const { ended } = follower.follow({ url: `${world.target.url}${prefix}`, key: one.box.key });
+    const late = Date.now() + 15_000;
+    while (follower.ids.length < ids.length && Date.now() < late) await new Promise((resolve) => setTimeout(resolve, 10));
+    follower.end();
+    await ended;
+    if (JSON.stringify(follower.ids) !== JSON.stringify(ids)) {
+      const at = ids.findIndex((id, index) => follower.ids[index] !== id);
+      wrong.push(
+        `a follower (${follower.way}) has ${follower.ids.length} events of ${ids.length}; they differ from ${at}: ${follower.ids[at]} / ${ids[at]}`,
+      );
+    }
+  }
+  return wrong;
+}
+
+function wrongFields({ fields, secrets, deleted }: Known, info: Json): string[] {
+  if (deleted !== undefined) return [];
+  const wrong: string[] = [];
+  const now = { title: info.title, tags: info.tags, policy: info.confirmation_policy.kind, model: info.agent?.llm?.model };
+  for (const name of ["title", "tags", "policy", "model"] as const) {
+    const may = fields[name].may.map((value) => JSON.stringify(value));
+    if (may.length > 0 && !may.includes(undefined as never) && !may.includes(JSON.stringify(now[name])))
+      wrong.push(`${name} is ${JSON.stringify(now[name])}, not ${may}`);
+  }
+  for (const name of secrets) if (!(name in info.secret_registry.secret_sources)) wrong.push(`secret is gone: ${name}`);
+  return wrong;
+}
+
+function wrongGoals(one: Known, info: Json, texts: string[]): string[] {
+  const wrong: string[] = [];
+  const { goal } = info.agent_state;
+  for (const [objective, { announced }] of one.goals) {
+    const begun = texts.filter((text) => text.startsWith("Reach") && text.includes(`\n${objective}\n`)).length;
+    // A stop or another goal may have come before the message of one that nobody was told of.
+    if (begun > 1 || (announced && begun === 0)) wrong.push(`${objective} was begun ${begun} times`);
+  }
+  const again = texts.filter((text) => text.startsWith("The goal is not reached")).length;
+  const rounds = [...one.goals.values()].reduce((sum, { rounds: most }) => sum + most - 1, 0);
+  if (again > rounds && !one.forkOf) wrong.push(`${again} rounds of goals, ${rounds} allowed`);
+  const status = info.execution_status as string;
+  if (goal?.status === "running" && !["waiting_for_confirmation", "idle"].includes(status))
+    wrong.push(`a goal is pursued in a conversation that is ${status}`);
+  if (goal?.status === "running" && one.goalStopped) wrong.push("a goal was stopped, and is pursued");
+  return wrong;
+}
+
+async function wrongBox(world: World, box: Box): Promise<string[]> {
+  const wrong: string[] = [];
+  const call = caller(`${world.target.url}/agent/${box.id}`, box.key);
+  const events = await everything(call, "/api/bash/bash_events/search?sort_order=TIMESTAMP");
+  const commands = new Map<string, Json[]>();
+  for (const event of events) if (event.kind === "BashCommand") commands.set(event.id, []);
+  for (const event of events) if (event.kind === "BashOutput") commands.get(event.command_id)?.push(event);
+  for (const [id, outputs] of commands) {
+    const ends = outputs.filter(({ exit_code }) => exit_code !== null);
+    const inOrder = outputs.every(({ order }, index) => order === index);
+    if (ends.length !== 1 || outputs.at(-1) !== ends[0] || !inOrder)
+      wrong.push(`command ${id} has ${outputs.length} outputs, of which ${ends.length} are last`);
+  }
+  for (const [id, printed] of box.commands) {
+    if (!commands.has(id)) wrong.push(`command is gone: ${id}`);
+    const stdout = commands
+      .get(id)
+      ?.map((event) => event.stdout ?? "")
+      .join("");
+    if (printed !== undefined && stdout !== printed) wrong.push(`command ${id} printed ${stdout}, not ${printed}`);
+  }
+  for (const [path, text] of box.files) {
+    const url = `${world.target.url}/api/file/download?path=${path}`;
+    const answer = await fetch(url, { headers: { "x-session-api-key": box.key } });
+    if ((await answer.text()) !== text) wrong.push(`file is not as it was sent: ${path} ${answer.status}`);
+  }
+  const list = "cd /proc && for p in [0-9]*; do tr '\\0' ' ' <$p/cmdline && echo; done 2>/dev/null";
+  const { stdout } = (await call("POST", "/api/bash/execute_bash_command", { command: list })).body;
+  const left = (stdout ?? "")
+    .split("\n")
+    .filter((line: string) => /sleep|echo worked|echo begun|bash -l?i/.test(line) && !line.includes("/proc"));
+  if (left.length > 0) wrong.push(`processes are left: ${left.join("; ").slice(0, 600)}`);
+  return wrong;
+}
+
+/** What clients see of every conversation, to be compared after a restart. */
+export async function shown(world: World): Promise<Map<string, string>> {
+  const call = caller(world.target.url, world.userKey);
+  const all = new Map<string, string>();
+  for (const { id } of world.boxes.flatMap(({ conversations }) => conversations)) {
+    const { status, body } = await call("GET", `/api/conversations/${id}`);
+    all.set(id, JSON.stringify([status, body]).replaceAll(world.target.url, ""));
+  }
+  return all;
+}
