@@ -11,7 +11,7 @@ import type {
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
 import type { Files } from "../sandboxes/files.ts";
-import type { ConversationFilter, ConversationRow, ConversationSort } from "../store/conversation-store.ts";
+import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { PageRequest, PageResult } from "../store/paging.ts";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
 import type { Controls } from "./controls.ts";
@@ -54,7 +54,7 @@ export interface Conversations {
   /** Changes what is given; null clears (app-server.md section 2.6). Throws ConversationNotFound, InvalidParameter. */
   update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
   /** The records behind `search`, for readers that show them in another shape. */
-  rows(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow>;
+  rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
   /** A conversation as the agent server shows it (agent-server.md section 3.2); `skills` shows those of a client's own agent too, which may be long. */
   info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
   /** What clients of the agent server change of a conversation. */

@@ -20,7 +20,7 @@ import type { Outbound } from "../outbound/api.ts";
 import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Files } from "../sandboxes/files.ts";
-import type { ConversationFilter, ConversationRow, ConversationSort } from "../store/conversation-store.ts";
+import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { PageRequest, PageResult } from "../store/paging.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
@@ -160,7 +160,7 @@ export class ConversationService implements Conversations {
     return { items: this.#present(items), nextPageId };
   }
 
-  rows(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow> {
+  rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow> {
     return this.#deps.store.conversations.search(filter, page);
   }
 

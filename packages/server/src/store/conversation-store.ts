@@ -100,6 +100,20 @@ export interface ConversationFilter {
 
 export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC";
 
+export interface ConversationPage extends PageRequest {
+  sort?: ConversationSort;
+  /** Where the page begins instead of at an offset: what is deleted before it moves nothing. */
+  from?: ListPlace | undefined;
+}
+
+/** A place in a list of conversations: at, or after, the one with this time and id, which may be gone. */
+export interface ListPlace {
+  /** Of the conversation, of the kind that the list is sorted by; ms since the epoch. */
+  time: number;
+  id: string;
+  isFirst: boolean;
+}
+
 /** A conversation before it has a log, and what is stored in the same transaction. */
 export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head"> & {
   /** See `ContextStore`. */
@@ -130,7 +144,7 @@ export interface ConversationStore {
   dropLog(log: string): Promise<void>;
   get(id: string): ConversationRow | undefined;
   /** Newest first, unless another order is asked for. */
-  search(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow>;
+  search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
   count(filter: ConversationFilter): number;
   childrenOf(ids: readonly string[]): Map<string, string[]>;
   /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */

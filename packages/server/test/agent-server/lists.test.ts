@@ -137,6 +137,26 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
     expect([query, (await agent.call("GET", `/api/conversations/search?${query}`)).status]).toEqual([query, 422]);
 });
 
+test("pages leave out nothing, and show nothing twice, when conversations are made and deleted meanwhile", async () => {
+  const search = async (query: string) => (await other.call("GET", `/api/conversations/search?${query}`)).body as Json;
+  for (const sort of ["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"]) {
+    for (let count = 0; count < 4; count++) await make({}, other);
+    const before = ids(await search(`sort_order=${sort}`));
+    const seen: string[] = [];
+    let page = await search(`sort_order=${sort}&limit=2`);
+    seen.push(...ids(page));
+    // The one that the next page follows goes too.
+    for (const id of seen) expect((await other.call("DELETE", `/api/conversations/${id}`)).status).toBe(200);
+    if (sort.endsWith("_DESC")) await make({}, other);
+    while (page.next_page_id !== null) {
+      page = await search(`sort_order=${sort}&limit=2&page_id=${page.next_page_id}`);
+      seen.push(...ids(page));
+    }
+    expect(seen).toEqual(before);
+    expect(ids(await search(`sort_order=${sort}&limit=1&page_id=${before[3]!.replaceAll("-", "")}`))).toEqual([before[3]]);
+  }
+});
+
 test("a batch has null for what the sandbox does not have", async () => {
   const [own, foreign] = [await make(), await make({}, other)];
   const found = (await client.getConversations([own.id.replaceAll("-", ""), newId(), foreign.id])) as Json[];

@@ -7,8 +7,9 @@ import { boundedPage, maxPageLength } from "../../store/paging.ts";
 import type { Principal } from "../auth.ts";
 import { visibleConversation } from "../conversation-access.ts";
 import { arrayJson, maxListLength, pageJson, sendJson } from "../json-text.ts";
-import { pageKeys, pageRequest, readIds } from "../params.ts";
+import { pageKeys, readIds } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
+import { pageIdAfter, readPlace } from "./list-place.ts";
 
 const status = Type.Optional(ExecutionStatus);
 const SearchQuery = Type.Object({
@@ -46,11 +47,13 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
       schema: { tags, summary: "List conversations", querystring: SearchQuery, response: { 200: ConversationInfoPage } },
     },
     async ({ principal, query }, reply) => {
-      const page = pageRequest(query);
-      const found = conversations.rows(filterOf(principal, query), { ...page, sort: query.sort_order });
+      const { limit, sort_order: sort } = query;
+      const from = readPlace(query.page_id, sort, (id) => visibleConversation(conversations, principal, id));
+      const found = conversations.rows(filterOf(principal, query), { limit, sort, from });
       const all = await collect(principal, texts(found.items, query.include_skills), maxPageLength);
-      const { items, nextPageId } = boundedPage(all, ({ length }) => length, page);
-      sendJson(reply, pageJson({ items, nextPageId: nextPageId ?? found.nextPageId }));
+      const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
+      const isLast = (nextPageId ?? found.nextPageId) === null;
+      sendJson(reply, pageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }));
       return reply;
     },
   );

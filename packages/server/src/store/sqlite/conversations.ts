@@ -7,13 +7,14 @@ import type { AgentDocument } from "../conversation-parts.ts";
 import type {
   ConversationChange,
   ConversationFilter,
+  ConversationPage,
   ConversationRow,
-  ConversationSort,
   ConversationStore,
+  ListPlace,
   LogCopy,
   NewConversation,
 } from "../conversation-store.ts";
-import { type PageRequest, type PageResult, pageOffset, toPage } from "../paging.ts";
+import { type PageResult, pageOffset, toPage } from "../paging.ts";
 import type { StoreContext } from "./context.ts";
 import { sealAgent } from "./conversation-agents.ts";
 import { insertPending } from "./pending-messages.ts";
@@ -143,18 +144,20 @@ export class SqliteConversations implements ConversationStore {
     return stored && fromStored(stored);
   }
 
-  search(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): PageResult<ConversationRow> {
+  search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow> {
     const rows = this.#context.reader.select<Stored>(this.searchStatement(filter, page));
     return toPage(rows.map(fromStored), page);
   }
 
   /** The statement of a search, for `search` and for the test of its plan. */
-  searchStatement(filter: ConversationFilter, page: PageRequest & { sort?: ConversationSort }): Statement {
+  searchStatement(filter: ConversationFilter, page: ConversationPage): Statement {
     let query = filtered(this.#context.build.selectFrom("conversations").selectAll(), filter);
     if (filter.includeSubConversations === false) query = query.where("parent_id", "is", null);
     const { sort = "CREATED_AT_DESC" } = page;
     const direction = sort.endsWith("_DESC") ? "desc" : "asc";
-    query = query.orderBy(sort.startsWith("CREATED") ? "created_at" : "updated_at", direction).orderBy("number", direction);
+    const time = sort.startsWith("CREATED") ? "created_at" : "updated_at";
+    query = query.orderBy(time, direction).orderBy("number", direction);
+    if (page.from) query = query.where(startsAt(page.from, time, direction));
     return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
   }
 
@@ -207,6 +210,14 @@ export class SqliteConversations implements ConversationStore {
   bySandbox(sandboxId: string): ConversationRow[] {
     return this.#context.reader.all<Stored>(conversationQueries.bySandbox, sandboxId).map(fromStored);
   }
+}
+
+/** A conversation that is gone has no number: then those of its millisecond come again rather than not at all. */
+function startsAt({ time, id, isFirst }: ListPlace, column: "created_at" | "updated_at", direction: "asc" | "desc") {
+  const [compared, all] = direction === "asc" ? [">", 0] : ["<", Number.MAX_SAFE_INTEGER];
+  const operator = sql.raw(isFirst ? `${compared}=` : compared);
+  const number = sql`coalesce((SELECT number FROM conversations WHERE id = ${id}), ${all})`;
+  return sql<boolean>`(${sql.ref(column)}, number) ${operator} (${time}, ${number})`;
 }
 
 function notFound(): PlatformError {
