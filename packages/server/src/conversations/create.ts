@@ -111,19 +111,27 @@ export async function createConversation(
     ...(message && { message }),
   };
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
-  if (Object.keys(values).length > 0) {
-    await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
-    sandboxes.letSecretsIn(sandboxId);
+  if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+  try {
+    await Promise.all([
+      callbacks.register(userId, id, []),
+      store.conversations.create(row, config.ownAgent ? document : undefined),
+    ]);
+  } catch (error) {
+    await dropSecrets(deps, id);
+    throw error;
   }
-  await Promise.all([
-    callbacks.register(userId, id, []),
-    store.conversations.create(row, config.ownAgent ? document : undefined),
-  ]);
+  if (Object.keys(values).length > 0) sandboxes.letSecretsIn(sandboxId);
   if (message) {
     const sender = request.initial_message?.sender ?? undefined;
     await deps.send(id, message.content, { run: true, sender, delivers: message.id }).catch(ignoreDelivered);
   }
   return { row: store.conversations.get(id)!, created: true };
+}
+
+/** Takes the secrets back of a conversation that could not be stored: its sandbox would have them. Never rejects; the next start removes what is left. */
+export async function dropSecrets({ store, secrets }: Pick<CreateDependencies, "store" | "secrets">, id: string): Promise<void> {
+  if (!store.conversations.get(id)) await secrets.dropConversation(id).catch(() => {});
 }
 
 /** The parent has to work in the same sandbox. */

@@ -7,11 +7,12 @@ import type { ConversationRow } from "../store/conversation-store.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { Secrets } from "../users/api.ts";
 import { leafOf, skillsOn } from "./branch.ts";
+import { dropSecrets } from "./create.ts";
 import { snapshotAt, stageFiles } from "./kept-files.ts";
 import type { BranchDependencies, FilesOutcome } from "./navigate.ts";
 
 export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
-  secrets: Pick<Secrets, "putConversation">;
+  secrets: Secrets;
   callbacks: Pick<Callbacks, "register">;
 }
 
@@ -42,8 +43,6 @@ export async function forkConversation(
   const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
   const workingDir = copied ? ownFolder : config.workingDir;
 
-  const values = store.conversationSecrets.get(source.id)?.values;
-  if (values) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
   const keepsMetrics = request.reset_metrics === false;
   const { metrics, stats } = source.summary;
   const records: NewRecord[] = [
@@ -64,8 +63,11 @@ export async function forkConversation(
   };
   const head = source.head === null ? null : eventId;
   const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
-  const log = await conversations.copyLog(source.id, way.spans);
+  const values = store.conversationSecrets.get(source.id)?.values;
+  if (values) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+  let log: string | undefined;
   try {
+    log = await conversations.copyLog(source.id, way.spans);
     // Writes of one turn are one transaction.
     await Promise.all([
       callbacks.register(userId, id, []),
@@ -73,7 +75,8 @@ export async function forkConversation(
       ...(records.length > 0 ? [events.append(id, records)] : []),
     ]);
   } catch (error) {
-    await conversations.dropLog(log).catch(() => {});
+    if (log !== undefined) await conversations.dropLog(log).catch(() => {});
+    await dropSecrets(deps, id);
     throw error;
   }
   return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };
