@@ -3,7 +3,7 @@ import { PlatformError } from "../errors.ts";
 import { bufferPassed } from "./buffer-garbage.ts";
 import { feed } from "./feed.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
-import { checked, type Files, reason, scriptCommand } from "./files.ts";
+import { checkAlive, checked, type Files, reason, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
 
 /** How much of a failing tar's stderr is kept, bytes. */
@@ -18,7 +18,7 @@ export interface ArchiveOptions {
 /**
  * Unpacks a tar stream into a folder of the sandbox, which is made when it is missing. Files belong to the sandbox's user. With `keepModes` their
  * permissions are those of the archive, else what the sandbox's umask leaves of them.
- * The source is read only as fast as the sandbox takes it. Throws InvalidParameter when it cannot be unpacked, and the source's error.
+ * The source is read only as fast as the sandbox takes it. Throws InvalidParameter when it cannot be unpacked, SandboxFailed, and the source's error.
  */
 export async function archiveIn(
   sandbox: Files,
@@ -35,7 +35,9 @@ export async function archiveIn(
   if (cut) process.kill();
   const code = exitCode(await process.exit);
   if (cut) throw cut;
-  if (code !== 0) throw failure("unpacked into", folder, code, (await errors).kept);
+  if (code === 0) return;
+  await checkAlive(sandbox, code);
+  throw failure("unpacked into", folder, code, (await errors).kept);
 }
 
 /**
@@ -60,7 +62,9 @@ export async function archiveOut(
     }
     const code = exitCode(await process.exit);
     // 1: a file changed while it was read, which is normal for a folder in use.
-    if (code > 1) throw failure("packed from", folder, code, (await errors).kept);
+    if (code <= 1) return;
+    await checkAlive(sandbox, code);
+    throw failure("packed from", folder, code, (await errors).kept);
   }
   const stream = Readable.from(read(), { objectMode: false });
   // Also where nobody ever begins to read.
