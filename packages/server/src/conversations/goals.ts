@@ -176,7 +176,7 @@ export class Goals {
 }
 
 /** The verdict in a judge's answer. One that cannot be read is not done, and its text is the feedback. */
-export function readVerdict(answer: string): { done: boolean; feedback: string } {
+function readVerdict(answer: string): { done: boolean; feedback: string } {
   const [object] = /\{[\s\S]*\}/.exec(answer) ?? [];
   try {
     const { done, feedback } = JSON.parse(object ?? "") as { done?: unknown; feedback?: unknown };

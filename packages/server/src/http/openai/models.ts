@@ -2,7 +2,7 @@ import { PlatformError } from "../../errors.ts";
 import type { Settings } from "../../users/api.ts";
 
 /** The model that a new conversation of the user has anyway. */
-export const defaultModel = "default";
+const defaultModel = "default";
 
 /** What stands before the names of profiles, as with the reference's gateway. */
 const prefix = "openhands_";

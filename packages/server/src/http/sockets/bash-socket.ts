@@ -131,24 +131,25 @@ class EventSender {
     this.#more = true;
     if (this.#running) return;
     this.#running = true;
-    this.#send()
-      .catch(() => this.#socket.close(1011, "Internal Server Error"))
-      .finally(() => {
-        this.#running = false;
-      });
+    this.#send().catch(() => this.#socket.close(1011, "Internal Server Error"));
   }
 
   async #send(): Promise<void> {
-    while (this.#more) {
-      this.#more = false;
-      const events = await this.#bash.after(this.#sandboxId, this.#sentTo);
-      for (const { micros, json } of events) {
-        if (this.#socket.readyState !== this.#socket.OPEN) return;
-        const frame = fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
-        if (!(await this.#write(frame))) return this.#cutOff();
-        this.#sentTo = micros;
-        this.#more = true;
+    try {
+      while (this.#more) {
+        this.#more = false;
+        const events = await this.#bash.after(this.#sandboxId, this.#sentTo);
+        for (const { micros, json } of events) {
+          if (this.#socket.readyState !== this.#socket.OPEN) return;
+          const frame = fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
+          if (!(await this.#write(frame))) return this.#cutOff();
+          this.#sentTo = micros;
+          this.#more = true;
+        }
       }
+    } finally {
+      // In the turn in which there is nothing more: what comes a moment later has to begin again.
+      this.#running = false;
     }
   }
 
