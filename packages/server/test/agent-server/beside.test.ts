@@ -203,6 +203,17 @@ test("a page of events begins at the event that a page id names", async () => {
     expect(page.status).toBe(200);
     return page.body.items.map(({ id }: Json) => id);
   };
+  const path = `/api/conversations/${body.id}/events/search?limit=2&sort_order=TIMESTAMP_DESC`;
+  const newest = (await agent.call("GET", path)).body;
+  await agent.call("POST", `/api/conversations/${body.id}/events`, { ...message("meanwhile"), run: false });
+  const next = (await agent.call("GET", `${path}&page_id=${newest.next_page_id}`)).body;
+  expect([...newest.items, ...next.items].map(({ id }: Json) => id)).toEqual(
+    all
+      .toReversed()
+      .slice(0, 4)
+      .map(({ id }) => id),
+  );
+  all.push((await events(body.id)).at(-1)!);
   const from = (some: Json[], event: Json) => some.slice(some.indexOf(event)).map(({ id }) => id);
   const last = all.at(-1)!;
   const filters: [query: string, matches: (event: Json) => boolean][] = [

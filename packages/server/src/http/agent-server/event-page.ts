@@ -28,6 +28,14 @@ export async function pageAt(
   return String(later);
 }
 
+/** A page whose next one is named by the event that it begins with, so that events that are written meanwhile move nothing. */
+export function pageWithId(events: EventLog, conversationId: string, query: EventQuery): ReturnType<EventLog["search"]> {
+  const { items, nextPageId } = events.search(conversationId, query);
+  if (nextPageId === null) return { items, nextPageId };
+  const [next] = events.search(conversationId, { ...query, pageId: nextPageId, limit: 1 }).items;
+  return { items, nextPageId: next === undefined ? nextPageId : (JSON.parse(next) as Event).id };
+}
+
 function inTime({ timestamp }: Event, { timestampGte, timestampLt }: Omit<EventQuery, "limit">): boolean {
   return (timestampGte === undefined || timestamp >= timestampGte) && (timestampLt === undefined || timestamp < timestampLt);
 }

@@ -7,7 +7,7 @@ import { readTextList } from "../get-body.ts";
 import { arrayJson, pageJson, sendJson } from "../json-text.ts";
 import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
-import { pageAt } from "./event-page.ts";
+import { pageAt, pageWithId } from "./event-page.ts";
 import { withParent } from "./event-parent.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 
@@ -28,7 +28,7 @@ const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.S
 /** Most ids of one batch. */
 const maxIds = 1_000;
 
-/** Events as the agent server lists them (agent-server.md section 5). A page id is one of ours or an event to start at. */
+/** Events as the agent server lists them (agent-server.md section 5). A page id is the event to start at; that of a scan may be a number. */
 export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
@@ -46,7 +46,7 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
       const scanning = { userId, isWanted: () => !reply.raw.destroyed };
       const pageId = await pageAt(events, id, { ...filterOf(query), descending, pageId: query.page_id }, query, scanning);
       const wanted = { ...filterOf(query), descending, pageId, limit: query.limit };
-      const page = needsScan(query) ? await scanEvents(events, id, wanted, query, scanning) : events.search(id, wanted);
+      const page = needsScan(query) ? await scanEvents(events, id, wanted, query, scanning) : pageWithId(events, id, wanted);
       sendJson(reply, pageJson(page));
       return reply;
     },
