@@ -246,6 +246,10 @@ export class Runner {
     if (userId !== undefined) this.#queue.leave(userId, conversationId);
     this.#approved.delete(conversationId);
     this.#summarised(conversationId);
+    this.#dropWorkspace(conversationId);
+  }
+
+  #dropWorkspace(conversationId: string): void {
     this.#workspaces.get(conversationId)?.close();
     this.#workspaces.delete(conversationId);
   }
@@ -329,6 +333,8 @@ export class Runner {
   #ended({ userId, id: conversationId }: ConversationRow, complete: boolean, stats: Stats, wantsSummary: boolean): void {
     this.#runs.delete(conversationId);
     this.#queue.leave(userId, conversationId);
+    // A message may have woken it while it was being deleted.
+    if (!this.#deps.store.conversations.get(conversationId)) this.#dropWorkspace(conversationId);
     const goesOnForSummary = complete && wantsSummary && this.#summaries.has(conversationId) && !this.#closing;
     if (!goesOnForSummary) this.#summarised(conversationId);
     if (this.#closing) return;
