@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { benchApi } from "./api.ts";
+import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
 import { benchFiles } from "./files.ts";
 import { benchHibernated } from "./hibernated.ts";
@@ -24,6 +25,7 @@ const groups = {
   scale: benchScale,
   hibernated: benchHibernated,
   sockets: benchSockets,
+  commands: benchCommands,
 };
 
 /** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */

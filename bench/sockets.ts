@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Health } from "../packages/server/test/isolation/health.ts";
+import { killUnderFollowers } from "../packages/server/test/sockets/kill-under-followers.ts";
 import { figures, type Row, single } from "./measure.ts";
 import { residentMemory } from "./process.ts";
 import type { LightSocket } from "./sockets-client.ts";
@@ -27,11 +28,30 @@ export async function benchSockets(): Promise<Row[]> {
       ...(await storm(servers)),
       ...(await fast(servers)),
       ...(await neverReading(servers)),
+      ...(await killed()),
     ];
   } finally {
     await platform.end();
     await bare.end();
   }
+}
+
+/** A server that is killed and started again under a hundred clients that follow it. */
+async function killed(): Promise<Row[]> {
+  const { wrong, completeMs } = await killUnderFollowers(100);
+  return [
+    {
+      name: "followers of 100 with a missed or doubled event after kill -9",
+      unit: "count",
+      figures: single(wrong),
+      target: "0",
+      met: wrong === 0,
+    },
+    {
+      ...{ name: "they come again: all have what they missed", unit: "s", figures: single(completeMs / 1000), target: "< 5 s" },
+      met: completeMs < 5_000,
+    },
+  ];
 }
 
 /** Opens sockets, of which `ages` then holds how old each event was when it came, ms. */

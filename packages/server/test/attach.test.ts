@@ -62,7 +62,7 @@ const inside = async (command: string) =>
   (await runToEnd(await server.platform.sandboxes.running(id), { argv: ["sh", "-c", command] })).stdout.toString();
 
 test("on a terminal every key goes to the sandbox, sizes follow, and the shell's exit code is the command's", async () => {
-  const local = new Local(`${program} attach ${id}; echo "it ended with $?"; stty -a`);
+  const local = new Local(`"${program}" attach ${id}; echo "it ended with $?"; stty -a`);
   await local.shows(/\$ /);
   local.pty.write("stty size; pwd\r");
   await local.shows(/30 90\r\n\/workspace/);
@@ -83,7 +83,7 @@ test("on a terminal every key goes to the sandbox, sizes follow, and the shell's
 });
 
 test("when it is ended from outside, the local terminal is as before and the shell in the sandbox ends", async () => {
-  const local = new Local(`sh -c 'echo "pid $$."; exec ${program} attach ${id}'; echo "it ended with $?"; stty -a`);
+  const local = new Local(`sh -c 'echo "pid $$."; exec "${program}" attach ${id}'; echo "it ended with $?"; stty -a`);
   await local.shows(/pid \d+\..*\$ /s);
   local.pty.write("sleep 1234\r");
   await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) !== "");

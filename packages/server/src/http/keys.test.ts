@@ -87,7 +87,8 @@ test("a read-only key only reads, and sees nothing that would open more", async 
   expect(changing.length).toBeGreaterThan(15);
   for (const { method, path } of changing) {
     const { status, body } = await read(server.call(method, path, { key: readerKey, body: {} }));
-    expect([method, path, status, body.detail]).toEqual([method, path, 403, expect.stringMatching(/^This key is read-only/)]);
+    const told = body.detail ?? body.error?.message;
+    expect([method, path, status, told]).toEqual([method, path, 403, expect.stringMatching(/^This key is read-only/)]);
   }
   const sandbox = (await read(server.call("GET", "/api/v1/sandboxes/search", { key: readerKey }))).body.items[0];
   expect(sandbox).toMatchObject({ id: "sandbox-1", status: "RUNNING", session_api_key: null, exposed_urls: null });

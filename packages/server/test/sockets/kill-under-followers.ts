@@ -1,0 +1,113 @@
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import { conversationRow, openStore, temporaryFolder } from "../../src/store/testing.ts";
+import { until } from "../support/platform.ts";
+import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
+import { Follower, type Way } from "./follower.ts";
+
+const ways: Way[] = ["after_timestamp", "after_seq", "Last-Event-ID"];
+const conversations = 5;
+const rounds = 2;
+
+/** What came of it. */
+export interface KillResult {
+  /** Stored events, and how often one was delivered. */
+  events: number;
+  deliveries: number;
+  /** Followers that missed an event, had one twice, or in another order. */
+  wrong: number;
+  /** From the last start of the server until every follower had all, ms. */
+  completeMs: number;
+}
+
+/**
+ * Kills a server (SIGKILL) while it sends events to this many followers, starts it again, and lets them come again by each of the ways in which
+ * clients find their place: all over twice.
+ */
+export async function killUnderFollowers(clients: number): Promise<KillResult> {
+  const folder = temporaryFolder();
+  const ids = await fill(folder.dir);
+  const followers = Array.from({ length: clients }, (_, index) => {
+    const conversation = ids[index % ids.length]!;
+    return { conversation, follower: new Follower(conversation, ways[index % ways.length]!) };
+  });
+  for (let round = 0; round < rounds; round++) {
+    const server = await startServerProcess(folder.dir, { SANDPIPER_MAX_REQUESTS: "100000" });
+    const writers = ids.map((id) => write(id, server.url, server.key));
+    const connections = followers.map(({ follower }) => follower.follow(server));
+    await Promise.all(connections.map(({ opened }) => opened));
+    const before = followers.map(({ follower }) => follower.ids.length);
+    // It is killed while all of them get events.
+    await until(() => followers.every(({ follower }, index) => follower.ids.length >= before[index]! + 10) || undefined);
+    await server.end("SIGKILL");
+    await Promise.all([...writers, ...connections.map(({ ended }) => ended)]);
+  }
+  const server = await startServerProcess(folder.dir);
+  try {
+    const begin = performance.now();
+    for (const { follower } of followers) void follower.follow(server);
+    const stored = new Map(await Promise.all(ids.map(async (id) => [id, await storedIds(server, id)] as const)));
+    const has = ({ conversation, follower }: (typeof followers)[number]) =>
+      follower.ids.length >= stored.get(conversation)!.length;
+    await until(() => followers.every(has) || undefined);
+    const completeMs = performance.now() - begin;
+    const wrong = followers.filter((one) => !isDeepStrictEqual(one.follower.ids, stored.get(one.conversation))).length;
+    const deliveries = followers.reduce((sum, { follower }) => sum + follower.ids.length, 0);
+    const events = [...stored.values()].reduce((sum, list) => sum + list.length, 0);
+    for (const { follower } of followers) follower.end();
+    return { events, deliveries, wrong, completeMs };
+  } finally {
+    await server.end("SIGTERM");
+    folder.remove();
+  }
+}
+
+/** Conversations of sandboxes that are hibernated: nothing of them runs. */
+async function fill(dir: string): Promise<string[]> {
+  const store = await openStore(dir);
+  const rows = Array.from({ length: conversations }, () => conversationRow());
+  const times = { createdAt: Date.now(), lastUsedAt: Date.now() };
+  const state = {
+    status: "PAUSED",
+    statusDetail: null,
+    incarnation: "1",
+    spec: null,
+    prepared: false,
+    snapshotId: null,
+  } as const;
+  for (const row of rows) {
+    await store.conversations.create(row);
+    const { sandboxId: id, userId } = row;
+    await store.sandboxes.create({ id, userId, specId: "host", sessionKey: randomUUID(), ...state, ...times });
+  }
+  await store.close();
+  return rows.map(({ id }) => id);
+}
+
+/** Sends messages one after the other until the server is gone. */
+async function write(id: string, url: string, key: string): Promise<void> {
+  const body = JSON.stringify({ role: "user", content: [{ type: "text", text: "One more thing." }], run: false });
+  const headers = { "x-session-api-key": key, "content-type": "application/json" };
+  for (;;) {
+    try {
+      const answer = await fetch(`${url}/api/conversations/${id}/events`, { method: "POST", headers, body });
+      if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+      await answer.text();
+    } catch (error) {
+      if (error instanceof TypeError) return;
+      throw error;
+    }
+  }
+}
+
+async function storedIds(server: ServerProcess, id: string): Promise<string[]> {
+  const all: string[] = [];
+  let page: string | null = null;
+  do {
+    const query: string = page === null ? "" : `&page_id=${page}`;
+    const { body } = await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100${query}`);
+    all.push(...body.items.map((event: { id: string }) => event.id));
+    page = body.next_page_id;
+  } while (page !== null);
+  return all;
+}
