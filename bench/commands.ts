@@ -39,7 +39,13 @@ export async function benchCommands(): Promise<Row[]> {
         },
         floor: { name: "the same on the machine, read by Node", figures: figures(floor) },
       },
-      { name: "server memory above idle meanwhile", unit: "MB", figures: single(used), target: "< 100 MB", met: used < 100 },
+      {
+        name: "server memory above idle while 5 of these run",
+        unit: "MB",
+        figures: single(used),
+        target: "< 200 MB",
+        met: used < 200,
+      },
     ];
   } finally {
     await server.end();

@@ -1,13 +1,20 @@
 import { PlatformError } from "../errors.ts";
 
 /** Sends a ready JSON text. */
-export function sendJson(reply: { type(contentType: string): { send(payload: unknown): unknown } }, json: string): void {
+export function sendJson(reply: { type(contentType: string): { send(payload: unknown): unknown } }, json: string | Buffer): void {
   reply.type("application/json").send(json);
 }
 
 /** A page out of JSON texts. */
 export function pageJson({ items, nextPageId }: { items: readonly string[]; nextPageId: string | null }): string {
   return `{"items":[${items.join(",")}],"next_page_id":${JSON.stringify(nextPageId)}}`;
+}
+
+/** The same out of the bytes of JSON texts. */
+export function pageBytes({ items, nextPageId }: { items: readonly Buffer[]; nextPageId: string | null }): Buffer {
+  const comma = Buffer.from(",");
+  const listed = items.flatMap((item, index) => (index === 0 ? [item] : [comma, item]));
+  return Buffer.concat([Buffer.from('{"items":['), ...listed, Buffer.from(`],"next_page_id":${JSON.stringify(nextPageId)}}`)]);
 }
 
 /** Most characters of a list that was asked for by ids. */

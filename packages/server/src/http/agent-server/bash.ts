@@ -13,7 +13,7 @@ import { type Static, Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { BashQuery } from "../../sandboxes/bash/api.ts";
 import { readTextList } from "../get-body.ts";
-import { arrayJson, pageJson, sendJson } from "../json-text.ts";
+import { arrayJson, pageBytes, sendJson } from "../json-text.ts";
 import { checkCount, pageKeys, readEventTime, readId, Time, TimestampOrder } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
@@ -95,7 +95,7 @@ export function agentBashRoutes(app: App, { bash, sandboxes }: Pick<HttpServices
     },
     async (request, reply) => {
       const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      sendJson(reply, pageJson(await bash.search(id, queryOf(request.query))));
+      sendJson(reply, pageBytes(await bash.search(id, queryOf(request.query))));
       return reply;
     },
   );

@@ -33,7 +33,8 @@ export interface Bash {
   start(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
   /** Waits for the end, and gives the last BashOutput: all that was printed, up to nearly 1 MiB. Throws what `start` throws. */
   execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
-  search(sandboxId: string, query: BashQuery): Promise<{ items: string[]; nextPageId: string | null }>;
+  /** The events as the bytes of their JSON: a page may have some megabytes. */
+  search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }>;
   /** In the order of the ids; null for unknown ones. */
   batch(sandboxId: string, ids: readonly string[]): Promise<(string | null)[]>;
   /** Removes the events of all commands that have ended; gives how many those were. */

@@ -88,16 +88,18 @@ export class CommandLog {
     return entry;
   }
 
-  /** The texts of some of its events; null for those that were removed meanwhile. */
-  async read(entries: readonly Entry[]): Promise<(string | null)[]> {
+  /** The JSON of some of its events, as bytes: texts of this size would lie in memory until the next full collection. Null for those that were removed meanwhile. */
+  async read(entries: readonly Entry[]): Promise<(Buffer | null)[]> {
     let handle: FileHandle | undefined;
     try {
       if (entries.some(({ json }) => json === undefined)) handle = await open(this.#file, O_RDONLY | O_NOFOLLOW);
-      const texts: (string | null)[] = [];
-      for (const { json, start, length } of entries) texts.push(json ?? (await readText(handle!, start, length)));
-      return texts;
+      const found: Buffer[] = [];
+      for (const { json, start, length } of entries)
+        found.push(json === undefined ? await readBytes(handle!, start, length) : Buffer.from(json));
+      return found;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return entries.map(({ json }) => json ?? null);
+      if ((error as NodeJS.ErrnoException).code === "ENOENT")
+        return entries.map(({ json }) => (json === undefined ? null : Buffer.from(json)));
       throw error;
     } finally {
       await handle?.close();
@@ -116,7 +118,7 @@ export class CommandLog {
   }
 }
 
-async function readText(handle: FileHandle, start: number, length: number): Promise<string> {
+async function readBytes(handle: FileHandle, start: number, length: number): Promise<Buffer> {
   const buffer = Buffer.alloc(length);
   let done = 0;
   while (done < length) {
@@ -125,5 +127,5 @@ async function readText(handle: FileHandle, start: number, length: number): Prom
     done += bytesRead;
   }
   bufferPassed(length);
-  return buffer.toString();
+  return buffer;
 }

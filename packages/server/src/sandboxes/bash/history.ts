@@ -136,10 +136,15 @@ export class SandboxHistory {
   }
 
   async texts(entries: readonly Entry[]): Promise<string[]> {
-    const texts = new Map<Entry, string | null>();
+    return (await this.bytes(entries)).map((json) => json.toString());
+  }
+
+  /** The JSON of events as bytes. */
+  async bytes(entries: readonly Entry[]): Promise<Buffer[]> {
+    const found = new Map<Entry, Buffer | null>();
     for (const [log, some] of Map.groupBy(entries, ({ log }) => log))
-      for (const [index, text] of (await log.read(some)).entries()) texts.set(some[index]!, text);
-    return entries.map((entry) => texts.get(entry) ?? null).filter((text) => text !== null);
+      for (const [index, json] of (await log.read(some)).entries()) found.set(some[index]!, json);
+    return entries.map((entry) => found.get(entry) ?? null).filter((json) => json !== null);
   }
 
   /** Removes the commands that have ended; gives the number of their events. */

@@ -31,7 +31,8 @@ function serve(limits: Partial<BashLimits> = {}): BashService {
   return service;
 }
 
-const all = async (service: BashService) => (await service.search(row.id, { limit: 100 })).items.map((json) => JSON.parse(json));
+const all = async (service: BashService) =>
+  (await service.search(row.id, { limit: 100 })).items.map((json) => JSON.parse(String(json)));
 const commands = async (service: BashService) => (await all(service)).flatMap(({ command }) => command ?? []);
 const run = async (service: BashService, command: string) => JSON.parse(await service.execute(row, { command }));
 

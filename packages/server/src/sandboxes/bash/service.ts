@@ -91,10 +91,10 @@ export class BashService implements Bash {
     return text;
   }
 
-  async search(sandboxId: string, query: BashQuery): Promise<{ items: string[]; nextPageId: string | null }> {
+  async search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }> {
     const history = await this.#history(sandboxId);
     const { found, nextPageId } = history.search(query);
-    return { items: await history.texts(found), nextPageId };
+    return { items: await history.bytes(found), nextPageId };
   }
 
   async batch(sandboxId: string, ids: readonly string[]): Promise<(string | null)[]> {
