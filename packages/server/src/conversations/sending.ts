@@ -8,6 +8,7 @@ import type { Agents } from "./agents.ts";
 import type { SendOptions } from "./api.ts";
 import type { Knowledge } from "./knowledge.ts";
 import { titleFrom, userMessage } from "./messages.ts";
+import { rejections, unansweredReason } from "./rejections.ts";
 import type { Runner } from "./runner.ts";
 import type { Titles } from "./titles.ts";
 
@@ -15,7 +16,7 @@ export interface SendingDependencies {
   store: Pick<Store, "conversations" | "events">;
   agents: Pick<Agents, "tools">;
   knowledge: Pick<Knowledge, "activate" | "remember" | "systemPrompt">;
-  runner: Pick<Runner, "forgetEnd" | "wake">;
+  runner: Pick<Runner, "forgetEnd" | "openActions" | "wake">;
   titles: Pick<Titles, "make">;
 }
 
@@ -29,7 +30,10 @@ export class Sending {
     this.#deps = deps;
   }
 
-  /** Appends a message; with `run` the agent is woken. The first one gives the title. Throws ConversationNotFound, MessageDelivered, StorageFull. */
+  /**
+   * Appends a message; with `run` the agent is woken, and actions that wait for approval are rejected. The first one gives the title.
+   * Throws ConversationNotFound, MessageDelivered, StorageFull.
+   */
   async send(row: ConversationRow, content: Content[], options: SendOptions): Promise<void> {
     const { store, knowledge, runner, titles } = this.#deps;
     const { id } = row;
@@ -37,8 +41,10 @@ export class Sending {
     const skills = knowledge.activate(row, content);
     const first = this.#firstRecords(row);
     const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
-    const records: NewRecord[] = [...first, listed(message)];
     const status = row.summary.executionStatus;
+    const waits = options.run && status === "waiting_for_confirmation";
+    const rejected = waits ? rejections(runner.openActions(id), unansweredReason) : [];
+    const records: NewRecord[] = [...first, ...rejected, listed(message)];
     // Also when a run goes on: it may be ending without having seen this message.
     if (options.run) records.push(stateRecord("execution_status", "running"));
     // A new message re-opens an ended turn (agent-server.md section 4).

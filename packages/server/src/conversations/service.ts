@@ -43,6 +43,7 @@ import { conversationModel } from "./model.ts";
 import { type FilesOutcome, navigate } from "./navigate.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
+import { rejections } from "./rejections.ts";
 import { removeWithSandbox } from "./removal.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
@@ -88,7 +89,7 @@ export class ConversationService implements Conversations {
   readonly #sideCalls: SideCalls;
   readonly #goals: Goals;
   readonly #replacements = new Queues();
-  /** Commands to run. */
+  /** Commands to run, and what answers actions that wait. */
   readonly #runsAsked = new Queues();
   /** Conversations that clients make with ids of their own. */
   readonly #creations = new Queues();
@@ -233,7 +234,10 @@ export class ConversationService implements Conversations {
     const row = this.#workable(id);
     const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
     if (stopsGoal) await this.#goals.stop(row);
-    await this.#sending.send(stopsGoal ? this.#workable(id) : row, content, options);
+    const send = () => this.#sending.send(this.#workable(id), content, options);
+    // It rejects what waits, unless an approval is on its way.
+    const rejects = options.run && this.#workable(id).summary.executionStatus === "waiting_for_confirmation";
+    await (rejects ? this.#runsAsked.add(id, send) : send());
   }
 
   run(id: string): Promise<void> {
@@ -260,20 +264,13 @@ export class ConversationService implements Conversations {
     this.#runner.wake(id);
   }
 
-  async reject(id: string, reason: string): Promise<void> {
+  reject(id: string, reason: string): Promise<void> {
+    return this.#runsAsked.add(id, () => this.#reject(id, reason));
+  }
+
+  async #reject(id: string, reason: string): Promise<void> {
     if (this.#runnable(id).summary.executionStatus !== "waiting_for_confirmation") return;
-    const pending = this.#runner.openActions(id);
-    const records = pending.map(({ tool_name, tool_call_id, id: action_id }) =>
-      listed({
-        kind: "UserRejectObservation",
-        source: "environment",
-        tool_name,
-        tool_call_id,
-        action_id,
-        rejection_reason: reason,
-        rejection_source: "user",
-      }),
-    );
+    const records = rejections(this.#runner.openActions(id), reason);
     await this.#deps.store.events.append(id, [...records, stateRecord("execution_status", "idle")]);
     this.#runner.announceEnd(id);
   }

@@ -20,6 +20,8 @@ beforeAll(async () => {
     const [, verb, rest = ""] = (last.role === "user" && /^(\w+): (.*)/m.exec(last.text)) || [];
     if (verb === "run") return reply.toolCalls([terminal(rest)]);
     if (verb === "two") return reply.toolCalls([terminal("echo one"), terminal("echo two")]);
+    if (verb === "view")
+      return reply.toolCalls([{ name: "file_editor", arguments: { command: "view", path: rest, summary: "look" } }]);
     if (verb === "risk") return reply.toolCalls([terminal("echo risky", { security_risk: rest })]);
     if (verb === "hold") return held.get(rest)!.promise;
     if (verb === "fail") return reply.error(400, { error: { message: "no such thing" } });
@@ -242,6 +244,54 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
   await one.run();
   await one.closing("finished", from);
   expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Not here.");
+});
+
+test("a message that runs answers what waited: it never ran, and the agent reads so, also of an action that only reads", async () => {
+  const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
+  for (const ask of ["two: unanswered", "view: /etc/passwd"]) {
+    await one.until(ask, "waiting_for_confirmation");
+    const before = await one.events();
+    const waiting = before.slice(ask.startsWith("two") ? -2 : -1);
+    const from = one.socket.frames.length;
+    await one.send("Something else", true);
+    await one.closing("finished", from);
+    const after = (await one.events()).slice(before.length);
+    expect(after.slice(0, waiting.length)).toMatchObject(
+      waiting.map(({ id, tool_call_id }) => ({
+        kind: "UserRejectObservation",
+        action_id: id,
+        tool_call_id,
+        rejection_source: "user",
+      })),
+    );
+    expect(kinds(after.slice(waiting.length))).toEqual(["MessageEvent", "MessageEvent"]);
+    const read = models.requests.at(-1)!.messages.slice(-1 - waiting.length);
+    expect(read.map(({ role, text }) => [role, text])).toEqual([
+      ...waiting.map(() => ["tool", "The action was not run: it waited for the user's approval, and the user wrote instead."]),
+      ["user", "Something else"],
+    ]);
+  }
+});
+
+test("of an approval, a rejection and a message at the same moment the first counts, and each action gets one result", async () => {
+  const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
+  for (let round = 0; round < 6; round++) {
+    await one.until(`two: round ${round}`, "waiting_for_confirmation");
+    const before = (await one.events()).length;
+    const from = one.socket.frames.length;
+    const answers = [
+      () => client.respondToConfirmation(one.id, { accept: true } as never),
+      () => client.respondToConfirmation(one.id, { accept: false } as never),
+      () => one.send("Something else", true),
+    ];
+    const order = [0, 1, 2].map((index) => answers[(index + round) % 3]!);
+    await Promise.all(order.map((answer) => answer()));
+    await one.closing("finished", from);
+    const all = await one.events();
+    for (const { tool_call_id } of all.slice(before - 2, before))
+      expect(all.filter((event) => event.tool_call_id === tool_call_id)).toHaveLength(2);
+    expect(all.filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);
+  }
 });
 
 test("the policy and the analyzer decide what waits, from the next step on", async () => {
