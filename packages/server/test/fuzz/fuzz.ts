@@ -22,6 +22,8 @@ export interface FuzzResult {
   statuses: Record<number, number>;
   /** Operations that no request reached beyond the key, or that never answered 2xx. */
   neverSucceeded: string[];
+  /** Those that did. */
+  succeeded: string[];
   /** What went wrong, by kind, each with the first request that showed it. */
   problems: string[];
   /** Memory after the garbage collection at the end over that after the first quarter, bytes. */
@@ -213,6 +215,7 @@ class FuzzRun {
       requests,
       statuses: this.#statuses,
       neverSucceeded: this.#neverSucceeded(),
+      succeeded: [...this.#succeeded],
       problems: [...this.#problems].map(([kind, example]) => `${kind}\n    ${example}`).sort(),
     };
   }
