@@ -1,11 +1,10 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { conversationRow, openStore } from "../packages/server/src/store/testing.ts";
+import { fillWithConversations } from "../packages/server/src/store/testing.ts";
 import { LightSocket } from "./sockets-client.ts";
 import type { Done, Order } from "./sockets-drive.ts";
 
@@ -27,7 +26,7 @@ export interface EventServer {
 /** A whole platform with conversations whose sandboxes are hibernated, and a bare `ws` server with as many paths. */
 export async function startEventServers(conversations: number): Promise<{ platform: EventServer; bare: EventServer }> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
-  const ids = await fill(dir, conversations);
+  const ids = await fillWithConversations(dir, conversations);
   const env = { SANDPIPER_DATA: dir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
   const platform = await start("sockets-server", ids, { ...env, SANDPIPER_MAX_REQUESTS: "1000000" });
   const bare = await start("sockets-floor", ids, {});
@@ -63,23 +62,4 @@ async function start(program: string, ids: string[], env: Record<string, string>
       await ended;
     },
   };
-}
-
-async function fill(dir: string, conversations: number): Promise<string[]> {
-  const store = await openStore(dir);
-  const rows = Array.from({ length: conversations }, (_, index) => conversationRow({ title: `Conversation ${index}` }));
-  const state = {
-    status: "PAUSED",
-    statusDetail: null,
-    incarnation: "1",
-    spec: null,
-    prepared: false,
-    snapshotId: null,
-  } as const;
-  const times = { createdAt: Date.now(), lastUsedAt: Date.now() };
-  const sandbox = ({ sandboxId: id, userId }: (typeof rows)[number]) =>
-    store.sandboxes.create({ id, userId, specId: "host", sessionKey: randomUUID(), ...state, ...times });
-  await Promise.all(rows.flatMap((row) => [store.conversations.create(row), sandbox(row)]));
-  await store.close();
-  return rows.map(({ id }) => id);
 }

@@ -51,6 +51,26 @@ export function conversationRow(change: Partial<NewConversation> = {}): NewConve
   };
 }
 
+/** For tests: fills a data folder with conversations of hibernated sandboxes, of which nothing runs. Gives the conversations' ids. */
+export async function fillWithConversations(dir: string, count: number): Promise<string[]> {
+  const store = await openStore(dir);
+  const rows = Array.from({ length: count }, (_, index) => conversationRow({ title: `Conversation ${index}` }));
+  const state = {
+    status: "PAUSED",
+    statusDetail: null,
+    incarnation: "1",
+    spec: null,
+    prepared: false,
+    snapshotId: null,
+  } as const;
+  const times = { createdAt: Date.now(), lastUsedAt: Date.now() };
+  const sandbox = ({ sandboxId: id, userId }: NewConversation) =>
+    store.sandboxes.create({ id, userId, specId: "host", sessionKey: randomUUID(), ...state, ...times });
+  await Promise.all(rows.flatMap((row) => [store.conversations.create(row), sandbox(row)]));
+  await store.close();
+  return rows.map(({ id }) => id);
+}
+
 /** For tests: a listed user message. */
 export function message(text: string, id?: string): NewRecord {
   const event: NewEvent = {

@@ -1,6 +1,5 @@
-import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { conversationRow, openStore, temporaryFolder } from "../../src/store/testing.ts";
+import { fillWithConversations, temporaryFolder } from "../../src/store/testing.ts";
 import { until } from "../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 import { Follower, type Way } from "./follower.ts";
@@ -26,7 +25,7 @@ export interface KillResult {
  */
 export async function killUnderFollowers(clients: number): Promise<KillResult> {
   const folder = temporaryFolder();
-  const ids = await fill(folder.dir);
+  const ids = await fillWithConversations(folder.dir, conversations);
   const followers = Array.from({ length: clients }, (_, index) => {
     const conversation = ids[index % ids.length]!;
     return { conversation, follower: new Follower(conversation, ways[index % ways.length]!) };
@@ -60,28 +59,6 @@ export async function killUnderFollowers(clients: number): Promise<KillResult> {
     await server.end("SIGTERM");
     folder.remove();
   }
-}
-
-/** Conversations of sandboxes that are hibernated: nothing of them runs. */
-async function fill(dir: string): Promise<string[]> {
-  const store = await openStore(dir);
-  const rows = Array.from({ length: conversations }, () => conversationRow());
-  const times = { createdAt: Date.now(), lastUsedAt: Date.now() };
-  const state = {
-    status: "PAUSED",
-    statusDetail: null,
-    incarnation: "1",
-    spec: null,
-    prepared: false,
-    snapshotId: null,
-  } as const;
-  for (const row of rows) {
-    await store.conversations.create(row);
-    const { sandboxId: id, userId } = row;
-    await store.sandboxes.create({ id, userId, specId: "host", sessionKey: randomUUID(), ...state, ...times });
-  }
-  await store.close();
-  return rows.map(({ id }) => id);
 }
 
 /** Sends messages one after the other until the server is gone. */
