@@ -128,6 +128,7 @@ export const StartConversationRequest = Type.Object({
   initial_message: Type.Optional(Nullable(SendMessageRequest)),
   max_iterations: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000, default: 500 }))),
   stuck_detection: Type.Optional(Nullable(Type.Boolean({ default: true }))),
+  worktree: Type.Optional(Nullable(Type.Boolean({ default: false }))),
   secrets: Type.Optional(Nullable(ConversationSecrets)),
   secrets_encrypted: Type.Optional(Nullable(Type.Boolean({ default: false }))),
   client_tools: Type.Optional(Nullable(Type.Array(ClientTool, { maxItems: 100 }))),

@@ -21,13 +21,14 @@ import { ignoreDelivered } from "./pending.ts";
 import type { PluginPlace } from "./plugin-skills.ts";
 import { withParameters } from "./plugins.ts";
 import { resolveSecrets } from "./secret-sources.ts";
+import { dropWorktree, makeWorktree } from "./worktree.ts";
 
 export interface CreateDependencies {
   store: Store;
   settings: Settings;
   secrets: Secrets;
   callbacks: Callbacks;
-  sandboxes: Pick<Sandboxes, "get" | "letSecretsIn">;
+  sandboxes: Pick<Sandboxes, "get" | "letSecretsIn" | "running">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
   pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]>;
@@ -44,8 +45,9 @@ export interface Place {
 
 /**
  * Makes a conversation in a sandbox, out of a full agent, agent settings or an agent profile (agent-server.md section 3). `created` is false where the
- * id is taken by a conversation of this sandbox: that one is given, unchanged. Nothing waits for the sandbox: the agent's tools do.
- * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound, and what `pluginSkills` throws.
+ * id is taken by a conversation of this sandbox: that one is given, unchanged. Nothing waits for the sandbox but plugins and a worktree: the agent's tools do.
+ * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound, and what `pluginSkills` and
+ * `makeWorktree` throw.
  */
 export async function createConversation(
   deps: CreateDependencies,
@@ -104,6 +106,7 @@ export async function createConversation(
   // Before anything is stored: who gets an error finds nothing of it.
   const fetched = await deps.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, plugins);
   const skills = mergeSkills(givenSkills(agent), fetched);
+  if (request.worktree) Object.assign(config, await makeWorktree(sandboxes, { id, sandboxId }, config.workingDir));
 
   const row = {
     ...{ id, userId, sandboxId, config, title, parentId, createdAt: Date.now() },
@@ -111,14 +114,15 @@ export async function createConversation(
     ...(message && { message }),
   };
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
-  if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
   try {
+    if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
     await Promise.all([
       callbacks.register(userId, id, []),
       store.conversations.create(row, config.ownAgent ? document : undefined),
     ]);
   } catch (error) {
     await dropSecrets(deps, id);
+    await dropWorktree(deps, place, config.worktree);
     throw error;
   }
   if (Object.keys(values).length > 0) sandboxes.letSecretsIn(sandboxId);

@@ -37,7 +37,7 @@ export async function forkConversation(
   const way = events.wayTo(source.id, eventId);
   if (!way) throw new PlatformError("EventNotFound", "Event not found");
 
-  const { goal: _, ...config } = source.config;
+  const { goal: _, worktree, ...config } = source.config;
   const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
   const snapshot = snapshotAt({ events, sandboxes: deps.sandboxes }, source, way);
   const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
@@ -56,6 +56,7 @@ export async function forkConversation(
     config: {
       ...config,
       workingDir,
+      ...(!copied && { worktree }),
       tags: request.tags ?? config.tags,
       forkedFrom: { conversationId: source.id, eventId },
     },

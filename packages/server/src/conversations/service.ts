@@ -52,6 +52,7 @@ import { SideCalls } from "./side-calls.ts";
 import { Starter } from "./start.ts";
 import { startTaskReads } from "./start-task-reads.ts";
 import { Titles } from "./titles.ts";
+import { dropWorktree } from "./worktree.ts";
 
 export interface ConversationDependencies {
   store: Store;
@@ -225,6 +226,7 @@ export class ConversationService implements Conversations {
       // Otherwise it has got a child meanwhile.
       if (!store.conversations.get(id)) {
         this.#hub.end(id);
+        await dropWorktree(this.#deps, row, row.config.worktree);
         return tellDeletion();
       }
     }

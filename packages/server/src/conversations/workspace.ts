@@ -128,8 +128,8 @@ export class Workspace {
 
 async function prepare(sandbox: Sandbox, config: ConversationRow["config"], { name, email }: GitIdentity): Promise<void> {
   const { workingDir } = config;
-  // What a clone is to be made of stays empty.
-  const kind = config.selectedRepository ? "plain" : "repository";
+  // What a clone is to be made of stays empty, and a worktree has its repository.
+  const kind = config.selectedRepository || config.worktree ? "plain" : "repository";
   const argv = ["sh", "-c", prepareScript, "sh", workingDir, kind, name, email];
   const { code, stderr } = await runToEnd(sandbox, { argv, cwd: "/" }, { timeoutMs: prepareTimeout });
   if (code === 0) return;

@@ -52,6 +52,15 @@ export interface ConversationConfig {
   forkedFrom?: { conversationId: string; eventId: string | null };
   /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
   external?: boolean;
+  /** The conversation works in a worktree of its own, which goes with it; a fork that works there too has it as well. */
+  worktree?: Worktree | undefined;
+}
+
+/** A git worktree in a sandbox, on a branch of its own; the paths are absolute. */
+export interface Worktree {
+  repository: string;
+  folder: string;
+  branch: string;
 }
 
 /** What an agent is to reach, judged after each of its runs. */

@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
+import { type ModelServer, startModelServer } from "../support/model-server.ts";
+import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import { obey } from "../support/script.ts";
+
+/** Conversations that work in git worktrees of their own (agent-server.md section 3). */
+
+let platform: TestPlatform;
+let models: ModelServer;
+let agent: AgentServer;
+
+beforeAll(async () => {
+  models = await startModelServer(obey);
+  platform = await startTestPlatform();
+  agent = await startAgentServer(platform);
+});
+afterAll(async () => {
+  await platform?.stop();
+  await models?.close();
+});
+
+const project = "/workspace/it's a repo";
+
+async function sh(command: string, cwd = "/"): Promise<string> {
+  const { body } = await agent.call("POST", "/api/bash/execute_bash_command", { command, cwd });
+  expect([command, body.exit_code, body.stderr]).toEqual([command, 0, body.stderr]);
+  return body.stdout ?? "";
+}
+const make = (folder: string, change: Json = {}) =>
+  agent.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { worktree: true, workspace: { working_dir: folder }, ...change }),
+  );
+const drop = (id: string) => agent.call("DELETE", `/api/conversations/${id}`);
+const info = async (id: string): Promise<Json> => (await agent.call("GET", `/api/conversations/${id}`)).body;
+async function say(id: string, text: string): Promise<void> {
+  await agent.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  await until(async () => ((await info(id)).execution_status === "finished" ? true : undefined));
+}
+const branches = async () => (await sh("git branch --format='%(refname:short)'", project)).trim().split("\n").sort();
+
+test("each agent works on a branch in a worktree of its own, which goes with the conversation", async () => {
+  await sh(
+    `mkdir -p "${project}/docs" && cd "${project}" && git init -q -b main && git config user.name Ann && git config user.email a@b.c &&
+     echo one > docs/a.txt && git add . && git commit -q -m one && echo mine > draft.txt`,
+  );
+  const [one, two] = (await Promise.all([make(project), make(`${project}/docs`)])).map(({ status, body }) => {
+    expect(status).toBe(201);
+    return body as Json;
+  });
+  const tree = (id: string) => `/tmp/conversation-worktrees/${id}/it's a repo`;
+  const branch = (id: string) => `conversation-${id.slice(0, 8)}`;
+  expect(one!.workspace.working_dir).toBe(tree(one!.id));
+  expect(two!.workspace.working_dir).toBe(`${tree(two!.id)}/docs`);
+  expect((await info(one!.id)).workspace.working_dir).toBe(tree(one!.id));
+
+  await say(one!.id, "run: pwd > where.txt && git add . && git commit -q -m two && echo more > more.txt");
+  await say(two!.id, "run: echo two > a.txt");
+  expect(await sh("cat where.txt && git branch --show-current", tree(one!.id))).toBe(`${tree(one!.id)}\n${branch(one!.id)}\n`);
+  expect(await sh("git status --short", tree(two!.id))).toBe(" M docs/a.txt\n");
+  expect(await sh("cat docs/a.txt && git status --short && git log --format=%s", project)).toBe("one\n?? draft.txt\none\n");
+
+  // A fork without files of its own works there too.
+  const fork = (await agent.call("POST", `/api/conversations/${one!.id}/fork`, {})).body;
+  expect(fork.workspace.working_dir).toBe(tree(one!.id));
+  expect((await drop(one!.id)).status).toBe(200);
+  expect(await sh("cat more.txt", tree(one!.id))).toBe("more\n");
+
+  expect((await drop(fork.id)).status).toBe(200);
+  expect((await drop(two!.id)).status).toBe(200);
+  expect(await sh("ls /tmp/conversation-worktrees && git worktree list --porcelain | grep -c ^worktree", project)).toBe("1\n");
+  // What was committed is still there.
+  expect(await branches()).toEqual([branch(one!.id), "main"]);
+
+  // The same id again goes on with its branch.
+  expect((await make(project, { conversation_id: one!.id })).body.workspace.working_dir).toBe(tree(one!.id));
+  expect(await sh("git log --format=%s", tree(one!.id))).toBe("two\none\n");
+});
+
+test("without a repository, or a commit in it, the agent works in the folder itself", async () => {
+  await sh("mkdir -p /workspace/new && cd /workspace/new && git init -q");
+  for (const folder of ["/workspace/new", "/workspace/missing", "/"]) {
+    const { status, body } = await make(folder);
+    expect([status, body.workspace.working_dir]).toEqual([201, folder]);
+    await drop(body.id);
+  }
+});
+
+test("what git refuses is told, and nothing is left of the conversation", async () => {
+  const id = "aaaaaaaa-1111-4222-8333-444455556666";
+  await sh(
+    `mkdir -p "/tmp/conversation-worktrees/${id}/it's a repo" && touch "/tmp/conversation-worktrees/${id}/it's a repo/taken"`,
+  );
+  const refused = await make(project, { conversation_id: id });
+  expect([refused.status, refused.body.detail]).toEqual([
+    502,
+    expect.stringMatching(/worktree could not be made: .*already exists/),
+  ]);
+  expect((await agent.call("GET", `/api/conversations/${id}`)).status).toBe(404);
+  expect(await branches()).not.toContain(`conversation-${id.slice(0, 8)}`);
+});
