@@ -13,6 +13,7 @@ import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
 import { publicUrl } from "./http/urls.ts";
 import type { Logger } from "./logger.ts";
+import { maxTimeout } from "./models/call-options.ts";
 import { maxAnswerBytes } from "./models/guarded-fetch.ts";
 import type { OpenModel } from "./models/model.ts";
 import { makeOpenModel } from "./models/open.ts";
@@ -61,7 +62,7 @@ export interface Platform {
 const patrolMs = 5_000;
 
 /** Longest call of a model at an address that a user names, ms: beyond the model layer's own limit. */
-const modelCallMs = 360_000;
+const modelCallMs = maxTimeout * 1000 + 60_000;
 
 /** How long a step may go on after the server was asked to end, ms; what is cut off is woken at the next start. */
 const stepGraceMs = 3_000;
@@ -137,7 +138,8 @@ export async function startPlatform(
       onRetry: (notice) => logger.warn(notice, "a model call is tried again"),
     });
     const openModel: OpenModel = (wanted) => {
-      if (wanted.apiKey) mask.registerSecret(wanted.apiKey, "models of users");
+      const headers = Object.values(wanted.options?.headers ?? {});
+      for (const value of [wanted.apiKey ?? "", ...headers]) mask.registerSecret(value, "models of users");
       return open(wanted);
     };
     const skills = new SkillLibrary({

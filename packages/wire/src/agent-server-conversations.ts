@@ -5,9 +5,12 @@ import { Nullable } from "./schema.ts";
 
 const text = (maxLength: number) => Type.Optional(Nullable(Type.String({ maxLength })));
 
+const tokens = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000_000 })));
+const price = Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1000, description: "USD" })));
+
 /**
- * A model as a client describes it (agent-server.md section 3.1, LLM). What is not named here is kept and shown again: clients of all versions send
- * sixty fields.
+ * A model as a client describes it (agent-server.md section 3.1, LLM). What is not named here is kept and shown again, and does nothing: clients of
+ * all versions send sixty fields.
  */
 export const GivenLlm = Type.Object(
   {
@@ -15,6 +18,19 @@ export const GivenLlm = Type.Object(
     api_key: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
     base_url: text(8192),
     usage_id: text(256),
+    temperature: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 2 }))),
+    top_p: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1 }))),
+    top_k: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1_000_000 }))),
+    seed: Type.Optional(Nullable(Type.Integer({ minimum: -(2 ** 53), maximum: 2 ** 53 }))),
+    max_input_tokens: tokens,
+    max_output_tokens: tokens,
+    timeout: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds of one attempt" }))),
+    num_retries: Type.Optional(Nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000, description: "attempts in all" }))),
+    extra_headers: Type.Optional(
+      Nullable(Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" }), { maxProperties: 100 })),
+    ),
+    input_cost_per_token: price,
+    output_cost_per_token: price,
   },
   { additionalProperties: true },
 );

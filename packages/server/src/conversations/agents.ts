@@ -2,6 +2,7 @@ import type { ConfirmationPolicy, GivenAgent, GivenLlm } from "@sandpiper/wire";
 import { policyFromSettings } from "../agent/confirmation.ts";
 import type { Tool } from "../agent/tool.ts";
 import type { ToolChoice } from "../agent/tools/choose.ts";
+import { addressOptions, callOptions } from "../models/call-options.ts";
 import type { ModelConfig } from "../models/model.ts";
 import type { AgentDocument } from "../store/conversation-parts.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
@@ -55,14 +56,18 @@ export class Agents {
   }
 
   /** The model that a client describes, as `model`. */
-  modelOf(userId: string, { model, api_key, base_url }: GivenLlm): Partial<ModelConfig> {
+  modelOf(userId: string, llm: GivenLlm): Partial<ModelConfig> {
+    const { model, api_key, base_url } = llm;
+    const given = callOptions(llm);
+    const options = given ? { options: given } : {};
     const apiKey = unmasked(api_key);
     const address = base_url ? { baseUrl: base_url, ...(userId !== defaultUser && { guarded: true }) } : {};
-    if (apiKey !== undefined) return { model, apiKey, ...address };
+    if (apiKey !== undefined) return { model, apiKey, ...address, ...options };
     const { settings } = this.#deps;
     const stored = settings.model(userId);
-    if (base_url && base_url !== stored.baseUrl) return { model, ...address };
-    return conversationModel({ userId, config: { llmModel: model } }, settings);
+    if (base_url && base_url !== stored.baseUrl) return { model, ...address, ...options };
+    const own = conversationModel({ userId, config: { llmModel: model } }, settings);
+    return { ...own, options: { ...addressOptions(own.options).options, ...given } };
   }
 
   /** The model that summarises: the condenser's own, else the agent's. */

@@ -101,7 +101,7 @@ export class Controls {
     await this.#changes.add(id, async () => {
       const now = store.conversations.get(id) ?? row;
       const own = agents.own(now);
-      const llm = withKey(given, own?.llm ?? own?.agent?.llm);
+      const llm = withSecrets(given, own?.llm ?? own?.agent?.llm);
       const document = { ...own, llm };
       checkGivenSize(document);
       await store.agents.put(id, document);
@@ -156,10 +156,24 @@ function gone(): PlatformError {
   return new PlatformError("ConversationNotFound", "Conversation not found");
 }
 
-/** A model as a client gives it back after it has read it: with the key that it could not read. Another address, or another provider, gets no key. */
-function withKey(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
-  if (!given.api_key || unmasked(given.api_key) !== undefined) return given;
+/**
+ * A model as a client gives it back after it has read it: with the key and the headers that it could not read. Another address, or another provider,
+ * gets none of them.
+ */
+function withSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
   const sameAddress = (before?.base_url ?? null) === (given.base_url ?? null);
-  return { ...given, api_key: before && sameAddress && provider(before) === provider(given) ? before.api_key : null };
+  const source = before && sameAddress && provider(before) === provider(given) ? before : undefined;
+  const { api_key: key, extra_headers: headers } = given;
+  const isMasked = (text: string) => text !== "" && unmasked(text) === undefined;
+  const opened = Object.entries(headers ?? {}).flatMap(([name, value]): [string, string][] => {
+    if (!isMasked(value)) return [[name, value]];
+    const known = source?.extra_headers ?? {};
+    return Object.hasOwn(known, name) ? [[name, known[name]!]] : [];
+  });
+  return {
+    ...given,
+    ...(key && isMasked(key) && { api_key: source?.api_key ?? null }),
+    ...(headers && { extra_headers: Object.fromEntries(opened) }),
+  };
 }

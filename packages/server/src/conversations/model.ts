@@ -1,3 +1,4 @@
+import { addressOptions } from "../models/call-options.ts";
 import type { ModelConfig } from "../models/model.ts";
 import type { ConversationConfig } from "../store/conversation-store.ts";
 import type { Settings } from "../users/api.ts";
@@ -18,7 +19,8 @@ export function conversationModel(
   const stored = settings.model(row.userId);
   const own = row.config.llmModel;
   if (!own || own === stored.model) return stored;
+  const { options, ...address } = stored;
   const sameProvider = providerOf(own) === providerOf(stored.model ?? "");
   const keepAddress = stored.baseUrl !== undefined && !own.startsWith("demo");
-  return sameProvider || keepAddress ? { ...stored, model: own } : { model: own };
+  return sameProvider || keepAddress ? { ...address, model: own, ...addressOptions(options) } : { model: own };
 }

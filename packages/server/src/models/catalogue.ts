@@ -142,14 +142,41 @@ function entry(name: string): CatalogueEntry | undefined {
   return Object.hasOwn(catalogue, name) ? catalogue[name] : undefined;
 }
 
-/** USD of one call; 0 when the price is unknown. Cache reads and writes are part of the prompt tokens (agent-behaviour.md section 7). */
-export function costOf(
+const unknown: CatalogueEntry = { contextWindow: 0, price: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } };
+
+/** Highest price per token that counts, USD: sums of it stay numbers. */
+const maxPrice = 1_000;
+
+/**
+ * What is known about a model; zeros where nothing is. A given size or price (USD per token) goes before the catalogue's. A given input price
+ * is that of cached input, too.
+ */
+export function modelFacts(
   name: string,
+  given: { contextWindow?: number | undefined; inputPrice?: number; outputPrice?: number },
+): CatalogueEntry {
+  const { contextWindow, price, ...rest } = lookUpModel(name) ?? unknown;
+  const [input, output] = [given.inputPrice, given.outputPrice].map((one) => one && Math.min(one, maxPrice) * 1_000_000);
+  const isPriced = input !== undefined || output !== undefined;
+  return {
+    contextWindow: given.contextWindow ?? contextWindow,
+    price: {
+      ...(input === undefined ? price : { input, cacheRead: input, cacheWrite: input }),
+      output: output ?? price.output,
+    },
+    ...(!isPriced && rest),
+  };
+}
+
+/**
+ * USD of one call of a model of this name, or of these facts; 0 when the price is unknown. Cache reads and writes are part of the prompt tokens
+ * (agent-behaviour.md section 7).
+ */
+export function costOf(
+  model: string | CatalogueEntry,
   usage: Pick<TokenUsage, "prompt_tokens" | "completion_tokens" | "cache_read_tokens" | "cache_write_tokens">,
 ): number {
-  const found = lookUpModel(name);
-  if (!found) return 0;
-  const { price, long } = found;
+  const { price, long } = typeof model === "string" ? modelFacts(model, {}) : model;
   const isLong = long !== undefined && usage.prompt_tokens > long.above;
   const plain = Math.max(0, usage.prompt_tokens - usage.cache_read_tokens - usage.cache_write_tokens);
   const input = plain * price.input + usage.cache_read_tokens * price.cacheRead + usage.cache_write_tokens * price.cacheWrite;

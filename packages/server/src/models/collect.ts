@@ -1,7 +1,7 @@
 import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/provider";
 import { InvalidResponseDataError } from "@ai-sdk/provider";
 import type { MessageToolCall, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
-import { costOf, lookUpModel } from "./catalogue.ts";
+import { type CatalogueEntry, costOf } from "./catalogue.ts";
 import { EmptyResponse } from "./failure.ts";
 import type { ModelRequest, ModelResponse } from "./model.ts";
 import type { ModelAddress } from "./resolve.ts";
@@ -13,6 +13,7 @@ import { signatureBlock } from "./thinking.ts";
  */
 export class ResponseCollector {
   readonly #address: Pick<ModelAddress, "name" | "wire">;
+  readonly #facts: CatalogueEntry;
   readonly #onDelta: ModelRequest["onDelta"];
   readonly #blocks = new Map<string, ThinkingBlock>();
   readonly #toolCalls: MessageToolCall[] = [];
@@ -26,8 +27,9 @@ export class ResponseCollector {
   /** True once any content arrived, arguments of tool calls included. */
   hasBegun = false;
 
-  constructor(address: Pick<ModelAddress, "name" | "wire">, onDelta: ModelRequest["onDelta"]) {
+  constructor(address: Pick<ModelAddress, "name" | "wire">, facts: CatalogueEntry, onDelta: ModelRequest["onDelta"]) {
     this.#address = address;
+    this.#facts = facts;
     this.#onDelta = onDelta;
   }
 
@@ -69,7 +71,7 @@ export class ResponseCollector {
       });
     }
     const id = this.#id || `response-${crypto.randomUUID()}`;
-    const tokens = toTokenUsage(usage, this.#address.name, id);
+    const tokens = toTokenUsage(usage, this.#address.name, this.#facts.contextWindow, id);
     const isEmpty = !this.#text.trim() && !this.#reasoning && this.#toolCalls.length === 0;
     // A model may choose to say nothing, which the agent answers; an endpoint that counted no output has not answered at all.
     if (isEmpty && tokens.completion_tokens === 0 && reason.unified !== "content-filter") {
@@ -82,7 +84,7 @@ export class ResponseCollector {
       thinkingBlocks: [...this.#blocks.values(), ...(this.#signature ? [this.#signature] : [])],
       toolCalls: this.#toolCalls,
       usage: tokens,
-      cost: costOf(this.#address.name, tokens),
+      cost: costOf(this.#facts, tokens),
       finishReason: finishReason(reason.unified, this.#toolCalls.length > 0),
     };
   }
@@ -121,7 +123,7 @@ function finishReason(unified: LanguageModelV4FinishReason["unified"], hasToolCa
 }
 
 /** Tokens of one call; what the endpoint did not count is 0. Prompt tokens include cache reads and writes. */
-function toTokenUsage(usage: LanguageModelV4Usage, model: string, responseId: string): TokenUsage {
+function toTokenUsage(usage: LanguageModelV4Usage, model: string, contextWindow: number, responseId: string): TokenUsage {
   const prompt = usage.inputTokens.total ?? 0;
   const completion = usage.outputTokens.total ?? 0;
   return {
@@ -131,7 +133,7 @@ function toTokenUsage(usage: LanguageModelV4Usage, model: string, responseId: st
     cache_read_tokens: usage.inputTokens.cacheRead ?? 0,
     cache_write_tokens: usage.inputTokens.cacheWrite ?? 0,
     reasoning_tokens: usage.outputTokens.reasoning ?? 0,
-    context_window: lookUpModel(model)?.contextWindow ?? 0,
+    context_window: contextWindow,
     per_turn_token: prompt + completion,
     response_id: responseId,
   };

@@ -5,6 +5,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { markCacheableBody } from "./openai-cache.ts";
+import { isOpenAiReasoner, nameTokenLimit } from "./openai-reasoners.ts";
 import { providers } from "./providers.ts";
 import type { ModelAddress } from "./resolve.ts";
 
@@ -27,5 +28,6 @@ export function openEndpoint(address: ModelAddress, fetch: typeof globalThis.fet
     fetch: guarded,
     includeUsage: true,
     ...(/claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
+    ...(isOpenAiReasoner(modelId) && { transformRequestBody: nameTokenLimit }),
   }).chatModel(modelId);
 }

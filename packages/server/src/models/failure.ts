@@ -128,13 +128,13 @@ export function isContextExceeded(error: unknown): boolean {
   return error instanceof PlatformError && error.code === "ContextWindowExceeded";
 }
 
-/** The error that leaves this room: one sentence with model, status and the provider's words, and no key. */
-export function modelError(model: string, failure: Failure, attempts: number, apiKey: string | undefined): PlatformError {
+/** The error that leaves this room: one sentence with model, status and the provider's words, and none of the secrets. */
+export function modelError(model: string, failure: Failure, attempts: number, secrets: readonly string[]): PlatformError {
   const status = failure.status ? ` (HTTP ${failure.status})` : "";
   const times = attempts > 1 ? ` after ${attempts} attempts` : "";
   const hint = failure.status === 401 || failure.status === 403 ? " - check llm_api_key" : "";
   const tooLong = (!failure.status || [400, 413, 422].includes(failure.status)) && isContextMessage(failure.message);
-  const text = `The model ${model} failed${times}${status}: ${maskKey(failure.message, apiKey).slice(0, 1000)}${hint}`;
+  const text = `The model ${model} failed${times}${status}: ${secrets.reduce(maskKey, failure.message).slice(0, 1000)}${hint}`;
   return new PlatformError(tooLong ? "ContextWindowExceeded" : "ModelFailed", text);
 }
 

@@ -1,4 +1,5 @@
 import type { Content, MessageToolCall, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
+import type { CallOptions } from "./call-options.ts";
 
 /** A language model, ready to be called. */
 export interface Model {
@@ -74,6 +75,7 @@ export interface ModelConfig {
   baseUrl?: string | undefined;
   /** The address is one that the operator does not answer for: it is reached like all that users name, so not in private networks. */
   guarded?: boolean | undefined;
+  options?: CallOptions | undefined;
 }
 
 /** Opens a model. Throws PlatformError ModelNotConfigured that names the missing setting. */

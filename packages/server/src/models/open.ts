@@ -1,3 +1,5 @@
+import { attemptTime, waitsFor, withHeaders } from "./call-options.ts";
+import { modelFacts } from "./catalogue.ts";
 import { DemoModel } from "./demo/demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
 import type { OpenModel, RetryNotice } from "./model.ts";
@@ -18,17 +20,25 @@ export interface OpenModelOptions {
 
 const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 300_000, idle: 120_000 };
 
-/** Makes the function that opens models by name: `demo/repair`, `provider/model`, a bare name, or any name behind a base URL. */
+/**
+ * Makes the function that opens models by name: `demo/repair`, `provider/model`, a bare name, or any name behind a base URL. Calls with a key of the
+ * server's environment cost what the catalogue says, whatever a user says: the operator's budgets count them.
+ */
 export function makeOpenModel(options: OpenModelOptions): OpenModel {
   const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
   return (config) => {
     if (/^demo(\/|$)/.test(config.model.trim())) return new DemoModel(config.model.trim());
     const address = resolveModel(config, env);
-    return new ProviderModel(
+    const options = config.options ?? {};
+    const usual = { ...defaultTimes, ...times };
+    const ownKey = !address.apiKey || Boolean(config.apiKey?.trim());
+    return new ProviderModel({
       address,
-      openEndpoint(address, config.guarded ? guardedFetch : fetch),
-      { ...defaultTimes, ...times },
-      onRetry,
-    );
+      endpoint: openEndpoint(address, withHeaders(config.guarded ? guardedFetch : fetch, options)),
+      times: { ...usual, attempt: attemptTime(usual.attempt, options), retryDelays: waitsFor(usual.retryDelays, options) },
+      options,
+      facts: modelFacts(address.name, ownKey ? options : { contextWindow: options.contextWindow }),
+      ...(onRetry && { onRetry }),
+    });
   };
 }

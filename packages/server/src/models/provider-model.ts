@@ -1,8 +1,10 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import { lookUpModel } from "./catalogue.ts";
+import type { CallOptions } from "./call-options.ts";
+import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
 import { CallTimeout, describeFailure, type Failure, modelError } from "./failure.ts";
 import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
+import { isOpenAiReasoner } from "./openai-reasoners.ts";
 import { toPrompt } from "./prompt.ts";
 import type { ModelAddress } from "./resolve.ts";
 import { nextDelay, wait } from "./retry.ts";
@@ -17,40 +19,48 @@ export interface CallTimes {
   idle: number;
 }
 
-/** Told before the wait for another attempt. */
+/** Shorter values of headers are too common in ordinary text to be taken out of errors. */
+const minHeaderSecret = 6;
+
+export interface ProviderModelParts {
+  address: ModelAddress;
+  endpoint: LanguageModelV4;
+  times: CallTimes;
+  /** Of these, those that are part of a request. */
+  options: CallOptions;
+  facts: CatalogueEntry;
+  /** Told before the wait for another attempt. */
+  onRetry?: (notice: RetryNotice) => void;
+}
+
 /** A model behind an HTTP endpoint. It keeps nothing between calls. */
 export class ProviderModel implements Model {
   readonly name: string;
   readonly contextWindow: number;
-  readonly #address: ModelAddress;
-  readonly #endpoint: LanguageModelV4;
-  readonly #times: CallTimes;
-  readonly #onRetry: ((notice: RetryNotice) => void) | undefined;
+  readonly #parts: ProviderModelParts;
 
-  constructor(address: ModelAddress, endpoint: LanguageModelV4, times: CallTimes, onRetry?: (notice: RetryNotice) => void) {
-    this.name = address.name;
-    this.contextWindow = lookUpModel(address.name)?.contextWindow ?? 0;
-    this.#address = address;
-    this.#endpoint = endpoint;
-    this.#times = times;
-    this.#onRetry = onRetry;
+  constructor(parts: ProviderModelParts) {
+    this.name = parts.address.name;
+    this.contextWindow = parts.facts.contextWindow;
+    this.#parts = parts;
   }
 
   async complete(request: ModelRequest): Promise<ModelResponse> {
     const options = this.#callOptions(request);
+    const { address, facts, times, onRetry } = this.#parts;
     for (let attempt = 1; ; attempt++) {
       request.signal.throwIfAborted();
-      const collector = new ResponseCollector(this.#address, request.onDelta);
+      const collector = new ResponseCollector(address, facts, request.onDelta);
       try {
         await this.#attempt(options, request.signal, collector);
         return collector.response();
       } catch (error) {
         request.signal.throwIfAborted();
         const failure = describeFailure(error);
-        const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, this.#times.retryDelays);
+        const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, times.retryDelays);
         if (delayMs === undefined) throw this.#error(failure, attempt);
         const notice = { model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message };
-        this.#onRetry?.(notice);
+        onRetry?.(notice);
         request.onRetry?.(notice);
         await wait(delayMs, request.signal);
       }
@@ -59,19 +69,20 @@ export class ProviderModel implements Model {
 
   /** Reads one answer into the collector. Leaving the loop early cancels the stream, which closes the connection. */
   async #attempt(options: LanguageModelV4CallOptions, signal: AbortSignal, collector: ResponseCollector): Promise<void> {
+    const { endpoint, times } = this.#parts;
     const stop = new AbortController();
     const expire = (milliseconds: number, what: string) =>
       setTimeout(() => stop.abort(new CallTimeout(`${what} for ${milliseconds / 1000} s`)), milliseconds);
-    const total = expire(this.#times.attempt, "the endpoint did not finish its answer");
+    const total = expire(times.attempt, "the endpoint did not finish its answer");
     let idle: NodeJS.Timeout | undefined;
     const follow = () => stop.abort(signal.reason);
     signal.addEventListener("abort", follow, { once: true });
     try {
-      const { stream } = await this.#endpoint.doStream({ ...options, abortSignal: stop.signal });
+      const { stream } = await endpoint.doStream({ ...options, abortSignal: stop.signal });
       for await (const part of stream) {
         clearTimeout(idle);
         collector.add(part);
-        if (collector.hasBegun) idle = expire(this.#times.idle, "the endpoint sent nothing");
+        if (collector.hasBegun) idle = expire(times.idle, "the endpoint sent nothing");
       }
     } catch (error) {
       throw stop.signal.aborted ? stop.signal.reason : error;
@@ -83,8 +94,13 @@ export class ProviderModel implements Model {
   }
 
   #callOptions(request: ModelRequest): LanguageModelV4CallOptions {
-    const { wire, provider, modelId } = this.#address;
+    const { wire, provider, modelId } = this.#parts.address;
+    const { temperature, topP, topK, seed, maxOutputTokens } = this.#parts.options;
+    const sampling = { temperature, topP, topK };
     return {
+      ...(!(wire === "openai" && isOpenAiReasoner(modelId)) && sampling),
+      seed,
+      maxOutputTokens,
       prompt: toPrompt(request, { wire, replayReasoning: wantsReasoning(provider, modelId) }),
       ...(request.tools.length > 0 && {
         tools: request.tools.map((tool) => ({
@@ -98,8 +114,14 @@ export class ProviderModel implements Model {
     };
   }
 
+  #secrets(): string[] {
+    const { address, options } = this.#parts;
+    const headers = Object.values(options.headers ?? {}).filter((value) => value.length >= minHeaderSecret);
+    return address.apiKey ? [address.apiKey, ...headers] : headers;
+  }
+
   #error(failure: Failure, attempts: number): Error {
-    return modelError(this.name, failure, attempts, this.#address.apiKey);
+    return modelError(this.name, failure, attempts, this.#secrets());
   }
 }
 

@@ -1,6 +1,7 @@
 import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
 import { LlmConfig } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
+import { callOptions } from "../models/call-options.ts";
 import type { ModelConfig } from "../models/model.ts";
 import { defaultUser, type LlmProfiles } from "./api.ts";
 import type { SettingsDocument } from "./settings-document.ts";
@@ -109,11 +110,14 @@ export function activated(document: SettingsDocument, name: string): SettingsDoc
 }
 
 /** What the model layer needs of a user's model settings. The implicit user is the operator, whose models may be in the operator's own network. */
-export function modelOf({ model, api_key, base_url }: LlmDiff, userId: string): Partial<ModelConfig> {
+export function modelOf(llm: LlmDiff, userId: string): Partial<ModelConfig> {
+  const { model, api_key, base_url } = llm;
+  const options = callOptions(llm);
   return {
     ...(model && { model }),
     ...(api_key && { apiKey: api_key }),
     ...(base_url && { baseUrl: base_url, ...(userId !== defaultUser && { guarded: true }) }),
+    ...(options && { options }),
   };
 }
 

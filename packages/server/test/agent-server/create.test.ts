@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type ModelServer, startModelServer } from "../support/model-server.ts";
-import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
 /** Conversations that clients make in a sandbox, with agents of their own. */
@@ -56,6 +56,107 @@ test("a full agent works in the sandbox with its own model and key, which is nev
   expect(models.requests.at(-1)!.headers.authorization).toBe("Bearer sk-own-model-key");
   const read = await agent.call("GET", `/api/conversations/${id}`);
   expect(JSON.stringify([made, read, items])).not.toContain("sk-own-model-key");
+});
+
+test("the model is called as the client says, and what it costs is told", async () => {
+  const base = sdkRequest(models.url);
+  const extra_headers = { "X-Team": "planted-header-value" };
+  const llm = { ...base.agent.llm, model: "openai/own-settings", temperature: 0.25, max_output_tokens: 321, extra_headers };
+  const priced = {
+    ...llm,
+    reasoning_effort: "high",
+    input_cost_per_token: 0.5,
+    output_cost_per_token: 0,
+    max_input_tokens: 7000,
+  };
+  const made = await agent.call("POST", "/api/conversations", { ...base, agent: { ...base.agent, llm: priced } });
+  expect(made).toMatchObject({
+    status: 201,
+    body: { agent: { llm: { temperature: 0.25, extra_headers: { "X-Team": "**********" } } } },
+  });
+  const { id } = made.body;
+  const say = (text: string) => agent.call("POST", `/api/conversations/${id}/events`, { ...message(text), run: true });
+  await say("Hello");
+  await ended(id);
+  const first = models.requests.at(-1)!;
+  expect(first.body).toMatchObject({ model: "own-settings", temperature: 0.25, max_tokens: 321 });
+  expect(first.body).not.toHaveProperty("reasoning_effort");
+  expect(first.headers["x-team"]).toBe("planted-header-value");
+  const { stats } = (await agent.call("GET", `/api/conversations/${id}`)).body;
+  const { accumulated_cost: cost, accumulated_token_usage: usage } = stats.usage_to_metrics.agent;
+  expect(usage.context_window).toBe(7000);
+  expect(cost).toBeGreaterThan(0);
+  expect(cost).toBeCloseTo(usage.prompt_tokens * 0.5, 6);
+  // Given back as it was read: the header that is masked stays. At another address it does not go along.
+  const shown = (await agent.call("GET", `/api/conversations/${id}`)).body.agent.llm;
+  const switched = { ...shown, temperature: null, seed: 9 };
+  expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: switched })).status).toBe(200);
+  const before = models.requests.length;
+  await say("More");
+  const second = await until(() => models.requests[before]);
+  expect(second.body).toMatchObject({ seed: 9, max_tokens: 321 });
+  expect(second.body).not.toHaveProperty("temperature");
+  expect(second.headers["x-team"]).toBe("planted-header-value");
+  const elsewhere = { ...shown, base_url: `${models.url}/v1`, api_key: "sk-for-elsewhere" };
+  expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: elsewhere })).status).toBe(200);
+  await say("Even more");
+  const third = await until(() => models.requests.find(({ apiKey }) => apiKey === "sk-for-elsewhere"));
+  expect(third.headers).not.toHaveProperty("x-team");
+  const events = await agent.call("GET", `/api/conversations/${id}/events/search?limit=100`);
+  expect(JSON.stringify([made, shown, events])).not.toContain("planted-header");
+});
+
+test("the model of the settings is called as they say, and its headers go along with its key only", async () => {
+  const stored = { model: "openai/stored", api_key: "sk-stored-planted", base_url: models.url, temperature: 0.75 };
+  const llm = { ...stored, extra_headers: { "X-Team": "planted-header-value" } };
+  await platform.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } });
+  await startConversation(platform.call, "Hello");
+  const first = await until(() => models.requests.find(({ body }) => body.model === "stored"));
+  expect(first).toMatchObject({
+    apiKey: stored.api_key,
+    body: { temperature: 0.75 },
+    headers: { "x-team": "planted-header-value" },
+  });
+  const base = sdkRequest(models.url);
+  const keyless = { ...base.agent.llm, model: "openai/keyless", api_key: null, seed: 4 };
+  await agent.call("POST", "/api/conversations", {
+    ...base,
+    agent: { ...base.agent, llm: keyless },
+    initial_message: message("Hello"),
+  });
+  const second = await until(() => models.requests.find(({ body }) => body.model === "keyless"));
+  expect(second).toMatchObject({ apiKey: stored.api_key, body: { seed: 4 }, headers: { "x-team": "planted-header-value" } });
+  expect(second.body).not.toHaveProperty("temperature");
+  const elsewhere = { ...keyless, model: "openai/elsewhere", base_url: `${models.url}/v1` };
+  await agent.call("POST", "/api/conversations", {
+    ...base,
+    agent: { ...base.agent, llm: elsewhere },
+    initial_message: message("Hello"),
+  });
+  const third = await until(() => models.requests.find(({ body }) => body.model === "elsewhere"));
+  expect(third.apiKey).not.toBe(stored.api_key);
+  expect(third.headers).not.toHaveProperty("x-team");
+});
+
+test.each([
+  { temperature: -1 },
+  { temperature: 3 },
+  { top_p: 1.5 },
+  { top_k: -1 },
+  { seed: "x" },
+  { max_output_tokens: 0 },
+  { max_input_tokens: -5 },
+  { timeout: -1 },
+  { num_retries: -1 },
+  { num_retries: 1.5 },
+  { extra_headers: { A: { b: 1 } } },
+  { extra_headers: ["A"] },
+  { input_cost_per_token: -0.1 },
+  { output_cost_per_token: 1e300 },
+])("a model of %j is refused", async (change) => {
+  const base = sdkRequest(models.url);
+  const agentOf = { ...base.agent, llm: { ...base.agent.llm, ...change } };
+  expect((await agent.call("POST", "/api/conversations", { ...base, agent: agentOf })).status).toBe(422);
 });
 
 test("an id that is taken gives the conversation as it is", async () => {
