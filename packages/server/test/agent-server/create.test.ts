@@ -118,13 +118,13 @@ test("the model of the settings is called as they say, and its headers go along 
     headers: { "x-team": "planted-header-value" },
   });
   const base = sdkRequest(models.url);
-  const keyless = { ...base.agent.llm, model: "openai/keyless", api_key: null, seed: 4 };
+  const keyless = { ...base.agent.llm, model: stored.model, api_key: null, seed: 4 };
   await agent.call("POST", "/api/conversations", {
     ...base,
     agent: { ...base.agent, llm: keyless },
     initial_message: message("Hello"),
   });
-  const second = await until(() => models.requests.find(({ body }) => body.model === "keyless"));
+  const second = await until(() => models.requests.find(({ body }) => body.seed === 4 && body.model === "stored"));
   expect(second).toMatchObject({ apiKey: stored.api_key, body: { seed: 4 }, headers: { "x-team": "planted-header-value" } });
   expect(second.body).not.toHaveProperty("temperature");
   const elsewhere = { ...keyless, model: "openai/elsewhere", base_url: `${models.url}/v1` };
