@@ -105,7 +105,7 @@ export async function ask(world: World, box: Box | undefined, method: string, pa
   const text = await response.text();
   const what = `${method} ${path.replace(/[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f-]{18,22}|sbx-\w+/g, ":id").replace(/\?.*/, "")}`;
   // A sandbox may be deleted under any of it, and a snapshot ends what runs in it.
-  const anew = box && box.snapshots > 0 && text.includes("started anew");
+  const anew = box && box.snapshots > 0 && /started anew|it may be ending/.test(text);
   const isGone = response.status === 503 && (box?.deleted !== undefined || anew);
   const isCutOff = response.status === 502 && text.includes("The summary was interrupted");
   if ((response.status >= 500 && !isGone && !isCutOff) || response.status === 422 || (form && response.status === 400))
