@@ -24,11 +24,10 @@ export async function agentLoad(world: World): Promise<void> {
   const go = async (actor: (world: World, box: Box) => Promise<unknown>, box: Box) => {
     while (!world.signal.aborted && box.deleted === undefined) {
       await actor(world, box).catch((error) => {
-        if (
-          !world.signal.aborted &&
-          !(error?.name === "TimeoutError" || !/fetch failed|terminated|aborted|Closed/.test(String(error)))
-        )
-          world.strange.push(`${actor.name}: ${error?.stack ?? error}`);
+        // A snapshot ends what runs in a sandbox, and with it a download that has begun.
+        const isCut = actor === uploads && box.snapshots > 0 && /terminated/.test(String(error));
+        const isLost = error?.name !== "TimeoutError" && /fetch failed|terminated|aborted|Closed/.test(String(error));
+        if (!world.signal.aborted && isLost && !isCut) world.strange.push(`${actor.name}: ${error?.stack ?? error}`);
       });
       await pause(20 + Math.random() * 150);
     }
