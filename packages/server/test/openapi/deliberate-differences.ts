@@ -123,6 +123,22 @@ export const agentServer: readonly Deliberate[] = [
   ["POST /api/conversations/{conversation_id}/generate_title: body llm.model: required", "a model without a name is none"],
 ];
 
+/** What differs besides in the document of the agent-server surface itself. */
+export const agentServerInside: readonly Deliberate[] = [
+  ["GET /: answer *: ours alone", "in the reference's code, not in its document (agent-server.md section 2)"],
+  [
+    "PATCH /api/conversations/{conversation_id}: body title: not required",
+    "newer clients change tags alone (agent-server.md section 3)",
+  ],
+  [
+    "POST /api/conversations: body agent.kind: an open set",
+    "an agent without a kind is of kind Agent; others are refused with a sentence",
+  ],
+  ["POST /api/conversations: body agent.llm.model: required", "no model is called that nobody named"],
+  ["POST /api/conversations: body initial_message.content: required", "a message without content says nothing"],
+  ["POST /api/conversations: body initial_message.role: without assistant system tool", userOnly],
+];
+
 /** Routes that the reference's documents do not have. */
 export const additions: readonly Deliberate[] = [
   ["* /api/llm/*", inCode],
