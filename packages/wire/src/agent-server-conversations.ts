@@ -98,6 +98,7 @@ export const GivenAgent = Type.Object(
     agent_context: Type.Optional(Nullable(GivenContext)),
     system_prompt: text(1_000_000),
     condenser: Type.Optional(Nullable(GivenCondenser)),
+    tool_concurrency_limit: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100, default: 1 }))),
   },
   { additionalProperties: true },
 );

@@ -209,6 +209,7 @@ export const SettingsSchema = Type.Object({
 });
 
 export type MarketplaceRegistration = Static<typeof MarketplaceRegistration>;
+export type CondenserSettings = Static<typeof CondenserSettings>;
 export type AgentSettings = Static<typeof AgentSettings>;
 export type ConversationSettings = Static<typeof ConversationSettings>;
 export type PlainSettings = Static<typeof PlainSettings>;

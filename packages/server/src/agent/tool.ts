@@ -1,4 +1,4 @@
-import type { Action, Content, Observation, ToolDefinition } from "@sandpiper/wire";
+import type { Action, Observation, ToolDefinition } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
 import type { Sandbox } from "../sandboxes/sandbox.ts";
 import type { Terminal } from "../sandboxes/terminal.ts";
@@ -20,12 +20,17 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly readOnly: boolean;
   /** Resolves with the result, errors of use included (`is_error`). A throw becomes an AgentErrorEvent. */
   run(action: A, context: ToolContext): Promise<O>;
-  /** What the model reads of a result; default is the observation's content. */
-  render?(observation: O): Content[];
+  /**
+   * What a call holds while it runs, such as `file:/a` or `terminal`: calls that share a key run one after the other, others may run side by side. Default: the
+   * tool's own name, so that it runs once at a time.
+   */
+  resources?(action: A): readonly string[];
 }
 
 export interface ToolContext {
   conversationId: string;
+  /** Id of the ActionEvent that is run: the same when an idempotent tool is run again after a crash. */
+  actionId: string;
   /** Waits for the sandbox to run (it starts while the model is called). Throws SandboxFailed when it cannot. */
   sandbox(): Promise<Sandbox>;
   /** The conversation's persistent shell; the same one until it is reset or the sandbox is replaced. */

@@ -5,7 +5,7 @@ import { View } from "./view.ts";
 const roles = (view: View) => view.messages.map((message) => message.role);
 
 test("calls of one answer become one assistant message with its results behind it", () => {
-  const view = new View([]);
+  const view = new View();
   for (const event of [
     userEvent("go"),
     actionEvent("c1", "ls", { response: "r1", thought: "look" }),
@@ -20,7 +20,7 @@ test("calls of one answer become one assistant message with its results behind i
 });
 
 test("a message that comes while a result is missing is read after the results", () => {
-  const view = new View([]);
+  const view = new View();
   for (const event of [
     userEvent("go"),
     actionEvent("c1", "make"),
@@ -34,7 +34,7 @@ test("a message that comes while a result is missing is read after the results",
 });
 
 test("a second result of the same call is not shown to the model", () => {
-  const view = new View([]);
+  const view = new View();
   for (const event of [actionEvent("c1", "make"), errorEvent("c1", "interrupted"), observationEvent("c1", "late")])
     view.add(event);
   expect(roles(view)).toEqual(["assistant", "tool"]);
@@ -42,7 +42,7 @@ test("a second result of the same call is not shown to the model", () => {
 });
 
 test("a message that comes while the model is called is read after the answer", () => {
-  const view = new View([]);
+  const view = new View();
   view.add(userEvent("first"));
   expect(view.startCall().map(({ role }) => role)).toEqual(["user"]);
   view.add(userEvent("second"));
@@ -51,7 +51,7 @@ test("a message that comes while the model is called is read after the answer", 
 });
 
 test("a prompt never ends in the agent's own words", () => {
-  const view = new View([]);
+  const view = new View();
   view.add(userEvent("first"));
   view.add(agentEvent("answer"));
   expect(view.startCall().at(-1)?.role).toBe("user");

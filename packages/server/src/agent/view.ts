@@ -1,7 +1,7 @@
 import type { ActionEvent, Condensation, Content, Event, MessageEvent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "../models/model.ts";
-import type { Tool } from "./tool.ts";
+import { readResult } from "./tools/renderers.ts";
 
 /** Code of the error that tells why a summary that was asked for did not come. */
 export const condensationFailed = "CondensationFailed";
@@ -17,7 +17,6 @@ export class View {
   readonly messages: ModelMessage[] = [];
   /** Blocks of the system message; empty until the log has a SystemPromptEvent. */
   system: string[] = [];
-  readonly #tools: ReadonlyMap<string, Tool>;
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
   #calling = false;
@@ -25,10 +24,6 @@ export class View {
   readonly #sources = new WeakMap<ModelMessage, string[]>();
   #condensationRequested = false;
   #batch: { responseId: string; message: Extract<ModelMessage, { role: "assistant" }> } | undefined;
-
-  constructor(tools: readonly Tool[]) {
-    this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
-  }
 
   /** Forgets everything: HEAD was moved, and the events of another branch come. */
   reset(): void {
@@ -76,8 +71,7 @@ export class View {
       case "ActionEvent":
         return this.#addCall(event);
       case "ObservationEvent": {
-        const tool = this.#tools.get(event.tool_name);
-        const content = tool?.render?.(event.observation) ?? event.observation.content;
+        const content = [...readResult(event.observation), ...(event.extended_content ?? [])];
         return this.#addResult(event, content, event.observation.is_error);
       }
       case "AgentErrorEvent":

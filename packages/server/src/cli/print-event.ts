@@ -101,6 +101,18 @@ function describeAction(action: Action): string {
       return action.thought;
     case "FinishAction":
       return action.message;
+    case "TaskAction":
+      return `${action.subagent_type}: ${action.prompt}`;
+    case "MCPToolAction":
+      return JSON.stringify(action.data);
+    case "ApplyPatchAction":
+      return action.patch;
+    default: {
+      const { kind: _kind, ...parameters } = action;
+      return Object.entries(parameters)
+        .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
+        .join("\n");
+    }
   }
 }
 

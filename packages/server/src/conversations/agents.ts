@@ -1,5 +1,6 @@
 import type { ConfirmationPolicy, GivenAgent, GivenLlm } from "@sandpiper/wire";
 import { policyFromSettings } from "../agent/confirmation.ts";
+import { type Analyzer, llmAnalyzer } from "../agent/judgement/analyzer.ts";
 import type { Tool } from "../agent/tool.ts";
 import type { ToolChoice } from "../agent/tools/choose.ts";
 import { addressOptions, callOptions } from "../models/call-options.ts";
@@ -80,6 +81,16 @@ export class Agents {
     if (config.confirmationPolicy) return config.confirmationPolicy;
     const view = this.#deps.settings.view(userId);
     return policyFromSettings(view.confirmation_mode, view.security_analyzer);
+  }
+
+  /** What judges the risk of actions; undefined: nothing does. */
+  analyzer(row: Row): Analyzer | undefined {
+    return this.trustsRisk(row) ? llmAnalyzer : undefined;
+  }
+
+  /** Calls of tools that may run at the same time. */
+  concurrency(row: Row): number {
+    return this.own(row)?.agent?.tool_concurrency_limit ?? this.#deps.settings.agent(row.userId).toolConcurrencyLimit;
   }
 
   /** Whether the model's own estimate of a risk counts. */

@@ -50,7 +50,7 @@ test("a follower that was there all along reads the same as one that comes later
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30 }), async (steps) => {
       const row = conversationRow();
       await store.conversations.create(row);
-      const live = new LogFollower(store.events, row.id, new View([]));
+      const live = new LogFollower(store.events, row.id, new View());
       const ids: string[] = [];
       for (const { kind, to } of steps) {
         const call = [...live.state.open.keys()][0];
@@ -65,7 +65,7 @@ test("a follower that was there all along reads the same as one that comes later
           records = [stateRecord("leaf_event_id", target), stateRecord("execution_status", "idle")];
         }
         for (const { listed, event } of await store.events.append(row.id, records, navigate)) if (listed) ids.push(event.id);
-        const late = new LogFollower(store.events, row.id, new View([]));
+        const late = new LogFollower(store.events, row.id, new View());
         late.close();
         expect(shown(live)).toEqual(shown(late));
         expect(live.state.leafEventId).toBe((store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined);
@@ -81,7 +81,7 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   await store.conversations.create(row);
   const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
   const [second] = await store.events.append(row.id, [message("two"), action("b")]);
-  const follower = new LogFollower(store.events, row.id, new View([]));
+  const follower = new LogFollower(store.events, row.id, new View());
   const move = (to: string | null) => store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
   expect([...follower.state.open.keys()]).toEqual(["b"]);
   await move(first!.event.id);
@@ -109,14 +109,14 @@ test("a long log is read while the server goes on, with what is appended and mov
   await move(middle);
   await append([message("on the branch"), action("a")]);
   const whole = () => {
-    const follower = new LogFollower(store.events, row.id, new View([]));
+    const follower = new LogFollower(store.events, row.id, new View());
     follower.close();
     expect(follower.isReady).toBe(false);
     follower.finish();
     return shown(follower);
   };
 
-  const follower = new LogFollower(store.events, row.id, new View([]));
+  const follower = new LogFollower(store.events, row.id, new View());
   expect(follower.isReady).toBe(false);
   const late = append([message("meanwhile"), result("a")]);
   let turns = 0;
@@ -128,7 +128,7 @@ test("a long log is read while the server goes on, with what is appended and mov
   expect(turns).toBeGreaterThan(3);
   expect(shown(follower)).toEqual(whole());
 
-  const moved = new LogFollower(store.events, row.id, new View([]));
+  const moved = new LogFollower(store.events, row.id, new View());
   await move(middle);
   await moved.ready;
   expect(shown(moved)).toEqual(whole());

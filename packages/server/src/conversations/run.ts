@@ -1,7 +1,11 @@
-import type { ConfirmationPolicy, NewEvent } from "@sandpiper/wire";
+import type { ActionEvent, ConfirmationPolicy, NewEvent } from "@sandpiper/wire";
+import { type ActContext, act, toolError } from "../agent/acting.ts";
 import { forgettable, summarise } from "../agent/condense.ts";
+import type { Hooks } from "../agent/hooks/hooks.ts";
+import type { Analyzer } from "../agent/judgement/analyzer.ts";
+import type { OutputMask } from "../agent/output-mask.ts";
 import { addUsage, failure, listed, nudge, stateRecord, totalCost, type UsageMetrics, withUsage } from "../agent/records.ts";
-import { act, type StepContext, step, toolError } from "../agent/step.ts";
+import { type StepContext, step } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
 import { condensationFailed, View } from "../agent/view.ts";
@@ -14,22 +18,28 @@ import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
 import type { Hub } from "./hub.ts";
+import type { Toolset } from "./toolset.ts";
 
 /** What a run takes from its surroundings. */
 export interface RunEnvironment {
   store: Store;
   hub: Hub;
-  tools: readonly Tool[];
+  toolset: Toolset;
   /** The first event of a conversation that begins without a message. */
-  systemPrompt(): NewEvent;
+  systemPrompt(tools: readonly Tool[]): NewEvent;
   row: ConversationRow;
   /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
   openModel(): Model;
   /** The model that summarises. Throws as `openModel`. */
   openCondenser(): Model;
-  toolContext: Omit<ToolContext, "signal">;
+  toolContext: Omit<ToolContext, "signal" | "actionId">;
   policy(): ConfirmationPolicy;
-  trustsRisk(): boolean;
+  analyzer(): Analyzer | undefined;
+  hooks: Hooks;
+  /** Asked for each batch of actions: secrets may come meanwhile. */
+  mask(): OutputMask;
+  /** Calls that may run at the same time. */
+  concurrency: number;
   budget: number | null;
   /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
   beside: ReadonlyMap<string, UsageMetrics>;
@@ -64,7 +74,7 @@ export class Run {
     this.#env = env;
     this.#id = env.row.id;
     this.#deltas = new Deltas(env.hub, env.row.id);
-    this.follower = new LogFollower(env.store.events, env.row.id, new View(env.tools));
+    this.follower = new LogFollower(env.store.events, env.row.id, new View());
     this.done = this.#drive().finally(() => this.follower.close());
   }
 
@@ -89,12 +99,15 @@ export class Run {
 
   async #loop(): Promise<void> {
     const { state } = this.follower;
-    if (!state.initialised) {
-      await this.#append([listed(this.#env.systemPrompt())]);
-    }
+    const { toolset } = this.#env;
     // Woken for a summary alone: what waits for the user goes on waiting.
     const { status } = state;
+    const notes = status === "running" ? await toolset.prepare(this.#abort.signal) : [];
+    if (!state.initialised) {
+      await this.#append([listed(this.#env.systemPrompt(toolset.tools))]);
+    }
     if (status !== "running") return this.#condense();
+    if (notes.length > 0) await this.#append(notes.map(nudge));
     await this.#settleOpenActions();
 
     const { maxIterations } = this.#env.row.config;
@@ -158,29 +171,24 @@ export class Run {
   /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown. */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
-    const context = this.#stepContext(undefined);
-    for (const event of [...state.open.values()]) {
-      const tool = this.#env.tools.find(({ name }) => name === event.tool_name);
-      if (event.action && (this.#env.approved.has(event.id) || tool?.idempotent)) await act(event, context);
-      else await this.#append([toolError(event, interruptedText)]);
-    }
+    const context = this.#actContext();
+    const canRun = (event: ActionEvent) =>
+      event.action &&
+      (this.#env.approved.has(event.id) || context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true);
+    const open = [...state.open.values()];
+    for (const event of open) if (!canRun(event)) await this.#append([toolError(event, interruptedText)]);
+    await act(open.filter(canRun), context);
     this.#readSeq = state.seq;
   }
 
-  #stepContext(model: Model | undefined): StepContext {
-    const { tools, budget, toolContext, beside } = this.#env;
-    const { state, view } = this.follower;
+  #actContext(): ActContext {
+    const { toolset, toolContext, hooks, concurrency } = this.#env;
     const { signal } = this.#abort;
     return {
-      model: model as Model,
-      tools,
-      view,
-      policy: this.#env.policy(),
-      trustsRisk: this.#env.trustsRisk(),
-      budget,
-      get stats() {
-        return withUsage(state.stats, beside);
-      },
+      tools: toolset.tools,
+      hooks,
+      mask: this.#env.mask(),
+      concurrency,
       toolContext: {
         ...toolContext,
         // The preparation of a sandbox may take minutes.
@@ -189,9 +197,25 @@ export class Run {
         signal,
       },
       append: (records) => this.#append(records),
+      hasUnseenMessage: () => this.#hasUnseenMessage(),
+    };
+  }
+
+  #stepContext(model: Model): StepContext {
+    const { budget, beside } = this.#env;
+    const { state, view } = this.follower;
+    return {
+      ...this.#actContext(),
+      model,
+      view,
+      policy: this.#env.policy(),
+      analyzer: this.#env.analyzer(),
+      budget,
+      get stats() {
+        return withUsage(state.stats, beside);
+      },
       onDelta: (delta) => this.#deltas.add(delta),
       onRetry: (notice) => this.#tellRetry(notice),
-      hasUnseenMessage: () => this.#hasUnseenMessage(),
     };
   }
 

@@ -1,5 +1,7 @@
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { forgettable } from "../agent/condense.ts";
+import { noHooks } from "../agent/hooks/hooks.ts";
+import { noMask } from "../agent/output-mask.ts";
 import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
 import { PlatformError } from "../errors.ts";
@@ -17,6 +19,7 @@ import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
+import type { Toolsets } from "./toolset.ts";
 import { UsageBeside } from "./usage-beside.ts";
 import { Workspace } from "./workspace.ts";
 
@@ -38,6 +41,7 @@ export interface RunnerDependencies {
   sandboxes: Sandboxes;
   settings: Settings;
   agents: Agents;
+  toolsets: Toolsets;
   knowledge: Knowledge;
   openModel: OpenModel;
   limits: RunLimits;
@@ -104,21 +108,21 @@ export class Runner {
   }
 
   /** What the model reads of a conversation, up to its last complete answer. */
-  async history(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<{
+  async history(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Promise<{
     system: string[];
     messages: ModelMessage[];
     tools: readonly Tool[];
   }> {
     const { view, ready } = this.#followerOf(row);
     await ready;
-    return { system: [...view.system], messages: view.complete(), tools: this.#deps.agents.tools(row) };
+    return { system: [...view.system], messages: view.complete(), tools: this.#deps.toolsets.of(row).tools };
   }
 
   /** That of its run; else one that is read now, and not kept up to date. */
   #followerOf(row: Pick<ConversationRow, "id" | "userId" | "config">): LogFollower {
     const run = this.#runs.get(row.id);
     if (run) return run.follower;
-    const follower = new LogFollower(this.#deps.store.events, row.id, new View(this.#deps.agents.tools(row)));
+    const follower = new LogFollower(this.#deps.store.events, row.id, new View());
     follower.close();
     return follower;
   }
@@ -173,15 +177,14 @@ export class Runner {
     if (!row) return;
     const workspace = this.workspace(row);
     if (!this.#queue.enter(row.userId, row.id)) return;
-    const { store, hub, settings, knowledge, limits, agents } = this.#deps;
-    const tools = agents.tools(row);
+    const { store, hub, settings, knowledge, limits, agents, toolsets } = this.#deps;
     // Clients change it while a run goes on.
     const now = () => store.conversations.get(row.id) ?? row;
     const run = new Run({
       store,
       hub,
-      tools,
-      systemPrompt: () => knowledge.systemPrompt(row, tools),
+      toolset: toolsets.of(row),
+      systemPrompt: (tools) => knowledge.systemPrompt(row, tools),
       row,
       openModel: this.#modelOf(row),
       openCondenser: () => {
@@ -190,7 +193,10 @@ export class Runner {
       },
       toolContext: workspace.toolContext(),
       policy: () => agents.policy(now()),
-      trustsRisk: () => agents.trustsRisk(now()),
+      analyzer: () => agents.analyzer(now()),
+      hooks: noHooks,
+      mask: () => noMask,
+      concurrency: agents.concurrency(row),
       budget: settings.agent(row.userId).maxBudgetPerTask,
       dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
       beside: this.#beside.of(conversationId),
@@ -250,6 +256,7 @@ export class Runner {
   }
 
   #dropWorkspace(conversationId: string): void {
+    this.#deps.toolsets.drop(conversationId);
     this.#workspaces.get(conversationId)?.close();
     this.#workspaces.delete(conversationId);
   }
@@ -311,7 +318,7 @@ export class Runner {
     }, graceMs);
     await Promise.all(runs.map((run) => run.done));
     clearTimeout(timer);
-    for (const workspace of this.#workspaces.values()) workspace.close();
+    for (const id of [...this.#workspaces.keys()]) this.#dropWorkspace(id);
   }
 
   /** Opens the model of a run: once, and again when the conversation was switched to another model (app-server.md section 2.9, agent-server.md section 3). */
@@ -352,6 +359,7 @@ export class Runner {
       this.#timers.add(timer);
     }
     this.announceEnd(conversationId);
+    this.#deps.toolsets.rest(conversationId);
     this.#deps.onRest?.(conversationId);
   }
 

@@ -52,6 +52,7 @@ import { SideCalls } from "./side-calls.ts";
 import { Starter } from "./start.ts";
 import { startTaskReads } from "./start-task-reads.ts";
 import { Titles } from "./titles.ts";
+import { Toolsets } from "./toolset.ts";
 import { dropWorktree } from "./worktree.ts";
 
 export interface ConversationDependencies {
@@ -104,7 +105,8 @@ export class ConversationService implements Conversations {
     this.#knowledge = new Knowledge({ ...deps, agents });
     const knowledge = this.#knowledge;
     const onRest = (id: string) => this.#goals.onRest(id);
-    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents, onRest });
+    const toolsets = new Toolsets([agents]);
+    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents, toolsets, onRest });
     const runner = this.#runner;
     this.#sideCalls = new SideCalls({ ...deps, agents, runner });
     this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents, knowledge });

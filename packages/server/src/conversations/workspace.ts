@@ -75,7 +75,7 @@ export class Workspace {
     return this.#terminal.terminal;
   }
 
-  toolContext(): Omit<ToolContext, "signal"> {
+  toolContext(): Omit<ToolContext, "signal" | "actionId"> {
     return {
       conversationId: this.#conversationId,
       sandbox: () => this.sandbox(),

@@ -2,9 +2,11 @@ import type {
   AgentProfile,
   AgentProfileDiagnostics,
   AgentProfileList,
+  CondenserSettings,
   LlmDiff,
   MarketplaceRegistration,
   McpServer,
+  McpServers,
   ProfileDetail,
   ProfileList,
   ProviderType,
@@ -72,6 +74,15 @@ export interface AgentPreferences {
   marketplaces: readonly MarketplaceRegistration[];
   /** Text that every system prompt ends with. */
   systemMessageSuffix: string | null;
+  /** Calls of tools that may run at the same time. */
+  toolConcurrencyLimit: number;
+  enableSubAgents: boolean;
+  enableSwitchLlmTool: boolean;
+  /** The agent reads and keeps a memory beyond one conversation. */
+  loadMemory: boolean;
+  condenser: CondenserSettings;
+  /** MCP servers by name, secrets included; for the server's own use only. */
+  mcpServers: Readonly<McpServers>;
 }
 
 /** Named models (app-server.md section 5, LLM profiles). Names fit `ProfileName`. */

@@ -34,6 +34,12 @@ test("a user who never stored settings reads the defaults of the table", () => {
   expect(JSON.parse(settings.viewJson(user))).toEqual(view);
   expect(settings.model(user)).toEqual({});
   expect(settings.agent(user)).toEqual({
+    toolConcurrencyLimit: 1,
+    enableSubAgents: false,
+    enableSwitchLlmTool: true,
+    loadMemory: false,
+    mcpServers: {},
+    condenser: expect.objectContaining({ enabled: true, max_size: 240, max_tokens: null, keep_first: 2 }),
     maxIterations: 500,
     maxBudgetPerTask: null,
     disabledSkills: [],

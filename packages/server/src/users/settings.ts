@@ -1,4 +1,6 @@
 import type { McpServer, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
+import { CondenserSettings } from "@sandpiper/wire";
+import { Create } from "typebox/value";
 import type { ModelConfig } from "../models/model.ts";
 import type { DocumentStore } from "../store/user-store.ts";
 import { StoredAgentProfiles } from "./agent-profiles.ts";
@@ -11,6 +13,8 @@ import { mergeV0, viewV0 } from "./settings-v0.ts";
 import { mergeV1, viewV1 } from "./settings-v1.ts";
 import { userInfo } from "./user-info.ts";
 import { StoredWorkspaces } from "./workspaces.ts";
+
+const condenserDefaults: CondenserSettings = { ...Create(CondenserSettings), max_tokens: null };
 
 /** Steps of one run where the user set no limit (app-server.md section 5, conversation_settings). */
 const defaultMaxIterations = 500;
@@ -101,7 +105,8 @@ export class StoredSettings implements Settings {
 
   agent(userId: string): AgentPreferences {
     const document = this.#documents.get(userId);
-    const { system_message_suffix, disabled_skills } = document.agent_settings?.agent_context ?? {};
+    const agent = document.agent_settings ?? {};
+    const { system_message_suffix, disabled_skills, load_memory } = agent.agent_context ?? {};
     return {
       maxIterations: document.conversation_settings?.max_iterations ?? defaultMaxIterations,
       maxBudgetPerTask: document.max_budget_per_task ?? null,
@@ -112,6 +117,12 @@ export class StoredSettings implements Settings {
       titleLlmProfile: document.title_llm_profile || null,
       marketplaces: document.registered_marketplaces ?? [],
       systemMessageSuffix: system_message_suffix || null,
+      toolConcurrencyLimit: agent.tool_concurrency_limit ?? 1,
+      enableSubAgents: agent.enable_sub_agents ?? false,
+      enableSwitchLlmTool: agent.enable_switch_llm_tool ?? true,
+      loadMemory: load_memory ?? false,
+      condenser: withDefaults(condenserDefaults, agent.condenser),
+      mcpServers: agent.mcp_config ?? {},
     };
   }
 
@@ -125,4 +136,9 @@ export class StoredSettings implements Settings {
     }
     return derived;
   }
+}
+
+/** What is not given, or null, is the default. */
+function withDefaults<T extends object>(defaults: T, given: { [K in keyof T]?: T[K] | null } | null | undefined): T {
+  return { ...defaults, ...Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== null)) };
 }

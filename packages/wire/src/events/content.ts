@@ -20,6 +20,7 @@ export const Content = Type.Union([TextContent, ImageContent]);
 /** A tool call as the model wrote it; `arguments` is the raw JSON text (events.md section 2). */
 export const MessageToolCall = Type.Object({
   id: Type.String(),
+  responses_item_id: Type.Optional(Type.String({ description: "the id of the call as an item of OpenAI's responses" })),
   name: Type.String(),
   arguments: Type.String(),
   origin: StringEnum(["completion", "responses"]),
@@ -31,12 +32,20 @@ export const ThinkingBlock = Type.Union([
   Type.Object({ type: Type.Literal("redacted_thinking"), data: Type.String() }),
 ]);
 
+/** A thought of a model behind OpenAI's responses: it takes it back, encrypted, before the call or the answer that followed it. */
+export const ReasoningItem = Type.Object({
+  id: Type.Optional(Type.String()),
+  summary: Type.Array(Type.String()),
+  encrypted_content: Type.Optional(Type.String()),
+});
+
 /** A chat message inside a MessageEvent (events.md section 2). */
 export const Message = Type.Object({
   role: StringEnum(["user", "system", "assistant", "tool"]),
   content: Type.Array(Content),
   reasoning_content: Type.Optional(Type.String()),
   thinking_blocks: Type.Optional(Type.Array(ThinkingBlock)),
+  responses_reasoning_item: Type.Optional(ReasoningItem),
 });
 
 export type TextContent = Static<typeof TextContent>;
@@ -44,6 +53,7 @@ export type ImageContent = Static<typeof ImageContent>;
 export type Content = Static<typeof Content>;
 export type MessageToolCall = Static<typeof MessageToolCall>;
 export type ThinkingBlock = Static<typeof ThinkingBlock>;
+export type ReasoningItem = Static<typeof ReasoningItem>;
 export type Message = Static<typeof Message>;
 
 /** A text part, in the form in which it is stored. */

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { StringEnum } from "../schema.ts";
-import { Message, MessageToolCall, TextContent, ThinkingBlock } from "./content.ts";
+import { Message, MessageToolCall, ReasoningItem, TextContent, ThinkingBlock } from "./content.ts";
 import { Action, Observation, ToolDefinition } from "./tools.ts";
 
 /**
@@ -46,6 +46,7 @@ export const ActionEvent = Type.Object({
   thought: Type.Array(TextContent),
   reasoning_content: Type.Optional(Type.String()),
   thinking_blocks: Type.Array(ThinkingBlock),
+  responses_reasoning_item: Type.Optional(ReasoningItem),
   action: Type.Optional(Action),
   tool_name: Type.String(),
   tool_call_id: Type.String(),
@@ -112,6 +113,29 @@ export const Condensation = Type.Object({
   llm_response_id: Type.String(),
 });
 
+export const hookEventTypes = ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop"] as const;
+
+/** A hook of the project that was run, and what it decided (agent-behaviour.md section 9). */
+export const HookExecutionEvent = Type.Object({
+  kind: Type.Literal("HookExecutionEvent"),
+  ...base,
+  source: Type.Literal("hook"),
+  hook_event_type: StringEnum(hookEventTypes),
+  hook_command: Type.String(),
+  tool_name: Type.Optional(Type.String()),
+  success: Type.Boolean(),
+  blocked: Type.Boolean({ default: false }),
+  exit_code: Type.Integer(),
+  stdout: Type.String({ default: "" }),
+  stderr: Type.String({ default: "" }),
+  reason: Type.Optional(Type.String()),
+  additional_context: Type.Optional(Type.String()),
+  error: Type.Optional(Type.String()),
+  action_id: Type.Optional(Type.String()),
+  message_id: Type.Optional(Type.String()),
+  hook_input: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+});
+
 /** A change of the conversation's state. In the log it drives the fold; it is sent live and never listed (agent-server.md section 6.1). */
 export const ConversationStateUpdateEvent = Type.Object({
   kind: Type.Literal("ConversationStateUpdateEvent"),
@@ -151,6 +175,7 @@ export const Event = Type.Union([
   ConversationErrorEvent,
   CondensationRequest,
   Condensation,
+  HookExecutionEvent,
   ConversationStateUpdateEvent,
   StreamingDeltaEvent,
   ServerErrorEvent,
@@ -166,6 +191,7 @@ export type PauseEvent = Static<typeof PauseEvent>;
 export type InterruptEvent = Static<typeof InterruptEvent>;
 export type CondensationRequest = Static<typeof CondensationRequest>;
 export type Condensation = Static<typeof Condensation>;
+export type HookExecutionEvent = Static<typeof HookExecutionEvent>;
 export type ConversationErrorEvent = Static<typeof ConversationErrorEvent>;
 export type ConversationStateUpdateEvent = Static<typeof ConversationStateUpdateEvent>;
 export type StreamingDeltaEvent = Static<typeof StreamingDeltaEvent>;

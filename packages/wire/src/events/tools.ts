@@ -1,6 +1,7 @@
 import { type Static, Type } from "typebox";
 import { Nullable, StringEnum } from "../schema.ts";
 import { Content } from "./content.ts";
+import { moreActions, moreObservations } from "./tools-more.ts";
 
 /** Actions and observations of the core tools, field by field as in events.md section 3. */
 
@@ -128,6 +129,7 @@ export const Action = Type.Union([
   GlobAction,
   GrepAction,
   PlanningFileEditorAction,
+  ...moreActions,
 ]);
 export const Observation = Type.Union([
   TerminalObservation,
@@ -138,6 +140,7 @@ export const Observation = Type.Union([
   GlobObservation,
   GrepObservation,
   PlanningFileEditorObservation,
+  ...moreObservations,
 ]);
 
 /** A tool as SystemPromptEvent.tools lists it. Clients resolve the kinds in their own process: never invent one (events.md section 2). */
@@ -154,6 +157,11 @@ export const ToolDefinition = Type.Object({
     idempotentHint: Type.Boolean(),
     openWorldHint: Type.Boolean(),
   }),
+  client_tool_name: Type.Optional(Type.String({ description: "of a tool that the client runs" })),
+  input_schema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  mcp_tool: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: "an MCP server's own description of its tool" }),
+  ),
 });
 
 export type TerminalAction = Static<typeof TerminalAction>;

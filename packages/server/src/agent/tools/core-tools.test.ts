@@ -2,8 +2,8 @@ import { contentText, type TerminalObservation } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
 import type { ToolContext } from "../tool.ts";
 import { finishTool } from "./finish.ts";
+import { readResult } from "./renderers.ts";
 import { taskTrackerTool } from "./task-tracker.ts";
-import { terminalTool } from "./terminal.ts";
 import { thinkTool } from "./think.ts";
 
 const context = { memory: new Map() } as unknown as ToolContext;
@@ -25,7 +25,7 @@ describe("what the model reads of a terminal's result", () => {
       suffix: "\n[after]",
     },
   };
-  const read = (changed: Partial<TerminalObservation>) => contentText(terminalTool.render!({ ...observation, ...changed }));
+  const read = (changed: Partial<TerminalObservation>) => contentText(readResult({ ...observation, ...changed }));
 
   test("is prefix, output, suffix and the facts", () => {
     expect(read({})).toBe(

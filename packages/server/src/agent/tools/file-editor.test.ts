@@ -6,6 +6,7 @@ import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import { testSandbox } from "../../sandboxes/terminal/test-sandbox.ts";
 import type { ToolContext } from "../tool.ts";
 import { fileEditorTool } from "./file-editor.ts";
+import { readResult } from "./renderers.ts";
 
 let sandbox: Sandbox;
 let removeSandbox: () => Promise<void>;
@@ -19,6 +20,7 @@ beforeEach(async () => {
   await runToEnd(sandbox, { argv: ["sh", "-c", "rm -rf /workspace/* && mkdir -p /workspace/a"], cwd: "/" });
   context = {
     conversationId: "c",
+    actionId: "a",
     sandbox: async () => sandbox,
     terminal: () => Promise.reject(new Error("unused")),
     planPath: "/nowhere/PLAN.md",
@@ -272,5 +274,5 @@ describe("paths and files that cannot be used", () => {
 
 test("the model reads an error under a header", async () => {
   const observation = await edit({ command: "view", path: "/none" });
-  expect(contentText(fileEditorTool.render!(observation))).toMatch(/^\[This call failed\.\]\nInvalid `path`/);
+  expect(contentText(readResult(observation))).toMatch(/^\[This call failed\.\]\nInvalid `path`/);
 });

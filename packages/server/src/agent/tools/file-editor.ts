@@ -4,7 +4,6 @@ import { Type } from "typebox";
 import type { Tool } from "../tool.ts";
 import { toolDefinition } from "./definition.ts";
 import { editFile } from "./file-editor/file-editor.ts";
-import { renderObservation } from "./render.ts";
 
 const description = `Views, creates and edits text files in the sandbox. Paths are absolute.
 
@@ -46,5 +45,4 @@ export const fileEditorTool: Tool<FileEditorAction, FileEditorObservation> = {
   idempotent: false,
   readOnly: false,
   run: editFile,
-  render: (observation) => renderObservation(observation),
 };

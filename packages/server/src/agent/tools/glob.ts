@@ -3,7 +3,6 @@ import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Tool } from "../tool.ts";
 import { toolDefinition } from "./definition.ts";
-import { renderObservation } from "./render.ts";
 import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
 import { globMatcher } from "./search/glob-match.ts";
 
@@ -38,5 +37,4 @@ export const globTool: Tool<GlobAction, GlobObservation> = {
     const { files, truncated } = found;
     return { ...common, content: [textContent(foundText(files, search_path, truncated))], is_error: false, files, truncated };
   },
-  render: (observation) => renderObservation(observation),
 };

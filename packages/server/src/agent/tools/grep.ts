@@ -3,7 +3,6 @@ import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Tool } from "../tool.ts";
 import { toolDefinition } from "./definition.ts";
-import { renderObservation } from "./render.ts";
 import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
 import { globMatcher } from "./search/glob-match.ts";
 
@@ -40,5 +39,4 @@ export const grepTool: Tool<GrepAction, GrepObservation> = {
     const { files: matches, truncated } = found;
     return { ...common, content: [textContent(foundText(matches, search_path, truncated))], is_error: false, matches, truncated };
   },
-  render: (observation) => renderObservation(observation),
 };

@@ -21,6 +21,7 @@ touch -d 2001-01-01 src/one.ts; printf 'one' >"src/with space.ts"; touch -d 2000
   await runToEnd(sandbox, { argv: ["sh", "-c", script], cwd: "/" });
   context = {
     conversationId: "c",
+    actionId: "a",
     sandbox: async () => sandbox,
     terminal: () => Promise.reject(new Error("unused")),
     planPath,

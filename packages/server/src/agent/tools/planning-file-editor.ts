@@ -5,7 +5,6 @@ import type { Tool } from "../tool.ts";
 import { toolDefinition } from "./definition.ts";
 import { editFile } from "./file-editor/file-editor.ts";
 import { fileEditorTool } from "./file-editor.ts";
-import { renderObservation } from "./render.ts";
 
 const description = `Views files and directories, and writes the plan. Only the plan's own file can be created or edited; its path stands in the prompt.
 
@@ -35,5 +34,4 @@ export const planningFileEditorTool: Tool<PlanningFileEditorAction, PlanningFile
     const { content, is_error, prev_exist } = await editFile({ ...action, kind: "FileEditorAction" }, context);
     return { ...common, content, is_error, prev_exist };
   },
-  render: (observation) => renderObservation(observation),
 };

@@ -1,9 +1,7 @@
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
-import { contentText, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Tool } from "../tool.ts";
 import { toolDefinition } from "./definition.ts";
-import { renderObservation } from "./render.ts";
 
 const description = `Runs a shell command in a persistent terminal session of the sandbox.
 
@@ -58,16 +56,5 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
   async run(action, context) {
     const terminal = await context.terminal();
     return terminal.run(action, context.signal);
-  },
-
-  render(observation) {
-    const { metadata } = observation;
-    const facts = [
-      metadata.working_dir ? `[Current working directory: ${metadata.working_dir}]` : "",
-      metadata.py_interpreter_path ? `[Python interpreter: ${metadata.py_interpreter_path}]` : "",
-      metadata.exit_code === -1 ? "" : `[Exit code: ${metadata.exit_code}]`,
-    ];
-    const text = `${metadata.prefix}${contentText(observation.content)}${metadata.suffix}`;
-    return renderObservation(observation, [textContent([text, ...facts].filter(Boolean).join("\n"))]);
   },
 };

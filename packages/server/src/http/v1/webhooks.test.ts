@@ -77,15 +77,15 @@ test("events of tools that this server does not have are kept; what no client co
     source: "agent",
     thought: [],
     thinking_blocks: [],
-    action: { kind: "BrowserNavigateAction", url: "https://example.com" },
-    tool_name: "browser_navigate",
+    action: { kind: "ReadFileAction", file_path: "/a.txt" },
+    tool_name: "read_file",
     tool_call_id: "c",
-    tool_call: { id: "c", name: "browser_navigate", arguments: "{}", origin: "completion" },
+    tool_call: { id: "c", name: "read_file", arguments: "{}", origin: "completion" },
     llm_response_id: "r",
     security_risk: "LOW",
   };
   expect((await events(id, [action])).status).toBe(200);
-  expect((await stored(id))[0]).toMatchObject({ action: { url: "https://example.com" } });
+  expect((await stored(id))[0]).toMatchObject({ action: { file_path: "/a.txt" } });
   const { thought: _thought, ...broken } = action;
   const refused = await events(id, [said("fine", "x"), { ...broken, id: "broken" }]);
   expect(refused).toMatchObject({ status: 422, body: { detail: expect.stringContaining("broken is no ActionEvent") } });

@@ -4,9 +4,10 @@ import { initial } from "./migrations/001-initial.ts";
 import { sandboxLifecycle } from "./migrations/002-sandbox-lifecycle.ts";
 import { platform } from "./migrations/003-platform.ts";
 import { agentServer } from "./migrations/004-agent-server.ts";
+import { agent } from "./migrations/005-agent.ts";
 
 /** In order; the schema version of a database (`user_version`) is the number of migrations that it has seen. */
-const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer];
+const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer, agent];
 
 /**
  * Brings a database to this program's schema, each migration in a transaction of its own.

@@ -1,0 +1,141 @@
+import type { ActionEvent, Observation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { errorText, PlatformError } from "../errors.ts";
+import type { LogRecord, NewRecord } from "../store/event-log.ts";
+import type { Hooks } from "./hooks/hooks.ts";
+import { maskDeep, type OutputMask } from "./output-mask.ts";
+import { listed, stateRecord } from "./records.ts";
+import type { Tool, ToolContext } from "./tool.ts";
+
+/** What running actions takes. */
+export interface ActContext {
+  tools: readonly Tool[];
+  hooks: Hooks;
+  mask: OutputMask;
+  /** Calls that may run at the same time, from 1. */
+  concurrency: number;
+  toolContext: Omit<ToolContext, "actionId">;
+  append(records: NewRecord[]): Promise<LogRecord[]>;
+  /** True when a user message has come since the model was called: the turn must not end then. */
+  hasUnseenMessage(): boolean;
+}
+
+/** What came of an action, and an error after which nothing else makes sense. */
+type Outcome = { records: NewRecord[]; fatal?: unknown };
+
+/**
+ * Runs actions that are in the log and appends their results in the same order. Calls that hold the same resource run one after the other, others side by
+ * side up to the limit; a finish waits for all before it (agent-behaviour.md section 2 point 8). Throws only when the run was aborted, and
+ * SandboxNotFound when the sandbox was deleted.
+ */
+export async function act(events: readonly ActionEvent[], context: ActContext): Promise<void> {
+  const outcomes: Promise<Outcome>[] = [];
+  const holders = new Map<string, Promise<unknown>>();
+  const slots = new Slots(context.concurrency);
+  // Begun as they come: with one at a time, none begins before the one before it is in the log.
+  let appended: Promise<void> = Promise.resolve();
+  for (const event of events) {
+    const keys = resourcesOf(event, context);
+    const before =
+      event.tool_name === "finish" || context.concurrency === 1 ? [appended] : keys.flatMap((key) => holders.get(key) ?? []);
+    const outcome = Promise.all(before).then(() => slots.run(() => actOnce(event, context)));
+    outcomes.push(outcome);
+    for (const key of keys)
+      holders.set(
+        key,
+        outcome.catch(() => {}),
+      );
+    const previous = appended;
+    appended = previous.then(async () => {
+      const { records, fatal } = await outcome;
+      await context.append(records);
+      if (fatal !== undefined) throw fatal;
+    });
+    appended.catch(() => {});
+  }
+  // Nothing runs on behind the back of a run that has ended.
+  await Promise.allSettled(outcomes);
+  await appended;
+}
+
+async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome> {
+  const tool = context.tools.find((candidate) => candidate.name === event.tool_name);
+  if (!tool || !event.action)
+    return { records: [toolError(event, `The tool ${event.tool_name} is not available in this conversation.`)] };
+  const { mask, hooks, toolContext } = context;
+  const { signal } = toolContext;
+  signal.throwIfAborted();
+  const { blocked, context: advice } = await hooks.beforeTool(event);
+  if (blocked !== undefined) return { records: [rejection(event, blocked)] };
+  signal.throwIfAborted();
+  let observation: Observation;
+  try {
+    observation = maskDeep(await tool.run(event.action, { ...toolContext, actionId: event.id }), mask);
+  } catch (error) {
+    signal.throwIfAborted();
+    const records = [toolError(event, mask.text(`${tool.name} failed: ${errorText(error)}`))];
+    // A deleted sandbox does not come back: whatever the model tried next would be paid for and fail too.
+    return error instanceof PlatformError && error.code === "SandboxNotFound" ? { records, fatal: error } : { records };
+  }
+  const after = await hooks.afterTool(event, observation);
+  const extended = [advice, after.context, after.blocked].filter((text) => text !== undefined && text !== "") as string[];
+  const result = listed({
+    kind: "ObservationEvent",
+    source: "environment",
+    tool_name: tool.name,
+    tool_call_id: event.tool_call_id,
+    observation,
+    action_id: event.id,
+    ...(extended.length > 0 && { extended_content: extended.map(textContent) }),
+  });
+  const done = tool.name === "finish" && !context.hasUnseenMessage();
+  return { records: done ? [result, stateRecord("execution_status", "finished")] : [result] };
+}
+
+function resourcesOf(event: ActionEvent, { tools }: ActContext): readonly string[] {
+  const tool = tools.find(({ name }) => name === event.tool_name);
+  if (!tool || !event.action) return [];
+  return tool.resources?.(event.action) ?? [tool.name];
+}
+
+/** The result of a call that produced no observation. */
+export function toolError(event: Pick<ActionEvent, "tool_name" | "tool_call_id">, error: string): NewRecord {
+  const { tool_name, tool_call_id } = event;
+  return listed({ kind: "AgentErrorEvent", source: "agent", tool_name, tool_call_id, error });
+}
+
+/** The result of a call that a hook did not let run. */
+function rejection(event: ActionEvent, reason: string): NewRecord {
+  const { id: action_id, tool_name, tool_call_id } = event;
+  return listed({
+    kind: "UserRejectObservation",
+    source: "environment",
+    tool_name,
+    tool_call_id,
+    action_id,
+    rejection_reason: reason,
+    rejection_source: "hook",
+  });
+}
+
+/** Lets some run at a time, the others in the order in which they came. */
+class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free++;
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
+
+/** What the hooks of an event decided together. */
+export interface HookVerdict {
+  /** Why it is blocked; undefined: it is not. */
+  blocked?: string | undefined;
+  /** What the model should read besides. */
+  context?: string | undefined;
+}
+
+/**
+ * The hooks of a conversation's project (agent-behaviour.md section 9). Each call runs those that match and appends a HookExecutionEvent for each;
+ * a hook that fails blocks nothing. Throws the signal's reason when the run is aborted.
+ */
+export interface Hooks {
+  /** When a run begins in a conversation for the first time since the server knows it. */
+  sessionStart(): Promise<HookVerdict>;
+  /** Before the model reads a message of the user for the first time; a blocked one it never reads. */
+  userPrompt(message: MessageEvent): Promise<HookVerdict>;
+  beforeTool(event: ActionEvent): Promise<HookVerdict>;
+  afterTool(event: ActionEvent, observation: Observation): Promise<HookVerdict>;
+  /** Before a run ends as finished; blocked: it goes on, and the model reads why. */
+  beforeStop(): Promise<HookVerdict>;
+}
+
+const nothing = async (): Promise<HookVerdict> => ({});
+
+/** Those of a project that has none. */
+export const noHooks: Hooks = {
+  sessionStart: nothing,
+  userPrompt: nothing,
+  beforeTool: nothing,
+  afterTool: nothing,
+  beforeStop: nothing,
+};

@@ -1,0 +1,55 @@
+import type { ActionEvent } from "@sandpiper/wire";
+import { newId, textContent } from "@sandpiper/wire";
+import type { ModelResponse } from "../models/model.ts";
+import { type Analyzer, assess } from "./judgement/analyzer.ts";
+import type { Tool } from "./tool.ts";
+import { resolveToolCall } from "./tools/call.ts";
+
+/** A call of the model as an event, and why it cannot be run where it cannot. */
+export type PlannedCall = { event: ActionEvent; error?: string };
+
+/**
+ * Turns the model's tool calls into action events, each with its risk. What follows a finish is dropped (agent-behaviour.md section 2 point 6).
+ * Never throws.
+ */
+export async function planCalls(
+  response: ModelResponse,
+  { tools, analyzer }: { tools: readonly Tool[]; analyzer: Analyzer | undefined },
+): Promise<PlannedCall[]> {
+  const calls: PlannedCall[] = [];
+  const ids = new Set<string>();
+  for (const call of response.toolCalls) {
+    // Results are matched by call id, so a provider that repeats or omits ids must not confuse them.
+    const toolCall = call.id && !ids.has(call.id) ? call : { ...call, id: `call_${newId()}` };
+    ids.add(toolCall.id);
+    const resolved = resolveToolCall(toolCall, tools);
+    const usable = "action" in resolved;
+    const first = calls.length === 0;
+    const risk = usable
+      ? await assess(analyzer, {
+          toolName: resolved.tool.name,
+          action: resolved.action,
+          readOnly: resolved.tool.readOnly,
+          claimed: resolved.securityRisk,
+        })
+      : "UNKNOWN";
+    const event = {
+      kind: "ActionEvent",
+      id: newId(),
+      source: "agent",
+      thought: first && response.text.trim() ? [textContent(response.text)] : [],
+      ...(first && response.reasoning ? { reasoning_content: response.reasoning } : {}),
+      thinking_blocks: first ? response.thinkingBlocks : [],
+      ...(usable ? { action: resolved.action } : {}),
+      tool_name: usable ? resolved.tool.name : toolCall.name || "unknown",
+      tool_call_id: toolCall.id,
+      tool_call: toolCall,
+      llm_response_id: response.id,
+      security_risk: risk,
+      ...(usable && resolved.summary ? { summary: resolved.summary } : {}),
+    } as ActionEvent;
+    calls.push(usable ? { event } : { event, error: resolved.error });
+    if (usable && resolved.tool.name === "finish") break;
+  }
+  return calls;
+}
