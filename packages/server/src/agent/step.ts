@@ -49,9 +49,10 @@ export async function step(context: StepContext): Promise<void> {
   await context.append([
     ...calls.map((call) => listed(call.event)),
     stats,
+    // What cannot be run has its result at once: after a crash nobody may take it for one that may have run.
+    ...calls.flatMap(({ event, error }) => (error ? [toolError(event, error)] : [])),
     ...(wait ? [stateRecord("execution_status", "waiting_for_confirmation")] : []),
   ]);
-  for (const { event, error } of calls) if (error) await context.append([toolError(event, error)]);
   if (wait) return;
   await act(
     calls.flatMap(({ event, error }) => (error ? [] : [event])),

@@ -1,0 +1,62 @@
+import { writeSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { isMainThread, parentPort, workerData } from "node:worker_threads";
+
+/**
+ * Loaded into a server before its own code (`node --import`), in each of its threads. In the thread that writes it counts the commits that hold events of
+ * conversations that are new since the start, tells each on standard error (`commit N`), and kills the process with SIGKILL around the one that
+ * `DIE_AT_COMMIT` names: `before:N`, `after:N` (durable, and nobody knows), or `told:N` (a moment after the rest of the server has been told).
+ */
+
+/** How long the rest of the server works on after it was told, ms. */
+const toldMs = 4;
+
+const [when, at] = (process.env.DIE_AT_COMMIT ?? ":0").split(":");
+let commits = 0;
+/** The transaction that is open, or was just committed, holds such events. */
+let holdsEvents = false;
+let newest: number | undefined;
+
+const isDue = (phase: string) => holdsEvents && phase === when && commits === Number(at);
+const die = () => process.kill(process.pid, "SIGKILL");
+
+if (!isMainThread && typeof workerData?.file === "string" && parentPort) {
+  const { prepare } = DatabaseSync.prototype;
+  DatabaseSync.prototype.prepare = function (sql, ...rest) {
+    const statement = prepare.call(this, sql, ...rest);
+    const wrap = (around: (run: () => unknown, values: unknown[]) => unknown) => {
+      const run = statement.run.bind(statement) as (...values: unknown[]) => unknown;
+      statement.run = ((...values: unknown[]) => around(() => run(...values), values)) as typeof statement.run;
+    };
+    if (sql.startsWith("BEGIN")) {
+      wrap((run) => {
+        holdsEvents = false;
+        return run();
+      });
+    } else if (sql.startsWith("INSERT INTO events")) {
+      newest ??= Number(prepare.call(this, "SELECT coalesce(max(number), 0) AS number FROM conversations").get()?.number);
+      const known = newest;
+      wrap((run, [, conversation]) => {
+        if (Number(conversation) > known) holdsEvents = true;
+        return run();
+      });
+    } else if (sql === "COMMIT") {
+      wrap((run) => {
+        if (holdsEvents) commits += 1;
+        if (isDue("before")) die();
+        run();
+        if (holdsEvents) writeSync(2, `commit ${commits}\n`);
+        if (isDue("after")) die();
+      });
+    }
+    return statement;
+  };
+  const port = parentPort;
+  const tell = port.postMessage.bind(port);
+  port.postMessage = (...message: Parameters<typeof tell>) => {
+    tell(...message);
+    if (!isDue("told")) return;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, toldMs);
+    die();
+  };
+}

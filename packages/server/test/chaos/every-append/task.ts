@@ -1,0 +1,118 @@
+import type { ModelRequestSeen, Reply, ScriptedToolCall } from "../../support/model-server.ts";
+import { reply } from "../../support/model-server.ts";
+import { editor, terminal } from "../../support/script.ts";
+
+/** What a model is to do in one call, again under another id where the first had no effect. */
+export interface Work {
+  call(id: string): ScriptedToolCall;
+  /** A command that prints something when the work was done. None: the tool may simply be run again, by the server itself. */
+  trace?: string;
+}
+
+/** Every call of a step is made in one answer; the next step follows when each has a result. */
+export type Step = readonly Work[];
+
+const marks = "/workspace/marks";
+const notes = "/workspace/notes";
+
+/** A command that leaves its id behind, so that one that ran twice is seen. */
+export const mark = (work: string, more = ""): Work => ({
+  call: (id) => terminal(`echo ${work} ${id} >> ${marks}; ${more}echo did ${work}`),
+  trace: `grep '^${work} ' ${marks}`,
+});
+
+const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace });
+const harmless = (name: string, args: object): Work => ({ call: () => ({ name, arguments: args }) });
+
+/** A piece of work with every kind of tool that acts at once. */
+export const steps: readonly Step[] = [
+  [mark("one")],
+  [harmless("think", { thought: "What comes next?" })],
+  [edit({ command: "create", path: notes, file_text: "first\nlast\n" }, `ls ${notes}`)],
+  [
+    mark("two"),
+    edit({ command: "insert", path: notes, insert_line: 1, new_str: "between" }, `grep between ${notes}`),
+    mark("three"),
+  ],
+  [harmless("task_tracker", { command: "plan", task_list: [{ title: "Work", status: "in_progress" }] })],
+  [harmless("glob", { pattern: "**/notes" }), harmless("grep", { pattern: "between" })],
+  [{ call: () => ({ name: "terminal", arguments: '{"command": "echo' }) }],
+  [{ call: () => ({ name: "no_such_tool", arguments: {} }) }, mark("four")],
+  [edit({ command: "str_replace", path: notes, old_str: "last", new_str: "end" }, `grep end ${notes}`)],
+  [mark("five", "sleep 0.05; ")],
+  [harmless("task_tracker", { command: "view" })],
+  [mark("six"), mark("seven"), harmless("think", { thought: "Nearly." }), mark("eight")],
+];
+
+/** What the conversation ends with: everything that its tools did. */
+export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes}`;
+/** It leaves no trace, so it is always shown anew. */
+const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false" };
+
+export const interrupted = /interrupted and its outcome is unknown/;
+
+interface Known {
+  done: boolean;
+  attempts: number;
+  /** How often was looked for a trace, and how often that told something. */
+  looks: number;
+  told: number;
+}
+
+/**
+ * A model that does the steps, whatever it finds done already. It keeps nothing between calls: what it reads tells it how far it is. Where it reads that the outcome of a
+ * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run.
+ */
+export function worker(all: readonly Step[]): (request: ModelRequestSeen) => Reply {
+  const plan = [...all, [atEnd]];
+  return ({ messages }) => {
+    const results = resultsOf(messages);
+    for (const [index, step] of plan.entries()) {
+      const calls = step.flatMap((work, place) => {
+        const name = `${index}_${place}`;
+        return next(work, name, knownOf(work, name, results));
+      });
+      if (calls.length > 0) return reply.toolCalls(calls, { usage });
+    }
+    return reply.toolCalls([{ id: "finish", name: "finish", arguments: { message: "All is done." } }], { usage });
+  };
+}
+
+/** Tokens of each answer: what they add up to tells how many were counted. */
+export const usage = { prompt: 10, completion: 5 };
+
+/** Results by call id. Throws where one is missing, doubled or not asked for. */
+function resultsOf(messages: ModelRequestSeen["messages"]): Map<string, string> {
+  const results = new Map<string, string>();
+  let open = new Set<string>();
+  for (const { role, text, toolCalls, toolCallId } of messages) {
+    if (role === "tool" && !open.delete(toolCallId!)) throw new Error(`a result that nobody asked for: ${toolCallId}`);
+    if (role === "tool") results.set(toolCallId!, text);
+    else if (open.size > 0) throw new Error(`no result of ${[...open]}`);
+    if (role === "assistant") open = new Set(toolCalls.map(({ id }) => id));
+    for (const id of open) if (results.has(id)) throw new Error(`a call that was made before: ${id}`);
+  }
+  if (open.size > 0) throw new Error(`no result of ${[...open]}`);
+  return results;
+}
+
+function knownOf(work: Work, name: string, results: Map<string, string>): Known {
+  const known: Known = { done: false, attempts: 0, looks: 0, told: 0 };
+  for (let text = results.get(`${name}_try0`); text !== undefined; text = results.get(`${name}_try${++known.attempts}`)) {
+    known.done = !interrupted.test(text);
+    if (!known.done && work.trace === undefined) throw new Error(`a tool that may be run again was not: ${name}`);
+  }
+  for (let text = results.get(`${name}_look0`); text !== undefined; text = results.get(`${name}_look${++known.looks}`)) {
+    if (interrupted.test(text)) continue;
+    known.told += 1;
+    if (/is there/.test(text)) known.done = true;
+  }
+  return known;
+}
+
+function next(work: Work, name: string, { done, attempts, looks, told }: Known): ScriptedToolCall[] {
+  if (done) return [];
+  if (told >= attempts) return [{ ...work.call(`${name}_try${attempts}`), id: `${name}_try${attempts}` }];
+  const look = terminal(`{ ${work.trace}; } >/dev/null 2>&1 && echo is there || echo is missing`);
+  return [{ ...look, id: `${name}_look${looks}` }];
+}
