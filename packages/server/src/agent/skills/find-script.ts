@@ -1,3 +1,5 @@
+import { emitFunction } from "./file-records.ts";
+
 /**
  * Writes the files that hold skills in a sandbox, in one command: `source size path NUL content` each. Arguments: the working folder, how many
  * bytes of a file are read, and then folders of plugins. The order is the precedence: working folder, git root above it, plugins, home.
@@ -6,15 +8,7 @@
 export const findSkillsScript = `
 work=$1 LIMIT=$2; shift 2
 export LIMIT
-emit() {
-  find "$@" -exec sh -c 'kind=$1; shift
-    for file; do
-      [ -f "$file" ] || continue
-      size=$(head -c "$LIMIT" <"$file" | wc -c) || continue
-      printf "%s %s %s\\\\0" "$kind" $size "$file"
-      head -c $size <"$file"
-    done' sh "$kind" {} + 2>/dev/null
-}
+${emitFunction}
 folders() {
   for folder in .agents/skills .openhands/skills .openhands/microagents; do
     [ -d "$1/$folder" ] && emit -L "$1/$folder" -maxdepth 4 -name '*.md'

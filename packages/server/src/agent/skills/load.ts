@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { mapInTurns } from "../../in-turns.ts";
 import { type Files, script } from "../../sandboxes/files.ts";
+import { readRecords } from "./file-records.ts";
 import { findSkillsScript } from "./find-script.ts";
 import { parseSkill } from "./parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "./skill.ts";
@@ -27,30 +28,8 @@ export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Pr
   const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
   const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = withoutParts(readRecords(stdout)).filter(({ path }) => isForModel(path, model) && !isReadme(path));
-  const skills = await mapInTurns(files, ({ path, content, source }) => parseSkill(path, content, source));
+  const skills = await mapInTurns(files, ({ path, content, kind }) => parseSkill(path, content, kind as SkillSource));
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
-}
-
-interface FoundFile {
-  source: SkillSource;
-  path: string;
-  content: string;
-}
-
-/** Reads `source size path NUL content` again and again; ends where the output was cut or does not fit. */
-function readRecords(output: Buffer): FoundFile[] {
-  const found: FoundFile[] = [];
-  let at = 0;
-  while (at < output.length) {
-    const end = output.indexOf(0, at);
-    const [, source, size, path] =
-      /^(project|user) (\d{1,7}) ([\s\S]+)$/.exec(end < 0 ? "" : output.toString("utf8", at, end)) ?? [];
-    if (source === undefined || size === undefined || path === undefined) break;
-    at = end + 1 + Number(size);
-    if (at > output.length) break;
-    found.push({ source: source as SkillSource, path, content: output.toString("utf8", end + 1, at) });
-  }
-  return found;
 }
 
 function isForModel(path: string, model: string): boolean {

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { parse as parseYaml } from "yaml";
+import { splitFrontMatter } from "./front-matter.ts";
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
 
@@ -47,24 +47,6 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
   if (hasItems(facts.inputs)) triggers.push(`/${name}`);
   const type = isFolder ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
   return { name, type, content, triggers: [...new Set(triggers)], source, description, location };
-}
-
-/** The front matter as an object (empty where there is none or it cannot be read), and the text below it. */
-function splitFrontMatter(text: string): { facts: Record<string, unknown>; body: string } {
-  const whole = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
-  const [block, yaml] = /^---[ \t]*\n([\s\S]{0,16384}?)(?:\n|^)---[ \t]*(?:\n|$)/.exec(whole) ?? [];
-  if (block === undefined || yaml === undefined) return { facts: {}, body: whole };
-  return { facts: readFacts(yaml), body: whole.slice(block.length) };
-}
-
-function readFacts(yaml: string): Record<string, unknown> {
-  try {
-    // Aliases of hostile files could unfold to gigabytes.
-    const facts: unknown = parseYaml(yaml, { maxAliasCount: 0, schema: "core", logLevel: "error" });
-    return typeof facts === "object" && facts !== null && !Array.isArray(facts) ? (facts as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
 }
 
 function readTriggers(value: unknown): string[] {

@@ -1,0 +1,42 @@
+import { parse as parseYaml } from "yaml";
+
+/** A Markdown file's front matter, and the text below it. */
+export interface FrontMatter {
+  /** Empty where there is none, or where it cannot be read. */
+  facts: Record<string, unknown>;
+  body: string;
+  /** It is there and cannot be read. */
+  broken: boolean;
+}
+
+/** Splits a Markdown file at its front matter. Never throws: the text below broken front matter still counts. */
+export function splitFrontMatter(text: string): FrontMatter {
+  const whole = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
+  const [block, yaml] = /^---[ \t]*\n([\s\S]{0,16384}?)(?:\n|^)---[ \t]*(?:\n|$)/.exec(whole) ?? [];
+  if (block === undefined || yaml === undefined) return { facts: {}, body: whole, broken: false };
+  const facts = readFacts(yaml);
+  return { facts: facts ?? {}, body: whole.slice(block.length), broken: facts === undefined };
+}
+
+function readFacts(yaml: string): Record<string, unknown> | undefined {
+  try {
+    // Aliases of hostile files could unfold to gigabytes.
+    const facts: unknown = parseYaml(yaml, { maxAliasCount: 0, schema: "core", logLevel: "error" });
+    if (facts === null) return {};
+    return typeof facts === "object" && !Array.isArray(facts) ? (facts as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A text of a front matter without what surrounds it, cut; undefined where there is none. */
+export function readText(value: unknown, maxLength: number): string | undefined {
+  if (typeof value !== "string" && typeof value !== "number") return undefined;
+  return String(value).trim().slice(0, maxLength) || undefined;
+}
+
+/** A list of a front matter, or words with commas between them, each cut. */
+export function readList(value: unknown, { maxItems, maxLength }: { maxItems: number; maxLength: number }): string[] {
+  const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
+  return list.flatMap((item) => readText(item, maxLength) ?? []).slice(0, maxItems);
+}
