@@ -2,6 +2,7 @@ import type { Action, Observation, ToolDefinition } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
 import type { Sandbox } from "../sandboxes/sandbox.ts";
 import type { Terminal } from "../sandboxes/terminal.ts";
+import type { Browser } from "./browser/browser.ts";
 
 /** A tool of the agent (events.md section 3). One file a tool. */
 export interface Tool<A extends Action = Action, O extends Observation = Observation> {
@@ -18,6 +19,10 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly idempotent: boolean;
   /** True for tools that cannot change anything; they get no `security_risk` parameter. */
   readonly readOnly: boolean;
+  /**
+   * Takes the arguments in a way of its own, and gives the rest of the action or what is wrong with them, without values. Default: they are fitted to `parameters`.
+   */
+  readArguments?(received: Record<string, unknown>): { fitted: Record<string, unknown> } | { problems: string[] };
   /** Resolves with the result, errors of use included (`is_error`). A throw becomes an AgentErrorEvent. */
   run(action: A, context: ToolContext): Promise<O>;
   /**
@@ -35,6 +40,8 @@ export interface ToolContext {
   sandbox(): Promise<Sandbox>;
   /** The conversation's persistent shell; the same one until it is reset or the sandbox is replaced. */
   terminal(): Promise<Terminal>;
+  /** The conversation's browser, which starts with its first use; a new one where the sandbox is a new one. */
+  browser(): Promise<Browser>;
   workingDir: string;
   /** The one file that a planning agent may write. */
   planPath: string;

@@ -4,16 +4,18 @@ import { forgettable, summarise } from "../agent/condense.ts";
 import type { Hooks } from "../agent/hooks/hooks.ts";
 import type { Analyzer } from "../agent/judgement/analyzer.ts";
 import type { OutputMask } from "../agent/output-mask.ts";
-import { addUsage, failure, listed, nudge, stateRecord, totalCost, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { addUsage, failure, listed, nudge, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
 import { type StepContext, step } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
 import { condensationFailed, View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
+import { CallRecorder } from "../recording/recorder.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import type { Store } from "../store/store.ts";
+import { ownCost } from "../store/summary.ts";
 import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
@@ -41,6 +43,8 @@ export interface RunEnvironment {
   /** Calls that may run at the same time. */
   concurrency: number;
   budget: number | null;
+  /** USD that count against the same budget and are not in the conversation's own metrics: those of its sub-agents, or of the agent it works for. */
+  spentBeside(): number;
   /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
   beside: ReadonlyMap<string, UsageMetrics>;
   /** Why the user's model is not called any more today; undefined while it is. */
@@ -67,6 +71,7 @@ export class Run {
   readonly #id: string;
   readonly #abort = new AbortController();
   readonly #deltas: Deltas;
+  readonly #calls: CallRecorder;
   /** Sequence number up to which the model has read. */
   #readSeq = 0;
 
@@ -75,6 +80,8 @@ export class Run {
     this.#id = env.row.id;
     this.#deltas = new Deltas(env.hub, env.row.id);
     this.follower = new LogFollower(env.store.events, env.row.id, new View());
+    const { state } = this.follower;
+    this.#calls = new CallRecorder({ seq: () => state.seq, lastTools: env.store.modelCalls.lastTools(this.#id) });
     this.done = this.#drive().finally(() => this.follower.close());
   }
 
@@ -123,7 +130,7 @@ export class Run {
         break;
       }
       const { budget } = this.#env;
-      if (budget !== null && totalCost(state.stats) >= budget) {
+      if (budget !== null && ownCost(state.stats) + this.#env.spentBeside() >= budget) {
         await this.#append(failure("MaxBudgetReached", `The conversation reached its budget of ${budget} USD.`));
         break;
       }
@@ -140,7 +147,7 @@ export class Run {
       if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
       await this.#condense();
       this.#readSeq = state.seq;
-      await step(this.#stepContext(this.#env.openModel()));
+      await step(this.#stepContext(this.#calls.agent(this.#env.openModel())));
       // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
       if (state.open.size > 0) return;
     }
@@ -157,7 +164,7 @@ export class Run {
     const part = forgettable(view);
     try {
       if (!part) throw new PlatformError("InvalidParameter", "There is too little history for a summary.");
-      const model = this.#env.openCondenser();
+      const model = this.#calls.beside(this.#env.openCondenser(), "condenser");
       const { record, response } = await summarise(part, model, this.#abort.signal);
       const stats = addUsage(withUsage(state.stats, this.#env.beside), "condenser", model.name, response, this.#env.budget);
       await this.#append([record, stateRecord("stats", stats)]);
@@ -194,6 +201,7 @@ export class Run {
         // The preparation of a sandbox may take minutes.
         sandbox: () => abortable(toolContext.sandbox(), signal),
         terminal: () => abortable(toolContext.terminal(), signal),
+        browser: () => abortable(toolContext.browser(), signal),
         signal,
       },
       append: (records) => this.#append(records),
@@ -236,7 +244,7 @@ export class Run {
 
   #append(records: NewRecord[]): Promise<LogRecord[]> {
     this.#deltas.flush();
-    return this.#env.store.events.append(this.#id, records);
+    return this.#env.store.events.append(this.#id, records, { calls: this.#calls.take() });
   }
 
   async #end(error: unknown): Promise<boolean> {

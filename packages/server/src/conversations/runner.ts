@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { forgettable } from "../agent/condense.ts";
 import { noHooks } from "../agent/hooks/hooks.ts";
 import { noMask } from "../agent/output-mask.ts";
+import type { UsageMetrics } from "../agent/records.ts";
 import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
 import { PlatformError } from "../errors.ts";
@@ -19,6 +21,7 @@ import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
+import { spentBeside } from "./shared-budget.ts";
 import type { Toolsets } from "./toolset.ts";
 import { UsageBeside } from "./usage-beside.ts";
 import { Workspace } from "./workspace.ts";
@@ -176,7 +179,8 @@ export class Runner {
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
     const workspace = this.workspace(row);
-    if (!this.#queue.enter(row.userId, row.id)) return;
+    // A sub-agent works in the place of the agent that waits for it.
+    if (!row.config.task && !this.#queue.enter(row.userId, row.id)) return;
     const { store, hub, settings, knowledge, limits, agents, toolsets } = this.#deps;
     // Clients change it while a run goes on.
     const now = () => store.conversations.get(row.id) ?? row;
@@ -198,6 +202,7 @@ export class Runner {
       mask: () => noMask,
       concurrency: agents.concurrency(row),
       budget: settings.agent(row.userId).maxBudgetPerTask,
+      spentBeside: () => spentBeside(store.conversations, now()),
       dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
       beside: this.#beside.of(conversationId),
       approved: this.#approved.get(conversationId) ?? new Set(),
@@ -238,6 +243,12 @@ export class Runner {
     if (!this.#runs.has(conversationId)) await this.#beside.write(conversationId, stats);
   }
 
+  /** Lets the metrics of a conversation tell what one of its sub-agents has used. */
+  useTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
+    const known = this.#deps.store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
+    if (!isDeepStrictEqual(known, metrics)) this.#beside.set(conversationId, usageId, metrics);
+  }
+
   /** Cuts a run off and waits for its last record. */
   async abort(conversationId: string, cause: AbortCause): Promise<void> {
     const run = this.#runs.get(conversationId);
@@ -257,7 +268,7 @@ export class Runner {
 
   #dropWorkspace(conversationId: string): void {
     this.#deps.toolsets.drop(conversationId);
-    this.#workspaces.get(conversationId)?.close();
+    this.#workspaces.get(conversationId)?.close({ removed: true });
     this.#workspaces.delete(conversationId);
   }
 

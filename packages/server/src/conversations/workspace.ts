@@ -1,4 +1,5 @@
 import { hexId } from "@sandpiper/wire";
+import { Browser } from "../agent/browser/browser.ts";
 import { planPathOf } from "../agent/planning.ts";
 import type { ToolContext } from "../agent/tool.ts";
 import { PlatformError } from "../errors.ts";
@@ -30,6 +31,7 @@ export class Workspace {
   #held: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
+  #browser: { incarnation: string; browser: Browser } | undefined;
 
   /** `isAwake` tells whether a run of the conversation goes on, `identity` who commits in a repository that is made here. */
   constructor(
@@ -75,11 +77,23 @@ export class Workspace {
     return this.#terminal.terminal;
   }
 
+  async browser(): Promise<Browser> {
+    const sandbox = await this.sandbox();
+    if (this.#browser?.incarnation !== sandbox.incarnation) {
+      this.#browser?.browser.release();
+      const connect = (port: number) => this.#sandboxes.connect(this.#sandboxId, port);
+      const browser = new Browser({ sandbox, connect, dir: `/tmp/browser_${hexId(this.#conversationId)}` });
+      this.#browser = { incarnation: sandbox.incarnation, browser };
+    }
+    return this.#browser.browser;
+  }
+
   toolContext(): Omit<ToolContext, "signal" | "actionId"> {
     return {
       conversationId: this.#conversationId,
       sandbox: () => this.sandbox(),
       terminal: () => this.terminal(),
+      browser: () => this.browser(),
       workingDir: this.#config.workingDir,
       planPath: planPathOf(this.#config),
       memory: this.#memory,
@@ -114,10 +128,13 @@ export class Workspace {
     return resolve;
   }
 
-  /** Lets go of the sandbox. */
-  close(): void {
+  /** Lets go of the sandbox. The browser goes on in it, unless the conversation is gone: then it ends. */
+  close({ removed = false } = {}): void {
     this.#leave();
     this.closeTerminal();
+    if (removed) void this.#browser?.browser.end();
+    else this.#browser?.browser.release();
+    this.#browser = undefined;
   }
 
   closeTerminal(): void {

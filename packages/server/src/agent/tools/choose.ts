@@ -2,6 +2,7 @@ import { createContext, Script } from "node:vm";
 import type { ClientTool, GivenAgent } from "@sandpiper/wire";
 import { PlatformError } from "../../errors.ts";
 import type { Tool } from "../tool.ts";
+import { browserTools } from "./browser/index.ts";
 import { clientTool } from "./client-tool.ts";
 import { coreTools, planTools } from "./index.ts";
 
@@ -17,9 +18,12 @@ export interface ToolChoice {
 
 /** Names that released clients know and that no tool of ours stands for: an agent that asks for them goes without (events.md section 3). */
 const absent = new Set(
-  `apply_patch browser_tool_set task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
+  `apply_patch task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
   inspect_image_with_vision consult_tom sleeptime_compute tom_consult invoke_skill switch_llm canvas_ui_tool_set`.split(/\s+/),
 );
+
+/** Names that stand for several tools. */
+const toolSets: ReadonlyMap<string, readonly Tool[]> = new Map([["browser_tool_set", browserTools]]);
 
 const defaults = ["FinishTool", "ThinkTool"];
 
@@ -52,8 +56,11 @@ export function checkTools(
   const known = allTools();
   for (const { name } of agent?.tools ?? []) {
     const wire = wireName(name);
-    if (known.has(wire) || absent.has(wire)) continue;
-    throw new PlatformError("InvalidParameter", `There is no tool ${name}: the tools are ${[...known.keys()].join(", ")}.`);
+    if (known.has(wire) || toolSets.has(wire) || absent.has(wire)) continue;
+    throw new PlatformError(
+      "InvalidParameter",
+      `There is no tool ${name}: the tools are ${[...known.keys(), ...toolSets.keys()].join(", ")}.`,
+    );
   }
   const names = new Set(known.keys());
   for (const { name } of clientTools) {
@@ -61,13 +68,13 @@ export function checkTools(
       throw new PlatformError("InvalidParameter", `There is a tool ${name} already: name the client tool otherwise.`);
     names.add(name);
   }
-  return agent?.filter_tools_regex ? matching(named(agent), agent.filter_tools_regex) : undefined;
+  return agent?.filter_tools_regex ? namesMatching(named(agent).map(({ name }) => name), agent.filter_tools_regex) : undefined;
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
   const known = allTools();
   const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaults)].map(wireName);
-  return [...new Set(wanted)].flatMap((name) => known.get(name) ?? []);
+  return [...new Set(wanted.flatMap((name) => toolSets.get(name) ?? known.get(name) ?? []))];
 }
 
 /** `FileEditorTool` and `file_editor` are one name (events.md section 3). */
@@ -78,14 +85,14 @@ function wireName(name: string): string {
 }
 
 function allTools(): Map<string, Tool> {
-  return new Map([...coreTools, ...planTools].map((tool) => [tool.name, tool]));
+  return new Map([...coreTools, ...planTools, ...browserTools].map((tool) => [tool.name, tool]));
 }
 
-/** The expression is a client's: it gets some time, and no more. */
-function matching(tools: readonly Tool[], expression: string): string[] {
+/** Those names whose beginning an expression matches. It is a client's, so it gets some time, and no more. Throws InvalidParameter. */
+export function namesMatching(names: readonly string[], expression: string): string[] {
   try {
     const script = new Script("names.filter((name) => new RegExp(`^(?:${expression})`).test(name))");
-    const context = createContext({ names: tools.map(({ name }) => name), expression });
+    const context = createContext({ names: [...names], expression });
     return [...(script.runInContext(context, { timeout: filterMs }) as string[])];
   } catch {
     throw new PlatformError("InvalidParameter", "filter_tools_regex is not a regular expression, or takes too long.");

@@ -23,6 +23,7 @@ beforeEach(async () => {
     actionId: "a",
     sandbox: async () => sandbox,
     terminal: () => Promise.reject(new Error("unused")),
+    browser: () => Promise.reject(new Error("unused")),
     planPath: "/nowhere/PLAN.md",
     workingDir: "/workspace",
     signal: new AbortController().signal,

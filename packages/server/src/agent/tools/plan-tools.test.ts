@@ -24,6 +24,7 @@ touch -d 2001-01-01 src/one.ts; printf 'one' >"src/with space.ts"; touch -d 2000
     actionId: "a",
     sandbox: async () => sandbox,
     terminal: () => Promise.reject(new Error("unused")),
+    browser: () => Promise.reject(new Error("unused")),
     planPath,
     workingDir: "/workspace",
     signal: new AbortController().signal,

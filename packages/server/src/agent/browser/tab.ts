@@ -1,0 +1,251 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { type CdpConnection, CdpError, type CdpEvent, type SendOptions } from "./cdp.ts";
+import { viewport } from "./launch.ts";
+
+const pageScript = readFileSync(new URL("page-script.js", import.meta.url), "utf8");
+
+/** Time for a page to begin, and for one that has begun to be complete, ms. */
+const navigateMs = 30_000;
+const loadMs = 10_000;
+
+/** Time after an input in which a page begins to load where it leads to another one, ms. */
+const reactMs = 150;
+
+/** Time for our own script in a page, ms. */
+const scriptMs = 8_000;
+
+/** What a tab could not do, in a sentence for the model. */
+export class BrowserUseError extends Error {}
+
+/** What the browser tells a tab about. */
+export interface TabSurroundings {
+  connection: CdpConnection;
+  /** Told to the model with the next result. */
+  note(text: string): void;
+}
+
+/** One page of the browser, attached. */
+export class Tab {
+  readonly targetId: string;
+  /** Four characters by which the model names it. */
+  readonly id: string;
+  /** The page's process is gone or does not answer: only another page helps. */
+  dead = false;
+  readonly #sessionId: string;
+  readonly #surroundings: TabSurroundings;
+  #mainFrame: string | undefined;
+  #loading = false;
+  #onLoaded: (() => void)[] = [];
+
+  constructor(target: { targetId: string; id: string; sessionId: string }, surroundings: TabSurroundings) {
+    this.targetId = target.targetId;
+    this.id = target.id;
+    this.#sessionId = target.sessionId;
+    this.#surroundings = surroundings;
+  }
+
+  /** Takes hold of a page. Throws CdpError. */
+  static async attach(target: { targetId: string; id: string }, surroundings: TabSurroundings): Promise<Tab> {
+    const { targetId } = target;
+    const { sessionId } = await surroundings.connection.send<{ sessionId: string }>("Target.attachToTarget", {
+      targetId,
+      flatten: true,
+    });
+    return new Tab({ ...target, sessionId }, surroundings);
+  }
+
+  /** Prepares the page. One that hangs is marked as dead. */
+  async prepare(): Promise<void> {
+    const { width, height } = viewport;
+    // One that was open before this connection holds up everything else.
+    await this.send("Page.handleJavaScriptDialog", { accept: false }).catch(() => {});
+    try {
+      await Promise.all([
+        this.send("Page.enable"),
+        this.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false }),
+        this.send("Page.setInterceptFileChooserDialog", { enabled: true }),
+      ]);
+      await this.#frame();
+    } catch (error) {
+      if (!(error instanceof CdpError)) throw error;
+      this.dead = true;
+    }
+  }
+
+  get loading(): boolean {
+    return this.#loading;
+  }
+
+  get sessionId(): string {
+    return this.#sessionId;
+  }
+
+  /** Throws CdpError, and the signal's reason. */
+  send<T = Record<string, unknown>>(
+    method: string,
+    params: object = {},
+    options: Omit<SendOptions, "sessionId"> = {},
+  ): Promise<T> {
+    return this.#surroundings.connection.send<T>(method, params, { ...options, sessionId: this.#sessionId });
+  }
+
+  /** Takes an event of this page. */
+  read({ method, params }: CdpEvent): void {
+    switch (method) {
+      case "Page.frameNavigated": {
+        const frame = params.frame as { id: string; parentId?: string };
+        if (frame.parentId === undefined) this.#mainFrame = frame.id;
+        return;
+      }
+      case "Page.frameStartedLoading":
+        if (params.frameId === this.#mainFrame) this.#loading = true;
+        return;
+      case "Page.frameStoppedLoading":
+        if (params.frameId === this.#mainFrame) this.#loaded();
+        return;
+      case "Page.javascriptDialogOpening":
+        return this.#answerDialog(params as { type: string; message: string });
+      case "Inspector.targetCrashed":
+        this.dead = true;
+        this.#surroundings.note(`The page in tab ${this.id} crashed. Navigate to open another one.`);
+        return this.#loaded();
+    }
+  }
+
+  /**
+   * Opens an address and waits until the page is there, or a download has begun in its place. Throws BrowserUseError with what went wrong, and the
+   * signal's reason.
+   */
+  async navigate(url: string, signal: AbortSignal): Promise<"page" | "download"> {
+    let result: { errorText?: string; isDownload?: boolean };
+    try {
+      result = await this.send("Page.navigate", { url }, { timeoutMs: navigateMs, signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof CdpError)) throw error;
+      if (error.kind === "ended") throw error;
+      if (error.kind === "refused") throw new BrowserUseError(`${url} cannot be opened: ${error.message}`);
+      await this.send("Page.stopLoading", {}, { timeoutMs: 2_000 }).catch(() => {});
+      await this.#revive();
+      throw new BrowserUseError(`${url} did not answer within ${navigateMs / 1_000} seconds.`);
+    }
+    const { errorText, isDownload } = result;
+    if (isDownload) return "download";
+    if (errorText) throw new BrowserUseError(`${url} could not be opened: ${errorText}${hintOf(errorText)}`);
+    await this.settle(signal);
+    return "page";
+  }
+
+  /** Waits for what an input has set off. */
+  async settle(signal: AbortSignal): Promise<void> {
+    await delay(reactMs, undefined, { signal });
+    if (!this.#loading) return;
+    const timer = new AbortController();
+    const loaded = new Promise<void>((resolve) => this.#onLoaded.push(resolve));
+    const late = delay(loadMs, "late", { signal: AbortSignal.any([signal, timer.signal]) });
+    try {
+      if ((await Promise.race([loaded, late])) === "late")
+        this.#surroundings.note("The page is still loading: what is not there yet may come.");
+    } finally {
+      timer.abort();
+      late.catch(() => {});
+    }
+  }
+
+  /**
+   * Calls a function of the page script in the page's present document. A page that goes on to another one meanwhile is asked again. Throws
+   * BrowserUseError for a page that cannot be asked, and the signal's reason.
+   */
+  async page<T>(call: string, signal: AbortSignal, returnByValue = true): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#evaluate<T>(call, signal, returnByValue);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof CdpError)) throw error;
+        if (error.kind === "ended") throw error;
+        if (error.kind === "hung") {
+          await this.#revive();
+          throw new BrowserUseError("The page was busy and did not answer; its script was stopped.");
+        }
+        if (this.dead) throw new BrowserUseError("The page crashed. Navigate to open another one.");
+        if (attempt === 4) throw new BrowserUseError(`The page cannot be read: it does not stay as it is (${error.message}).`);
+        await delay(attempt * reactMs, undefined, { signal });
+      }
+    }
+  }
+
+  /** A picture of what is on the screen, base64. Throws CdpError, and the signal's reason. */
+  async screenshot(format: { format: "png" } | { format: "jpeg"; quality: number }, signal: AbortSignal): Promise<string> {
+    const { data } = await this.send<{ data: string }>(
+      "Page.captureScreenshot",
+      { ...format, optimizeForSpeed: false },
+      { signal },
+    );
+    return data;
+  }
+
+  async #evaluate<T>(call: string, signal: AbortSignal, returnByValue: boolean): Promise<T> {
+    const frameId = await this.#frame(signal);
+    const world = { frameId, worldName: "sandpiper", grantUniveralAccess: true };
+    const { executionContextId: contextId } = await this.send<{ executionContextId: number }>("Page.createIsolatedWorld", world, {
+      signal,
+    });
+    const { result, exceptionDetails } = await this.send<Evaluated>(
+      "Runtime.evaluate",
+      { expression: `${pageScript}\nsandpiperPage.${call}`, contextId, returnByValue, timeout: scriptMs, userGesture: true },
+      { signal },
+    );
+    if (exceptionDetails) throw new CdpError((exceptionDetails.exception?.description ?? exceptionDetails.text).slice(0, 300));
+    return (returnByValue ? result.value : result) as T;
+  }
+
+  async #frame(signal?: AbortSignal): Promise<string> {
+    const { frameTree } = await this.send<{ frameTree: { frame: { id: string } } }>("Page.getFrameTree", {}, { signal });
+    this.#mainFrame = frameTree.frame.id;
+    return this.#mainFrame;
+  }
+
+  /** Stops the scripts of a page that does not answer; one that does not answer then either is given up. */
+  async #revive(): Promise<void> {
+    const patience = { timeoutMs: 2_000 };
+    // Answered only where a script runs.
+    this.send("Runtime.terminateExecution", {}, patience).catch(() => {});
+    try {
+      await this.send("Page.getFrameTree", {}, patience);
+    } catch {
+      this.dead = true;
+    }
+  }
+
+  /** Answers as a person in a hurry would: yes, and nothing where a text is asked for. */
+  #answerDialog({ type, message }: { type: string; message: string }): void {
+    const accept = type !== "prompt";
+    this.send("Page.handleJavaScriptDialog", { accept }).catch(() => {});
+    if (type === "beforeunload") return;
+    const shown = String(message).slice(0, 500);
+    this.#surroundings.note(`The page showed a dialog (${type}), which was ${accept ? "accepted" : "dismissed"}: ${shown}`);
+  }
+
+  #loaded(): void {
+    this.#loading = false;
+    const waiting = this.#onLoaded;
+    this.#onLoaded = [];
+    for (const resolve of waiting) resolve();
+  }
+}
+
+interface Evaluated {
+  result: { value?: unknown; objectId?: string };
+  exceptionDetails?: { text: string; exception?: { description?: string } };
+}
+
+/** What to do about an error of the network. */
+function hintOf(error: string): string {
+  if (/ERR_(TUNNEL|PROXY)/.test(error)) return ". The network policy of this sandbox may not allow the host.";
+  if (/ERR_(NAME_NOT_RESOLVED|INTERNET_DISCONNECTED|ADDRESS_UNREACHABLE)/.test(error))
+    return ". The host does not exist, or this sandbox has no network.";
+  if (/ERR_CONNECTION_REFUSED/.test(error)) return ". Nothing listens there.";
+  return "";
+}
