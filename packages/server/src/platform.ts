@@ -85,7 +85,7 @@ export async function startPlatform(
     const mask = new SecretMask();
     if (config.apiKey) mask.registerSecret(config.apiKey);
     for (const [name, value] of Object.entries(env))
-      if (value && /_(API_KEY|TOKEN|SECRET)$/.test(name)) mask.registerSecret(value);
+      if (value && /_(API_KEY|TOKEN|SECRET|SECRET_ACCESS_KEY|TOKEN_BEDROCK)$/.test(name)) mask.registerSecret(value);
     const logger = createLogger(config.logLevel, mask, logs);
     await makeDataFolder(config.dataDir);
     const vault = await openVault(join(config.dataDir, "vault.key"), { create: !sqliteStoreExists(config.dataDir) });
@@ -139,7 +139,8 @@ export async function startPlatform(
     });
     const openModel: OpenModel = (wanted) => {
       const headers = Object.values(wanted.options?.headers ?? {});
-      for (const value of [wanted.apiKey ?? "", ...headers]) mask.registerSecret(value, "models of users");
+      const { secretAccessKey = "", sessionToken = "" } = wanted.aws ?? {};
+      for (const value of [wanted.apiKey ?? "", secretAccessKey, sessionToken, ...headers]) mask.registerSecret(value, "models of users");
       return open(wanted);
     };
     const skills = new SkillLibrary({

@@ -8,6 +8,36 @@ const text = (maxLength: number) => Type.Optional(Nullable(Type.String({ maxLeng
 const tokens = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000_000 })));
 const price = Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1000, description: "USD" })));
 
+const flag = Type.Optional(Nullable(Type.Boolean()));
+const seconds = Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds" })));
+
+/** How a model thinks, keeps prompts and calls tools. Values that are not known here are left to the endpoint. */
+const llmBehaviour = {
+  model_canonical_name: text(1024),
+  api_mode: text(64),
+  reasoning_effort: text(64),
+  reasoning_summary: text(64),
+  extended_thinking_budget: Type.Optional(Nullable(Type.Integer({ maximum: 1_000_000_000 }))),
+  caching_prompt: flag,
+  prompt_cache_retention: text(64),
+  retry_min_wait: seconds,
+  retry_max_wait: seconds,
+  retry_multiplier: seconds,
+  native_tool_calling: flag,
+  disable_stop_word: flag,
+  disable_vision: flag,
+  max_message_chars: tokens,
+  drop_params: flag,
+  litellm_extra_body: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 1000 }))),
+  openrouter_site_url: text(8192),
+  openrouter_app_name: text(1024),
+  aws_access_key_id: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
+  aws_secret_access_key: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
+  aws_session_token: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
+  aws_region_name: text(1024),
+  aws_bedrock_runtime_endpoint: text(8192),
+};
+
 /**
  * A model as a client describes it (agent-server.md section 3.1, LLM). What is not named here is kept and shown again, and does nothing: clients of
  * all versions send sixty fields.
@@ -31,6 +61,7 @@ export const GivenLlm = Type.Object(
     ),
     input_cost_per_token: price,
     output_cost_per_token: price,
+    ...llmBehaviour,
   },
   { additionalProperties: true },
 );

@@ -18,13 +18,14 @@ export async function planCalls(
 ): Promise<PlannedCall[]> {
   const calls: PlannedCall[] = [];
   const ids = new Set<string>();
-  for (const call of response.toolCalls) {
+  for (const [position, call] of response.toolCalls.entries()) {
     // Results are matched by call id, so a provider that repeats or omits ids must not confuse them.
     const toolCall = call.id && !ids.has(call.id) ? call : { ...call, id: `call_${newId()}` };
     ids.add(toolCall.id);
     const resolved = resolveToolCall(toolCall, tools);
     const usable = "action" in resolved;
     const first = calls.length === 0;
+    const thought = response.reasoningItems?.findLast(({ callsBefore }) => callsBefore === position);
     const risk = usable
       ? await assess(analyzer, {
           toolName: resolved.tool.name,
@@ -40,6 +41,7 @@ export async function planCalls(
       thought: first && response.text.trim() ? [textContent(response.text)] : [],
       ...(first && response.reasoning ? { reasoning_content: response.reasoning } : {}),
       thinking_blocks: first ? response.thinkingBlocks : [],
+      ...(thought && { responses_reasoning_item: thought.item }),
       ...(usable ? { action: resolved.action } : {}),
       tool_name: usable ? resolved.tool.name : toolCall.name || "unknown",
       tool_call_id: toolCall.id,

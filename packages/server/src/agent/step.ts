@@ -35,6 +35,7 @@ export async function step(context: StepContext): Promise<void> {
     messages: context.view.startCall(),
     tools: modelTools(context.tools),
     signal: context.toolContext.signal,
+    cacheKey: context.toolContext.conversationId,
     onDelta: context.onDelta,
     onRetry: context.onRetry,
   });
@@ -63,6 +64,7 @@ export async function step(context: StepContext): Promise<void> {
 /** An answer without tool calls ends the turn when it says something, and is asked to go on when it does not. */
 async function answer(context: StepContext, response: ModelResponse, stats: NewRecord): Promise<void> {
   const said = response.text.trim() !== "";
+  const thought = response.reasoningItems?.at(-1);
   const message = listed({
     kind: "MessageEvent",
     source: "agent",
@@ -71,6 +73,7 @@ async function answer(context: StepContext, response: ModelResponse, stats: NewR
       content: said ? [textContent(response.text)] : [],
       ...(response.reasoning ? { reasoning_content: response.reasoning } : {}),
       thinking_blocks: response.thinkingBlocks,
+      ...(thought && { responses_reasoning_item: thought.item }),
     },
     llm_response_id: response.id,
     activated_skills: [],
@@ -82,6 +85,10 @@ async function answer(context: StepContext, response: ModelResponse, stats: NewR
         ? "Your last answer was withheld by the provider's content filter. Go on in another way, or call finish and say why you cannot."
         : "Your last answer was empty. Use a tool to go on with the task, or call finish when it is done.";
     await context.append([message, stats, nudge(text)]);
+    return;
+  }
+  if (response.problem) {
+    await context.append([message, stats, nudge(response.problem)]);
     return;
   }
   const end = context.hasUnseenMessage() ? [] : [stateRecord("execution_status", "finished")];

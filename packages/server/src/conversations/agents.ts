@@ -3,6 +3,7 @@ import { policyFromSettings } from "../agent/confirmation.ts";
 import { type Analyzer, llmAnalyzer } from "../agent/judgement/analyzer.ts";
 import type { Tool } from "../agent/tool.ts";
 import type { ToolChoice } from "../agent/tools/choose.ts";
+import { awsAccess } from "../models/aws.ts";
 import { addressOptions, callOptions } from "../models/call-options.ts";
 import type { ModelConfig } from "../models/model.ts";
 import type { AgentDocument } from "../store/conversation-parts.ts";
@@ -62,8 +63,13 @@ export class Agents {
     const given = callOptions(llm);
     const options = given ? { options: given } : {};
     const apiKey = unmasked(api_key);
-    const address = base_url ? { baseUrl: base_url, ...(userId !== defaultUser && { guarded: true }) } : {};
-    if (apiKey !== undefined) return { model, apiKey, ...address, ...options };
+    const aws = awsAccess(llm);
+    const address = {
+      ...(base_url && { baseUrl: base_url }),
+      ...((base_url || aws?.endpoint) && userId !== defaultUser && { guarded: true }),
+      ...(aws && { aws }),
+    };
+    if (apiKey !== undefined || aws?.secretAccessKey) return { model, ...(apiKey && { apiKey }), ...address, ...options };
     const { settings } = this.#deps;
     const stored = settings.model(userId);
     if (base_url && base_url !== stored.baseUrl) return { model, ...address, ...options };

@@ -156,6 +156,8 @@ function gone(): PlatformError {
   return new PlatformError("ConversationNotFound", "Conversation not found");
 }
 
+const awsSecrets = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"] as const;
+
 /**
  * A model as a client gives it back after it has read it: with the key and the headers that it could not read. Another address, or another provider,
  * gets none of them.
@@ -174,6 +176,7 @@ function withSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   return {
     ...given,
     ...(key && isMasked(key) && { api_key: source?.api_key ?? null }),
+    ...Object.fromEntries(awsSecrets.flatMap((name) => (isMasked(given[name] ?? "") ? [[name, source?.[name] ?? null]] : []))),
     ...(headers && { extra_headers: Object.fromEntries(opened) }),
   };
 }

@@ -1,7 +1,13 @@
 import type { GivenLlm, LlmDiff } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
 
-/** How a model is called, beside where it is. What is absent is left to the endpoint, the catalogue and the server. */
+const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
+export type Effort = (typeof efforts)[number];
+
+/**
+ * How a model is called, beside where it is. What is absent is left to the endpoint, the catalogue and the server, or has the default that settings
+ * show; null says that the endpoint decides.
+ */
 export interface CallOptions {
   temperature?: number;
   topP?: number;
@@ -12,6 +18,10 @@ export interface CallOptions {
   timeout?: number;
   /** Attempts in all; 0 means one, too. */
   attempts?: number;
+  /** Waits between attempts: `multiplier` seconds, doubled each time, within these. */
+  minWait?: number;
+  maxWait?: number;
+  multiplier?: number;
   /** Sent with each request, in the place of what the client of the endpoint would send under the same name. Values are secret. */
   headers?: Readonly<Record<string, string>>;
   /** USD per token, in the place of the catalogue's. */
@@ -19,6 +29,31 @@ export interface CallOptions {
   outputPrice?: number;
   /** Tokens, in the place of the catalogue's. */
   contextWindow?: number;
+  /** The name under which the catalogue knows the model. */
+  knownAs?: string;
+  /** How much the model thinks, where it thinks. Default: high. */
+  effort?: Effort | null;
+  /** Tokens for the thoughts of Claude models that think by budget. Default: 200,000, which means as many as they may. */
+  thinkingBudget?: number | null;
+  /** Summaries of thoughts, of OpenAI's responses. */
+  reasoningSummary?: string;
+  /** Prompt caching; default: on. */
+  caching?: boolean;
+  /** How long OpenAI keeps prompts. Default: 24h. */
+  cacheRetention?: string | null;
+  /** False: tools are told and called in text. */
+  nativeTools?: boolean;
+  /** False: calls in text end with no stop word. */
+  stopWord?: boolean;
+  /** Whether images are sent. Default: as is known of the model. */
+  vision?: boolean;
+  /** Characters of a tool's text that are sent. */
+  maxToolChars?: number;
+  /** Whether parameters that an endpoint refuses are left out. Default: yes. */
+  dropParameters?: boolean;
+  /** Added to the body of each request. */
+  extraBody?: Readonly<Record<string, unknown>>;
+  apiMode?: "auto" | "chat" | "responses";
 }
 
 /** Most attempts of a call. */
@@ -27,20 +62,15 @@ const maxAttempts = 20;
 /** The longest that one attempt may take, seconds. */
 export const maxTimeout = 3_600;
 
-/** Headers that belong to the connection. `host` could lead a key of the operator to another site behind the same address. */
-const connectionHeaders =
-  /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-(?:length|type|encoding)|proxy-.*)$/i;
+/** The longest wait between two attempts, seconds. */
+const longestWait = 120;
 
 /**
- * What a client says about the calls of a model (agent-server.md section 3.1, LLM). A masked header is none. Of the rest of an LLM the effort and
- * caching flags are not sent: clients give defaults for all of them, which many endpoints refuse. A `top_p` of 1 says nothing, and some models
- * refuse it beside a temperature.
+ * What a client says about the calls of a model (agent-server.md section 3.1, LLM). A masked header is none. A `top_p` of 1 says nothing, and some
+ * models refuse it beside a temperature.
  */
 export function callOptions(llm: GivenLlm | LlmDiff): CallOptions | undefined {
-  const headers = Object.entries(llm.extra_headers ?? {}).filter(
-    ([, value]) => typeof value === "string" && !/^\*+$/.test(value),
-  );
-  const wanted = {
+  const wanted: Record<keyof CallOptions, unknown> = {
     temperature: llm.temperature,
     topP: llm.top_p === 1 ? null : llm.top_p,
     topK: llm.top_k,
@@ -48,13 +78,48 @@ export function callOptions(llm: GivenLlm | LlmDiff): CallOptions | undefined {
     maxOutputTokens: llm.max_output_tokens,
     timeout: llm.timeout,
     attempts: llm.num_retries,
-    headers: headers.length > 0 ? Object.fromEntries(headers) : null,
+    minWait: llm.retry_min_wait,
+    maxWait: llm.retry_max_wait,
+    multiplier: llm.retry_multiplier,
+    headers: ownHeaders(llm),
     inputPrice: llm.input_cost_per_token,
     outputPrice: llm.output_cost_per_token,
     contextWindow: llm.max_input_tokens,
+    knownAs: llm.model_canonical_name || null,
+    effort: efforts.find((effort) => effort === llm.reasoning_effort),
+    thinkingBudget: llm.extended_thinking_budget,
+    reasoningSummary: llm.reasoning_summary,
+    caching: llm.caching_prompt,
+    cacheRetention: llm.prompt_cache_retention,
+    nativeTools: llm.native_tool_calling,
+    stopWord: llm.disable_stop_word === true ? false : null,
+    vision: llm.disable_vision === true ? false : null,
+    maxToolChars: llm.max_message_chars,
+    dropParameters: llm.drop_params,
+    extraBody: llm.litellm_extra_body && Object.keys(llm.litellm_extra_body).length > 0 ? llm.litellm_extra_body : null,
+    apiMode: llm.api_mode === "chat" || llm.api_mode === "responses" ? llm.api_mode : null,
   };
-  const given = Object.entries(wanted).filter(([, value]) => value !== undefined && value !== null);
+  const left = {
+    effort: llm.reasoning_effort,
+    thinkingBudget: llm.extended_thinking_budget,
+    cacheRetention: llm.prompt_cache_retention,
+  };
+  const given = [
+    ...Object.entries(wanted).filter(([, value]) => value !== undefined && value !== null),
+    ...Object.entries(left).filter(([, value]) => value === null),
+  ];
   return given.length > 0 ? (Object.fromEntries(given) as CallOptions) : undefined;
+}
+
+/** Headers that were given, and those by which OpenRouter names the application. */
+function ownHeaders(llm: GivenLlm | LlmDiff): Record<string, string> | null {
+  const { openrouter_site_url: site, openrouter_app_name: title } = llm;
+  const router = /^openrouter\//i.test(llm.model ?? "")
+    ? { ...(site && { "HTTP-Referer": site }), ...(title && { "X-Title": title }) }
+    : {};
+  const given = Object.entries(llm.extra_headers ?? {}).filter(([, value]) => typeof value === "string" && !/^\*+$/.test(value));
+  const headers = { ...router, ...Object.fromEntries(given) };
+  return Object.keys(headers).length > 0 ? headers : null;
 }
 
 /** The part of the options that belongs to the address and not to the model. */
@@ -67,31 +132,15 @@ export function attemptTime(usual: number, { timeout }: CallOptions): number {
   return timeout ? Math.min(timeout, maxTimeout) * 1000 : usual;
 }
 
-/** The waits between as many attempts as wanted: the usual ones, and the last of them again. */
-export function waitsFor(usual: readonly number[], { attempts }: CallOptions): readonly number[] {
-  if (attempts === undefined || usual.length === 0) return usual;
-  const count = Math.max(0, Math.min(attempts, maxAttempts) - 1);
-  return Array.from({ length: count }, (_, index) => usual[Math.min(index, usual.length - 1)]!);
-}
-
-/** A fetch that sends these headers, too. Throws ModelNotConfigured, without the value, for one that cannot be sent. */
-export function withHeaders(fetch: typeof globalThis.fetch, { headers: extra }: CallOptions): typeof globalThis.fetch {
-  if (!extra) return fetch;
-  for (const [name, value] of Object.entries(extra)) {
-    const shown = JSON.stringify(name.slice(0, 100));
-    if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || connectionHeaders.test(name)) {
-      throw new PlatformError("ModelNotConfigured", `The header ${shown} of the model's extra_headers cannot be set.`);
-    }
-    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      throw new PlatformError(
-        "ModelNotConfigured",
-        `The header ${shown} of the model's extra_headers holds a character that HTTP cannot carry.`,
-      );
-    }
-  }
-  return (input, init) => {
-    const headers = new Headers(init?.headers);
-    for (const [name, value] of Object.entries(extra)) headers.set(name, value);
-    return fetch(input, { ...init, headers });
-  };
+/** The waits between as many attempts as wanted, milliseconds: those that were asked for, else the usual ones, and the last of them again. */
+export function waitsFor(usual: readonly number[], options: CallOptions): readonly number[] {
+  const { attempts, minWait, maxWait, multiplier } = options;
+  const isAsked = minWait !== undefined || maxWait !== undefined || multiplier !== undefined;
+  if ((attempts === undefined && !isAsked) || usual.length === 0) return usual;
+  const count = attempts === undefined ? usual.length : Math.max(0, Math.min(attempts, maxAttempts) - 1);
+  return Array.from({ length: count }, (_, index) => {
+    if (!isAsked) return usual[Math.min(index, usual.length - 1)]!;
+    const seconds = Math.min(Math.max((multiplier ?? 8) * 2 ** index, minWait ?? 8), maxWait ?? 64);
+    return Math.min(seconds, longestWait) * 1000;
+  });
 }

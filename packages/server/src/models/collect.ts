@@ -2,10 +2,14 @@ import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart, LanguageMo
 import { InvalidResponseDataError } from "@ai-sdk/provider";
 import type { MessageToolCall, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
 import { type CatalogueEntry, costOf } from "./catalogue.ts";
+import { ThoughtCollector } from "./collect-thoughts.ts";
 import { EmptyResponse } from "./failure.ts";
 import type { ModelRequest, ModelResponse } from "./model.ts";
 import type { ModelAddress } from "./resolve.ts";
 import { signatureBlock } from "./thinking.ts";
+
+/** More than any model calls at once. Beyond it an endpoint is broken or hostile. */
+const maxToolCalls = 2_000;
 
 /**
  * Folds the parts of one streamed answer. `add` throws what the stream reports as an error; `response` throws when the
@@ -15,11 +19,12 @@ export class ResponseCollector {
   readonly #address: Pick<ModelAddress, "name" | "wire">;
   readonly #facts: CatalogueEntry;
   readonly #onDelta: ModelRequest["onDelta"];
-  readonly #blocks = new Map<string, ThinkingBlock>();
+  readonly #thoughts: ThoughtCollector;
   readonly #toolCalls: MessageToolCall[] = [];
   #id = "";
   #text = "";
   #reasoning = "";
+  #begunCalls = 0;
   #signature: ThinkingBlock | undefined;
   #end: { reason: LanguageModelV4FinishReason; usage: LanguageModelV4Usage } | undefined;
   /** True once a piece was handed to `onDelta`: from then on the call cannot be repeated. */
@@ -31,6 +36,7 @@ export class ResponseCollector {
     this.#address = address;
     this.#facts = facts;
     this.#onDelta = onDelta;
+    this.#thoughts = new ThoughtCollector(address.wire);
   }
 
   add(part: LanguageModelV4StreamPart): void {
@@ -44,15 +50,20 @@ export class ResponseCollector {
         break;
       case "reasoning-start":
       case "reasoning-delta":
-        this.#addReasoning(part);
+      case "reasoning-end": {
+        const text = this.#thoughts.add(part, this.#toolCalls.length);
+        this.#reasoning += text;
+        this.#emit({ reasoning: text });
+        break;
+      }
+      case "tool-input-start":
+        if (++this.#begunCalls > maxToolCalls) throw new Error(`the endpoint sent more than ${maxToolCalls} tool calls`);
         break;
       case "tool-input-delta":
         this.hasBegun = true;
         break;
       case "tool-call":
-        if (part.providerExecuted) break;
-        this.#toolCalls.push({ id: part.toolCallId, name: part.toolName, arguments: part.input, origin: "completion" });
-        this.#signature ??= signatureBlock(part.providerMetadata);
+        if (!part.providerExecuted) this.#addCall(part);
         break;
       case "finish":
         this.#end = { reason: part.finishReason, usage: part.usage };
@@ -63,8 +74,10 @@ export class ResponseCollector {
   }
 
   response(): ModelResponse {
-    const { reason, usage } = this.#end ?? { reason: { unified: "interrupted" } };
-    if (!usage || reason.unified === "interrupted" || reason.unified === "error") {
+    const { reason, usage } = this.#end ?? { reason: { unified: "interrupted" as const, raw: undefined } };
+    // Bedrock's client calls a stream that ended without saying why an end for another reason.
+    const isCut = reason.unified === "interrupted" || reason.unified === "error" || (reason.unified === "other" && !reason.raw);
+    if (!usage || isCut) {
       throw new InvalidResponseDataError({
         data: undefined,
         message: "the endpoint closed the connection before the end of its answer",
@@ -81,7 +94,8 @@ export class ResponseCollector {
       id,
       text: this.#text,
       ...(this.#reasoning && { reasoning: this.#reasoning }),
-      thinkingBlocks: [...this.#blocks.values(), ...(this.#signature ? [this.#signature] : [])],
+      thinkingBlocks: [...this.#thoughts.blocks, ...(this.#signature ? [this.#signature] : [])],
+      ...(this.#address.wire === "responses" && { reasoningItems: this.#thoughts.items }),
       toolCalls: this.#toolCalls,
       usage: tokens,
       cost: costOf(this.#facts, tokens),
@@ -89,23 +103,19 @@ export class ResponseCollector {
     };
   }
 
-  /** Only what Anthropic signed or encrypted is kept as blocks; they are replayed as they are. */
-  #addReasoning(part: Extract<LanguageModelV4StreamPart, { type: "reasoning-start" | "reasoning-delta" }>): void {
-    const text = part.type === "reasoning-delta" ? part.delta : "";
-    this.#reasoning += text;
-    this.#emit({ reasoning: text });
-    const metadata = part.providerMetadata?.anthropic;
-    if (typeof metadata?.redactedData === "string") {
-      this.#blocks.set(part.id, { type: "redacted_thinking", data: metadata.redactedData });
-    }
-    let block = this.#blocks.get(part.id);
-    if (!block && this.#address.wire === "anthropic") {
-      block = { type: "thinking", thinking: "" };
-      this.#blocks.set(part.id, block);
-    }
-    if (block?.type !== "thinking") return;
-    block.thinking += text;
-    if (typeof metadata?.signature === "string") block.signature = metadata.signature;
+  #addCall(part: Extract<LanguageModelV4StreamPart, { type: "tool-call" }>): void {
+    if (this.#toolCalls.length >= maxToolCalls) throw new Error(`the endpoint sent more than ${maxToolCalls} tool calls`);
+    const { toolCallId: id, toolName: name, input } = part;
+    const itemId = part.providerMetadata?.openai?.itemId;
+    const origin = this.#address.wire === "responses" ? "responses" : "completion";
+    this.#toolCalls.push({
+      id,
+      name,
+      arguments: input,
+      origin,
+      ...(typeof itemId === "string" && { responses_item_id: itemId }),
+    });
+    this.#signature ??= signatureBlock(part.providerMetadata);
   }
 
   #emit(delta: { content?: string; reasoning?: string }): void {

@@ -1,3 +1,4 @@
+import { createAmazonBedrock } from "@ai-sdk/amazon-bedrock";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -5,7 +6,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { markCacheableBody } from "./openai-cache.ts";
-import { isOpenAiReasoner, nameTokenLimit } from "./openai-reasoners.ts";
+import { isOpenAiReasoner, nameTokenLimit } from "./openai-models.ts";
 import { providers } from "./providers.ts";
 import type { ModelAddress } from "./resolve.ts";
 
@@ -13,12 +14,24 @@ import type { ModelAddress } from "./resolve.ts";
 const noKey = "none";
 
 /** The AI SDK's client for an address. Everything it could read from the environment is given, so that nothing is. */
-export function openEndpoint(address: ModelAddress, fetch: typeof globalThis.fetch): LanguageModelV4 {
+export function openEndpoint(
+  address: ModelAddress,
+  fetch: typeof globalThis.fetch,
+  { marksCache = true }: { marksCache?: boolean } = {},
+): LanguageModelV4 {
   const { modelId, baseUrl: baseURL } = address;
   const guarded = guardedFetch(fetch);
   const apiKey = address.apiKey ?? noKey;
-  if (address.wire === "anthropic") return createAnthropic({ baseURL, apiKey, fetch: guarded })(modelId);
-  if (address.wire === "google") return createGoogle({ baseURL, apiKey, fetch: guarded })(modelId);
+  switch (address.wire) {
+    case "anthropic":
+      return createAnthropic({ baseURL, apiKey, fetch: guarded })(modelId);
+    case "google":
+      return createGoogle({ baseURL, apiKey, fetch: guarded })(modelId);
+    case "bedrock":
+      return openBedrock(address, guarded);
+    case "responses":
+      return createOpenAI({ baseURL, apiKey, fetch: guarded }).responses(modelId);
+  }
   // The SDK's own OpenAI client knows what OpenAI's models refuse; other endpoints get plain chat completions.
   if (baseURL === providers.openai?.baseUrl) return createOpenAI({ baseURL, apiKey, fetch: guarded }).chat(modelId);
   return createOpenAICompatible({
@@ -27,7 +40,18 @@ export function openEndpoint(address: ModelAddress, fetch: typeof globalThis.fet
     ...(address.apiKey && { apiKey: address.apiKey }),
     fetch: guarded,
     includeUsage: true,
-    ...(/claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
+    ...(marksCache && /claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
     ...(isOpenAiReasoner(modelId) && { transformRequestBody: nameTokenLimit }),
   }).chatModel(modelId);
+}
+
+/** An empty key is none, and keeps the SDK from the one of the environment. */
+function openBedrock(
+  { modelId, baseUrl: baseURL, apiKey = "", aws }: ModelAddress,
+  fetch: typeof globalThis.fetch,
+): LanguageModelV4 {
+  const { accessKeyId = noKey, secretAccessKey = noKey, sessionToken } = aws?.access ?? {};
+  const credentials = { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) };
+  const region = aws?.region ?? "us-east-1";
+  return createAmazonBedrock({ baseURL, apiKey, region, ...credentials, fetch })(modelId);
 }

@@ -11,6 +11,10 @@ export interface Failure {
   retryable: boolean;
   /** What the provider asks to wait, milliseconds. */
   retryAfterMs?: number;
+  /** Nobody was there: the address has no name, no host or no listener. */
+  unreachable?: boolean;
+  /** The prompt is larger than the model's context window. */
+  tooLong?: boolean;
 }
 
 /** Thrown by an attempt that took too long or whose stream went silent. */
@@ -47,14 +51,20 @@ function describeCallError(error: APICallError): Failure {
   // A 200 whose body cannot be read is a broken connection, not a refusal.
   if (status === undefined || status < 300) {
     const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
-    return { message: message + (message.includes(cause) ? "" : cause), retryable: error.isRetryable || status !== undefined };
+    return {
+      message: message + (message.includes(cause) ? "" : cause),
+      retryable: error.isRetryable || status !== undefined,
+      ...(isUnreachable(error.cause) && { unreachable: true }),
+    };
   }
   const text = message.trim() || "no explanation";
+  const tooLong = isTooLong(status, `${text} ${error.responseBody?.slice(0, 10_000)}`);
   const retryAfterMs = parseRetryAfter(error.responseHeaders ?? {});
   return {
     message: text,
     status,
-    retryable: isRetryableStatus(status, error.responseBody),
+    retryable: !tooLong && isRetryableStatus(status, error.responseBody),
+    ...(tooLong && { tooLong }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   };
 }
@@ -65,11 +75,33 @@ function describeStreamError(error: unknown): Failure {
   const { message, statusCode, code, type } = error as Record<string, unknown>;
   const status = [statusCode, code].map(Number).find((number) => number >= 400 && number < 600);
   const text = typeof message === "string" && message !== "" ? message : typeof type === "string" ? type : "an unnamed error";
+  const tooLong = isTooLong(status, `${text} ${code}`);
   return {
     message: text,
     ...(status && { status }),
-    retryable: status ? isRetryableStatus(status, text) : !isContextMessage(text),
+    ...(tooLong && { tooLong }),
+    retryable: !tooLong && (!status || isRetryableStatus(status, `${text} ${code}`)),
   };
+}
+
+/** Whether nothing listens at an address, by the codes of what a connection failed by. */
+function isUnreachable(cause: unknown): boolean {
+  for (let error = cause, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
+    if (
+      /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(
+        String((error as NodeJS.ErrnoException).code),
+      )
+    ) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/** A prompt that is too long is refused with a 4xx or an unnumbered error; rate limits on tokens, with a 429, are worded alike. Some proxies say 500. */
+function isTooLong(status: number | undefined, text: string): boolean {
+  if (status === 429 || status === 401 || status === 403) return false;
+  return status === 413 || contextPatterns.some((pattern) => pattern.test(text));
 }
 
 function isRetryableStatus(status: number, body: string | undefined): boolean {
@@ -109,8 +141,10 @@ function parseRetryAfter(headers: Record<string, string>): number | undefined {
 }
 
 const contextPatterns = [
-  /context[_ ]?(length|window|size)/i,
-  /maximum context/i,
+  /context[_ ]?(length|window|size|limit)/i,
+  /ContextWindowExceeded/,
+  /maximum (context|prompt length|model length)/i,
+  /model token limit/i,
   /prompt is too long/i,
   /input is too long/i,
   /exceeds? the (maximum|available) (number of tokens|context)/i,
@@ -118,10 +152,6 @@ const contextPatterns = [
   /too many (input )?tokens/i,
   /input token count/i,
 ];
-
-function isContextMessage(message: string): boolean {
-  return contextPatterns.some((pattern) => pattern.test(message));
-}
 
 /** True for the error of a call whose prompt is larger than the model's context window; the remedy is to condense. */
 export function isContextExceeded(error: unknown): boolean {
@@ -133,9 +163,8 @@ export function modelError(model: string, failure: Failure, attempts: number, se
   const status = failure.status ? ` (HTTP ${failure.status})` : "";
   const times = attempts > 1 ? ` after ${attempts} attempts` : "";
   const hint = failure.status === 401 || failure.status === 403 ? " - check llm_api_key" : "";
-  const tooLong = (!failure.status || [400, 413, 422].includes(failure.status)) && isContextMessage(failure.message);
   const text = `The model ${model} failed${times}${status}: ${secrets.reduce(maskKey, failure.message).slice(0, 1000)}${hint}`;
-  return new PlatformError(tooLong ? "ContextWindowExceeded" : "ModelFailed", text);
+  return new PlatformError(failure.tooLong ? "ContextWindowExceeded" : "ModelFailed", text);
 }
 
 /** Takes a key out of a text, in the forms in which endpoints echo it. */

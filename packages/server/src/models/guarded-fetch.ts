@@ -1,20 +1,29 @@
+import { wholeFrames } from "./event-stream-frames.ts";
+
 /** More than any model says in one answer, framing included, bytes. */
 export const maxAnswerBytes = 64 * 1024 * 1024;
 
 /**
  * A fetch for calls with a key to an address that may be wrong or hostile. A redirect would carry the key's header to another host, so it
- * is answered like any other unexpected status. A web page is refused at once, an answer that does not end at `maxBytes`.
+ * is answered like any other unexpected status. A web page is refused at once, and so is JSON where a stream was asked for; an answer that does not end
+ * ends at `maxBytes`.
  */
 export function guardedFetch(fetch: typeof globalThis.fetch, maxBytes = maxAnswerBytes): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await fetch(input, { ...init, redirect: "manual" });
     if (!response.ok || !response.body) return response;
-    if (/^\s*text\/html/i.test(response.headers.get("content-type") ?? "")) {
+    const type = response.headers.get("content-type") ?? "";
+    if (/^\s*text\/html/i.test(type)) {
       await response.body.cancel();
       throw new Error("the endpoint answered with a web page - check llm_base_url");
     }
+    if (/^\s*application\/json/i.test(type)) {
+      throw new Error(`the endpoint answered with JSON instead of a stream: ${await beginning(response.body)}`);
+    }
     const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(limit(maxBytes)), { status, statusText, headers });
+    const limited = response.body.pipeThrough(limit(maxBytes));
+    const isBinary = /^\s*application\/vnd\.amazon\.eventstream/i.test(type);
+    return new Response(isBinary ? limited.pipeThrough(wholeFrames()) : limited, { status, statusText, headers });
   };
 }
 
@@ -27,4 +36,12 @@ function limit(maxBytes: number): TransformStream<Uint8Array, Uint8Array> {
       else controller.error(new Error(`the endpoint's answer is longer than ${maxBytes} bytes`));
     },
   });
+}
+
+/** The first characters of a body, of which no more is read. */
+async function beginning(body: ReadableStream<Uint8Array>): Promise<string> {
+  const reader = body.getReader();
+  const { value = new Uint8Array() } = await reader.read().catch(() => ({ value: undefined }));
+  await reader.cancel().catch(() => {});
+  return new TextDecoder().decode(value.subarray(0, 500)).trim() || "nothing";
 }

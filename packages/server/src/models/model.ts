@@ -1,4 +1,5 @@
-import type { Content, MessageToolCall, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
+import type { Content, MessageToolCall, ReasoningItem, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
+import type { AwsAccess } from "./aws.ts";
 import type { CallOptions } from "./call-options.ts";
 
 /** A language model, ready to be called. */
@@ -9,7 +10,8 @@ export interface Model {
   readonly contextWindow: number;
   /**
    * One call, streamed. Retries by itself what is worth retrying, as long as nothing was streamed yet.
-   * Throws PlatformError ModelFailed with the provider's message (no key in it), or the signal's reason when aborted.
+   * Throws PlatformError ContextWindowExceeded for a prompt that is too long, ModelFailed for anything else, each with the provider's message (no
+   * key in it), or the signal's reason when aborted.
    */
   complete(request: ModelRequest): Promise<ModelResponse>;
 }
@@ -20,6 +22,8 @@ export interface ModelRequest {
   messages: ModelMessage[];
   tools: ModelTool[];
   signal: AbortSignal;
+  /** Names the conversation: a provider that keeps prompts by such a key finds the one of the last call again. */
+  cacheKey?: string;
   /** Called with every piece of text as it arrives. */
   onDelta?: (delta: { content?: string; reasoning?: string }) => void;
   /** Told before each wait for another attempt. */
@@ -35,6 +39,12 @@ export interface RetryNotice {
   reason: string;
 }
 
+/** A thought that OpenAI's responses take back, before the tool call at this position (or the end of the answer). */
+export interface PlacedReasoning {
+  callsBefore: number;
+  item: ReasoningItem;
+}
+
 /** The loop's own message type; providers' shapes exist only behind `Model`. */
 export type ModelMessage =
   | { role: "user"; content: Content[] }
@@ -43,6 +53,7 @@ export type ModelMessage =
       text: string;
       reasoning?: string;
       thinkingBlocks: ThinkingBlock[];
+      reasoningItems?: PlacedReasoning[];
       toolCalls: MessageToolCall[];
     }
   | { role: "tool"; toolCallId: string; toolName: string; content: Content[]; isError: boolean };
@@ -60,7 +71,10 @@ export interface ModelResponse {
   text: string;
   reasoning?: string;
   thinkingBlocks: ThinkingBlock[];
+  reasoningItems?: PlacedReasoning[];
   toolCalls: MessageToolCall[];
+  /** What is wrong with a tool call that a model wrote as text and that cannot be read: for the model, to write it again. */
+  problem?: string;
   /** Tokens of this one call; `per_turn_token` = prompt + completion, `context_window` = the model's. */
   usage: TokenUsage;
   /** USD; 0 when the price is unknown. */
@@ -73,6 +87,8 @@ export interface ModelConfig {
   model: string;
   apiKey?: string | undefined;
   baseUrl?: string | undefined;
+  /** What a user stored for Amazon Bedrock. */
+  aws?: AwsAccess | undefined;
   /** The address is one that the operator does not answer for: it is reached like all that users name, so not in private networks. */
   guarded?: boolean | undefined;
   options?: CallOptions | undefined;

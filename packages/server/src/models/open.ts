@@ -1,9 +1,12 @@
-import { attemptTime, waitsFor, withHeaders } from "./call-options.ts";
+import { attemptTime, waitsFor } from "./call-options.ts";
 import { modelFacts } from "./catalogue.ts";
 import { DemoModel } from "./demo/demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
 import type { OpenModel, RetryNotice } from "./model.ts";
+import { PromptedTools } from "./prompted-tools/prompted-tools.ts";
 import { type CallTimes, ProviderModel } from "./provider-model.ts";
+import { Refusals } from "./refusals.ts";
+import { withExtras } from "./request-fetch.ts";
 import { resolveModel } from "./resolve.ts";
 import { defaultRetryDelaysMs } from "./retry.ts";
 
@@ -26,19 +29,25 @@ const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 30
  */
 export function makeOpenModel(options: OpenModelOptions): OpenModel {
   const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
+  const refusals = new Refusals();
   return (config) => {
     if (/^demo(\/|$)/.test(config.model.trim())) return new DemoModel(config.model.trim());
     const address = resolveModel(config, env);
     const options = config.options ?? {};
     const usual = { ...defaultTimes, ...times };
-    const ownKey = !address.apiKey || Boolean(config.apiKey?.trim());
-    return new ProviderModel({
+    const ownKey = (!address.apiKey && !address.aws?.access) || Boolean(config.apiKey?.trim() || config.aws?.secretAccessKey);
+    // A signed body cannot be changed any more: Bedrock's client takes the fields of the body before it signs.
+    const extras = address.wire === "bedrock" ? { ...options, extraBody: {} } : options;
+    const given = withExtras(config.guarded ? guardedFetch : fetch, extras);
+    const model = new ProviderModel({
       address,
-      endpoint: openEndpoint(address, withHeaders(config.guarded ? guardedFetch : fetch, options)),
+      endpoint: (marksCache) => openEndpoint(address, given, { marksCache }),
       times: { ...usual, attempt: attemptTime(usual.attempt, options), retryDelays: waitsFor(usual.retryDelays, options) },
       options,
-      facts: modelFacts(address.name, ownKey ? options : { contextWindow: options.contextWindow }),
+      facts: modelFacts(options.knownAs ?? address.name, ownKey ? options : { contextWindow: options.contextWindow }),
+      refusals,
       ...(onRetry && { onRetry }),
     });
+    return options.nativeTools === false ? new PromptedTools(model, { stops: options.stopWord !== false }) : model;
   };
 }

@@ -1,11 +1,12 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { CallOptions } from "./call-options.ts";
+import { callParameters } from "./call-parameters.ts";
 import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
-import { CallTimeout, describeFailure, type Failure, modelError } from "./failure.ts";
+import { type Concessions, nextConcession } from "./concessions.ts";
+import { CallTimeout, describeFailure, EmptyResponse, type Failure, modelError } from "./failure.ts";
 import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
-import { isOpenAiReasoner } from "./openai-reasoners.ts";
-import { toPrompt } from "./prompt.ts";
+import type { Refusals } from "./refusals.ts";
 import type { ModelAddress } from "./resolve.ts";
 import { nextDelay, wait } from "./retry.ts";
 
@@ -24,11 +25,13 @@ const minHeaderSecret = 6;
 
 export interface ProviderModelParts {
   address: ModelAddress;
-  endpoint: LanguageModelV4;
+  /** The client of the endpoint, with or without cache marks of its own. */
+  endpoint: (marksCache: boolean) => LanguageModelV4;
   times: CallTimes;
   /** Of these, those that are part of a request. */
   options: CallOptions;
   facts: CatalogueEntry;
+  refusals: Refusals;
   /** Told before the wait for another attempt. */
   onRetry?: (notice: RetryNotice) => void;
 }
@@ -45,31 +48,50 @@ export class ProviderModel implements Model {
     this.#parts = parts;
   }
 
-  async complete(request: ModelRequest): Promise<ModelResponse> {
-    const options = this.#callOptions(request);
-    const { address, facts, times, onRetry } = this.#parts;
-    for (let attempt = 1; ; attempt++) {
+  async complete(request: ModelRequest & { stop?: readonly string[] }): Promise<ModelResponse> {
+    const { address, facts, times, refusals } = this.#parts;
+    let { options } = this.#parts;
+    let without: Concessions = refusals.has(address, options) ? { parameters: true } : {};
+    for (let attempt = 1; ; ) {
       request.signal.throwIfAborted();
       const collector = new ResponseCollector(address, facts, request.onDelta);
       try {
-        await this.#attempt(options, request.signal, collector);
-        return collector.response();
+        await this.#attempt(callParameters(request, address, options, without), without, request.signal, collector);
+        const response = collector.response();
+        if (without.parameters) refusals.add(address, options);
+        return response;
       } catch (error) {
         request.signal.throwIfAborted();
         const failure = describeFailure(error);
+        const concession = nextConcession(failure, without, { parameters: options.dropParameters !== false });
+        if (concession && !collector.hasEmitted) {
+          without = { ...without, [concession]: true };
+          continue;
+        }
+        // The same again without a temperature would be the same empty answer.
+        if (error instanceof EmptyResponse && options.temperature === 0) options = { ...options, temperature: 1 };
         const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, times.retryDelays);
         if (delayMs === undefined) throw this.#error(failure, attempt);
-        const notice = { model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message };
-        onRetry?.(notice);
-        request.onRetry?.(notice);
+        this.#tell(request, { model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message });
         await wait(delayMs, request.signal);
+        attempt++;
       }
     }
   }
 
+  #tell(request: ModelRequest, notice: RetryNotice): void {
+    this.#parts.onRetry?.(notice);
+    request.onRetry?.(notice);
+  }
+
   /** Reads one answer into the collector. Leaving the loop early cancels the stream, which closes the connection. */
-  async #attempt(options: LanguageModelV4CallOptions, signal: AbortSignal, collector: ResponseCollector): Promise<void> {
-    const { endpoint, times } = this.#parts;
+  async #attempt(
+    parameters: LanguageModelV4CallOptions,
+    without: Concessions,
+    signal: AbortSignal,
+    collector: ResponseCollector,
+  ): Promise<void> {
+    const { endpoint, options, times } = this.#parts;
     const stop = new AbortController();
     const expire = (milliseconds: number, what: string) =>
       setTimeout(() => stop.abort(new CallTimeout(`${what} for ${milliseconds / 1000} s`)), milliseconds);
@@ -78,7 +100,8 @@ export class ProviderModel implements Model {
     const follow = () => stop.abort(signal.reason);
     signal.addEventListener("abort", follow, { once: true });
     try {
-      const { stream } = await endpoint.doStream({ ...options, abortSignal: stop.signal });
+      const client = endpoint(options.caching !== false && !without.cache);
+      const { stream } = await client.doStream({ ...parameters, abortSignal: stop.signal });
       for await (const part of stream) {
         clearTimeout(idle);
         collector.add(part);
@@ -90,42 +113,19 @@ export class ProviderModel implements Model {
       clearTimeout(total);
       clearTimeout(idle);
       signal.removeEventListener("abort", follow);
+      // A client that reads an answer ahead would go on after its first error.
+      stop.abort();
     }
-  }
-
-  #callOptions(request: ModelRequest): LanguageModelV4CallOptions {
-    const { wire, provider, modelId } = this.#parts.address;
-    const { temperature, topP, topK, seed, maxOutputTokens } = this.#parts.options;
-    const sampling = { temperature, topP, topK };
-    return {
-      ...(!(wire === "openai" && isOpenAiReasoner(modelId)) && sampling),
-      seed,
-      maxOutputTokens,
-      prompt: toPrompt(request, { wire, replayReasoning: wantsReasoning(provider, modelId) }),
-      ...(request.tools.length > 0 && {
-        tools: request.tools.map((tool) => ({
-          type: "function",
-          name: tool.name,
-          description: tool.description,
-          inputSchema: tool.parameters,
-        })),
-        toolChoice: { type: "auto" },
-      }),
-    };
   }
 
   #secrets(): string[] {
     const { address, options } = this.#parts;
     const headers = Object.values(options.headers ?? {}).filter((value) => value.length >= minHeaderSecret);
-    return address.apiKey ? [address.apiKey, ...headers] : headers;
+    const { accessKeyId, secretAccessKey, sessionToken } = address.aws?.access ?? {};
+    return [address.apiKey, secretAccessKey, sessionToken, accessKeyId, ...headers].filter((value) => value !== undefined);
   }
 
   #error(failure: Failure, attempts: number): Error {
     return modelError(this.name, failure, attempts, this.#secrets());
   }
-}
-
-/** Models that continue from their own thoughts within a turn; other endpoints refuse the field `reasoning_content`. */
-function wantsReasoning(provider: string, modelId: string): boolean {
-  return provider === "deepseek" || /deepseek|kimi|minimax|glm-/i.test(modelId);
 }

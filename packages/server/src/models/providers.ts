@@ -1,5 +1,5 @@
-/** The three protocols that models are reached by. `openai` is chat completions. */
-export type Wire = "openai" | "anthropic" | "google";
+/** The protocols that models are reached by. `openai` is chat completions, `responses` its successor, `bedrock` Converse. */
+export type Wire = "openai" | "responses" | "anthropic" | "google" | "bedrock";
 
 export interface Provider {
   /** How messages name it. */
@@ -29,6 +29,7 @@ export const providers: Readonly<Record<string, Provider>> = {
   },
   gemini: google,
   google,
+  bedrock: { title: "Amazon Bedrock", wire: "bedrock", keyVariables: ["AWS_BEARER_TOKEN_BEDROCK"] },
   openrouter: compatible("OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
   mistral: compatible("Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
   deepseek: compatible("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),

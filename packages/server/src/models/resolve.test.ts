@@ -22,9 +22,11 @@ function refusal(config: ModelConfig, environment = {}): string {
 }
 
 test.each([
-  ["openai/gpt-5", "openai", "gpt-5", "https://api.openai.com/v1", "env-openai"],
+  ["openai/gpt-5", "responses", "gpt-5", "https://api.openai.com/v1", "env-openai"],
+  ["codex-mini-latest", "responses", "codex-mini-latest", "https://api.openai.com/v1", "env-openai"],
+  ["openai/responses/gpt-4.1", "responses", "gpt-4.1", "https://api.openai.com/v1", "env-openai"],
   ["gpt-4o", "openai", "gpt-4o", "https://api.openai.com/v1", "env-openai"],
-  ["o3", "openai", "o3", "https://api.openai.com/v1", "env-openai"],
+  ["o3", "responses", "o3", "https://api.openai.com/v1", "env-openai"],
   ["anthropic/claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5", "https://api.anthropic.com/v1", "env-anthropic"],
   ["claude-opus-4-5", "anthropic", "claude-opus-4-5", "https://api.anthropic.com/v1", "env-anthropic"],
   ["gemini/gemini-2.5-pro", "google", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta", "env-google"],
@@ -47,6 +49,8 @@ describe("behind a base URL", () => {
 
   test.each([
     ["openai/gpt-5", "openai", "gpt-5"],
+    ["openai/responses/gpt-5", "responses", "gpt-5"],
+    ["litellm_proxy/responses/team/gpt", "responses", "team/gpt"],
     ["litellm_proxy/team/sonnet", "openai", "team/sonnet"],
     ["meta-llama/Llama-3.3-70B", "openai", "meta-llama/Llama-3.3-70B"],
     ["claude-sonnet-4-5", "openai", "claude-sonnet-4-5"],
@@ -93,6 +97,59 @@ describe("behind a base URL", () => {
       expect(message).not.toContain("secret");
     },
   );
+});
+
+test.each([
+  ["gpt-5", "chat", "openai"],
+  ["gpt-4o", "responses", "responses"],
+  ["openai/responses/gpt-5", "chat", "openai"],
+  ["anthropic/claude-sonnet-4-5", "responses", "anthropic"],
+] as const)("%s with api_mode %s goes over the %s wire", (model, apiMode, wire) => {
+  expect(resolveModel({ model, options: { apiMode } }, env)).toMatchObject({ wire });
+});
+
+describe("Bedrock", () => {
+  const keys = { AWS_ACCESS_KEY_ID: "AKIA-env", AWS_SECRET_ACCESS_KEY: "env-secret", AWS_SESSION_TOKEN: "env-session" };
+  const claude = "anthropic.claude-sonnet-4-5-20250929-v1:0";
+
+  test.each([
+    [`bedrock/${claude}`, claude, "us-east-1"],
+    [`bedrock/converse/us.${claude}`, `us.${claude}`, "us-east-1"],
+    [`bedrock/eu-central-1/${claude}`, claude, "eu-central-1"],
+    [`bedrock/converse/us-gov-west-1/${claude}`, claude, "us-gov-west-1"],
+  ])("%s is %s in %s", (model, modelId, region) => {
+    expect(resolveModel({ model }, keys)).toEqual({
+      name: model,
+      provider: "bedrock",
+      wire: "bedrock",
+      modelId,
+      baseUrl: `https://bedrock-runtime.${region}.amazonaws.com`,
+      apiKey: undefined,
+      aws: { region, access: { accessKeyId: "AKIA-env", secretAccessKey: "env-secret", sessionToken: "env-session" } },
+    });
+  });
+
+  test("what a user stored goes before the environment, an API key before both", () => {
+    const aws = { accessKeyId: "AKIA-mine", secretAccessKey: "mine", region: "eu-west-1" };
+    const model = `bedrock/${claude}`;
+    expect(resolveModel({ model, aws }, keys).aws).toEqual({
+      region: "eu-west-1",
+      access: { accessKeyId: "AKIA-mine", secretAccessKey: "mine" },
+    });
+    expect(resolveModel({ model, apiKey: "bearer", aws }, keys)).toMatchObject({ apiKey: "bearer", aws: { region: "eu-west-1" } });
+    expect(resolveModel({ model, apiKey: "bearer", aws }, keys).aws).not.toHaveProperty("access");
+    const env = { ...keys, AWS_BEARER_TOKEN_BEDROCK: "env-bearer", AWS_REGION: "ap-south-1" };
+    expect(resolveModel({ model }, env)).toMatchObject({ apiKey: "env-bearer", aws: { region: "ap-south-1" } });
+  });
+
+  test("keys of the environment go to Amazon's own address only", () => {
+    const model = `bedrock/${claude}`;
+    for (const config of [{ baseUrl: "https://evil.example" }, { aws: { endpoint: "https://evil.example" } }]) {
+      expect(refusal({ model, ...config }, { ...keys, AWS_BEARER_TOKEN_BEDROCK: "b" })).toContain("Amazon's own address only");
+    }
+    expect(refusal({ model, aws: { region: "x.evil.example/#" } }, keys)).toContain("aws_region_name");
+    expect(refusal({ model }, {})).toContain("AWS_BEARER_TOKEN_BEDROCK");
+  });
 });
 
 describe("what is missing is named", () => {

@@ -1,5 +1,7 @@
 import { PlatformError } from "../errors.ts";
+import { type BedrockPlace, bedrockModelId, bedrockPlace } from "./aws.ts";
 import type { ModelConfig } from "./model.ts";
+import { isOpenAiReasoner } from "./openai-models.ts";
 import { guessProvider, type Provider, providers, type Wire } from "./providers.ts";
 
 /** Where a configured model is and how to talk to it. */
@@ -14,6 +16,8 @@ export interface ModelAddress {
   baseUrl: string;
   /** Undefined where the endpoint needs none. */
   apiKey: string | undefined;
+  /** Of Bedrock: who signs the requests, and for which region. */
+  aws?: Pick<BedrockPlace, "region" | "access">;
 }
 
 /**
@@ -38,6 +42,7 @@ export function resolveModel(config: ModelConfig, env: Readonly<Record<string, s
     );
   }
   const entry: Provider = known ?? { title: "the endpoint", wire: "openai", keyVariables: [] };
+  if (entry.wire === "bedrock") return bedrockAddress(config, name, modelId, env);
   const baseUrl = configuredUrl ? normaliseBaseUrl(configuredUrl, provider, entry.wire) : entry.baseUrl;
   if (!baseUrl) {
     throw new PlatformError(
@@ -55,7 +60,43 @@ export function resolveModel(config: ModelConfig, env: Readonly<Record<string, s
         : `No key is configured for the model ${name}: set llm_api_key by POST /api/settings, or start the server with ${variable}.`,
     );
   }
-  return { name, provider, wire: entry.wire, modelId, baseUrl, apiKey };
+  return { name, provider, ...openAiWire(config, entry, modelId, baseUrl), baseUrl, apiKey };
+}
+
+/**
+ * Chat completions or responses, for what speaks OpenAI's protocols: as `api_mode` says; else responses for names like `openai/responses/…`, and for those
+ * of OpenAI's own models that think.
+ */
+function openAiWire(config: ModelConfig, entry: Provider, name: string, baseUrl: string): Pick<ModelAddress, "wire" | "modelId"> {
+  const { wire } = entry;
+  if (wire !== "openai") return { wire, modelId: name };
+  const named = name.startsWith("responses/") && name.length > "responses/".length;
+  const modelId = named ? name.slice("responses/".length) : name;
+  const mode = config.options?.apiMode ?? "auto";
+  const isOwn = baseUrl === providers.openai?.baseUrl;
+  const responses = mode === "responses" || (mode === "auto" && (named || (isOwn && isOpenAiReasoner(modelId))));
+  return { wire: responses ? "responses" : "openai", modelId };
+}
+
+function bedrockAddress(
+  config: ModelConfig,
+  name: string,
+  rest: string,
+  env: Readonly<Record<string, string | undefined>>,
+): ModelAddress {
+  const { modelId, region } = bedrockModelId(rest);
+  const url = config.baseUrl?.trim() || config.aws?.endpoint?.trim() || undefined;
+  const { baseUrl, apiKey, ...aws } = bedrockPlace(
+    name,
+    {
+      apiKey: config.apiKey?.trim() || undefined,
+      baseUrl: url && normaliseBaseUrl(url, "bedrock", "bedrock"),
+      region,
+      aws: config.aws,
+    },
+    env,
+  );
+  return { name, provider: "bedrock", wire: "bedrock", modelId, baseUrl, apiKey, aws };
 }
 
 /**
@@ -90,7 +131,8 @@ export function normaliseBaseUrl(text: string, provider: string, wire: Wire): st
       "llm_base_url must not carry a user name or password: put the key into llm_api_key.",
     );
   }
-  const path = url.pathname.replace(/\/+$/, "").replace(/\/(chat\/completions|messages)$/, "");
+  const path = url.pathname.replace(/\/+$/, "").replace(/\/(chat\/completions|responses|messages)$/, "");
+  if (wire === "bedrock") return url.origin + path;
   const version = provider === "azure" ? "/openai/v1" : wire === "google" ? "/v1beta" : "/v1";
   return url.origin + (path === "" || (provider === "azure" && path === "/openai") ? version : path);
 }

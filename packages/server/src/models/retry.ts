@@ -7,10 +7,14 @@ export const defaultRetryDelaysMs: readonly number[] = [8_000, 16_000, 32_000, 6
 /** A provider that asks for more than this is not waited for: the user is better served by its message. */
 const longestRetryAfterMs = 120_000;
 
+/** An address where nobody is needs no patience with its limits: a quarter of the usual wait shows whether it is back. */
+const unreachableShare = 1 / 4;
+
 /** Milliseconds to wait before the next attempt, or undefined when there should be none. `attempt` counts from 1. */
 export function nextDelay(failure: Failure, attempt: number, delaysMs: readonly number[]): number | undefined {
   const usual = delaysMs[attempt - 1];
   if (!failure.retryable || usual === undefined) return undefined;
+  if (failure.unreachable) return usual * unreachableShare;
   if (failure.retryAfterMs === undefined) return usual;
   return failure.retryAfterMs <= longestRetryAfterMs ? failure.retryAfterMs : undefined;
 }

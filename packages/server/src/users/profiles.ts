@@ -1,6 +1,7 @@
 import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
 import { LlmConfig } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
+import { awsAccess } from "../models/aws.ts";
 import { callOptions } from "../models/call-options.ts";
 import type { ModelConfig } from "../models/model.ts";
 import { defaultUser, type LlmProfiles } from "./api.ts";
@@ -113,10 +114,13 @@ export function activated(document: SettingsDocument, name: string): SettingsDoc
 export function modelOf(llm: LlmDiff, userId: string): Partial<ModelConfig> {
   const { model, api_key, base_url } = llm;
   const options = callOptions(llm);
+  const aws = awsAccess(llm);
   return {
     ...(model && { model }),
     ...(api_key && { apiKey: api_key }),
-    ...(base_url && { baseUrl: base_url, ...(userId !== defaultUser && { guarded: true }) }),
+    ...(aws && { aws }),
+    ...(base_url && { baseUrl: base_url }),
+    ...((base_url || aws?.endpoint) && userId !== defaultUser && { guarded: true }),
     ...(options && { options }),
   };
 }

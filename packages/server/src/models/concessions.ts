@@ -1,0 +1,45 @@
+import type { Failure } from "./failure.ts";
+
+/** What a request leaves out because the endpoint refused one that had it. */
+export interface Concessions {
+  /** Cache marks and keys. */
+  readonly cache?: true;
+  /** Thoughts of earlier answers, and thinking for this one. */
+  readonly thoughts?: true;
+  readonly images?: true;
+  /** Sampling, effort and what else a model can do without. */
+  readonly parameters?: true;
+}
+
+const refused =
+  /unsupported|not (?:supported|support|allowed|permitted|available|valid)|unknown|unrecognized|unexpected|does(?:n't| not)|extra (?:inputs|fields)|invalid|deprecated|only supports?|cannot|must|may only|expected/i;
+
+/** What a refusal may be about, in the order in which that is tried. */
+const causes: readonly [keyof Concessions, RegExp][] = [
+  ["cache", /cache[_ -]?(?:control|point|creation)|cached content|cachePoint|prompt_cache|caching|cache.{0,40}too small/i],
+  [
+    "thoughts",
+    /thinking[` ]*block|`?signature`?|redacted_thinking|encrypted[_ ]content|reasoning[_ ](?:item|content|details)|thought[_ ]?signature|expected `?(?:thinking|redacted_thinking)/i,
+  ],
+  ["images", /image|vision|multi-?modal/i],
+  [
+    "parameters",
+    /temperature|top_?p|top_?k|\bseed\b|effort|reasoning|thinking|verbosity|anthropic[_-]beta|beta header|\bstop\b|stop_?sequences?|max_?(?:output_|completion_)?tokens/i,
+  ],
+];
+
+/**
+ * What to leave out next, of what is not left out yet, when an endpoint refused a request by these words; undefined where its words name nothing that could
+ * be left out.
+ */
+export function nextConcession(
+  failure: Failure,
+  made: Concessions,
+  drops: { parameters: boolean },
+): keyof Concessions | undefined {
+  if (failure.tooLong || failure.status === undefined || ![400, 404, 415, 422].includes(failure.status)) return undefined;
+  const text = failure.message.slice(0, 2_000);
+  const small = /too small|at least|minimum/i.test(text);
+  if (!refused.test(text) && !small) return undefined;
+  return causes.find(([name, words]) => !made[name] && words.test(text) && (name !== "parameters" || drops.parameters))?.[0];
+}

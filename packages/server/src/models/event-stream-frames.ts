@@ -1,0 +1,37 @@
+/** More than one event of Bedrock's binary streams ever holds, bytes. */
+const maxFrameBytes = 24 * 1024 * 1024;
+
+/**
+ * Cuts a stream of `application/vnd.amazon.eventstream` into its frames, so that its reader gets each whole: it would otherwise copy what it has with every
+ * packet. A frame that says that it is longer than any, or shorter than its own head, is an error at once.
+ */
+export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
+  let chunks: Uint8Array[] = [];
+  let length = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      chunks.push(chunk);
+      length += chunk.byteLength;
+      while (length >= 4) {
+        const head = headOf(chunks);
+        const frame = head.getUint32(0);
+        if (frame < 16 || frame > maxFrameBytes) throw new Error("the endpoint sent a stream that cannot be read");
+        if (length < frame) return;
+        const bytes = Buffer.concat(chunks);
+        controller.enqueue(new Uint8Array(bytes.subarray(0, frame)));
+        chunks = length > frame ? [bytes.subarray(frame)] : [];
+        length -= frame;
+      }
+    },
+    flush() {
+      if (length > 0) throw new Error("the endpoint closed the connection before the end of its answer");
+    },
+  });
+}
+
+/** The first four bytes, wherever packets split them. */
+function headOf(chunks: Uint8Array[]): DataView {
+  const [first] = chunks;
+  const head = first && first.byteLength >= 4 ? first : Buffer.concat(chunks.map((chunk) => chunk.subarray(0, 4))).subarray(0, 4);
+  return new DataView(head.buffer, head.byteOffset, 4);
+}

@@ -1,0 +1,37 @@
+import type { CallOptions } from "./call-options.ts";
+import type { ModelAddress } from "./resolve.ts";
+
+/** Addresses and parameters that are remembered. */
+const maxRemembered = 500;
+
+/** Remembers which models refused which parameters, so that not each call is refused first. */
+export class Refusals {
+  readonly #known = new Set<string>();
+
+  has(address: ModelAddress, options: CallOptions): boolean {
+    return this.#known.has(keyOf(address, options));
+  }
+
+  add(address: ModelAddress, options: CallOptions): void {
+    this.#known.add(keyOf(address, options));
+    const [oldest] = this.#known;
+    if (this.#known.size > maxRemembered && oldest !== undefined) this.#known.delete(oldest);
+  }
+}
+
+function keyOf({ baseUrl, wire, modelId }: ModelAddress, options: CallOptions): string {
+  const { temperature, topP, topK, seed, effort, thinkingBudget, reasoningSummary, maxOutputTokens } = options;
+  return JSON.stringify([
+    baseUrl,
+    wire,
+    modelId,
+    temperature,
+    topP,
+    topK,
+    seed,
+    effort,
+    thinkingBudget,
+    reasoningSummary,
+    maxOutputTokens,
+  ]);
+}
