@@ -33,6 +33,7 @@ export * from "./own-requests.ts";
 export * from "./previews.ts";
 export * from "./profiles.ts";
 export * from "./recording.ts";
+export * from "./recording.ts";
 export * from "./sandboxes.ts";
 export * from "./schema.ts";
 export * from "./secrets.ts";

@@ -1,5 +1,6 @@
 import type { Event, NewEvent } from "@sandpiper/wire";
 import type { Span } from "./branch.ts";
+import type { ModelCall } from "./model-calls.ts";
 
 /**
  * The log of conversations: append-only, durable, one order per conversation.
@@ -37,6 +38,8 @@ export interface EventLog {
 export interface AppendOptions {
   /** Id of the pending message that the records deliver: it is removed in the same transaction. Throws MessageDelivered where it is gone. */
   delivers?: string | undefined;
+  /** Calls of models that the records come of, or that leave none: they are stored in the same transaction. */
+  calls?: readonly ModelCall[];
   /** Moves HEAD first: the records follow on this event, null: on none. Throws EventNotFound, ConversationRunning. */
   navigate?: string | null;
 }

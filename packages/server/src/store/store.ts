@@ -3,6 +3,7 @@ import type { Changes } from "./changes.ts";
 import type { ContextStore, ConversationAgentStore, ConversationSecretStore, PendingMessageStore } from "./conversation-parts.ts";
 import type { ConversationStore } from "./conversation-store.ts";
 import type { EventLog } from "./event-log.ts";
+import type { ModelCallStore } from "./model-calls.ts";
 import type { SandboxStore, SnapshotStore } from "./sandbox-store.ts";
 import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
@@ -13,6 +14,7 @@ import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./us
  */
 export interface Store {
   readonly events: EventLog;
+  readonly modelCalls: ModelCallStore;
   readonly conversations: ConversationStore;
   readonly startTasks: StartTaskStore;
   readonly sandboxes: SandboxStore;

@@ -84,6 +84,7 @@ export class SqliteEventLog implements EventLog {
       stats: change.stats ? JSON.stringify(change.stats) : null,
       cost: change.metrics?.accumulated_cost ?? null,
       delivers: options.delivers ?? null,
+      calls: (options.calls ?? []).map((call) => JSON.stringify(call)),
       ...(navigate !== undefined && { navigate: navigate === null ? null : this.#target(conversationId, navigate) }),
     });
     let { head } = stamps;

@@ -13,6 +13,7 @@ import { claimFolder } from "./folder.ts";
 import { SqliteLogins } from "./logins.ts";
 import { migrate } from "./migrate.ts";
 import { removeOrphans } from "./orphans.ts";
+import { SqliteModelCalls } from "./model-calls.ts";
 import { SqlitePendingMessages } from "./pending-messages.ts";
 import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
@@ -87,6 +88,7 @@ function assemble(writer: WriterClient, reader: Reader, release: () => void, vau
   const context = { reader, writer, build: createQueryBuilder(), vault, clock };
   return {
     events: new SqliteEventLog(context),
+    modelCalls: new SqliteModelCalls(context),
     conversations: new SqliteConversations(context),
     startTasks: new SqliteStartTasks(context),
     sandboxes: new SqliteSandboxes(context),

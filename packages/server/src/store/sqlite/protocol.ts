@@ -20,6 +20,8 @@ export interface AppendJob {
   cost: number | null;
   /** The pending message that these events deliver: it is removed with them. Where it is gone already, nothing is appended. */
   delivers: string | null;
+  /** Model calls as JSON. */
+  calls: string[];
   /** The events follow on this one, which is listed as the `index`th; null: on none. Where the conversation runs, nothing is appended. */
   navigate?: { eventId: string; index: number } | null;
 }

@@ -5,6 +5,7 @@ import { createTestStore } from "../testing.ts";
 import { callbackQueries } from "./callbacks.ts";
 import { conversationQueries, type SqliteConversations } from "./conversations.ts";
 import { eventQueries } from "./event-log.ts";
+import { modelCallQueries } from "./model-calls.ts";
 import { pendingMessageQueries } from "./pending-messages.ts";
 import type { Statement } from "./protocol.ts";
 import { sandboxQueries } from "./sandboxes.ts";
@@ -46,6 +47,7 @@ const others = {
   ...prefixed("snapshots", snapshotQueries),
   ...prefixed("callbacks", callbackQueries),
   ...prefixed("pending messages", pendingMessageQueries),
+  ...prefixed("model calls", modelCallQueries),
 };
 
 function prefixed(table: string, queries: Record<string, string>): Record<string, string> {

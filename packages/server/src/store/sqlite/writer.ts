@@ -58,6 +58,7 @@ const copyEvents = prepare(
    WHERE conversation = ? AND listed_index BETWEEN ? AND ?`,
 );
 const endCopy = prepare("UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ? WHERE number = ?");
+const insertCall = prepare("INSERT INTO model_calls (conversation, seq, json) VALUES (?, ?, ?)");
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
@@ -162,6 +163,7 @@ function append(job: AppendJob): Stamps {
   }
   const micros = Math.max(job.nowMicros, log.last_micros + 1);
   const stamps = { seq: log.last_seq + 1, micros, head: navigate === undefined ? log.head : (navigate?.eventId ?? "") };
+  for (const call of job.calls) insertCall.run(log.number, log.last_seq + job.events.length, call);
   if (job.events.length === 0) return stamps;
   if (navigate !== undefined) insertNavigation.run(log.number, log.last_listed, navigate?.index ?? 0, micros);
 

@@ -1,0 +1,49 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { ModelCall } from "../model-calls.ts";
+import type { Store } from "../store.ts";
+import { conversationRow, createTestStore, message } from "../testing.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+const row = conversationRow();
+
+beforeEach(async () => {
+  ({ store, close } = await createTestStore());
+  await store.conversations.create(row);
+});
+afterEach(() => close());
+
+function call(change: Partial<ModelCall> = {}): ModelCall {
+  const failure = { code: "ModelFailed", message: "no" };
+  return { usageId: "agent", model: "openai/m", atSeq: 0, first: true, startedAt: 5, latency: 7, failure, ...change };
+}
+
+test("model calls are stored with the events that came of them, in order, and go with their conversation", async () => {
+  const calls = [call(), call({ usageId: "condenser", atSeq: 1 })];
+  await store.events.append(row.id, [message("one"), message("two")], { calls });
+  await store.events.append(row.id, [], { calls: [call({ usageId: "title" })] });
+  const stored = store.modelCalls.of(row.id, 0, 10);
+  expect(stored.map(({ usageId, storedSeq }) => [usageId, storedSeq])).toEqual([
+    ["agent", 2],
+    ["condenser", 2],
+    ["title", 2],
+  ]);
+  expect(stored[0]).toEqual({ ...call(), number: stored[0]!.number, storedSeq: 2 });
+  expect(store.modelCalls.of(row.id, stored[0]!.number, 1)).toEqual([stored[1]]);
+  await store.conversations.remove(row.id);
+  expect(store.modelCalls.of(row.id, 0, 10)).toEqual([]);
+});
+
+test("where the events cannot be stored, neither is the call", async () => {
+  const refused = store.events.append(row.id, [message("one")], { calls: [call()], delivers: "gone" });
+  await expect(refused).rejects.toThrow("delivered already");
+  expect(store.modelCalls.of(row.id, 0, 10)).toEqual([]);
+});
+
+test("the tools of the agent's last call are known by their digest, whatever was asked beside it", async () => {
+  expect(store.modelCalls.lastTools(row.id)).toBeUndefined();
+  const digests = { system: "s", tools: "t", messages: "m" };
+  const prompt = { system: [], messages: [], tools: [] };
+  await store.events.append(row.id, [], { calls: [call({ digests }), call({ usageId: "condenser", prompt })] });
+  expect(store.modelCalls.lastTools(row.id)).toBe("t");
+});

@@ -1,0 +1,35 @@
+import type { ModelCall, ModelCallStore, StoredModelCall } from "../model-calls.ts";
+import { boundedPage } from "../paging.ts";
+import type { StoreContext } from "./context.ts";
+
+/** Their plans are tested to be index searches. */
+export const modelCallQueries = {
+  of: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation
+    WHERE c.id = ? AND m.number > ? ORDER BY m.number LIMIT ?`,
+  lastTools: `SELECT m.json ->> '$.digests.tools' AS tools FROM model_calls m JOIN conversations c ON c.number = m.conversation
+    WHERE c.id = ? AND m.json ->> '$.digests' IS NOT NULL ORDER BY m.number DESC LIMIT 1`,
+} as const;
+
+/** Reads model calls; the writer thread stores them with the events that came of them. */
+export class SqliteModelCalls implements ModelCallStore {
+  readonly #context: Pick<StoreContext, "reader">;
+
+  constructor(context: Pick<StoreContext, "reader">) {
+    this.#context = context;
+  }
+
+  of(conversationId: string, afterNumber: number, limit: number): StoredModelCall[] {
+    const rows = this.#context.reader.iterate<{ number: number; seq: number; json: string }>(
+      modelCallQueries.of,
+      conversationId,
+      afterNumber,
+      limit,
+    );
+    const { items } = boundedPage(rows, ({ json }) => json.length, { limit });
+    return items.map(({ number, seq, json }) => ({ ...(JSON.parse(json) as ModelCall), number, storedSeq: seq }));
+  }
+
+  lastTools(conversationId: string): string | undefined {
+    return this.#context.reader.get<{ tools: string }>(modelCallQueries.lastTools, conversationId)?.tools;
+  }
+}
