@@ -33,7 +33,6 @@ export * from "./own-requests.ts";
 export * from "./previews.ts";
 export * from "./profiles.ts";
 export * from "./recording.ts";
-export * from "./recording.ts";
 export * from "./sandboxes.ts";
 export * from "./schema.ts";
 export * from "./secrets.ts";

@@ -12,7 +12,6 @@ import { condensationFailed, View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import { CallRecorder } from "../recording/recorder.ts";
-import { CallRecorder } from "../recording/recorder.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import type { Store } from "../store/store.ts";
@@ -73,7 +72,6 @@ export class Run {
   readonly #abort = new AbortController();
   readonly #deltas: Deltas;
   readonly #calls: CallRecorder;
-  readonly #calls: CallRecorder;
   /** Sequence number up to which the model has read. */
   #readSeq = 0;
 
@@ -82,8 +80,6 @@ export class Run {
     this.#id = env.row.id;
     this.#deltas = new Deltas(env.hub, env.row.id);
     this.follower = new LogFollower(env.store.events, env.row.id, new View());
-    const { state } = this.follower;
-    this.#calls = new CallRecorder({ seq: () => state.seq, lastTools: env.store.modelCalls.lastTools(this.#id) });
     const { state } = this.follower;
     this.#calls = new CallRecorder({ seq: () => state.seq, lastTools: env.store.modelCalls.lastTools(this.#id) });
     this.done = this.#drive().finally(() => this.follower.close());
