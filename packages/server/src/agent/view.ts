@@ -1,12 +1,30 @@
-import type { ActionEvent, Condensation, Content, Event, MessageEvent } from "@sandpiper/wire";
+import type { ActionEvent, Condensation, Content, Event, MessageEvent, TokenUsage } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "../models/model.ts";
 import { readResult } from "./tools/renderers.ts";
+import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
+import { textTokens } from "./view-size.ts";
+import { ViewTotals } from "./view-totals.ts";
 
 /** Code of the error that tells why a summary that was asked for did not come. */
 export const condensationFailed = "CondensationFailed";
 
+/**
+ * The most that a view holds, whatever a model would take: messages, and tokens by estimate. What goes beyond leaves three quarters. A history that is
+ * summarised never comes near; that of a conversation without a condenser may.
+ */
+const most = { messages: 20_000, tokens: 3_000_000 };
+
 const goOn: ModelMessage = { role: "user", content: [textContent("Go on with the latest message of the user.")] };
+
+type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;
+
+/** Words of the user or of the project that outlive their message. */
+export interface Kept {
+  /** The event that brought them. */
+  eventId: string;
+  content: readonly Content[];
+}
 
 /**
  * What the model reads of a conversation, kept up to date event by event.
@@ -17,23 +35,38 @@ export class View {
   readonly messages: ModelMessage[] = [];
   /** Blocks of the system message; empty until the log has a SystemPromptEvent. */
   system: string[] = [];
+  /** The user's first message, and the latest. */
+  firstRequest: Kept | undefined;
+  latestRequest: Kept | undefined;
+  /** What messages and results brought along (`extended_content`), such as skills and rules. */
+  told: Kept[] = [];
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
   #calling = false;
-  /** The events that a message is made of, in order; a summary is made of none. */
-  readonly #sources = new WeakMap<ModelMessage, string[]>();
+  readonly #totals = new ViewTotals();
   #condensationRequested = false;
-  #batch: { responseId: string; message: Extract<ModelMessage, { role: "assistant" }> } | undefined;
+  #batch: { responseId: string; message: AssistantMessage } | undefined;
+  #systemTokens = 0;
+  /** Stands for what was left out of the view. */
+  #dropNote: ModelMessage | undefined;
+  /** The newest answer, and the sum of tokens when it had come. */
+  #answer: { id: string; tokens: number } | undefined;
 
   /** Forgets everything: HEAD was moved, and the events of another branch come. */
   reset(): void {
     this.messages.length = 0;
     this.system = [];
+    this.firstRequest = undefined;
+    this.latestRequest = undefined;
+    this.told = [];
     this.#openCalls.clear();
     this.#waiting = [];
     this.#calling = false;
     this.#condensationRequested = false;
     this.#batch = undefined;
+    this.#totals.reset();
+    this.#systemTokens = 0;
+    this.#answer = undefined;
   }
 
   /** The messages for a call that starts now; it ends with the events of its answer. */
@@ -50,29 +83,63 @@ export class View {
     return this.#condensationRequested;
   }
 
+  /** Events that the model reads, the system prompt and a summary included. */
+  get eventCount(): number {
+    return this.#totals.events + (this.system.length > 0 ? 1 : 0);
+  }
+
+  /** Tokens of the system message, by estimate. */
+  get systemTokens(): number {
+    return this.#systemTokens;
+  }
+
+  /**
+   * Tokens of the next prompt, by estimate; better with the usage of the newest answer, which its provider counted. A count that cannot be is not believed.
+   * Takes no longer for a long history.
+   */
+  promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
+    const { tokens } = this.#totals;
+    const all = this.#systemTokens + tokens;
+    if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0) return all;
+    const counted = usage.per_turn_token + tokens - this.#answer.tokens;
+    return Math.round(Math.min(Math.max(counted, all * 0.6), all * 4 + 20_000));
+  }
+
+  /** The number of messages up to the last answer whose calls all have results. */
+  get closed(): number {
+    const open = this.#openCalls.size > 0 && this.#batch ? this.messages.lastIndexOf(this.#batch.message) : -1;
+    return open < 0 ? this.messages.length : open;
+  }
+
   /** The messages up to the last answer whose calls all have results: what a question beside the run can be asked about. */
   complete(): ModelMessage[] {
-    const open = this.#openCalls.size > 0 && this.#batch ? this.messages.lastIndexOf(this.#batch.message) : -1;
-    return [...(open < 0 ? this.messages : this.messages.slice(0, open)), ...this.#waiting];
+    return [...this.messages.slice(0, this.closed), ...this.#waiting];
   }
 
   /** Ids of the events that a message is made of, in order. */
   sources(message: ModelMessage): readonly string[] {
-    return this.#sources.get(message) ?? [];
+    return this.#totals.sources(message);
+  }
+
+  /** Tokens of a message of this view, by estimate. */
+  tokensOf(message: ModelMessage): number {
+    return this.#totals.tokensOf(message);
   }
 
   add(event: Event): void {
     switch (event.kind) {
       case "SystemPromptEvent":
         this.system = [event.system_prompt.text, ...(event.dynamic_context ? [event.dynamic_context.text] : [])];
+        this.#systemTokens = this.system.reduce((sum, text) => sum + textTokens(text), 0);
         return;
       case "MessageEvent":
-        return this.#addMessage(event.id, readMessage(event));
+        return this.#addMessage(event);
       case "ActionEvent":
         return this.#addCall(event);
       case "ObservationEvent": {
-        const content = [...readResult(event.observation), ...(event.extended_content ?? [])];
-        return this.#addResult(event, content, event.observation.is_error);
+        const extended = event.extended_content ?? [];
+        this.#tell(event.id, extended);
+        return this.#addResult(event, [...readResult(event.observation), ...extended], event.observation.is_error);
       }
       case "AgentErrorEvent":
         return this.#addResult(event, [textContent(event.error)], true);
@@ -102,32 +169,46 @@ export class View {
       const isForgotten =
         message.role === "tool" ? calls.has(message.toolCallId) : sources.some((id) => forgotten.has(id)) || sources.length === 0;
       if (isForgotten && message.role === "assistant") for (const { id } of message.toolCalls) calls.add(id);
-      if (isForgotten) continue;
+      if (isForgotten) {
+        this.#totals.remove(message);
+        continue;
+      }
       kept.push(message);
       position += sources.length;
       if (position <= offset) place = kept.length;
     }
-    if (summary) kept.splice(place, 0, { role: "user", content: [textContent(summaryText(summary))] });
+    if (summary) {
+      const message: ModelMessage = { role: "user", content: [textContent(summaryText(summary))] };
+      this.#totals.add(message, []);
+      kept.splice(place, 0, message);
+    }
     this.messages.splice(0, this.messages.length, ...kept);
+    // What its provider counted is over.
+    this.#answer = undefined;
   }
 
   #addCall(event: ActionEvent): void {
     if (this.#batch?.responseId !== event.llm_response_id || this.#openCalls.size === 0) {
-      const message = {
-        role: "assistant" as const,
+      const message: AssistantMessage = {
+        role: "assistant",
         text: event.thought.map((part) => part.text).join("\n"),
         reasoning: event.reasoning_content,
         thinkingBlocks: event.thinking_blocks,
+        reasoningItems: [],
         toolCalls: [],
       };
-      this.#sources.set(message, []);
-      this.messages.push(message);
       this.#batch = { responseId: event.llm_response_id, message };
+      this.#totals.add(message, []);
+      this.#push(message);
     }
     this.#calling = false;
-    this.#sources.get(this.#batch.message)?.push(event.id);
-    this.#batch.message.toolCalls.push(event.tool_call);
+    const { message } = this.#batch;
+    const item = event.responses_reasoning_item;
+    if (item) message.reasoningItems?.push({ callsBefore: message.toolCalls.length, item });
+    message.toolCalls.push(event.tool_call);
+    this.#totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
     this.#openCalls.add(event.tool_call_id);
+    this.#answer = { id: event.llm_response_id, tokens: this.#totals.tokens };
   }
 
   #addResult(event: { id: string; tool_call_id: string; tool_name: string }, content: Content[], isError: boolean): void {
@@ -135,38 +216,94 @@ export class View {
     if (!this.#openCalls.delete(event.tool_call_id)) return;
     const { id, tool_call_id: toolCallId, tool_name: toolName } = event;
     const message: ModelMessage = { role: "tool", toolCallId, toolName, content, isError };
-    this.#sources.set(message, [id]);
-    this.messages.push(message);
+    this.#totals.add(message, [id]);
+    this.#push(message);
     if (this.#openCalls.size === 0) this.#release();
   }
 
-  #addMessage(id: string, message: ModelMessage): void {
-    this.#sources.set(message, [id]);
+  #addMessage(event: MessageEvent): void {
+    const message = readMessage(event);
+    this.#totals.add(message, [event.id]);
     if (message.role === "assistant") {
-      this.messages.push(message);
+      if (event.llm_response_id) this.#answer = { id: event.llm_response_id, tokens: this.#totals.tokens };
+      this.#push(message);
       this.#release();
-    } else if (this.#calling || this.#openCalls.size > 0) {
-      this.#waiting.push(message);
-    } else {
-      this.messages.push(message);
+      return;
     }
+    this.#tell(event.id, event.extended_content);
+    if (event.source === "user") {
+      this.latestRequest = { eventId: event.id, content: event.llm_message.content };
+      this.firstRequest ??= this.latestRequest;
+    }
+    if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
+    else this.#push(message);
   }
 
   #release(): void {
     this.#calling = false;
-    this.messages.push(...this.#waiting);
-    this.#waiting = [];
+    for (const message of this.#waiting.splice(0)) this.#push(message);
+  }
+
+  #tell(eventId: string, content: readonly Content[]): void {
+    if (content.length === 0) return;
+    this.told.push({ eventId, content });
+    if (this.told.length > mostTold) this.told.shift();
+  }
+
+  #push(message: ModelMessage): void {
+    this.messages.push(message);
+    if (tooMany(this.#totals.images)) this.#dropImages();
+    if (this.messages.length > most.messages || this.#totals.tokens > most.tokens) this.#dropOldest();
+  }
+
+  #dropImages(): void {
+    const holders = this.messages.filter((message) => this.#totals.hasImages(message));
+    const dropped = new Set(imagesToDrop(holders));
+    for (const [index, message] of this.messages.entries()) {
+      if (!dropped.has(message)) continue;
+      const replacement = withoutImages(message);
+      this.#totals.remove(message);
+      this.#totals.add(replacement, this.sources(message));
+      this.messages[index] = replacement;
+    }
+  }
+
+  /** What follows the user's first message, and a summary behind it, goes until a quarter of the bound is free; calls go with their results. */
+  #dropOldest(): void {
+    const { messages, closed } = this;
+    let first = messages.findIndex(({ role }) => role === "user") + 1;
+    while (first < closed && this.sources(messages[first]!).length === 0) first += 1;
+    let end = first;
+    const isTooMuch = () => messages.length - (end - first) > most.messages * 0.75 || this.#totals.tokens > most.tokens * 0.75;
+    while (end < closed && (isTooMuch() || messages[end]!.role === "tool")) this.#totals.remove(messages[end++]!);
+    if (end === first) return;
+    const notes = messages[first - 1] === this.#dropNote ? [] : [dropNote()];
+    for (const note of notes) {
+      this.#totals.add(note, []);
+      this.#dropNote = note;
+    }
+    messages.splice(first, end - first, ...notes);
+    this.#answer = undefined;
   }
 }
 
+/** Texts that are remembered beside their messages. */
+const mostTold = 1_000;
+
+function dropNote(): ModelMessage {
+  const text = "[Many messages that came here are left out: the conversation is longer than any model reads.]";
+  return { role: "user", content: [textContent(text)] };
+}
+
 function readMessage(event: MessageEvent): ModelMessage {
-  const { role, content, reasoning_content, thinking_blocks } = event.llm_message;
+  const { role, content, reasoning_content, thinking_blocks, responses_reasoning_item: item } = event.llm_message;
   if (role !== "assistant") return { role: "user", content: [...content, ...event.extended_content] };
   return {
     role,
     text: content.map((part) => (part.type === "text" ? part.text : "")).join(""),
     reasoning: reasoning_content,
     thinkingBlocks: thinking_blocks ?? [],
+    ...(item && { reasoningItems: [{ callsBefore: 0, item }] }),
     toolCalls: [],
   };
 }
