@@ -14,11 +14,16 @@ export interface HookVerdict {
  */
 export interface Hooks {
   /** When a run begins in a conversation for the first time since the server knows it. */
-  sessionStart(): Promise<HookVerdict>;
-  /** Before the model reads a message of the user for the first time; a blocked one it never reads. */
+  sessionStart(): Promise<void>;
+  /**
+   * Before the model reads a message of the user for the first time. What was decided stands in the log: the view leaves out a blocked message, and
+   * tells the model what it should read besides.
+   */
   userPrompt(message: MessageEvent): Promise<HookVerdict>;
   beforeTool(event: ActionEvent): Promise<HookVerdict>;
   afterTool(event: ActionEvent, observation: Observation): Promise<HookVerdict>;
+  /** Whether `beforeStop` has to be asked before a run ends as finished. */
+  readonly holdsEnd: boolean;
   /** Before a run ends as finished; blocked: it goes on, and the model reads why. */
   beforeStop(): Promise<HookVerdict>;
 }
@@ -27,9 +32,10 @@ const nothing = async (): Promise<HookVerdict> => ({});
 
 /** Those of a project that has none. */
 export const noHooks: Hooks = {
-  sessionStart: nothing,
+  sessionStart: async () => {},
   userPrompt: nothing,
   beforeTool: nothing,
   afterTool: nothing,
+  holdsEnd: false,
   beforeStop: nothing,
 };

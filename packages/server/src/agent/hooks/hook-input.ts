@@ -1,0 +1,55 @@
+import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
+import { contentText } from "@sandpiper/wire";
+
+/** What a hook is told (agent-behaviour.md section 9); what does not belong to its event is left out. */
+export interface HookInput {
+  tool_name?: string;
+  tool_input?: unknown;
+  tool_response?: unknown;
+  message?: string;
+}
+
+/** Most characters of a text in an event's field, and of one in a tool's response. */
+export const maxField = 50_000;
+
+/** What a hook is told of a tool's call: all that the tool gets. */
+export function toolInput({ tool_name, action }: ActionEvent): HookInput {
+  return { tool_name, tool_input: withoutKind(action ?? {}) };
+}
+
+/** And of its result. */
+export function toolResponse(event: ActionEvent, observation: Observation): HookInput {
+  return { ...toolInput(event), tool_response: shortened(withoutKind(observation), maxField) };
+}
+
+export function promptInput(message: MessageEvent): HookInput {
+  return { message: contentText(message.llm_message.content) };
+}
+
+/** The input in the size of an event's field: long texts cut first, and where that is not enough, without what is long. */
+export function shownInput(input: HookInput): Record<string, unknown> {
+  for (const most of [maxField, 2_000, 100]) {
+    const shown = shortened(input, most) as Record<string, unknown>;
+    if (JSON.stringify(shown).length <= maxField) return shown;
+  }
+  return input.tool_name ? { tool_name: input.tool_name } : {};
+}
+
+/** A text of at most so many characters, which ends in a notice where it was cut. */
+export function cut(text: string, most = maxField): string {
+  const notice = "\n[The rest is left out.]";
+  return text.length <= most ? text : `${text.slice(0, Math.max(0, most - notice.length))}${notice}`.slice(0, most);
+}
+
+function withoutKind<T extends object>(value: T): Omit<T, "kind"> {
+  const { kind: _kind, ...rest } = value as T & { kind?: string };
+  return rest;
+}
+
+/** With every text in it cut. */
+function shortened(value: unknown, most: number): unknown {
+  if (typeof value === "string") return cut(value, most);
+  if (Array.isArray(value)) return value.map((item) => shortened(item, most));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortened(item, most)]));
+}
