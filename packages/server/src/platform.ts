@@ -175,6 +175,7 @@ export async function startPlatform(
       openModel,
       limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
       publicUrl: () => publicUrl(config, app.server),
+      registerSecret: (value, userId) => mask.registerSecret(value, userId),
       logger,
     });
     opened.push(() => conversations.close(stepGraceMs));

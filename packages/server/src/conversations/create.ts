@@ -171,7 +171,8 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
       },
     };
   }
-  if (agent) return { agent: withKind(agent) };
+  // A whole agent has the MCP servers that it names; one of settings that name none has the user's.
+  if (agent) return { agent: withKind({ ...agent, mcp_config: agent.mcp_config ?? {} }) };
   const { agent_kind: kind, llm } = given!;
   if (kind && kind !== "openhands") throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
   const model = llm?.model || settings.model(userId).model;

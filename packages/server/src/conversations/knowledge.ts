@@ -12,12 +12,15 @@ import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
+import { pluginServers } from "./plugin-servers.ts";
 
 /** What a conversation knows of its project: gathered at its start and kept beside it, so that a restart knows the same. */
 interface KnownContext {
   skills: Skill[];
   /** What the start has to tell the agent, such as a setup script that failed. */
   notes: string[];
+  /** MCP servers of its plugins, as their files name them. */
+  mcpServers?: Record<string, unknown>;
   /** Names of skills that came after the prompt: the next message tells the agent of them. */
   late?: string[];
 }
@@ -44,8 +47,10 @@ export class Knowledge {
     const { store, agents } = this.#deps;
     const { model } = agents.model(row);
     const skills = await loadSkills(sandbox, { workingDir: row.config.workingDir, model, plugins });
-    if (skills.length + notes.length === 0) return;
-    const context: KnownContext = { skills, notes };
+    const mcpServers = await pluginServers(sandbox, plugins);
+    const hasServers = Object.keys(mcpServers).length > 0;
+    if (skills.length + notes.length === 0 && !hasServers) return;
+    const context: KnownContext = { skills, notes, ...(hasServers && { mcpServers }) };
     await store.contexts.put(row.id, context);
   }
 
@@ -99,6 +104,11 @@ export class Knowledge {
       names: [...late.map(({ name }) => name), ...found.names],
       content: [textContent(skillBlocks(late).join("\n\n")), ...found.content],
     };
+  }
+
+  /** The MCP servers of a conversation's plugins, unchecked. */
+  pluginServers(id: string): Readonly<Record<string, unknown>> {
+    return this.#context(id).mcpServers ?? {};
   }
 
   /** Remembers what a message that is in the log has brought along. */

@@ -39,6 +39,7 @@ import { Hub } from "./hub.ts";
 import { conversationInfo } from "./info.ts";
 import { Knowledge } from "./knowledge.ts";
 import { ListJson } from "./list-json.ts";
+import { McpTools } from "./mcp.ts";
 import { conversationModel } from "./model.ts";
 import { type FilesOutcome, navigate } from "./navigate.ts";
 import { PendingMessages } from "./pending.ts";
@@ -69,6 +70,8 @@ export interface ConversationDependencies {
   openModel: OpenModel;
   limits: RunLimits;
   publicUrl: () => string;
+  /** Is told secrets of users that are used now, so that they are masked in what is logged. */
+  registerSecret?: (value: string, userId: string) => void;
   logger: Logger;
 }
 
@@ -105,14 +108,27 @@ export class ConversationService implements Conversations {
     this.#knowledge = new Knowledge({ ...deps, agents });
     const knowledge = this.#knowledge;
     const onRest = (id: string) => this.#goals.onRest(id);
-    const toolsets = new Toolsets([agents]);
+    const mcp = new McpTools({
+      ...deps,
+      agents,
+      pluginServers: (id) => knowledge.pluginServers(id),
+      sandbox: (row) => this.#runner.workspace(row).sandbox(),
+    });
+    const toolsets = new Toolsets([agents, mcp]);
     this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents, toolsets, onRest });
     const runner = this.#runner;
     this.#sideCalls = new SideCalls({ ...deps, agents, runner });
     this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents, knowledge });
     const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
     this.#titles = new Titles({ ...deps, addUsage });
-    this.#sending = new Sending({ ...deps, agents, knowledge, runner, titles: this.#titles });
+    this.#sending = new Sending({
+      ...deps,
+      toolsets,
+      knowledge,
+      runner,
+      titles: this.#titles,
+      prepare: (row, signal) => mcp.prepare(row, signal),
+    });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.#goals = new Goals({ ...deps, runner, sideCalls: this.#sideCalls, send });
     this.goal = {
@@ -121,7 +137,14 @@ export class ConversationService implements Conversations {
       resume: (id) => this.#goals.resume(this.#workable(id)),
     };
     this.pending = new PendingMessages({ ...deps, send });
-    this.#starter = new Starter({ ...deps, runner: this.#runner, knowledge, send, pending: this.pending });
+    this.#starter = new Starter({
+      ...deps,
+      runner: this.#runner,
+      knowledge,
+      send,
+      pending: this.pending,
+      waitsForTools: (row) => mcp.isUsedBy(row),
+    });
     this.external = new ExternalConversations(deps);
     this.startTasks = startTaskReads(deps.store.startTasks, deps.publicUrl);
   }

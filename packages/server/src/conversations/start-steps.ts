@@ -42,6 +42,8 @@ export interface StartStepsDependencies {
   openModel: OpenModel;
   send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
   pending: Pick<PendingMessages, "deliver">;
+  /** Whether the first message of a conversation waits for tools, which may need the sandbox. */
+  waitsForTools(conversation: NewConversation): boolean;
   tasks: TaskFeed;
   /** Aborted when this process is about to end. */
   closing: AbortSignal;
@@ -86,7 +88,7 @@ export class StartSteps {
     // Starting a sandbox keeps this process busy for some milliseconds, so the model's first request goes out before.
     const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
-    if (!goesFirst) startSandbox();
+    if (!goesFirst || this.#deps.waitsForTools(this.#conversation)) startSandbox();
     try {
       // All in one go, and the task first: no crash leaves a sandbox that nothing leads to.
       const stored = await Promise.allSettled([

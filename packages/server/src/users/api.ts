@@ -51,6 +51,8 @@ export interface Settings {
   agent(userId: string): AgentPreferences;
   /** A stored MCP server, secrets included; for the server's own use only. */
   mcpServer(userId: string, name: string): McpServer | undefined;
+  /** All of them, as `mcpServer`: the same object until the settings change. */
+  mcpServers(userId: string): McpServers;
   profiles: LlmProfiles;
   agentProfiles: AgentProfiles;
   /** The same settings for clients of the agent server. */

@@ -3,6 +3,7 @@ import { maskText } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
 import { serverSecrets } from "./mcp-config.ts";
+import { authHeaders, credentialHeaders } from "./mcp-headers.ts";
 
 /** For a whole test, ms. */
 const defaultTimeoutMs = 15_000;
@@ -115,32 +116,6 @@ function guardedFetch(outbound: Outbound, credentials: Record<string, string>, d
       secret,
       signal: init.signal ? AbortSignal.any([init.signal, deadline]) : deadline,
     });
-}
-
-function credentialHeaders({ headers, auth }: McpServer): Record<string, string> {
-  const own = Object.entries({ ...headers, ...authHeaders(auth) });
-  return Object.fromEntries(own.map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-function authHeaders(auth: McpServer["auth"]): Record<string, string> {
-  switch (auth?.strategy) {
-    case "bearer":
-    case "api_key": {
-      const name = auth.strategy === "api_key" ? auth.header_name : undefined;
-      if (!auth.value) return {};
-      return name ? { [name]: auth.value } : { authorization: `Bearer ${auth.value}` };
-    }
-    case "basic":
-      return { authorization: `Basic ${Buffer.from(`${auth.username}:${auth.password ?? ""}`).toString("base64")}` };
-    case "header":
-      return auth.headers ?? {};
-    case "oauth2": {
-      const token = (auth.state?.tokens as { access_token?: unknown } | undefined)?.access_token;
-      return typeof token === "string" ? { authorization: `Bearer ${token}` } : {};
-    }
-    default:
-      return {};
-  }
 }
 
 /** The text of an error without what the server was sent, in case it repeats that. */

@@ -1,4 +1,4 @@
-import type { McpServer, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
+import type { McpServer, McpServers, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
 import { CondenserSettings } from "@sandpiper/wire";
 import { Create } from "typebox/value";
 import type { ModelConfig } from "../models/model.ts";
@@ -20,6 +20,7 @@ const condenserDefaults: CondenserSettings = { ...Create(CondenserSettings), max
 const defaultMaxIterations = 500;
 
 const noProviders: ProviderHosts = Object.freeze({});
+const noServers: McpServers = Object.freeze({});
 
 /** What is made of a document for its readers, as far as it was asked for. */
 interface Derived {
@@ -99,8 +100,12 @@ export class StoredSettings implements Settings {
   }
 
   mcpServer(userId: string, name: string): McpServer | undefined {
-    const servers = this.#documents.get(userId).agent_settings?.mcp_config ?? {};
+    const servers = this.mcpServers(userId);
     return Object.hasOwn(servers, name) ? servers[name] : undefined;
+  }
+
+  mcpServers(userId: string): McpServers {
+    return this.#documents.get(userId).agent_settings?.mcp_config ?? noServers;
   }
 
   agent(userId: string): AgentPreferences {

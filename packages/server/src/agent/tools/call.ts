@@ -24,7 +24,8 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
     return { error: `The arguments of ${tool.name} are not a JSON object (${call.arguments.length} characters received).` };
   const { security_risk, summary, ...rest } = received;
   const risk = readRisk(tool, security_risk);
-  const fit = fitArguments(tool.parameters, complete(tool.name, alias, ownSummary(tool) ? { ...rest, summary } : rest));
+  const given = complete(tool.name, alias, ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest);
+  const fit = tool.readArguments?.(given) ?? fitArguments(tool.parameters, given);
   const problems = [
     ...(risk ? [] : [`security_risk must be one of ${securityRisks.join(", ")}`]),
     ...("problems" in fit ? fit.problems : []),

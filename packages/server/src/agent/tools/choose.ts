@@ -68,7 +68,12 @@ export function checkTools(
       throw new PlatformError("InvalidParameter", `There is a tool ${name} already: name the client tool otherwise.`);
     names.add(name);
   }
-  return agent?.filter_tools_regex ? namesMatching(named(agent).map(({ name }) => name), agent.filter_tools_regex) : undefined;
+  return agent?.filter_tools_regex
+    ? namesMatching(
+        named(agent).map(({ name }) => name),
+        agent.filter_tools_regex,
+      )
+    : undefined;
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {

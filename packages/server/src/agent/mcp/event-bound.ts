@@ -1,0 +1,46 @@
+/**
+ * The body of an answer, cut off with an error where one message of it is longer than `maxBytes`: for a stream of events that is what stands between two empty
+ * lines, else all of it. `onEnd` is told when nothing more comes, and whether some of the events had ids, by which a stream can go on in another.
+ */
+export function boundedBody(
+  body: ReadableStream<Uint8Array>,
+  { maxBytes, isStream, onEnd }: { maxBytes: number; isStream: boolean; onEnd: (resumable: boolean) => void },
+): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  let length = 0;
+  let resumable = false;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (done) {
+            controller.close();
+            return onEnd(resumable);
+          }
+          resumable ||=
+            isStream && /(?:^|\n|\r)id:/.test(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1"));
+          const last = isStream ? lastEmptyLine(value) : -1;
+          length = last === -1 ? length + value.length : value.length - last;
+          if (length > maxBytes) throw new Error(`It sent a message of more than ${maxBytes / 1024 / 1024} MB.`);
+          controller.enqueue(value);
+        } catch (error) {
+          void reader.cancel().catch(() => {});
+          controller.error(error);
+          onEnd(resumable);
+        }
+      },
+      async cancel(reason) {
+        await reader.cancel(reason);
+        onEnd(resumable);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Where the last empty line of a piece ends; -1 where there is none. */
+function lastEmptyLine(piece: Uint8Array): number {
+  const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+  return Math.max(...["\n\n", "\r\n\r\n", "\r\r"].map((end) => bytes.lastIndexOf(end)));
+}

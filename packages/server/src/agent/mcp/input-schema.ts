@@ -1,0 +1,130 @@
+import { type TSchema, Type } from "typebox";
+import { plainText } from "./message-text.ts";
+
+/** How much of a server's schema is kept: parts, levels, properties of one object, values of an enumeration, and characters. */
+const maxParts = 400;
+const maxDepth = 8;
+const maxProperties = 100;
+const maxEnum = 100;
+const maxEnumText = 200;
+const maxDescription = 1_000;
+const maxText = 12_000;
+
+const types = ["object", "array", "string", "number", "integer", "boolean"];
+
+/** Names of parameters that every provider takes. */
+const goodName = /^[A-Za-z0-9_.-]{1,64}$/;
+
+type Schema = Record<string, unknown>;
+
+/** What is left for one tool. */
+interface Budget {
+  parts: number;
+  text: number;
+  root: Schema;
+}
+
+/**
+ * The input schema of an MCP tool as models read it: types, descriptions, properties, required names, items and plain enumerations. References inside
+ * the schema and unions with null are resolved, all else is left out, and what is too much is cut off: the server checks arguments itself. A parameter
+ * `security_risk` is ours, so that a server cannot decide how risky its calls look.
+ */
+export function inputSchema(given: unknown): TSchema {
+  const root = isSchema(given) ? given : {};
+  const budget: Budget = { parts: maxParts, text: maxText, root };
+  const { properties = {}, required } = reduceObject(resolve(root, budget), 0, budget, ["security_risk"]);
+  return Type.Unsafe<unknown>({ type: "object", properties, ...(required && { required }) });
+}
+
+function reduce(given: unknown, depth: number, budget: Budget): Schema {
+  budget.parts -= 1;
+  const schema = resolve(given, budget);
+  const text = typeof schema.description === "string" ? plainText(schema.description, Math.min(maxDescription, budget.text)) : "";
+  budget.text = Math.max(0, budget.text - text.length);
+  const description = text === "" ? {} : { description: text };
+  const type = typeOf(schema);
+  const values = type === undefined || type === "string" ? enumeration(schema, budget) : undefined;
+  if (values) return { type: "string", ...description, enum: values };
+  if (type === "object") return { type, ...description, ...(depth < maxDepth ? reduceObject(schema, depth, budget, []) : {}) };
+  if (type !== "array") return { ...(type && { type }), ...description };
+  // Providers refuse a list without items.
+  const items = depth < maxDepth && budget.parts > 0 ? reduce(schema.items, depth + 1, budget) : {};
+  return { type, ...description, items };
+}
+
+function reduceObject(
+  schema: Schema,
+  depth: number,
+  budget: Budget,
+  taken: readonly string[],
+): { properties?: Schema; required?: string[] } {
+  if (!isSchema(schema.properties)) return {};
+  const properties: Schema = {};
+  let count = 0;
+  for (const name in schema.properties) {
+    if (count >= maxProperties || budget.parts <= 0) break;
+    if (!goodName.test(name) || name === "__proto__" || taken.includes(name) || !Object.hasOwn(schema.properties, name)) continue;
+    properties[name] = reduce(schema.properties[name], depth + 1, budget);
+    count += 1;
+  }
+  const { required } = schema;
+  const needed = Array.isArray(required)
+    ? [...new Set<string>(required.slice(0, 1_000).filter((name) => typeof name === "string" && Object.hasOwn(properties, name)))]
+    : [];
+  return { properties, ...(needed.length > 0 && { required: needed }) };
+}
+
+/** What a reference, or a union whose only other part is null, stands for. References to references end after some steps. */
+function resolve(given: unknown, budget: Budget): Schema {
+  let schema = isSchema(given) ? given : {};
+  for (let steps = 0; steps < 8; steps++) {
+    const next = target(schema, budget.root) ?? onlyPart(schema);
+    if (!next) break;
+    const { description } = schema;
+    schema = typeof description === "string" ? { ...next, description } : next;
+  }
+  return schema;
+}
+
+function target({ $ref: reference }: Schema, root: Schema): Schema | undefined {
+  if (typeof reference !== "string" || !reference.startsWith("#/") || reference.length > 500) return undefined;
+  let place: unknown = root;
+  for (const step of reference.slice(2).split("/")) {
+    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (!isSchema(place) || !Object.hasOwn(place, name)) return undefined;
+    place = place[name];
+  }
+  return isSchema(place) ? place : undefined;
+}
+
+function onlyPart(schema: Schema): Schema | undefined {
+  for (const key of ["anyOf", "oneOf", "allOf"]) {
+    const parts = schema[key];
+    if (!Array.isArray(parts) || parts.length > 20) continue;
+    const real = parts.filter((part) => isSchema(part) && part.type !== "null");
+    if (real.length === 1) return real[0] as Schema;
+  }
+  return undefined;
+}
+
+function typeOf({ type, properties, items }: Schema): string | undefined {
+  const named = (Array.isArray(type) ? type.slice(0, 10) : [type]).filter((one) => types.includes(one as string)) as string[];
+  if (named.length === 1) return named[0];
+  if (named.length > 1) return undefined;
+  return isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined;
+}
+
+/** Texts only: some providers take no other values, and those are told by their type. */
+function enumeration(schema: Schema, budget: Budget): string[] | undefined {
+  const values = Array.isArray(schema.enum) ? schema.enum : "const" in schema ? [schema.const] : [];
+  if (values.length === 0 || values.length > maxEnum) return undefined;
+  const length = values.reduce((sum: number, value) => sum + (typeof value === "string" ? value.length : Number.NaN), 0);
+  // A sum that is no number is one of other values.
+  if (!(length <= budget.text) || values.some((value) => value.length > maxEnumText)) return undefined;
+  budget.text -= length;
+  return [...new Set(values.map((value: string) => plainText(value, maxEnumText)))];
+}
+
+function isSchema(value: unknown): value is Schema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,14 @@
+/** Characters that nobody sees, and by which a text can say one thing to a person and another to a model. */
+const invisible =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+
+/** A text of a server in a form that any prompt can hold, of at most `max` characters. */
+export function plainText(text: string, max: number): string {
+  const cut = text.length > max ? `${text.slice(0, max - 1)}…` : text;
+  return cut.toWellFormed().replace(/\r\n?/g, "\n").replace(invisible, "");
+}
+
+/** The same in one line, for sentences. */
+export function shortText(text: string, max = 300): string {
+  return plainText(text, max).replace(/\s+/g, " ").trim();
+}

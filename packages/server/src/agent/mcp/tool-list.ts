@@ -1,0 +1,70 @@
+import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import type { TSchema } from "typebox";
+import { inputSchema } from "./input-schema.ts";
+import { plainText } from "./message-text.ts";
+
+/** A tool as a server lists it, reduced to what a prompt can hold. */
+export interface ListedTool {
+  /** As the server knows it. */
+  name: string;
+  description: string;
+  parameters: TSchema;
+  /** What the server says of it: true only where it says so. */
+  readOnly: boolean;
+  idempotent: boolean;
+  /** False only where the server says so. */
+  destructive: boolean;
+  openWorld: boolean;
+}
+
+/** Tools that are taken of one server, characters of them all, and pages that are asked for. */
+export const maxTools = 200;
+const maxText = 256 * 1024;
+const maxPages = 50;
+const maxDescription = 4_000;
+
+const listTimeoutMs = 30_000;
+
+/** A server's tools. `more` tells that there are others, which are left out. Throws what the request throws; entries that are no tools are left out. */
+export async function listTools(client: Client, signal: AbortSignal): Promise<{ tools: ListedTool[]; more: boolean }> {
+  const { ResultSchema } = await import("@modelcontextprotocol/sdk/types.js");
+  const tools = new Map<string, ListedTool>();
+  const cursors = new Set<string>();
+  let text = 0;
+  let cursor: string | undefined;
+  for (let page = 0; page < maxPages; page++) {
+    const params = cursor === undefined ? {} : { cursor };
+    // Not the library's own method, which compiles the schemas that the server sends.
+    const answer = await client.request({ method: "tools/list", params }, ResultSchema, { timeout: listTimeoutMs, signal });
+    for (const entry of Array.isArray(answer.tools) ? (answer.tools as unknown[]) : []) {
+      if (tools.size >= maxTools || text > maxText) return { tools: [...tools.values()], more: true };
+      const tool = readTool(entry);
+      if (!tool || tools.has(tool.name)) continue;
+      text += tool.description.length + JSON.stringify(tool.parameters).length;
+      tools.set(tool.name, tool);
+    }
+    const next = answer.nextCursor;
+    if (typeof next !== "string" || next === "" || cursors.has(next)) return { tools: [...tools.values()], more: false };
+    cursors.add(next);
+    cursor = next;
+  }
+  return { tools: [...tools.values()], more: true };
+}
+
+function readTool(entry: unknown): ListedTool | undefined {
+  const { name, description, title, inputSchema: schema, annotations, execution } = (entry ?? {}) as Record<string, unknown>;
+  if (typeof name !== "string" || name === "" || name.length > 256) return undefined;
+  // It would have to be called in a way of its own.
+  if ((execution as { taskSupport?: unknown } | undefined)?.taskSupport === "required") return undefined;
+  const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<string, unknown>;
+  const text = [description, title, hints.title].find((one) => typeof one === "string" && one.trim() !== "");
+  return {
+    name,
+    description: plainText((text as string | undefined) ?? name, maxDescription),
+    parameters: inputSchema(schema),
+    readOnly: hints.readOnlyHint === true,
+    idempotent: hints.idempotentHint === true || hints.readOnlyHint === true,
+    destructive: hints.destructiveHint !== false && hints.readOnlyHint !== true,
+    openWorld: hints.openWorldHint !== false,
+  };
+}

@@ -1,0 +1,92 @@
+import type { Transport, TransportSendOptions } from "@modelcontextprotocol/sdk/shared/transport.js";
+import type { JSONRPCMessage, MessageExtraInfo } from "@modelcontextprotocol/sdk/types.js";
+import { Allowance } from "./allowance.ts";
+
+/** A way to a server that can tell, in a sentence, why it has ended. */
+export interface ServerTransport extends Transport {
+  /** Why nothing more comes; undefined while something can. */
+  readonly ended: string | undefined;
+}
+
+/** Requests of ours that may wait for their answers. */
+const maxPending = 1_000;
+
+/**
+ * A transport of the protocol's library that ends where the server floods, and whose requests end where their answers cannot come any more: the library alone
+ * would wait until they are late.
+ */
+export class GuardedTransport implements ServerTransport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void;
+  readonly #inner: Transport & { readonly ended?: string | undefined };
+  readonly #allowance = new Allowance();
+  readonly #pending = new Set<string | number>();
+  #reason: string | undefined;
+
+  constructor(inner: Transport & { readonly ended?: string | undefined }) {
+    this.#inner = inner;
+  }
+
+  get ended(): string | undefined {
+    return this.#reason ?? this.#inner.ended;
+  }
+
+  get sessionId(): string | undefined {
+    return this.#inner.sessionId;
+  }
+
+  setProtocolVersion(version: string): void {
+    this.#inner.setProtocolVersion?.(version);
+  }
+
+  async start(): Promise<void> {
+    this.#inner.onclose = () => this.onclose?.();
+    this.#inner.onerror = (error) => this.onerror?.(error);
+    this.#inner.onmessage = (message, extra) => this.#take(message, extra);
+    await this.#inner.start();
+  }
+
+  async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (this.#reason !== undefined) throw new Error(this.#reason);
+    const id = "method" in message && "id" in message ? message.id : undefined;
+    if (id !== undefined && this.#pending.size < maxPending) this.#pending.add(id);
+    try {
+      await this.#inner.send(message, options);
+    } catch (error) {
+      if (id !== undefined) this.#pending.delete(id);
+      throw error;
+    }
+  }
+
+  /** What was to bring the answer of a request has ended; without it the request fails with this sentence. */
+  answerEnded(id: string | number, sentence: string): void {
+    // What was read last may still be on its way through the library.
+    setImmediate(() =>
+      setImmediate(() => {
+        if (!this.#pending.delete(id)) return;
+        this.onmessage?.({ jsonrpc: "2.0", id, error: { code: -32_000, message: sentence } });
+      }),
+    );
+  }
+
+  /** Ends it, for the first reason that is given. */
+  fail(sentence: string): void {
+    if (this.#reason !== undefined) return;
+    this.#reason = sentence;
+    void this.close();
+  }
+
+  async close(): Promise<void> {
+    await this.#inner.close();
+  }
+
+  #take(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    if (this.#reason !== undefined) return;
+    const isAnswer = !("method" in message) && "id" in message && message.id !== undefined;
+    // Answers that were asked for are bounded by their length alone.
+    if (!(isAnswer && this.#pending.delete(message.id as string | number)) && !this.#allowance.take(0))
+      return this.fail("It sent messages without end, so the connection was cut.");
+    this.onmessage?.(message, extra);
+  }
+}

@@ -1,0 +1,122 @@
+import { sessionOpener } from "../agent/mcp/open-session.ts";
+import { McpServers } from "../agent/mcp/servers.ts";
+import type { Tool } from "../agent/tool.ts";
+import { namesMatching } from "../agent/tools/choose.ts";
+import type { Outbound } from "../outbound/api.ts";
+import type { Sandboxes } from "../sandboxes/api.ts";
+import type { Sandbox } from "../sandboxes/sandbox.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Secrets } from "../users/api.ts";
+import type { Agents } from "./agents.ts";
+import { type SpecSources, serverSpecs } from "./mcp-specs.ts";
+import type { ToolSource } from "./toolset.ts";
+
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+/** How long servers stay connected after a run, ms. */
+const keptMs = 300_000;
+
+export interface McpDependencies extends SpecSources {
+  agents: Pick<Agents, "own" | "tools">;
+  sandboxes: Pick<Sandboxes, "get" | "specOf">;
+  secrets: Pick<Secrets, "forSandbox">;
+  outbound: Pick<Outbound, "fetch">;
+  /** The sandbox of a conversation, running and prepared. */
+  sandbox(row: Row): Promise<Sandbox>;
+  /** Is told the secrets of configurations. */
+  registerSecret?: ((value: string, userId: string) => void) | undefined;
+  /** How long servers stay connected after a run, ms; default 5 minutes. */
+  keptMs?: number;
+}
+
+interface Kept {
+  servers: McpServers;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** The tools of MCP servers, connected with the first run of a conversation and for some minutes after the last. */
+export class McpTools implements ToolSource {
+  readonly #deps: McpDependencies;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(deps: McpDependencies) {
+    this.#deps = deps;
+  }
+
+  tools(row: Row): readonly Tool[] {
+    const servers = this.#kept.get(row.id)?.servers;
+    if (!servers) return [];
+    const { agents } = this.#deps;
+    const tools = servers.tools(new Set(agents.tools(row).map(({ name }) => name)));
+    // A planning agent changes nothing.
+    if (row.config.agentType === "plan") return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
+    const expression = agents.own(row)?.agent?.filter_tools_regex;
+    return expression ? filtered(tools, expression) : tools;
+  }
+
+  /** Whether a conversation has servers. */
+  isUsedBy(row: Pick<Row, "id" | "userId" | "config">): boolean {
+    return serverSpecs(this.#deps, row).length > 0;
+  }
+
+  async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
+    const specs = serverSpecs(this.#deps, row);
+    const known = this.#kept.get(row.id);
+    clearTimeout(known?.timer);
+    if (specs.length === 0 && !known) return [];
+    const kept = known ?? { servers: new McpServers(this.#opener(row)), timer: undefined };
+    this.#kept.set(row.id, kept);
+    return kept.servers.prepare(specs, signal);
+  }
+
+  rest(conversationId: string): void {
+    const kept = this.#kept.get(conversationId);
+    if (!kept) return;
+    kept.servers.close({ all: false });
+    clearTimeout(kept.timer);
+    kept.timer = setTimeout(() => this.drop(conversationId), this.#deps.keptMs ?? keptMs).unref();
+  }
+
+  drop(conversationId: string): void {
+    const kept = this.#kept.get(conversationId);
+    clearTimeout(kept?.timer);
+    kept?.servers.close({ all: true });
+    this.#kept.delete(conversationId);
+  }
+
+  #opener(row: Row) {
+    const { outbound, secrets, sandboxes, sandbox, registerSecret } = this.#deps;
+    const { userId, sandboxId } = row;
+    return sessionOpener({
+      outbound,
+      sandbox: () => sandbox(row),
+      workingDir: row.config.workingDir,
+      secrets: () => secrets.forSandbox(userId, sandboxId),
+      policy: () => {
+        const record = sandboxes.get(userId, sandboxId);
+        return record ? sandboxes.specOf(record).network : { mode: "none", allow: [], credentials: [] };
+      },
+      onSecret: (value) => registerSecret?.(value, userId),
+    });
+  }
+}
+
+/** The expression is the client's: it was checked when the conversation was made, and gets a little time for each list of names. */
+const filters = new WeakMap<readonly Tool[], { expression: string; tools: readonly Tool[] }>();
+
+function filtered(tools: readonly Tool[], expression: string): readonly Tool[] {
+  const known = filters.get(tools);
+  if (known?.expression === expression) return known.tools;
+  let names: string[] = [];
+  try {
+    names = namesMatching(
+      tools.map(({ name }) => name),
+      expression,
+    );
+  } catch {
+    // Too slow for these names: none of them is let through.
+  }
+  const left = tools.filter(({ name }) => names.includes(name));
+  filters.set(tools, { expression, tools: left });
+  return left;
+}
