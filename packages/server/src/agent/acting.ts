@@ -3,7 +3,7 @@ import { textContent } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import type { Hooks } from "./hooks/hooks.ts";
-import { maskDeep, type OutputMask } from "./output-mask.ts";
+import { maskObservation, type OutputMask } from "./output-mask.ts";
 import { listed, stateRecord } from "./records.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 
@@ -32,30 +32,33 @@ export async function act(events: readonly ActionEvent[], context: ActContext): 
   const outcomes: Promise<Outcome>[] = [];
   const holders = new Map<string, Promise<unknown>>();
   const slots = new Slots(context.concurrency);
-  // Begun as they come: with one at a time, none begins before the one before it is in the log.
   let appended: Promise<void> = Promise.resolve();
+  let inLog = 0;
   for (const event of events) {
     const keys = resourcesOf(event, context);
-    const before =
-      event.tool_name === "finish" || context.concurrency === 1 ? [appended] : keys.flatMap((key) => holders.get(key) ?? []);
+    const alone = event.tool_name === "finish" || context.concurrency === 1;
+    const before = alone ? [appended] : keys.flatMap((key) => holders.get(key) ?? []);
     const outcome = Promise.all(before).then(() => slots.run(() => actOnce(event, context)));
     outcomes.push(outcome);
-    for (const key of keys)
-      holders.set(
-        key,
-        outcome.catch(() => {}),
-      );
-    const previous = appended;
-    appended = previous.then(async () => {
+    const over = outcome.catch(() => {});
+    for (const key of keys) holders.set(key, over);
+    appended = appended.then(async () => {
       const { records, fatal } = await outcome;
       await context.append(records);
+      inLog++;
       if (fatal !== undefined) throw fatal;
     });
     appended.catch(() => {});
   }
-  // Nothing runs on behind the back of a run that has ended.
-  await Promise.allSettled(outcomes);
-  await appended;
+  // Nothing runs on behind the back of a run that has ended, and what did end before it was cut off is told.
+  const settled = await Promise.allSettled(outcomes);
+  try {
+    await appended;
+  } catch (error) {
+    const rest = settled.slice(inLog).flatMap((one) => (one.status === "fulfilled" ? one.value.records : []));
+    if (rest.length > 0) await context.append(rest).catch(() => {});
+    throw error;
+  }
 }
 
 async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome> {
@@ -70,7 +73,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   signal.throwIfAborted();
   let observation: Observation;
   try {
-    observation = maskDeep(await tool.run(event.action, { ...toolContext, actionId: event.id }), mask);
+    observation = maskObservation(await tool.run(event.action, { ...toolContext, actionId: event.id }), mask);
   } catch (error) {
     signal.throwIfAborted();
     const records = [toolError(event, mask.text(`${tool.name} failed: ${errorText(error)}`))];

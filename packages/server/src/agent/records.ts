@@ -52,9 +52,9 @@ export function addUsage(stats: Stats, usageId: string, model: string, response:
   return { usage_to_metrics: { ...stats.usage_to_metrics, [usageId]: metrics } };
 }
 
-/** USD over all usage ids. */
-export function totalCost(stats: Stats): number {
-  return Object.values(stats.usage_to_metrics).reduce((sum, metrics) => sum + metrics.accumulated_cost, 0);
+/** The usage id of what a sub-agent has used: its own conversation has paid for it (agent-behaviour.md section 7). */
+export function taskUsage(taskId: string): string {
+  return `task:${taskId}`;
 }
 
 /** Metrics with those of other usage ids in the place of their own. */

@@ -44,6 +44,7 @@ export class Agents {
       agentType: row.config.agentType,
       clientTools,
       ...(own?.agent && { agent: own.agent, kept: own.keptTools }),
+      ...(own?.tools && { agent: { tools: own.tools.map((name) => ({ name })) } }),
     });
   }
 
@@ -74,7 +75,7 @@ export class Agents {
     const stored = settings.model(userId);
     if (base_url && base_url !== stored.baseUrl) return { model, ...address, ...options };
     const own = conversationModel({ userId, config: { llmModel: model } }, settings);
-    return { ...own, options: { ...addressOptions(own.options).options, ...given } };
+    return { ...own, ...address, options: { ...addressOptions(own.options).options, ...given } };
   }
 
   /** The model that summarises: the condenser's own, else the agent's. */

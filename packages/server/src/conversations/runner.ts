@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { forgettable } from "../agent/condense.ts";
 import { noHooks } from "../agent/hooks/hooks.ts";
-import { noMask } from "../agent/output-mask.ts";
+import { maskedModel } from "../agent/masked-model.ts";
 import type { UsageMetrics } from "../agent/records.ts";
 import type { Tool } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
@@ -19,6 +19,7 @@ import { fullState } from "./full-state.ts";
 import { gitIdentity } from "./git-identity.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
+import type { OutputMasks } from "./output-masks.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
 import { spentBeside } from "./shared-budget.ts";
@@ -46,6 +47,7 @@ export interface RunnerDependencies {
   agents: Agents;
   toolsets: Toolsets;
   knowledge: Knowledge;
+  masks: OutputMasks;
   openModel: OpenModel;
   limits: RunLimits;
   /** Told when no run of a conversation goes on any more. */
@@ -181,7 +183,7 @@ export class Runner {
     const workspace = this.workspace(row);
     // A sub-agent works in the place of the agent that waits for it.
     if (!row.config.task && !this.#queue.enter(row.userId, row.id)) return;
-    const { store, hub, settings, knowledge, limits, agents, toolsets } = this.#deps;
+    const { store, hub, settings, knowledge, limits, agents, toolsets, masks } = this.#deps;
     // Clients change it while a run goes on.
     const now = () => store.conversations.get(row.id) ?? row;
     const run = new Run({
@@ -193,13 +195,13 @@ export class Runner {
       openModel: this.#modelOf(row),
       openCondenser: () => {
         const { model, ...rest } = agents.condenserModel(now());
-        return this.#deps.openModel({ model: model ?? "", ...rest });
+        return maskedModel(this.#deps.openModel({ model: model ?? "", ...rest }), masks.of(row));
       },
       toolContext: workspace.toolContext(),
       policy: () => agents.policy(now()),
       analyzer: () => agents.analyzer(now()),
       hooks: noHooks,
-      mask: () => noMask,
+      mask: () => masks.of(row),
       concurrency: agents.concurrency(row),
       budget: settings.agent(row.userId).maxBudgetPerTask,
       spentBeside: () => spentBeside(store.conversations, now()),
@@ -268,6 +270,7 @@ export class Runner {
 
   #dropWorkspace(conversationId: string): void {
     this.#deps.toolsets.drop(conversationId);
+    this.#deps.masks.drop(conversationId);
     this.#workspaces.get(conversationId)?.close({ removed: true });
     this.#workspaces.delete(conversationId);
   }
@@ -334,7 +337,7 @@ export class Runner {
 
   /** Opens the model of a run: once, and again when the conversation was switched to another model (app-server.md section 2.9, agent-server.md section 3). */
   #modelOf(first: ConversationRow): () => Model {
-    const { agents, store, openModel } = this.#deps;
+    const { agents, store, openModel, masks } = this.#deps;
     let opened: { name: string; model: Model } | undefined;
     return () => {
       const row = store.conversations.get(first.id) ?? first;
@@ -342,7 +345,7 @@ export class Runner {
       const name = JSON.stringify([llmProfile, llmModel, llmRevision]);
       if (opened?.name !== name) {
         const { model, ...rest } = agents.model(row);
-        opened = { name, model: openModel({ model: model ?? "", ...rest }) };
+        opened = { name, model: maskedModel(openModel({ model: model ?? "", ...rest }), masks.of(row)) };
       }
       return opened.model;
     };

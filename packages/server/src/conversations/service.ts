@@ -11,6 +11,7 @@ import type {
 } from "@sandpiper/wire";
 import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import { listed, stateRecord } from "../agent/records.ts";
+import { loadAgentDefinitions } from "../agent/skills/agent-definitions.ts";
 import type { Skill } from "../agent/skills/skill.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
@@ -42,9 +43,10 @@ import { ListJson } from "./list-json.ts";
 import { McpTools } from "./mcp.ts";
 import { conversationModel } from "./model.ts";
 import { type FilesOutcome, navigate } from "./navigate.ts";
+import { OutputMasks, type OutputMasksDependencies } from "./output-masks.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
-import { rejections } from "./rejections.ts";
+import { rejections, unansweredReason } from "./rejections.ts";
 import { removeWithSandbox } from "./removal.ts";
 import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
@@ -52,6 +54,7 @@ import { Sending } from "./sending.ts";
 import { SideCalls } from "./side-calls.ts";
 import { Starter } from "./start.ts";
 import { startTaskReads } from "./start-task-reads.ts";
+import { SubAgents } from "./sub-agents.ts";
 import { Titles } from "./titles.ts";
 import { Toolsets } from "./toolset.ts";
 import { dropWorktree } from "./worktree.ts";
@@ -67,6 +70,8 @@ export interface ConversationDependencies {
   toolsFor: AgentsDependencies["toolsFor"];
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: (userId: string) => readonly Skill[];
+  /** Knows the secrets that outputs must not show. */
+  mask: OutputMasksDependencies["mask"];
   openModel: OpenModel;
   limits: RunLimits;
   publicUrl: () => string;
@@ -93,6 +98,7 @@ export class ConversationService implements Conversations {
   readonly #sending: Sending;
   readonly #sideCalls: SideCalls;
   readonly #goals: Goals;
+  readonly #subAgents: SubAgents;
   readonly #replacements = new Queues();
   /** Commands to run, and what answers actions that wait. */
   readonly #runsAsked = new Queues();
@@ -114,13 +120,18 @@ export class ConversationService implements Conversations {
       pluginServers: (id) => knowledge.pluginServers(id),
       sandbox: (row) => this.#runner.workspace(row).sandbox(),
     });
-    const toolsets = new Toolsets([agents, mcp]);
-    this.#runner = new Runner({ ...deps, hub: this.#hub, knowledge, agents, toolsets, onRest });
+    const toolsets = new Toolsets([
+      agents,
+      mcp,
+      { tools: (row) => this.#subAgents.tools(row), prepare: (row) => this.#subAgents.prepare(row) },
+    ]);
+    const masks = new OutputMasks({ ...deps, agents });
+    this.#runner = new Runner({ ...deps, masks, hub: this.#hub, knowledge, agents, toolsets, onRest });
     const runner = this.#runner;
-    this.#sideCalls = new SideCalls({ ...deps, agents, runner });
+    this.#sideCalls = new SideCalls({ ...deps, masks, agents, runner });
     this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents, knowledge });
     const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
-    this.#titles = new Titles({ ...deps, addUsage });
+    this.#titles = new Titles({ ...deps, masks, addUsage });
     this.#sending = new Sending({
       ...deps,
       toolsets,
@@ -131,6 +142,17 @@ export class ConversationService implements Conversations {
     });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.#goals = new Goals({ ...deps, runner, sideCalls: this.#sideCalls, send });
+    this.#subAgents = new SubAgents({
+      ...deps,
+      agents,
+      runner,
+      send,
+      definitions: async (row) =>
+        loadAgentDefinitions(await runner.workspace(row).sandbox(), { workingDir: row.config.workingDir }),
+      run: (id) => this.run(id),
+      pause: (id) => this.pause(id),
+      reject: (id, reason) => this.reject(id, reason),
+    });
     this.goal = {
       start: (id, objective, most) => this.#goals.start(this.#workable(id), objective, most),
       stop: (id) => this.#goals.stop(this.#runnable(id)),
@@ -251,6 +273,7 @@ export class ConversationService implements Conversations {
       // Otherwise it has got a child meanwhile.
       if (!store.conversations.get(id)) {
         this.#hub.end(id);
+        this.#subAgents.removed(id);
         await dropWorktree(this.#deps, row, row.config.worktree);
         return tellDeletion();
       }
@@ -261,9 +284,13 @@ export class ConversationService implements Conversations {
     const row = this.#workable(id);
     const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
     if (stopsGoal) await this.#goals.stop(row);
-    const send = () => this.#sending.send(this.#workable(id), content, options);
     // It rejects what waits, unless an approval is on its way.
     const rejects = options.run && this.#workable(id).summary.executionStatus === "waiting_for_confirmation";
+    const send = async () => {
+      if (rejects && this.#subAgents.isWaiting(id))
+        await this.#answerSubAgents(id, () => this.#subAgents.reject(id, unansweredReason));
+      await this.#sending.send(this.#workable(id), content, options);
+    };
     await (rejects ? this.#runsAsked.add(id, send) : send());
   }
 
@@ -280,6 +307,8 @@ export class ConversationService implements Conversations {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
     }
     if (status === "finished") return this.#runner.announceEnd(id);
+    if (status === "waiting_for_confirmation" && this.#subAgents.isWaiting(id))
+      return this.#answerSubAgents(id, () => this.#subAgents.approve(id));
     // Before the record: a run that is ending sees that at once and makes way for the next.
     const takeBack = status === "waiting_for_confirmation" ? this.#runner.approve(id) : undefined;
     try {
@@ -291,12 +320,21 @@ export class ConversationService implements Conversations {
     this.#runner.wake(id);
   }
 
+  /** What a conversation waits with is an answer to its sub-agents: it goes on with them. */
+  async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
+    await answer();
+    if (this.#runnable(id).summary.executionStatus === "waiting_for_confirmation")
+      await this.#deps.store.events.append(id, [stateRecord("execution_status", "running")]);
+    this.#runner.wake(id);
+  }
+
   reject(id: string, reason: string): Promise<void> {
     return this.#runsAsked.add(id, () => this.#reject(id, reason));
   }
 
   async #reject(id: string, reason: string): Promise<void> {
     if (this.#runnable(id).summary.executionStatus !== "waiting_for_confirmation") return;
+    if (this.#subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => this.#subAgents.reject(id, reason));
     const records = rejections(this.#runner.openActions(id), reason);
     await this.#deps.store.events.append(id, [...records, stateRecord("execution_status", "idle")]);
     this.#runner.announceEnd(id);

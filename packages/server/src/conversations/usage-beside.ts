@@ -30,6 +30,11 @@ export class UsageBeside {
     waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
   }
 
+  /** Lets a usage id have these metrics, in the place of what it had. */
+  set(conversationId: string, usageId: string, metrics: UsageMetrics): void {
+    this.#of(conversationId).set(usageId, metrics);
+  }
+
   /** Writes what waits and is not in the metrics of the log yet. Throws what `append` throws; it waits on then, unless the conversation is gone. */
   async write(conversationId: string, stats: Stats): Promise<void> {
     const waiting = this.#of(conversationId);

@@ -41,6 +41,8 @@ export interface AgentDocument {
   /** The model to which the conversation was switched. */
   llm?: GivenLlm;
   clientTools?: readonly ClientTool[];
+  /** Names of its tools beside finish and think, in the place of those that it would have. */
+  tools?: readonly string[];
   /** Names of the agent's tools that its `filter_tools_regex` has left, where it has one. */
   keptTools?: readonly string[];
   hookConfig?: Record<string, unknown>;

@@ -50,10 +50,20 @@ export interface ConversationConfig {
   goal?: Goal;
   /** What the conversation began as a copy of, up to and including the event. */
   forkedFrom?: { conversationId: string; eventId: string | null };
+  /** A sub-agent works here, for a call of the parent's agent. */
+  task?: SubAgentTask;
   /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
   external?: boolean;
   /** The conversation works in a worktree of its own, which goes with it; a fork that works there too has it as well. */
   worktree?: Worktree | undefined;
+}
+
+/** What a sub-agent's conversation is to its parent. */
+export interface SubAgentTask {
+  /** As the agent knows it: `task_00000001`. */
+  id: string;
+  /** Kind of the sub-agent. */
+  subagent: string;
 }
 
 /** A git worktree in a sandbox, on a branch of its own; the paths are absolute. */

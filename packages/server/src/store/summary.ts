@@ -9,15 +9,19 @@ import {
 } from "@sandpiper/wire";
 import type { ConversationSummary } from "./conversation-store.ts";
 
-/** What a batch of events changes in the conversation's summary; the last record of a key wins. */
-export function summaryChange(events: readonly NewEvent[]): Partial<ConversationSummary> {
-  const change: Partial<ConversationSummary> = {};
+/**
+ * What a batch of events changes in the conversation's summary; the last record of a key wins. `cost` is what the conversation itself has spent, USD: sub-agents
+ * (usage ids `task:…`) tell theirs in their own.
+ */
+export function summaryChange(events: readonly NewEvent[]): Partial<ConversationSummary> & { cost?: number } {
+  const change: Partial<ConversationSummary> & { cost?: number } = {};
   for (const event of events) {
     if (event.kind !== "ConversationStateUpdateEvent") continue;
     if (event.key === "execution_status" && isExecutionStatus(event.value)) change.executionStatus = event.value;
     if (event.key !== "stats" || !isStats(event.value)) continue;
     change.stats = event.value;
     change.metrics = totalMetrics(event.value);
+    change.cost = ownCost(event.value);
   }
   return change;
 }
@@ -35,6 +39,12 @@ export function totalMetrics(stats: Stats): MetricsSnapshot {
     max_budget_per_task: all.find((metrics) => metrics.max_budget_per_task !== null)?.max_budget_per_task ?? null,
     accumulated_token_usage: usages.length > 0 ? usages.slice(1).reduce(addTokens, { ...emptyUsage(), ...usages[0] }) : null,
   };
+}
+
+/** USD over all usage ids but those of sub-agents. */
+export function ownCost(stats: Stats): number {
+  const own = Object.entries(stats.usage_to_metrics).filter(([usageId]) => !usageId.startsWith("task:"));
+  return own.reduce((sum, [, metrics]) => sum + metrics.accumulated_cost, 0);
 }
 
 function isExecutionStatus(value: unknown): value is ExecutionStatus {

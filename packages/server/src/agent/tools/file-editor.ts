@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import type { FileEditorAction, FileEditorObservation } from "@sandpiper/wire";
 import { fileEditorCommands } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -44,5 +45,6 @@ export const fileEditorTool: Tool<FileEditorAction, FileEditorObservation> = {
   actionKind: "FileEditorAction",
   idempotent: false,
   readOnly: false,
+  resources: ({ path }) => [`file:${posix.normalize(path)}`],
   run: editFile,
 };

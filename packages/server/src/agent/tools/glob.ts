@@ -28,6 +28,7 @@ export const globTool: Tool<GlobAction, GlobObservation> = {
   actionKind: "GlobAction",
   idempotent: true,
   readOnly: true,
+  resources: () => [],
   async run({ pattern, path }, context) {
     const search_path = searchFolder(context, path);
     const found = await findFiles(context, search_path, globMatcher(pattern));

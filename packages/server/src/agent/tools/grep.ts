@@ -30,6 +30,7 @@ export const grepTool: Tool<GrepAction, GrepObservation> = {
   actionKind: "GrepAction",
   idempotent: true,
   readOnly: true,
+  resources: () => [],
   async run({ pattern, path, include }, context) {
     const search_path = searchFolder(context, path);
     const found = await findFiles(context, search_path, include ? globMatcher(include) : () => true, pattern);

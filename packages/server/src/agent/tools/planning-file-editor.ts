@@ -24,6 +24,7 @@ export const planningFileEditorTool: Tool<PlanningFileEditorAction, PlanningFile
   actionKind: "PlanningFileEditorAction",
   idempotent: false,
   readOnly: false,
+  resources: ({ path }) => [`file:${posix.normalize(path)}`],
   async run(action, context) {
     const { command, path } = action;
     const common = { kind: "PlanningFileEditorObservation", command, path, prev_exist: true } as const;

@@ -52,6 +52,7 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
   actionKind: "TerminalAction",
   idempotent: false,
   readOnly: false,
+  resources: () => ["terminal"],
 
   async run(action, context) {
     const terminal = await context.terminal();

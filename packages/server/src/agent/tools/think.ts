@@ -22,6 +22,7 @@ export const thinkTool: Tool<ThinkAction, Static<typeof ThinkObservation>> = {
   actionKind: "ThinkAction",
   idempotent: true,
   readOnly: true,
+  resources: () => [],
   async run() {
     return { kind: "ThinkObservation", content: [textContent("Your thought has been recorded.")], is_error: false };
   },

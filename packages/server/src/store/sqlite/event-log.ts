@@ -82,7 +82,7 @@ export class SqliteEventLog implements EventLog {
       executionStatus: change.executionStatus ?? null,
       metrics: change.metrics ? JSON.stringify(change.metrics) : null,
       stats: change.stats ? JSON.stringify(change.stats) : null,
-      cost: change.metrics?.accumulated_cost ?? null,
+      cost: change.cost ?? null,
       delivers: options.delivers ?? null,
       calls: (options.calls ?? []).map((call) => JSON.stringify(call)),
       ...(navigate !== undefined && { navigate: navigate === null ? null : this.#target(conversationId, navigate) }),

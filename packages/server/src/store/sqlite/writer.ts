@@ -65,11 +65,14 @@ const updateLog = prepare(
      execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics), stats = coalesce(?, stats)
    WHERE number = ?`,
 );
-// What an agent outside of this server reports was not paid for here.
+// What an agent outside of this server reports was not paid for here, and what sub-agents spent is counted with their own conversations.
 const addSpending = prepare(
   `INSERT INTO spending (user_id, day, usd)
-     SELECT user_id, ?1, ?2 - coalesce(json_extract(metrics, '$.accumulated_cost'), 0) FROM conversations
-     WHERE number = ?3 AND coalesce(json_extract(config, '$.external'), 0) = 0 AND ?2 > coalesce(json_extract(metrics, '$.accumulated_cost'), 0)
+     SELECT user_id, ?1, ?2 - counted FROM
+       (SELECT user_id, config, CASE WHEN stats IS NULL THEN coalesce(json_extract(metrics, '$.accumulated_cost'), 0) ELSE
+          (SELECT coalesce(sum(value ->> '$.accumulated_cost'), 0) FROM json_each(stats, '$.usage_to_metrics') WHERE key NOT LIKE 'task:%') END AS counted
+        FROM conversations WHERE number = ?3)
+     WHERE coalesce(json_extract(config, '$.external'), 0) = 0 AND ?2 > counted
    ON CONFLICT (user_id, day) DO UPDATE SET usd = usd + excluded.usd`,
 );
 

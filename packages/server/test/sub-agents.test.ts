@@ -1,0 +1,233 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
+import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { finish, terminal } from "./support/script.ts";
+
+/** Sub-agents over a real server, a real sandbox and a scripted model: each is a conversation of its own. */
+
+let server: TestPlatform;
+let models: ModelServer;
+/** What the models of this test say. */
+let script: (request: ModelRequestSeen) => Reply | Promise<Reply>;
+
+const task = (prompt: string, more: object = {}) => ({ name: "task", arguments: { prompt, ...more } });
+const isChild = ({ system }: ModelRequestSeen) => system.includes("<SUB_AGENT>");
+const lastText = ({ messages }: ModelRequestSeen) => messages.at(-1)!.text;
+
+beforeAll(async () => {
+  models = await startModelServer((request) => script(request));
+  server = await startTestPlatform({ maxRuns: 1 });
+  await configure({});
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+});
+
+async function configure(more: Json, conversation: Json = {}): Promise<void> {
+  const agent_settings_diff = {
+    llm: { model: "openai/scripted", base_url: models.url, api_key: "sk-test" },
+    enable_sub_agents: true,
+    tool_concurrency_limit: 4,
+    ...more,
+  };
+  const { status } = await server.call("POST", "/api/v1/settings", {
+    agent_settings_diff,
+    conversation_settings_diff: conversation,
+  });
+  expect(status).toBe(200);
+}
+
+async function conversation(id: string): Promise<Json> {
+  return (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
+}
+
+const ended = (id: string, status = "finished") =>
+  until(async () => {
+    const found = await conversation(id);
+    return found.execution_status === status ? found : undefined;
+  });
+
+async function eventsOf(id: string, kind?: string): Promise<Json[]> {
+  const { body } = await server.call(
+    "GET",
+    `/api/v1/conversation/${id}/events/search?limit=100${kind ? `&kind__eq=${kind}` : ""}`,
+  );
+  return body.items;
+}
+
+const observations = async (id: string) => (await eventsOf(id, "ObservationEvent")).map(({ observation }) => observation);
+
+test("a task is done by a conversation of its own in the same folder, side by side with another, with one run allowed", async () => {
+  const both = Promise.withResolvers<void>();
+  let begun = 0;
+  script = async (request) => {
+    if (isChild(request)) {
+      expect(request.tools).not.toContain("task");
+      if (request.messages.at(-1)!.role === "tool")
+        return finish(`I wrote ${lastText(request).includes("[Exit code: 0]") ? "it" : "nothing"}.`);
+      if (++begun === 2) both.resolve();
+      await both.promise;
+      return reply.toolCalls([terminal(lastText(request))], { usage: { prompt: 10, completion: 5 } } as never);
+    }
+    if (request.messages.at(-1)!.role === "user")
+      return reply.toolCalls([task("echo one > one"), task("echo two > two", { description: "Write two" })]);
+    if (request.messages.filter(({ role }) => role === "tool").length === 2) return reply.toolCalls([terminal("cat one two")]);
+    return finish(lastText(request).includes("one\ntwo") ? "Both are there." : "Something is missing.");
+  };
+  const { id } = await startConversation(server.call, "Have two files written.");
+  const parent = await ended(id);
+  const results = await observations(id);
+  expect(results.slice(0, 2)).toMatchObject([
+    { kind: "TaskObservation", task_id: "task_00000001", subagent: "general-purpose", status: "completed", is_error: false },
+    { kind: "TaskObservation", task_id: "task_00000002", content: [{ text: "I wrote it." }] },
+  ]);
+  expect((await eventsOf(id)).at(-1)).toMatchObject({ observation: { content: [{ text: "Both are there." }] } });
+  expect(parent.sub_conversation_ids).toHaveLength(2);
+  const children = await Promise.all(parent.sub_conversation_ids.map(conversation));
+  expect(children.map(({ title }) => title)).toEqual(["echo one > one", "Write two"]);
+  expect(children.every((child) => child.parent_conversation_id === id && child.sandbox_id === parent.sandbox_id)).toBe(true);
+  const top = (await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=false")).body.items;
+  expect(top.map((item: Json) => item.id)).toContain(id);
+  expect(top.map((item: Json) => item.id)).not.toContain(children[0]!.id);
+});
+
+test("a task goes on with a sub-agent that has its history; unknown kinds and tasks are told", async () => {
+  script = (request) => {
+    const seen = request.messages.map(({ text }) => text).join("\n");
+    if (isChild(request))
+      return reply.text(seen.includes("the word is heron") && lastText(request).includes("Which") ? "heron" : "Noted.");
+    const results = request.messages.filter(({ role }) => role === "tool").map(({ text }) => text);
+    if (results.length === 0)
+      return reply.toolCalls([
+        task("the word is heron"),
+        task("x", { subagent_type: "nobody" }),
+        task("x", { resume: "task_77" }),
+      ]);
+    if (results.length === 3) return reply.toolCalls([task("Which word?", { resume: "task_00000001" })]);
+    return finish("Done.");
+  };
+  const { id } = await startConversation(server.call, "Remember a word.");
+  await ended(id);
+  const results = await observations(id);
+  expect(results.map(({ content }) => content[0].text)).toEqual([
+    "Noted.",
+    expect.stringContaining("There is no sub-agent nobody: they are general-purpose, bash-runner, code-explorer, web-researcher"),
+    "There is no task task_77: the tasks are task_00000001.",
+    "heron",
+    "Done.",
+  ]);
+  expect(results.slice(1, 3).every(({ is_error, status }) => is_error && status === "error")).toBe(true);
+  expect((await conversation(id)).sub_conversation_ids).toHaveLength(1);
+});
+
+test("what a sub-agent costs counts in its parent once, and one budget holds for both", async () => {
+  await configure({
+    llm: {
+      model: "openai/scripted",
+      base_url: models.url,
+      api_key: "sk-test",
+      input_cost_per_token: 0.001,
+      output_cost_per_token: 0.001,
+    },
+  });
+  await server.call("POST", "/api/v1/settings", { max_budget_per_task: 1 });
+  try {
+    let calls = 0;
+    script = (request) => {
+      if (!isChild(request)) return reply.toolCalls([task("go on and on")]);
+      calls++;
+      return reply.toolCalls([terminal(`echo ${calls}`)]);
+    };
+    const { id } = await startConversation(server.call, "Spend.");
+    const parent = await ended(id, "error");
+    const child = await conversation(parent.sub_conversation_ids[0]);
+    expect(child.execution_status).toBe("error");
+    expect((await observations(id))[0]).toMatchObject({
+      is_error: true,
+      content: [{ text: expect.stringContaining("budget of 1 USD") }],
+    });
+    expect(parent.metrics.accumulated_cost).toBeGreaterThanOrEqual(1);
+    expect(parent.metrics.accumulated_cost).toBeGreaterThan(child.metrics.accumulated_cost);
+    const { stats } = (await server.call("GET", `/api/conversations/${id}`)).body ?? {};
+    if (stats) expect(Object.keys(stats.usage_to_metrics)).toContain("task:task_00000001");
+  } finally {
+    await server.call("POST", "/api/v1/settings", { max_budget_per_task: null });
+    await configure({});
+  }
+});
+
+test("a sub-agent that waits for the user makes its parent wait, and is answered there", async () => {
+  await configure({}, { confirmation_mode: true, security_analyzer: "llm" });
+  try {
+    script = (request) => {
+      if (!isChild(request))
+        return request.messages.at(-1)!.role === "user" && !lastText(request).includes("asks before")
+          ? reply.toolCalls([{ name: "task", arguments: { prompt: "delete", security_risk: "LOW" } }])
+          : finish("All done.");
+      if (request.messages.at(-1)!.role === "user")
+        return reply.toolCalls([{ name: "terminal", arguments: { command: "rm -f nothing", security_risk: "HIGH" } }]);
+      return finish(`Result: ${lastText(request).includes("Exit code: 0") ? "removed" : "refused"}`);
+    };
+    const { id } = await startConversation(server.call, "Have something deleted.");
+    const waiting = await ended(id, "waiting_for_confirmation");
+    const asked = (await eventsOf(id, "MessageEvent")).at(-1)!;
+    expect(asked).toMatchObject({ source: "environment" });
+    expect(asked.llm_message.content[0].text).toMatch(
+      /task_00000001 \(general-purpose\) asks before it runs terminal \(risk HIGH\)/,
+    );
+    const key = (await server.call("GET", `/api/v1/sandboxes?id=${waiting.sandbox_id}`)).body[0].session_api_key;
+    const approve = await fetch(`${server.url}/api/conversations/${id}/run`, {
+      method: "POST",
+      headers: { "X-Session-API-Key": key },
+    });
+    expect(approve.status).toBe(200);
+    await ended(id);
+    expect((await observations(id))[0]).toMatchObject({ status: "completed", content: [{ text: "Result: removed" }] });
+  } finally {
+    await configure({}, { confirmation_mode: false });
+  }
+});
+
+test("an interrupt, and a deletion, of the parent reach the sub-agent; a deleted one is told", async () => {
+  let hold = Promise.withResolvers<void>();
+  script = async (request) => {
+    if (isChild(request)) {
+      hold.resolve();
+      return reply.toolCalls([terminal("sleep 100", { timeout: 100 })]);
+    }
+    return request.messages.at(-1)!.role === "tool" ? finish(lastText(request)) : reply.toolCalls([task("sleep")]);
+  };
+  const { id, sandboxId } = await startConversation(server.call, "Sleep.");
+  await hold.promise;
+  const child = await until(async () => {
+    const [first] = (await conversation(id)).sub_conversation_ids;
+    return first && (await eventsOf(first, "ActionEvent")).length > 0 ? first : undefined;
+  });
+  const key = (await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].session_api_key;
+  const interrupted = await fetch(`${server.url}/api/conversations/${id}/interrupt`, {
+    method: "POST",
+    headers: { "X-Session-API-Key": key },
+  });
+  expect(interrupted.status).toBe(200);
+  await ended(id, "paused");
+  await ended(child, "paused");
+  expect((await eventsOf(child)).map(({ kind }) => kind)).toContain("InterruptEvent");
+
+  hold = Promise.withResolvers<void>();
+  const second = await startConversation(server.call, "Sleep.");
+  await hold.promise;
+  const [born] = await until(async () => {
+    const ids = (await conversation(second.id)).sub_conversation_ids;
+    return ids.length > 0 ? ids : undefined;
+  });
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${born}`)).status).toBe(200);
+  await ended(second.id);
+  expect((await observations(second.id))[0]).toMatchObject({
+    is_error: true,
+    content: [{ text: expect.stringContaining("deleted") }],
+  });
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(200);
+  expect(await conversation(child)).toBeNull();
+});
