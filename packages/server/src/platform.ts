@@ -172,6 +172,7 @@ export async function startPlatform(
       settings,
       secrets,
       toolsFor: chooseTools,
+      mask,
       openModel,
       limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
       publicUrl: () => publicUrl(config, app.server),

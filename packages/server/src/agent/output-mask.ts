@@ -1,20 +1,86 @@
+import type { Observation } from "@sandpiper/wire";
+import type { ModelResponse } from "../models/model.ts";
+
+/** What stands in the place of a secret (agent-behaviour.md section 10). */
+export const hiddenSecret = "<secret-hidden>";
+
 /** Takes the values of secrets out of what tools, hooks and servers give (agent-behaviour.md section 10). */
 export interface OutputMask {
   text(text: string): string;
+  /** Output of the terminal. `more`: the next one goes on where this one ends, perhaps in the middle of a secret. */
+  terminal(text: string, more: boolean): string;
+  /** For a text that comes in pieces: gives what can be shown of each, and at the end the rest. */
+  stream(): { write(piece: string): string; end(): string };
 }
 
 /** Knows no secret. */
-export const noMask: OutputMask = { text: (text) => text };
+export const noMask: OutputMask = {
+  text: (text) => text,
+  terminal: (text) => text,
+  stream: () => ({ write: (piece) => piece, end: () => "" }),
+};
 
-/** A value with every text in it masked, keys of objects too. The value itself where nothing had to be. */
+/** Fields whose values clients know a list of, such as the kind of an observation: no secret stands there. */
+const fixedFields = new Set(["kind", "type", "status", "role"]);
+const fixedCommand = /^[a-z_]{1,11}$/;
+/** Shorter names of fields are those of the schemas. */
+const minKey = 24;
+
+/** A value with every text in it masked, keys of objects too. The value itself where nothing is known. */
 export function maskDeep<T>(value: T, mask: OutputMask): T {
   if (mask === noMask) return value;
-  return masked(value, mask) as T;
+  return masked(value, "", mask) as T;
 }
 
-function masked(value: unknown, mask: OutputMask): unknown {
-  if (typeof value === "string") return mask.text(value);
-  if (Array.isArray(value)) return value.map((item) => masked(item, mask));
+/** What a tool gave, as it may be stored and shown. */
+export function maskObservation<O extends Observation>(observation: O, mask: OutputMask): O {
+  if (observation.kind !== "TerminalObservation") return maskDeep(observation, mask);
+  const { content, ...rest } = observation;
+  const more = observation.exit_code === -1;
+  const shown = content.map((part) => (part.type === "text" ? { ...part, text: mask.terminal(part.text, more) } : part));
+  return { ...maskDeep(rest, mask), content: shown } as O;
+}
+
+/** Tools whose arguments are what the model says; those of others are run as they are. */
+const sayingTools = new Set(["finish", "think"]);
+
+/**
+ * What a model said, as it may be stored and shown. What its provider signed stays, for a changed one would be refused.
+ */
+export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResponse {
+  if (mask === noMask) return response;
+  return {
+    ...response,
+    text: mask.text(response.text),
+    ...(response.reasoning && { reasoning: mask.text(response.reasoning) }),
+    thinkingBlocks: response.thinkingBlocks.map((block) =>
+      block.type === "thinking" && !block.signature ? { ...block, thinking: mask.text(block.thinking) } : block,
+    ),
+    toolCalls: response.toolCalls.map((call) =>
+      sayingTools.has(call.name) ? { ...call, arguments: maskJson(call.arguments, mask) } : call,
+    ),
+  };
+}
+
+function maskJson(json: string, mask: OutputMask): string {
+  if (mask.text(json) === json) return json;
+  try {
+    return JSON.stringify(maskDeep(JSON.parse(json), mask));
+  } catch {
+    return mask.text(json);
+  }
+}
+
+function masked(value: unknown, name: string, mask: OutputMask): unknown {
+  if (typeof value === "string") {
+    const fixed = fixedFields.has(name) || (name === "command" && fixedCommand.test(value));
+    return fixed ? value : mask.text(value);
+  }
+  if (Array.isArray(value)) return value.map((item) => masked(item, "", mask));
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [mask.text(key), masked(item, mask)]));
+  const members = Object.entries(value).map(([key, item]) => [
+    key.length < minKey ? key : mask.text(key),
+    masked(item, key, mask),
+  ]);
+  return Object.fromEntries(members);
 }

@@ -22,6 +22,15 @@ export function masked(value: unknown, name = "", place: Place = "open"): unknow
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, masked(one, key, inside)]));
 }
 
+/** The values that `masked` masks. */
+export function secretsIn(value: unknown, name = "", place: Place = "open"): string[] {
+  if (typeof value === "string") return value !== "" && isSecret(name, place) ? [value] : [];
+  if (Array.isArray(value)) return value.flatMap((one) => secretsIn(one, name, place));
+  if (typeof value !== "object" || value === null) return [];
+  const inside = placeInside(name, place);
+  return Object.entries(value).flatMap(([key, one]) => secretsIn(one, key, inside));
+}
+
 function isSecret(name: string, place: Place): boolean {
   if (place === "auth") return !openInAuth.has(name);
   return place === "secret" || place === "sources" || (place === "source" && name === "value") || secretField.test(name);

@@ -1,11 +1,13 @@
 import type { Content, GivenLlm } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import { maskedModel } from "../agent/masked-model.ts";
 import { modelTools } from "../agent/tools/call.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, OpenModel } from "../models/model.ts";
 import { Queues } from "../queues.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Agents } from "./agents.ts";
+import type { OutputMasks } from "./output-masks.ts";
 import type { RunLimits, Runner } from "./runner.ts";
 
 /** Time for a call beside the run, ms. */
@@ -18,6 +20,7 @@ const maxQuestions = 100;
 export interface SideCallDependencies {
   agents: Pick<Agents, "model" | "modelOf">;
   runner: Pick<Runner, "history" | "addUsage">;
+  masks: OutputMasks;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
 }
@@ -75,11 +78,11 @@ export class SideCalls {
   }
 
   async #complete(row: ConversationRow, usageId: string, request: Omit<ModelRequest, "signal">, llm?: GivenLlm): Promise<string> {
-    const { agents, openModel, runner, limits } = this.#deps;
+    const { agents, openModel, runner, limits, masks } = this.#deps;
     const exhausted = limits.dailyBudget.exhausted(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const { model: name, ...rest } = llm ? agents.modelOf(row.userId, llm) : agents.model(row);
-    const model = openModel({ model: name ?? "", ...rest });
+    const model = maskedModel(openModel({ model: name ?? "", ...rest }), masks.of(row));
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const response = await model.complete({ ...request, signal });
     await runner.addUsage(row.id, usageId, model.name, response);

@@ -1,10 +1,12 @@
 import type { Content } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
+import { maskedModel } from "../agent/masked-model.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import type { Logger } from "../logger.ts";
 import type { ModelResponse, OpenModel } from "../models/model.ts";
 import type { Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
+import type { OutputMasks } from "./output-masks.ts";
 import type { RunLimits } from "./runner.ts";
 
 /** Characters of a message that are read for a title, and most of a title (agent-behaviour.md section 11). */
@@ -22,6 +24,7 @@ export interface TitleDependencies {
   store: Pick<Store, "conversations">;
   callbacks: Pick<Callbacks, "changed">;
   settings: Settings;
+  masks: OutputMasks;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
   /** Adds a model call to the conversation's metrics. */
@@ -57,7 +60,7 @@ export class Titles {
     const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.exhausted(row.userId) !== undefined) return;
-    const model = openModel({ ...config, model: config.model });
+    const model = maskedModel(openModel({ ...config, model: config.model }), this.#deps.masks.of(row));
     const response = await model.complete({
       system: [titleInstructions()],
       messages: [{ role: "user", content: [textContent(message)] }],

@@ -122,6 +122,7 @@ export async function startServer(change: Partial<Config> = {}) {
     settings,
     secrets,
     toolsFor: () => [],
+    mask,
     openModel,
     limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
     publicUrl: () => url,

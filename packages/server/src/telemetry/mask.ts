@@ -1,4 +1,5 @@
 import { maskText } from "@sandpiper/wire";
+import { SecretMatcher } from "./secret-matcher.ts";
 
 /** Shorter values are too common in ordinary text to be replaced everywhere. */
 const minLength = 6;
@@ -7,6 +8,9 @@ const minLength = 6;
 const maxCharacters = 4 * 1024 * 1024;
 /** What a value counts beside its characters: many short ones take time with each line of the log. */
 const valueCost = 1024;
+
+/** Matchers that are kept ready. */
+const maxMatchers = 200;
 
 interface Owned {
   /** Values, the one that was registered longest ago first, each with its forms. */
@@ -18,6 +22,7 @@ interface Owned {
 export class SecretMask {
   readonly #owners = new Map<string, Owned>();
   readonly #maxCharacters: number;
+  readonly #matchers = new Map<string, SecretMatcher>();
   #longest = 0;
 
   constructor(options: { maxCharacters?: number } = {}) {
@@ -38,6 +43,8 @@ export class SecretMask {
     own.values.delete(value);
     own.values.set(value, forms);
     if (known) return;
+    if (owner === "") this.#matchers.clear();
+    else this.#matchers.delete(owner);
     own.characters += cost(forms);
     this.#longest = Math.max(this.#longest, ...forms.map((form) => form.length));
     if (owner === "") return;
@@ -46,6 +53,19 @@ export class SecretMask {
       own.values.delete(oldest);
       own.characters -= cost(old);
     }
+  }
+
+  /**
+   * Finds the secrets of an owner, and those that no owner has, in texts that go out: also encoded. Those of others are not looked for, else whoever tries
+   * texts could learn them. The same one until a secret is registered.
+   */
+  matcher(owner: string): SecretMatcher {
+    const known = this.#matchers.get(owner);
+    const matcher = known ?? new SecretMatcher(["", owner].flatMap((name) => [...(this.#owners.get(name)?.values.keys() ?? [])]));
+    this.#matchers.delete(owner);
+    this.#matchers.set(owner, matcher);
+    if (this.#matchers.size > maxMatchers) this.#matchers.delete(this.#matchers.keys().next().value!);
+    return matcher;
   }
 
   /** The text with every secret replaced; secrets that overlap or touch become one mask. */

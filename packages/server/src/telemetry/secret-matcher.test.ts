@@ -1,0 +1,122 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { SecretMatcher } from "./secret-matcher.ts";
+import { hideSecrets, SecretSequence, SecretStream } from "./secret-stream.ts";
+
+const token = "ghp_wJalrXUtnFEMI/K7MDENG+bPxRfiCYzEXAMPLE?&=é";
+const by = "<hidden>";
+const hide = (text: string, ...values: string[]) => hideSecrets(new SecretMatcher(values), text, by);
+
+test.each([
+  ["as it is", token],
+  ["as JSON", JSON.stringify(`${token}`).slice(1, -1).replaceAll("/", "\\/").replaceAll("é", "\\u00e9")],
+  ["as a URL", encodeURIComponent(token)],
+  ["as a URL in lower case", encodeURIComponent(token).replaceAll(/%../g, (digits) => digits.toLowerCase())],
+  ["as a URL of escapes alone", [...Buffer.from(token)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("")],
+  ["as HTML", token.replaceAll("&", "&amp;")],
+  ["as hexadecimal digits", Buffer.from(token).toString("hex")],
+  ["as capital hexadecimal digits", Buffer.from(token).toString("hex").toUpperCase()],
+  ["folded", token.replaceAll(/.{7}/g, "$&\n")],
+])("a secret is found %s", (_, shown) => {
+  expect(hide(`a ${shown} b`, token)).toBe(`a ${by} b`);
+});
+
+test("a secret is found in base64 wherever it begins in the encoded bytes, in both alphabets, and broken into lines", () => {
+  for (const before of ["", "x", "xy", "user:", "x-access-token:"]) {
+    for (const alphabet of ["base64", "base64url"] as const) {
+      const encoded = Buffer.from(`${before}${token}-tail`).toString(alphabet);
+      const wrapped = encoded.replaceAll(/.{20}/g, "$&\r\n");
+      for (const text of [encoded, wrapped, `Basic ${encoded}`]) {
+        const shown = hide(text, token);
+        expect(shown).toContain(by);
+        expect(Buffer.from(shown.replaceAll(/<hidden>|Basic|\s/g, ""), "base64").toString()).not.toContain(token.slice(2, 6));
+      }
+    }
+  }
+});
+
+test("the lines of a key are found where something stands before each", () => {
+  const lines = Array.from({ length: 5 }, (_, index) => `${index}MIIEvQIBADANBgkqhkiG9w0BAQEFAASC`.repeat(2));
+  const key = ["-----BEGIN PRIVATE KEY-----", ...lines, "-----END PRIVATE KEY-----"].join("\n");
+  const numbered = key
+    .split("\n")
+    .map((line, index) => `     ${index}\t${line}`)
+    .join("\n");
+  const shown = hide(numbered, key);
+  for (const line of lines) expect(shown).not.toContain(line);
+  expect(shown).toContain("     1\t<hidden>\n");
+  expect(hide(JSON.stringify({ key }), key)).toBe(`{"key":"${by}"}`);
+});
+
+test("ordinary text stays as it is, short values only count in one piece", () => {
+  const text = "my pass 12 %41 \\n C:\\temp &amp; ####";
+  expect(hide(text, "mypass12", "short", "")).toBe(text);
+  expect(hide("my pass 12 my  pass 12", "my pass 12")).toBe(`${by} my  pass 12`);
+  expect(hide("a \\nested b", "nested")).toBe(`a \\${by} b`);
+});
+
+test("secrets that overlap or touch are one, and what stands around stays", () => {
+  expect(hide("-abcdefghijkl-\n ", "abcdefgh", "efghijkl")).toBe(`-${by}-\n `);
+  expect(hide("aaaaaaaaa", "aaaaaa")).toBe(by);
+});
+
+const letters = fc.constantFrom("a", "b", "%", "4", "1", "\n", "\\", "n");
+const secrets = fc.array(fc.string({ unit: letters, minLength: 6, maxLength: 14 }), { minLength: 1, maxLength: 3 });
+const pieces = fc.array(fc.string({ unit: letters, maxLength: 20 }), { maxLength: 12 });
+
+test("random secrets in random pieces never come through", () => {
+  fc.assert(
+    fc.property(secrets, pieces, (values, parts) => {
+      const matcher = new SecretMatcher(values);
+      const stream = new SecretStream(matcher, "#");
+      const shown = parts.map((part) => stream.write(part)).join("") + stream.end();
+      for (const value of values) expect(shown).not.toContain(value);
+      expect(hideSecrets(matcher, parts.join(""), "#")).toBe(shown.replaceAll(/#+/g, "#"));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test("a stream shows what no secret can begin with, and forgets what it has shown", () => {
+  const stream = new SecretStream(new SecretMatcher(["secret-one"]), by);
+  expect(stream.write("hello ")).toBe("hello ");
+  expect(stream.write("secr")).toBe("");
+  expect(stream.write("etly")).toBe("secretly");
+  const endless = new SecretStream(new SecretMatcher(["aaaaaa"]), by);
+  const shown = Array.from({ length: 50 }, () => endless.write("a".repeat(1000))).join("");
+  expect(shown + endless.end()).toBe(by);
+});
+
+test("a secret that two outputs show one half each is in neither", () => {
+  for (let cut = 1; cut < token.length; cut++) {
+    const matcher = new SecretMatcher([token]);
+    const sequence = new SecretSequence();
+    const first = sequence.next(matcher, `one ${token.slice(0, cut)}`, by, true);
+    const second = sequence.next(matcher, `${token.slice(cut)} two`, by, false);
+    expect(first).toBe(cut < 4 ? `one ${token.slice(0, cut)}` : `one ${by}`);
+    expect(second).toBe(`${by} two`);
+  }
+  const sequence = new SecretSequence();
+  const matcher = new SecretMatcher([token]);
+  expect(sequence.next(matcher, "a ghp_w", by, true)).toBe(`a ${by}`);
+  expect(sequence.next(matcher, "rong", by, true)).toBe("rong");
+});
+
+test("a hundred secrets in a megabyte take a few milliseconds, and a text made to take long counts as a secret", () => {
+  const values = Array.from({ length: 100 }, (_, index) => `${index.toString(36)}-${"kQ9".repeat(12)}-${index}`);
+  const matcher = new SecretMatcher(values);
+  const line = 'const answer = compute("what is it", 42); // nothing to see %20 \\n here\n';
+  const text = line.repeat(Math.ceil(2 ** 20 / line.length)) + values[7];
+  matcher.ranges(text);
+  const began = performance.now();
+  expect(matcher.ranges(text)).toEqual([[text.length - values[7]!.length, text.length]]);
+  // 10 ms on an idle machine.
+  expect(performance.now() - began).toBeLessThan(100);
+
+  const hostile = new SecretMatcher(Array.from({ length: 200 }, (_, index) => `${"a".repeat(4000)}${index}`));
+  const flood = "a".repeat(2 ** 20);
+  const start = performance.now();
+  expect(hostile.ranges(flood)).toEqual([[0, flood.length]]);
+  hostile.openFrom(flood);
+  expect(performance.now() - start).toBeLessThan(2_000);
+});

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { editor, finish, terminal } from "./support/script.ts";
+
+const halves = ["sk-live_4eC39Hq", "LyjWDarjtT1zdp7dc"] as const;
+const secret = halves.join("");
+const encoded = Buffer.from(`user:${secret}`).toString("base64");
+
+let server: TestPlatform;
+let models: ModelServer;
+let script: Script;
+
+beforeAll(async () => {
+  models = await startModelServer((request) => script(request));
+  server = await startTestPlatform();
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-planted-model-key", llm_base_url: models.url };
+  await server.call("POST", "/api/settings", settings);
+  await server.call("POST", "/api/v1/secrets", { name: "PAY_KEY", value: secret });
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+});
+
+function useReplies(replies: Reply[]): void {
+  const first = models.requests.length;
+  script = ({ index }) => replies[index - first] ?? reply.text("The script has ended.");
+}
+
+const events = async (id: string): Promise<Json[]> =>
+  (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
+
+const ended = (id: string) =>
+  until(async () => {
+    const { body } = await server.call("GET", `/api/v1/app-conversations?ids=${id}`);
+    return body[0].execution_status === "finished" || undefined;
+  });
+
+const observed = (all: Json[]): string[] =>
+  all
+    .filter(({ observation }) => observation)
+    .map(({ observation }) => observation.content.map(({ text }: Json) => text).join(""));
+
+/** Commands that print the secret without holding it. */
+const printed = `printf '%s%s' ${halves[0]} ${halves[1]}`;
+
+test("a secret's value reaches neither the model nor a reader, however a command writes it", async () => {
+  useReplies([
+    reply.toolCalls([terminal(printed)]),
+    reply.toolCalls([terminal(`printf 'user:%s%s' ${halves[0]} ${halves[1]} | base64`)]),
+    reply.toolCalls([terminal(`(${printed}) | fold -w 10; (${printed}) | od -An -tx1 | tr -d ' '`)]),
+    reply.toolCalls([terminal(`(${printed}) > key.txt; echo sk-planted-model"-key"`)]),
+    reply.toolCalls([editor({ command: "view", path: "/workspace/project/key.txt" })]),
+    reply.toolCalls([
+      editor({ command: "str_replace", path: "/workspace/project/key.txt", old_str: "sk-live", new_str: "x\nsk-live" }),
+    ]),
+    reply.toolCalls([terminal(`(${printed}) > "$(${printed})"; ls`)]),
+    finish(`It is ${secret}.`),
+  ]);
+  const first = models.requests.length;
+  const { id } = await startConversation(server.call, `Use ${secret}, or ${encodeURIComponent(secret)}.`);
+  const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
+  await ended(id);
+  const all = await events(id);
+  const sent = models.requests.slice(first).map(({ body }) => JSON.stringify(body));
+  // The model says the halves itself, in the calls that it makes.
+  for (const text of [...sent, ...all.filter(({ source }) => source !== "user").map((event) => JSON.stringify(event))]) {
+    expect(text).not.toContain(secret);
+    expect(text).not.toContain(encoded.slice(8, 40));
+    expect(text).not.toContain(Buffer.from(secret).toString("hex"));
+  }
+  expect(sent[0]).toContain("Use <secret-hidden>, or <secret-hidden>.");
+  expect(sent[0]).toContain("$PAY_KEY");
+  const texts = observed(all);
+  expect(texts[0]).toBe("<secret-hidden>");
+  expect(texts[1]).toMatch(/^\S{0,8}<secret-hidden>\S{0,4}\n?$/);
+  expect(texts[2]).toBe("<secret-hidden>\n");
+  expect(texts[3]).toBe("<secret-hidden>\n");
+  expect(texts[4]).toContain("<secret-hidden>");
+  const edit = all.find(({ observation }) => observation?.command === "str_replace");
+  expect(edit?.observation).toMatchObject({ old_content: "<secret-hidden>", new_content: "x\n<secret-hidden>" });
+  expect(texts[6]).toContain("<secret-hidden>");
+  expect(all.at(-1)?.observation.content[0].text).toBe("It is <secret-hidden>.");
+  expect(JSON.stringify(socket.frames.filter(({ source }) => source !== "user"))).not.toContain(secret);
+});
+
+test("a value that comes in two polls of a command, or in pieces of an answer, is in none of them", async () => {
+  useReplies([
+    reply.toolCalls([terminal(`printf 'first ${halves[0]}'; sleep 1; printf '${halves[1]} last\\n'`, { timeout: 0.5 })]),
+    reply.toolCalls([terminal("")]),
+    reply.text(`The value is ${secret}, I think.`, { deltaSize: 5, paceMs: 30 }),
+  ]);
+  const first = models.requests.length;
+  const { id } = await startConversation(server.call, "Go");
+  const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
+  await ended(id);
+  const texts = observed(await events(id));
+  expect(texts[0]).toBe("first <secret-hidden>");
+  expect(texts[1]).toBe("<secret-hidden> last\n");
+  expect((await events(id)).at(-1)?.llm_message.content[0].text).toBe("The value is <secret-hidden>, I think.");
+  const deltas = socket.frames.filter(({ kind }) => kind === "StreamingDeltaEvent").map(({ content }) => content ?? "");
+  expect(deltas.length).toBeGreaterThan(2);
+  expect(deltas.join("")).toBe("The value is <secret-hidden>, I think.");
+  expect(JSON.stringify(models.requests.at(-1)?.body)).not.toContain(secret);
+  expect(models.requests.length).toBe(first + 3);
+});
