@@ -20,7 +20,6 @@ import { gitIdentity } from "./git-identity.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { OutputMasks } from "./output-masks.ts";
-import type { OutputMasks } from "./output-masks.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
 import { spentBeside } from "./shared-budget.ts";
@@ -271,7 +270,6 @@ export class Runner {
 
   #dropWorkspace(conversationId: string): void {
     this.#deps.toolsets.drop(conversationId);
-    this.#deps.masks.drop(conversationId);
     this.#deps.masks.drop(conversationId);
     this.#workspaces.get(conversationId)?.close({ removed: true });
     this.#workspaces.delete(conversationId);

@@ -44,7 +44,6 @@ import { McpTools } from "./mcp.ts";
 import { conversationModel } from "./model.ts";
 import { type FilesOutcome, navigate } from "./navigate.ts";
 import { OutputMasks, type OutputMasksDependencies } from "./output-masks.ts";
-import { OutputMasks, type OutputMasksDependencies } from "./output-masks.ts";
 import { PendingMessages } from "./pending.ts";
 import { presentConversation, presentStartTask } from "./present.ts";
 import { rejections, unansweredReason } from "./rejections.ts";
@@ -71,8 +70,6 @@ export interface ConversationDependencies {
   toolsFor: AgentsDependencies["toolsFor"];
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: (userId: string) => readonly Skill[];
-  /** Knows the secrets that outputs must not show. */
-  mask: OutputMasksDependencies["mask"];
   /** Knows the secrets that outputs must not show. */
   mask: OutputMasksDependencies["mask"];
   openModel: OpenModel;
