@@ -2,7 +2,7 @@ import type { ActionEvent, Observation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
-import type { Hooks } from "./hooks/hooks.ts";
+import { type Hooks, hookContext } from "./hooks/hooks.ts";
 import { maskObservation, type OutputMask } from "./output-mask.ts";
 import { listed, stateRecord } from "./records.ts";
 import type { Tool, ToolContext } from "./tool.ts";
@@ -16,7 +16,7 @@ export interface ActContext {
   concurrency: number;
   toolContext: Omit<ToolContext, "actionId">;
   append(records: NewRecord[]): Promise<LogRecord[]>;
-  /** True when a user message has come since the model was called: the turn must not end then. */
+  /** True when the turn must not end now: a user message has come since the model was called, or hooks are asked first. */
   hasUnseenMessage(): boolean;
 }
 
@@ -81,7 +81,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
     return error instanceof PlatformError && error.code === "SandboxNotFound" ? { records, fatal: error } : { records };
   }
   const after = await hooks.afterTool(event, observation);
-  const extended = [advice, after.context, after.blocked].filter((text) => text !== undefined && text !== "") as string[];
+  const extended = [advice, after.context, after.blocked].filter((text) => text !== undefined).map(hookContext);
   const result = listed({
     kind: "ObservationEvent",
     source: "environment",

@@ -1,6 +1,7 @@
-import type { ActionEvent, Condensation, Content, Event, MessageEvent, TokenUsage } from "@sandpiper/wire";
+import type { ActionEvent, Condensation, Content, Event, HookExecutionEvent, MessageEvent, TokenUsage } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "../models/model.ts";
+import { hookContext } from "./hooks/hooks.ts";
 import { readResult } from "./tools/renderers.ts";
 import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
 import { textTokens } from "./view-size.ts";
@@ -40,6 +41,7 @@ export class View {
   latestRequest: Kept | undefined;
   /** What messages and results brought along (`extended_content`), such as skills and rules. */
   told: Kept[] = [];
+  #requestBefore: Kept | undefined;
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
   #calling = false;
@@ -58,6 +60,7 @@ export class View {
     this.system = [];
     this.firstRequest = undefined;
     this.latestRequest = undefined;
+    this.#requestBefore = undefined;
     this.told = [];
     this.#openCalls.clear();
     this.#waiting = [];
@@ -145,6 +148,8 @@ export class View {
         return this.#addResult(event, [textContent(event.error)], true);
       case "UserRejectObservation":
         return this.#addResult(event, [textContent(`The action was not run: ${event.rejection_reason}`)], true);
+      case "HookExecutionEvent":
+        return this.#heed(event);
       case "CondensationRequest":
         this.#condensationRequested = true;
         return;
@@ -194,7 +199,6 @@ export class View {
         text: event.thought.map((part) => part.text).join("\n"),
         reasoning: event.reasoning_content,
         thinkingBlocks: event.thinking_blocks,
-        reasoningItems: [],
         toolCalls: [],
       };
       this.#batch = { responseId: event.llm_response_id, message };
@@ -204,7 +208,7 @@ export class View {
     this.#calling = false;
     const { message } = this.#batch;
     const item = event.responses_reasoning_item;
-    if (item) message.reasoningItems?.push({ callsBefore: message.toolCalls.length, item });
+    if (item) (message.reasoningItems ??= []).push({ callsBefore: message.toolCalls.length, item });
     message.toolCalls.push(event.tool_call);
     this.#totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
     this.#openCalls.add(event.tool_call_id);
@@ -232,11 +236,37 @@ export class View {
     }
     this.#tell(event.id, event.extended_content);
     if (event.source === "user") {
+      this.#requestBefore = this.latestRequest;
       this.latestRequest = { eventId: event.id, content: event.llm_message.content };
       this.firstRequest ??= this.latestRequest;
     }
     if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
     else this.#push(message);
+  }
+
+  /** A message that hooks block is not read, and what they add is read with it; what they say at a session's start is a message of its own. */
+  #heed({ id, hook_event_type: type, message_id: messageId, blocked, additional_context: context }: HookExecutionEvent): void {
+    const content = context === undefined ? [] : [textContent(hookContext(context))];
+    if (type === "SessionStart" && content.length > 0) {
+      const message: ModelMessage = { role: "user", content };
+      this.#totals.add(message, [id]);
+      if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
+      else this.#push(message);
+    }
+    if (messageId === undefined || (!blocked && content.length === 0)) return;
+    for (const list of [this.#waiting, this.messages]) {
+      const index = list.findLastIndex((message) => message.role === "user" && this.sources(message)[0] === messageId);
+      const message = list[index];
+      if (message?.role !== "user") continue;
+      this.#totals.remove(message);
+      const told: ModelMessage = { role: "user", content: [...message.content, ...content] };
+      if (!blocked) this.#totals.add(told, this.sources(message));
+      list.splice(index, 1, ...(blocked ? [] : [told]));
+    }
+    if (!blocked) return this.#tell(messageId, content);
+    this.told = this.told.filter(({ eventId }) => eventId !== messageId);
+    if (this.latestRequest?.eventId === messageId) this.latestRequest = this.#requestBefore;
+    if (this.firstRequest?.eventId === messageId) this.firstRequest = undefined;
   }
 
   #release(): void {

@@ -1,7 +1,8 @@
-import type { ActionEvent, ConfirmationPolicy, NewEvent } from "@sandpiper/wire";
+import type { ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent } from "@sandpiper/wire";
 import { type ActContext, act, toolError } from "../agent/acting.ts";
 import { forgettable, summarise } from "../agent/condense.ts";
 import type { Hooks } from "../agent/hooks/hooks.ts";
+import type { HooksOfRun } from "../agent/hooks/project-hooks.ts";
 import type { Analyzer } from "../agent/judgement/analyzer.ts";
 import type { OutputMask } from "../agent/output-mask.ts";
 import { addUsage, failure, listed, nudge, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
@@ -37,7 +38,8 @@ export interface RunEnvironment {
   toolContext: Omit<ToolContext, "signal" | "actionId">;
   policy(): ConfirmationPolicy;
   analyzer(): Analyzer | undefined;
-  hooks: Hooks;
+  /** The hooks of the project, for this run. */
+  openHooks(run: HooksOfRun): Hooks;
   /** Asked for each batch of actions: secrets may come meanwhile. */
   mask(): OutputMask;
   /** Calls that may run at the same time. */
@@ -56,6 +58,9 @@ export interface RunEnvironment {
 /** Why a run is cut off: the user interrupts it, or the process ends and leaves the rest to the next start. */
 export type AbortCause = "interrupt" | "shutdown" | "removed";
 
+/** How often the Stop hooks may let one run go on. */
+const mostHeldEnds = 10;
+
 const interruptedText =
   "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
 
@@ -72,6 +77,9 @@ export class Run {
   readonly #abort = new AbortController();
   readonly #deltas: Deltas;
   readonly #calls: CallRecorder;
+  readonly #hooks: Hooks;
+  /** How often Stop hooks have let this run go on. */
+  #heldEnds = 0;
   /** Sequence number up to which the model has read. */
   #readSeq = 0;
 
@@ -82,6 +90,13 @@ export class Run {
     this.follower = new LogFollower(env.store.events, env.row.id, new View());
     const { state } = this.follower;
     this.#calls = new CallRecorder({ seq: () => state.seq, lastTools: env.store.modelCalls.lastTools(this.#id) });
+    this.#hooks = env.openHooks({
+      sandbox: () => abortable(env.toolContext.sandbox(), this.#abort.signal),
+      openModel: (usageId) => this.#calls.beside(env.openModel(), usageId),
+      mask: () => env.mask(),
+      append: (records) => this.#append(records),
+      signal: this.#abort.signal,
+    });
     this.done = this.#drive().finally(() => this.follower.close());
   }
 
@@ -115,6 +130,7 @@ export class Run {
     }
     if (status !== "running") return this.#condense();
     if (notes.length > 0) await this.#append(notes.map(nudge));
+    await this.#hooks.sessionStart();
     await this.#settleOpenActions();
 
     const { maxIterations } = this.#env.row.config;
@@ -124,6 +140,7 @@ export class Run {
       }
       if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
       this.#abort.signal.throwIfAborted();
+      if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#mayEnd())) continue;
 
       if (iteration >= maxIterations) {
         await this.#append(failure("MaxIterationsReached", `The run reached its limit of ${maxIterations} iterations.`));
@@ -146,6 +163,11 @@ export class Run {
       }
       if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
       await this.#condense();
+      if (!(await this.#admit()) && iteration === 0) {
+        this.#readSeq = state.seq;
+        await this.#append([stateRecord("execution_status", "finished")]);
+        continue;
+      }
       this.#readSeq = state.seq;
       await step(this.#stepContext(this.#calls.agent(this.#env.openModel())));
       // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
@@ -175,6 +197,36 @@ export class Run {
     }
   }
 
+  /** Shows new messages to the hooks. False when they blocked all of them. */
+  async #admit(): Promise<boolean> {
+    let blocked = 0;
+    let admitted = 0;
+    for (let next = this.#nextMessage(); next; next = this.#nextMessage()) {
+      const verdict = await this.#hooks.userPrompt(next);
+      if (verdict.blocked === undefined) admitted++;
+      else blocked++;
+    }
+    return blocked === 0 || admitted > 0;
+  }
+
+  #nextMessage(): MessageEvent | undefined {
+    return this.follower.state.unchecked.shift();
+  }
+
+  /** Asks the Stop hooks about the end of the turn, and says in the log what they decide. True where the turn is over. */
+  async #mayEnd(): Promise<boolean> {
+    const { blocked } = await this.#hooks.beforeStop();
+    const ends = blocked === undefined || this.#heldEnds === mostHeldEnds;
+    if (!ends) this.#heldEnds++;
+    const refused = `[Stop hook feedback] ${blocked}`;
+    const last = `The Stop hooks asked ${mostHeldEnds} times to go on: the turn ends here.`;
+    await this.#append([
+      ...(blocked === undefined ? [] : [nudge(ends ? last : refused)]),
+      ...(ends ? [stateRecord("execution_status", "finished")] : []),
+    ]);
+    return ends;
+  }
+
   /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown. */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
@@ -189,11 +241,11 @@ export class Run {
   }
 
   #actContext(): ActContext {
-    const { toolset, toolContext, hooks, concurrency } = this.#env;
+    const { toolset, toolContext, concurrency } = this.#env;
     const { signal } = this.#abort;
     return {
       tools: toolset.tools,
-      hooks,
+      hooks: this.#hooks,
       mask: this.#env.mask(),
       concurrency,
       toolContext: {
@@ -205,7 +257,7 @@ export class Run {
         signal,
       },
       append: (records) => this.#append(records),
-      hasUnseenMessage: () => this.#hasUnseenMessage(),
+      hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
     };
   }
 

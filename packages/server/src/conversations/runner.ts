@@ -200,7 +200,7 @@ export class Runner {
       toolContext: workspace.toolContext(),
       policy: () => agents.policy(now()),
       analyzer: () => agents.analyzer(now()),
-      hooks: noHooks,
+      openHooks: () => noHooks,
       mask: () => masks.of(row),
       concurrency: agents.concurrency(row),
       budget: settings.agent(row.userId).maxBudgetPerTask,

@@ -1,4 +1,5 @@
-import type { ActionEvent, ExecutionStatus, Stats, TaskItem } from "@sandpiper/wire";
+import type { ActionEvent, ExecutionStatus, HookExecutionEvent, MessageEvent, Stats, TaskItem } from "@sandpiper/wire";
+import { pathRuleOf } from "../agent/skills/path-rules.ts";
 import type { LogRecord } from "../store/event-log.ts";
 
 /** The state of a conversation: a fold over its log, and nothing else. */
@@ -15,6 +16,18 @@ export interface ConversationState {
   open: Map<string, ActionEvent>;
   /** The agent's task list as its last plan left it. */
   taskList: TaskItem[];
+  /** Messages of the user that no hook has seen, since the agent's last event or, where hooks saw one before, since that. */
+  unchecked: MessageEvent[];
+  /** Hooks have seen a message of the user. */
+  checksMessages: boolean;
+  /** The agent has ended its turn, and no status says so yet. */
+  turnOver: boolean;
+  /** Names of the rules that results brought along, and of the skills that the agent has read. */
+  pathRules: Set<string>;
+  invokedSkills: Set<string>;
+  /** Why hooks blocked them, by the ids of actions and of messages. */
+  blockedActions: Record<string, string>;
+  blockedMessages: Record<string, string>;
 }
 
 export function emptyState(): ConversationState {
@@ -28,6 +41,13 @@ export function emptyState(): ConversationState {
     leafEventId: undefined,
     open: new Map(),
     taskList: [],
+    unchecked: [],
+    checksMessages: false,
+    turnOver: false,
+    pathRules: new Set(),
+    invokedSkills: new Set(),
+    blockedActions: {},
+    blockedMessages: {},
   };
 }
 
@@ -40,23 +60,53 @@ export function fold(state: ConversationState, { seq, listed, event }: LogRecord
       state.initialised = true;
       return;
     case "MessageEvent":
+      state.turnOver = event.source === "agent" && event.llm_message.content.length > 0;
+      if (event.source === "agent") answered(state);
       if (event.source !== "user") return;
       state.lastUserMessageId = event.id;
       state.lastUserMessageSeq = seq;
+      state.unchecked.push(event);
       return;
     case "ActionEvent":
+      answered(state);
       state.open.set(event.tool_call_id, event);
       return;
     case "ObservationEvent":
       if (event.observation.kind === "TaskTrackerObservation") state.taskList = event.observation.task_list;
+      if (event.observation.kind === "InvokeSkillObservation" && !event.observation.is_error)
+        state.invokedSkills.add(event.observation.skill_name);
+      if (event.observation.kind === "FinishObservation") state.turnOver = true;
+      for (const { text } of event.extended_content ?? []) {
+        const rule = pathRuleOf(text);
+        if (rule !== undefined) state.pathRules.add(rule);
+      }
       state.open.delete(event.tool_call_id);
       return;
     case "AgentErrorEvent":
     case "UserRejectObservation":
       state.open.delete(event.tool_call_id);
       return;
+    case "HookExecutionEvent":
+      return checked(state, event);
     case "ConversationStateUpdateEvent":
       if (event.key === "execution_status") state.status = event.value as ExecutionStatus;
+      if (state.status === "finished") state.turnOver = false;
       if (event.key === "stats") state.stats = event.value as Stats;
   }
+}
+
+/** What the agent has answered to needs no hook any more, where there were none. */
+function answered(state: ConversationState): void {
+  if (!state.checksMessages) state.unchecked = [];
+}
+
+function checked(state: ConversationState, event: HookExecutionEvent): void {
+  const { message_id: message, action_id: action, blocked, reason = "" } = event;
+  if (message !== undefined) {
+    state.checksMessages = true;
+    state.unchecked = state.unchecked.slice(state.unchecked.findIndex(({ id }) => id === message) + 1);
+  }
+  if (!blocked) return;
+  if (message !== undefined) state.blockedMessages[message] = reason;
+  if (action !== undefined && event.hook_event_type === "PreToolUse") state.blockedActions[action] = reason;
 }

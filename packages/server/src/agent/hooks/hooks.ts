@@ -28,6 +28,11 @@ export interface Hooks {
   beforeStop(): Promise<HookVerdict>;
 }
 
+/** What a hook adds, as the model reads it. */
+export function hookContext(text: string): string {
+  return `<HOOK_CONTEXT>\n${text}\n</HOOK_CONTEXT>`;
+}
+
 const nothing = async (): Promise<HookVerdict> => ({});
 
 /** Those of a project that has none. */

@@ -12,17 +12,22 @@ import { matchesTool } from "./matcher.ts";
 import { runPromptHook } from "./prompt-hook.ts";
 import { decide, type HookOutcome } from "./verdict.ts";
 
-/** What the hooks of a run work with. */
-export interface ProjectHooksContext {
-  conversationId: string;
-  workingDir: string;
+/** What a run lends to its hooks. */
+export interface HooksOfRun {
   sandbox(): Promise<Sandbox>;
-  openModel(): Model;
-  /** Counts a call of a model under a usage id of its own. */
-  addUsage(usageId: string, model: Model, response: ModelResponse): Promise<void>;
+  /** The agent's model, for calls under a usage id of their own. Throws PlatformError ModelNotConfigured. */
+  openModel(usageId: string): Model;
   mask(): OutputMask;
   append(records: NewRecord[]): Promise<unknown>;
   signal: AbortSignal;
+}
+
+/** What the hooks of a conversation work with. */
+export interface ProjectHooksContext extends HooksOfRun {
+  conversationId: string;
+  workingDir: string;
+  /** Counts a call of a model. */
+  addUsage(usageId: string, model: Model, response: ModelResponse): Promise<void>;
 }
 
 type EventType = HookExecutionEvent["hook_event_type"];
@@ -114,9 +119,9 @@ export class ProjectHooks implements Hooks {
     const event_type = eventTypes[event];
     const told = JSON.stringify({ event_type, ...input, session_id: conversationId, working_dir: workingDir, metadata: {} });
     if (hook.type === "prompt") {
-      const onUsage = (model: Model, response: ModelResponse) =>
-        addUsage(`prompt-hook:${this.#numbers.get(hook)}`, model, response);
-      return runPromptHook(hook, { openModel, input: told, onUsage, signal });
+      const usageId = `prompt-hook:${this.#numbers.get(hook)}`;
+      const onUsage = (model: Model, response: ModelResponse) => addUsage(usageId, model, response);
+      return runPromptHook(hook, { openModel: () => openModel(usageId), input: told, onUsage, signal });
     }
     if (hook.type === "agent")
       return { exitCode: 1, stdout: "", stderr: "", error: "Hooks of type agent are not run here, so nothing is blocked." };

@@ -8,6 +8,15 @@ export interface Skill {
   triggers: string[];
   source: SkillSource;
   description: string | null;
+  /**
+   * A rule: joins the result of a file tool that touches a path which matches one of these patterns, relative to an absolute folder (default: the
+   * working folder).
+   */
+  paths?: { base?: string; globs: string[] };
+  /** What a task of this skill takes; the agent asks for what the message does not tell. */
+  inputs?: { name: string; description: string }[];
+  /** The agent cannot read it by itself: it waits for its trigger. */
+  hidden?: boolean;
   /** Absolute path inside the sandbox; null for a skill that lies elsewhere. */
   location: string | null;
 }

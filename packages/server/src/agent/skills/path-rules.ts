@@ -1,0 +1,67 @@
+import { posix } from "node:path";
+import type { Action } from "@sandpiper/wire";
+import { type TextContent, textContent } from "@sandpiper/wire";
+import { matchesGlob } from "./glob.ts";
+import type { Skill } from "./skill.ts";
+
+/** Most rules that one result brings along. */
+const maxRules = 5;
+
+/** Files that an action of a file tool touches, absolute. */
+export function touchedPaths(action: Action, workingDir: string): string[] {
+  const named = "patch" in action ? patchedPaths(action.patch) : isFileAction(action) ? [action.path] : [];
+  return named.map((path) => posix.resolve(workingDir, path));
+}
+
+/**
+ * The texts of the rules that stand for a touched file, without those that the conversation has already: what the result of the action brings along
+ * (agent-behaviour.md section 8).
+ */
+export function rulesFor(
+  action: Action,
+  { skills, workingDir, known }: { skills: readonly Skill[]; workingDir: string; known: ReadonlySet<string> },
+): TextContent[] {
+  const paths = touchedPaths(action, workingDir);
+  const found = new Map<string, TextContent>();
+  for (const skill of paths.length > 0 ? skills : []) {
+    if (found.size === maxRules) break;
+    const name = ruleName(skill);
+    if (!skill.paths || known.has(name) || found.has(name)) continue;
+    const path = paths.find((one) => stands(skill, one, workingDir));
+    if (path !== undefined) found.set(name, textContent(ruleText(skill, path)));
+  }
+  return [...found.values()];
+}
+
+/** The name of the rule whose text this is; undefined for another text. */
+export function pathRuleOf(text: string): string | undefined {
+  return /^<PATH_RULE name="([^"]*)"/.exec(text.slice(0, 1_000))?.[1];
+}
+
+function stands({ paths }: Skill, path: string, workingDir: string): boolean {
+  const { base = workingDir, globs } = paths!;
+  const relative = posix.relative(base, path);
+  return relative !== "" && !relative.startsWith("../") && globs.some((glob) => matchesGlob(glob, relative));
+}
+
+function ruleText(skill: Skill, path: string): string {
+  return `<PATH_RULE name="${ruleName(skill)}" path="${attribute(path)}">\nRules of the project for this file. Follow them where they fit the user's task.\n\n${skill.content}\n</PATH_RULE>`;
+}
+
+function ruleName({ name }: Skill): string {
+  return attribute(name);
+}
+
+function attribute(text: string): string {
+  return text.replace(/\s+/g, " ").replaceAll('"', "'").slice(0, 400);
+}
+
+function isFileAction(action: Action): action is Extract<Action, { kind: "FileEditorAction" | "PlanningFileEditorAction" }> {
+  return action.kind === "FileEditorAction" || action.kind === "PlanningFileEditorAction";
+}
+
+/** Files that a patch names in its head lines. */
+function patchedPaths(patch: string): string[] {
+  const lines = patch.slice(0, 1_000_000).matchAll(/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$/gm);
+  return [...lines].slice(0, 1_000).map(([, path]) => path!.trim());
+}
