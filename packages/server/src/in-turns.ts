@@ -18,3 +18,22 @@ export async function mapInTurns<Item, Result>(items: readonly Item[], map: (ite
   for await (const item of inTurns(items)) results.push(map(item));
   return results;
 }
+
+/**
+ * Gives those who ask one round of the event loop each, in the order in which they came, so that what each does at once never adds up: requests are
+ * served between any two of them.
+ */
+export class Turns {
+  readonly #waiting: (() => void)[] = [];
+
+  next(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#waiting.push(resolve) === 1) setImmediate(this.#serve);
+    });
+  }
+
+  readonly #serve = () => {
+    this.#waiting.shift()?.();
+    if (this.#waiting.length > 0) setImmediate(this.#serve);
+  };
+}

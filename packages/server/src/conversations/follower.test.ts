@@ -51,6 +51,7 @@ test("a follower that was there all along reads the same as one that comes later
       const row = conversationRow();
       await store.conversations.create(row);
       const live = new LogFollower(store.events, row.id, new View());
+      await live.ready;
       const ids: string[] = [];
       for (const { kind, to } of steps) {
         const call = [...live.state.open.keys()][0];
@@ -67,6 +68,7 @@ test("a follower that was there all along reads the same as one that comes later
         for (const { listed, event } of await store.events.append(row.id, records, navigate)) if (listed) ids.push(event.id);
         const late = new LogFollower(store.events, row.id, new View());
         late.close();
+        late.finish();
         expect(shown(live)).toEqual(shown(late));
         expect(live.state.leafEventId).toBe((store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined);
       }
@@ -83,6 +85,7 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   const [second] = await store.events.append(row.id, [message("two"), action("b")]);
   const follower = new LogFollower(store.events, row.id, new View());
   const move = (to: string | null) => store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+  await follower.ready;
   expect([...follower.state.open.keys()]).toEqual(["b"]);
   await move(first!.event.id);
   expect([...follower.state.open.keys()]).toEqual([]);

@@ -1,12 +1,16 @@
 import type { Event } from "@sandpiper/wire";
 import { stuckWindow } from "../agent/stuck.ts";
 import type { View } from "../agent/view.ts";
+import { Turns } from "../in-turns.ts";
 import { isInside } from "../store/branch.ts";
 import type { Branch, EventLog, LogRecord } from "../store/event-log.ts";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
 /** Records that are read before others get their turn. */
 const pageSize = 500;
+
+/** Of all that read a log. */
+const turns = new Turns();
 
 /**
  * An awake conversation's reading of its log: state, view and the last events, kept up to date by every record that becomes durable. A long log is read while
@@ -54,12 +58,12 @@ export class LogFollower {
     this.#leave();
   }
 
-  /** A log of one page is known at once. */
   async #load(): Promise<void> {
     while (!this.#isReady) {
+      await turns.next();
+      if (this.#isReady) return;
       this.#readPage();
       if (this.state.seq >= this.#events.lastSeq(this.#id)) this.#isReady = true;
-      else await new Promise((resolve) => setImmediate(resolve));
     }
   }
 

@@ -11,6 +11,7 @@ import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
 import { condensationFailed, View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
+import { Turns } from "../in-turns.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import { CallRecorder } from "../recording/recorder.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
@@ -63,6 +64,9 @@ const mostHeldEnds = 10;
 
 const interruptedText =
   "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
+
+/** Of the iterations of all runs: those of hundreds whose results become durable at once must not follow each other without a pause. */
+const turns = new Turns();
 
 /** One awake conversation: folds the log and steps until nothing is runnable (agent-behaviour.md section 1). */
 export class Run {
@@ -135,6 +139,7 @@ export class Run {
 
     const { maxIterations } = this.#env.row.config;
     for (let iteration = 0; ; iteration++) {
+      await turns.next();
       if (state.status === "finished" && this.#hasUnseenMessage()) {
         await this.#append([stateRecord("execution_status", "running")]);
       }
@@ -230,6 +235,8 @@ export class Run {
   /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown. */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
+    // A finish ends the turn, unless a message came that the model had not read.
+    this.#readSeq = state.readSeq;
     const context = this.#actContext();
     const canRun = (event: ActionEvent) =>
       event.action &&

@@ -11,6 +11,10 @@ export interface ConversationState {
   initialised: boolean;
   lastUserMessageId: string | undefined;
   lastUserMessageSeq: number;
+  /** The last record that is neither a message of the user nor an action: the next model call comes after it. */
+  lastOtherSeq: number;
+  /** Up to here the model had certainly read when it made the actions that are open. */
+  readSeq: number;
   leafEventId: string | undefined;
   /** Actions without a result, in order, by tool call id. */
   open: Map<string, ActionEvent>;
@@ -38,6 +42,8 @@ export function emptyState(): ConversationState {
     initialised: false,
     lastUserMessageId: undefined,
     lastUserMessageSeq: 0,
+    lastOtherSeq: 0,
+    readSeq: 0,
     leafEventId: undefined,
     open: new Map(),
     taskList: [],
@@ -55,6 +61,8 @@ export function emptyState(): ConversationState {
 export function fold(state: ConversationState, { seq, listed, event }: LogRecord): void {
   state.seq = seq;
   if (listed) state.leafEventId = event.id;
+  if (event.kind === "ActionEvent") state.readSeq = state.open.size > 0 ? state.readSeq : state.lastOtherSeq;
+  else if (event.kind !== "MessageEvent" || event.source !== "user") state.lastOtherSeq = seq;
   switch (event.kind) {
     case "SystemPromptEvent":
       state.initialised = true;

@@ -53,8 +53,8 @@ if (!isMainThread && typeof workerData?.file === "string" && parentPort) {
   };
   const port = parentPort;
   const tell = port.postMessage.bind(port);
-  port.postMessage = (...message: Parameters<typeof tell>) => {
-    tell(...message);
+  port.postMessage = (message: unknown) => {
+    tell(message);
     if (!isDue("told")) return;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, toldMs);
     die();
