@@ -1,4 +1,5 @@
 import type { ConfirmationPolicy, GivenAgent, GivenLlm } from "@sandpiper/wire";
+import { type CondenserOptions, condenserOfAgent, condenserOfSettings, planningCondenser } from "../agent/condenser/options.ts";
 import { policyFromSettings } from "../agent/confirmation.ts";
 import { type Analyzer, llmAnalyzer } from "../agent/judgement/analyzer.ts";
 import type { Tool } from "../agent/tool.ts";
@@ -82,6 +83,18 @@ export class Agents {
   condenserModel(row: Row): Partial<ModelConfig> {
     const llm = this.own(row)?.agent?.condenser?.llm;
     return llm?.model && !row.config.llmProfile ? this.modelOf(row.userId, llm) : this.model(row);
+  }
+
+  /** When and how the history is summarised; undefined: only when somebody asks for it. */
+  condenser(row: Row): CondenserOptions | undefined {
+    const { userId, config } = row;
+    const { agent, condenser } = this.own(row) ?? {};
+    if (agent && (agent.condenser || !condenser)) return condenserOfAgent(agent.condenser);
+    const { settings } = this.#deps;
+    const { launchedProfile: launched } = config;
+    const profile = launched ? settings.agentProfiles.byId(userId, launched.id) : undefined;
+    const wanted = { ...(profile?.condenser ?? settings.agent(userId).condenser), ...condenser };
+    return condenserOfSettings(config.agentType === "plan" ? { ...wanted, ...planningCondenser } : wanted);
   }
 
   policy({ userId, config }: Row): ConfirmationPolicy {

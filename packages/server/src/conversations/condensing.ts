@@ -19,7 +19,7 @@ export async function condense({ store, runner }: CondensingDependencies, row: C
   const { id } = row;
   const request = listed({ kind: "CondensationRequest", source: "environment" });
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));
-  if (!runner.canCondense(row)) return;
+  if (!(await runner.canCondense(row))) return;
   const over = Promise.withResolvers<void>();
   // What a sleeping conversation is woken for is over with the summary, or with the error that tells why there is none.
   const unfollow = store.events.follow(id, (records) => {

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
+import type { CondenserSettings, GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
 import { mergeSkills, type Skill } from "../agent/skills/skill.ts";
 import { checkTools, usualTools } from "../agent/tools/choose.ts";
@@ -69,7 +69,7 @@ export async function createConversation(
   if (!sandbox) throw new PlatformError("SandboxNotFound", "Sandbox not found");
 
   const parent = findParent(store, place, request.parent_conversation_id);
-  const { agent, launched } = readAgent(deps, userId, request);
+  const { agent, condenser, launched } = readAgent(deps, userId, request);
   const clientTools = request.client_tools ?? [];
   const keptTools = checkTools(agent, clientTools);
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
@@ -92,6 +92,7 @@ export async function createConversation(
   };
   const document: AgentDocument = {
     ...(agent && { agent }),
+    ...(condenser && { condenser }),
     ...(clientTools.length > 0 && { clientTools }),
     ...(keptTools && { keptTools }),
     ...(request.hook_config && { hookConfig: request.hook_config }),
@@ -150,6 +151,8 @@ function findParent({ conversations }: Pick<Store, "conversations">, { userId, s
 interface Chosen {
   /** Undefined: the agent of the user's settings works, with what `launched` adds. */
   agent: GivenAgent | undefined;
+  /** As in `AgentDocument`. */
+  condenser?: Partial<CondenserSettings>;
   launched?: Partial<ConversationConfig>;
 }
 
@@ -178,7 +181,11 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
   const model = llm?.model || settings.model(userId).model;
   if (!model) throw invalid("agent_settings.llm.model is missing, and the settings name no model.");
   const parts = agentParts(given!);
-  return { agent: withKind({ ...parts, tools: parts.tools ?? usualTools, llm: { ...llm, model } }) };
+  const condenser = given!.condenser ?? {};
+  return {
+    agent: withKind({ ...parts, tools: parts.tools ?? usualTools, llm: { ...llm, model } }),
+    ...(!condenser.kind && { condenser: condenser as Partial<CondenserSettings> }),
+  };
 }
 
 function withKind(agent: GivenAgent): GivenAgent {

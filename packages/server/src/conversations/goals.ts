@@ -1,6 +1,6 @@
 import type { Content } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
-import { transcript } from "../agent/condense.ts";
+import { transcript } from "../agent/condenser/transcript.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { Queues } from "../queues.ts";

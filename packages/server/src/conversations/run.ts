@@ -1,15 +1,16 @@
 import type { ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent } from "@sandpiper/wire";
 import { type ActContext, act, toolError } from "../agent/acting.ts";
-import { forgettable, summarise } from "../agent/condense.ts";
+import type { ContextLimits } from "../agent/condenser/context-limits.ts";
+import type { CondenserOptions } from "../agent/condenser/options.ts";
 import type { Hooks } from "../agent/hooks/hooks.ts";
 import type { HooksOfRun } from "../agent/hooks/project-hooks.ts";
 import type { Analyzer } from "../agent/judgement/analyzer.ts";
 import type { OutputMask } from "../agent/output-mask.ts";
-import { addUsage, failure, listed, nudge, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { failure, listed, nudge, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
 import { type StepContext, step } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
-import { condensationFailed, View } from "../agent/view.ts";
+import { View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import { Turns } from "../in-turns.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
@@ -22,6 +23,7 @@ import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
 import type { Hub } from "./hub.ts";
+import { RunCondensing } from "./run-condensing.ts";
 import type { Toolset } from "./toolset.ts";
 
 /** What a run takes from its surroundings. */
@@ -36,6 +38,9 @@ export interface RunEnvironment {
   openModel(): Model;
   /** The model that summarises. Throws as `openModel`. */
   openCondenser(): Model;
+  /** Undefined: the history is not summarised unless somebody asks for it. */
+  condenser(): CondenserOptions | undefined;
+  contextLimits: ContextLimits;
   toolContext: Omit<ToolContext, "signal" | "actionId">;
   policy(): ConfirmationPolicy;
   analyzer(): Analyzer | undefined;
@@ -81,6 +86,7 @@ export class Run {
   readonly #abort = new AbortController();
   readonly #deltas: Deltas;
   readonly #calls: CallRecorder;
+  readonly #condensing: RunCondensing;
   readonly #hooks: Hooks;
   /** How often Stop hooks have let this run go on. */
   #heldEnds = 0;
@@ -100,6 +106,17 @@ export class Run {
       mask: () => env.mask(),
       append: (records) => this.#append(records),
       signal: this.#abort.signal,
+    });
+    this.#condensing = new RunCondensing({
+      userId: env.row.userId,
+      follower: this.follower,
+      options: () => env.condenser(),
+      openCondenser: () => this.#calls.beside(env.openCondenser(), "condenser"),
+      limits: env.contextLimits,
+      signal: this.#abort.signal,
+      append: (records) => this.#append(records),
+      beside: env.beside,
+      budget: env.budget,
     });
     this.done = this.#drive().finally(() => this.follower.close());
   }
@@ -132,7 +149,7 @@ export class Run {
     if (!state.initialised) {
       await this.#append([listed(this.#env.systemPrompt(toolset.tools))]);
     }
-    if (status !== "running") return this.#condense();
+    if (status !== "running") return this.#condensing.onRequest(this.#spent()?.detail);
     if (notes.length > 0) await this.#append(notes.map(nudge));
     await this.#hooks.sessionStart();
     await this.#settleOpenActions();
@@ -151,30 +168,33 @@ export class Run {
         await this.#append(failure("MaxIterationsReached", `The run reached its limit of ${maxIterations} iterations.`));
         break;
       }
-      const { budget } = this.#env;
-      if (budget !== null && ownCost(state.stats) + this.#env.spentBeside() >= budget) {
-        await this.#append(failure("MaxBudgetReached", `The conversation reached its budget of ${budget} USD.`));
+      const spent = this.#spent();
+      if (spent) {
+        await this.#append(failure(spent.code, spent.detail));
         break;
       }
-      const exhausted = this.#env.dailyBudgetExhausted();
-      if (exhausted !== undefined) {
-        await this.#append(failure("DailyBudgetReached", exhausted));
-        break;
-      }
+      const model = this.#calls.agent(this.#env.openModel());
+      if (await this.#condensing.beforeStep(model)) continue;
       const verdict = this.#env.row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
       if (verdict === "stuck") {
         await this.#append([stateRecord("execution_status", "stuck")]);
         break;
       }
       if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
-      await this.#condense();
       if (!(await this.#admit()) && iteration === 0) {
         this.#readSeq = state.seq;
         await this.#append([stateRecord("execution_status", "finished")]);
         continue;
       }
       this.#readSeq = state.seq;
-      await step(this.#stepContext(this.#calls.agent(this.#env.openModel())));
+      try {
+        await step(this.#stepContext(model));
+      } catch (error) {
+        this.#abort.signal.throwIfAborted();
+        await this.#condensing.recover(error, model);
+        continue;
+      }
+      this.#condensing.stepped(model);
       // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
       if (state.open.size > 0) return;
     }
@@ -184,22 +204,13 @@ export class Run {
     }
   }
 
-  /** Has the history summarised where that was asked for (agent-behaviour.md section 6). One that fails is told and not tried again. */
-  async #condense(): Promise<void> {
-    const { view, state } = this.follower;
-    if (!view.condensationRequested) return;
-    const part = forgettable(view);
-    try {
-      if (!part) throw new PlatformError("InvalidParameter", "There is too little history for a summary.");
-      const model = this.#calls.beside(this.#env.openCondenser(), "condenser");
-      const { record, response } = await summarise(part, model, this.#abort.signal);
-      const stats = addUsage(withUsage(state.stats, this.#env.beside), "condenser", model.name, response, this.#env.budget);
-      await this.#append([record, stateRecord("stats", stats)]);
-    } catch (error) {
-      this.#abort.signal.throwIfAborted();
-      const detail = `The history could not be summarised: ${errorText(error)}`;
-      await this.#append([listed({ kind: "ConversationErrorEvent", source: "environment", code: condensationFailed, detail })]);
-    }
+  /** Why no model may be called: what the conversation or its user has spent. */
+  #spent(): { code: string; detail: string } | undefined {
+    const { budget } = this.#env;
+    if (budget !== null && ownCost(this.follower.state.stats) + this.#env.spentBeside() >= budget)
+      return { code: "MaxBudgetReached", detail: `The conversation reached its budget of ${budget} USD.` };
+    const exhausted = this.#env.dailyBudgetExhausted();
+    return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };
   }
 
   /** Shows new messages to the hooks. False when they blocked all of them. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ActionEvent, Stats } from "@sandpiper/wire";
-import { forgettable } from "../agent/condense.ts";
+import { ContextLimits } from "../agent/condenser/context-limits.ts";
+import { forgettable } from "../agent/condenser/forgettable.ts";
 import { noHooks } from "../agent/hooks/hooks.ts";
 import { maskedModel } from "../agent/masked-model.ts";
 import type { UsageMetrics } from "../agent/records.ts";
@@ -75,6 +76,7 @@ export class Runner {
   readonly #approved = new Map<string, ReadonlySet<string>>();
   /** Those who wait for the summaries of sleeping conversations. */
   readonly #summaries = new Map<string, (() => void)[]>();
+  readonly #contextLimits = new ContextLimits();
   #closing = false;
 
   constructor(deps: RunnerDependencies) {
@@ -106,10 +108,10 @@ export class Runner {
   }
 
   /** Whether there is enough history for a summary. */
-  canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
-    const follower = this.#followerOf(row);
-    follower.finish();
-    return forgettable(follower.view) !== undefined;
+  async canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
+    const { view, ready } = this.#followerOf(row);
+    await ready;
+    return forgettable(view, { keepFirst: this.#deps.agents.condenser(row)?.keepFirst ?? 0 }) !== undefined;
   }
 
   /** What the model reads of a conversation, up to its last complete answer. */
@@ -197,6 +199,8 @@ export class Runner {
         const { model, ...rest } = agents.condenserModel(now());
         return maskedModel(this.#deps.openModel({ model: model ?? "", ...rest }), masks.of(row));
       },
+      condenser: () => agents.condenser(now()),
+      contextLimits: this.#contextLimits,
       toolContext: workspace.toolContext(),
       policy: () => agents.policy(now()),
       analyzer: () => agents.analyzer(now()),

@@ -1,4 +1,4 @@
-import type { ClientTool, Content, GivenAgent, GivenLlm } from "@sandpiper/wire";
+import type { ClientTool, CondenserSettings, Content, GivenAgent, GivenLlm } from "@sandpiper/wire";
 
 /** A user's message that waits until its conversation can take it. */
 export interface PendingMessageRow {
@@ -38,6 +38,8 @@ export interface ConversationAgentStore {
 /** A conversation's own agent (agent-server.md section 3.1), secrets included. */
 export interface AgentDocument {
   agent?: GivenAgent;
+  /** What differs from the user's condenser, where the agent was given as settings and names no condenser. */
+  condenser?: Partial<CondenserSettings>;
   /** The model to which the conversation was switched. */
   llm?: GivenLlm;
   clientTools?: readonly ClientTool[];

@@ -1,0 +1,241 @@
+import type { TokenUsage } from "@sandpiper/wire";
+import type { ContextLimits } from "../agent/condenser/context-limits.ts";
+import { everything, type Forgettable, forgettable, type Target } from "../agent/condenser/forgettable.ts";
+import type { CondenserOptions } from "../agent/condenser/options.ts";
+import { isHistoryRefused } from "../agent/condenser/refused-history.ts";
+import { askForSummary, NoSummary, type SummaryBounds, withKeptWords } from "../agent/condenser/summarise.ts";
+import { maxTranscriptChars } from "../agent/condenser/transcript.ts";
+import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { condensationFailed } from "../agent/view.ts";
+import { charsOf } from "../agent/view-size.ts";
+import { errorText, PlatformError } from "../errors.ts";
+import { isContextExceeded } from "../models/failure.ts";
+import type { Model } from "../models/model.ts";
+import type { NewRecord } from "../store/event-log.ts";
+import type { LogFollower } from "./follower.ts";
+
+/** Longest time that one summary may take with all attempts, ms. */
+const timeoutMs = 600_000;
+
+/** Characters of a summary, and of each thing that is added to it word for word. */
+const [minSummaryChars, maxSummaryChars] = [2_000, 32_000];
+
+/** Tokens behind the beginning that a limit leaves at least: a smaller limit would have each answer forgotten at once. */
+const minRoom = 8_000;
+
+export interface RunCondensingEnvironment {
+  userId: string;
+  follower: LogFollower;
+  /** Undefined: nothing is summarised unless somebody asks for it. */
+  options(): CondenserOptions | undefined;
+  /** The model that summarises. Throws ModelNotConfigured. */
+  openCondenser(): Model;
+  limits: ContextLimits;
+  signal: AbortSignal;
+  append(records: NewRecord[]): Promise<unknown>;
+  /** As in `RunEnvironment`. */
+  beside: ReadonlyMap<string, UsageMetrics>;
+  budget: number | null;
+}
+
+/** Why the history is to be summarised. A soft reason can wait. */
+interface Need {
+  reason: "request" | "tokens" | "events";
+  target: Target;
+}
+
+/** Keeps the history of one run short enough for its model (agent-behaviour.md section 6). */
+export class RunCondensing {
+  readonly #env: RunCondensingEnvironment;
+  /** Prompts in a row that were too long, and the tokens of the last of them. */
+  #overflows = 0;
+  #overflowTokens = Number.POSITIVE_INFINITY;
+  /** The history's shape was refused: all of it has to become a summary. */
+  #isRefused = false;
+  /** What did not help is not tried again before the history is longer than this. */
+  #tokensBefore = 0;
+  #eventsBefore = 0;
+  #hasTold = false;
+
+  constructor(env: RunCondensingEnvironment) {
+    this.#env = env;
+  }
+
+  /** Summarises where that is needed before `model` is called. True: something was tried, and the log has what came of it. Throws what ends the run. */
+  async beforeStep(model: Model): Promise<boolean> {
+    const need = this.#need(model);
+    if (!need) return false;
+    await this.#meet(need, model);
+    return true;
+  }
+
+  /** Gives a conversation that sleeps the summary that it asks for. `refusal` says why its model may not be called. */
+  async onRequest(refusal: string | undefined): Promise<void> {
+    const { view } = this.#env.follower;
+    const need = view.condensationRequested ? this.#need(undefined) : undefined;
+    if (need && refusal !== undefined) await this.#tell(refusal);
+    else if (need) await this.#meet(need, undefined);
+  }
+
+  /**
+   * Asks for a summary after a call that failed because the prompt was too long, or because its provider does not take the history's shape. Throws the error
+   * itself where a summary would not help, and one that says what to do where there can be none.
+   */
+  async recover(error: unknown, model: Model): Promise<void> {
+    const { follower, userId, limits } = this.#env;
+    const isRefused = isHistoryRefused(error);
+    if (!isContextExceeded(error) && !isRefused) throw error;
+    const { code, message } = error as PlatformError;
+    const options = this.#env.options();
+    if (!options)
+      throw new PlatformError(
+        code,
+        `${message} This agent has no condenser: switch it on, or ask for a summary of the conversation.`,
+      );
+    const tokens = this.#tokens();
+    if (!isRefused) limits.learn(userId, model, tokens, error);
+    const isShorter = tokens < this.#overflowTokens * (1 - options.minimumProgress);
+    if (isRefused ? this.#isRefused : !isShorter || this.#overflows >= options.resets)
+      throw new PlatformError(
+        code,
+        `${message} The conversation does not get shorter by a summary: choose a model that reads more, or begin a new conversation.`,
+      );
+    if (isRefused) this.#isRefused = true;
+    else {
+      this.#overflows += 1;
+      this.#overflowTokens = tokens;
+    }
+    await follower.ready;
+    await this.#env.append([listed({ kind: "CondensationRequest", source: "environment" })]);
+  }
+
+  /** A call has succeeded. */
+  stepped(model: Model): void {
+    const { limits, userId } = this.#env;
+    this.#overflows = 0;
+    this.#overflowTokens = Number.POSITIVE_INFINITY;
+    this.#isRefused = false;
+    limits.unlearn(userId, model, this.#usage()?.per_turn_token ?? 0);
+  }
+
+  #need(model: Model | undefined): Need | undefined {
+    const { view } = this.#env.follower;
+    const options = this.#env.options();
+    const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
+    const limit = this.#limit(model, options);
+    const tokens = this.#tokens();
+    // Half of the room behind the beginning, which stays.
+    const half = { keepFirst, tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#beginning())) / 2), progress };
+    if (view.condensationRequested) return { reason: "request", target: this.#overflows > 0 ? half : { keepFirst } };
+    if (!options) return undefined;
+    if (tokens > limit && tokens > this.#tokensBefore) return { reason: "tokens", target: half };
+    const { eventCount } = view;
+    if (eventCount > options.maxSize && eventCount > this.#eventsBefore)
+      return { reason: "events", target: { keepFirst, events: Math.floor(options.maxSize / 2), progress } };
+    return undefined;
+  }
+
+  /** Summarises a part of the history, and where that does not do all of it, less of it each time. Tells why there is no summary, or throws what ends the run. */
+  async #meet(need: Need, model: Model | undefined): Promise<void> {
+    const { follower, signal } = this.#env;
+    const { view } = follower;
+    const options = this.#env.options();
+    const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
+    const isForced = this.#overflows > 0 || this.#isRefused;
+    // Who asks for a summary of a part does not want less to be left of the rest, unless there is no other way to get one.
+    const isAsked = need.reason === "request" && !isForced;
+    const limit = Math.min(this.#limit(model, options), isForced ? this.#tokens() : Number.POSITIVE_INFINITY);
+    let failure: unknown;
+    for (let attempt = 0; attempt <= (need.reason === "events" ? 0 : resets); attempt++) {
+      const isReset = attempt > 0 || this.#isRefused || this.#overflows > 1;
+      const scale = scaling ** (attempt + Math.max(0, this.#overflows - 1));
+      const part = isReset ? everything(view, (limit * scale) / 8) : forgettable(view, need.target);
+      if (!part) failure ??= new PlatformError("InvalidParameter", "There is too little history for a summary.");
+      if (!part && (isReset || isAsked)) break;
+      if (!part) continue;
+      try {
+        return await this.#summarise(part, limit * scale, scale);
+      } catch (error) {
+        signal.throwIfAborted();
+        failure = error;
+        // What cannot be asked for now cannot be asked for in smaller pieces.
+        if (!isContextExceeded(error) && (isAsked || !(error instanceof NoSummary))) break;
+      }
+    }
+    if (isForced) throw this.#hopeless(failure);
+    this.#tokensBefore = this.#tokens() * (1 + minimumProgress);
+    this.#eventsBefore = view.eventCount * (1 + minimumProgress);
+    if (isAsked || !this.#hasTold) await this.#tell(errorText(failure));
+    if (!isAsked) this.#hasTold = true;
+  }
+
+  /** Has a part of the history summarised. What the call cost counts also where no summary comes of it. */
+  async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
+    const { follower, limits, userId, beside, budget, append } = this.#env;
+    const model = this.#env.openCondenser();
+    const bounds = this.#bounds(model, room, scale);
+    const signal = AbortSignal.any([this.#env.signal, AbortSignal.timeout(timeoutMs)]);
+    const { text, response } = await askForSummary(part, model, bounds, signal).catch((error: unknown) => {
+      if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
+      throw error;
+    });
+    const stats = addUsage(withUsage(follower.state.stats, beside), "condenser", model.name, response, budget);
+    if (text === "") {
+      await append([stateRecord("stats", stats)]);
+      throw new NoSummary(model.name);
+    }
+    const record = listed({
+      kind: "Condensation",
+      source: "environment",
+      forgotten_event_ids: part.eventIds,
+      summary: withKeptWords(text, follower.view, part, bounds.summary),
+      summary_offset: part.offset,
+      llm_response_id: response.id,
+    });
+    await append([record, stateRecord("stats", stats)]);
+  }
+
+  #bounds(condenser: Model, room: number, scale: number): SummaryBounds {
+    const read = charsOf(Math.min(room, this.#env.limits.of(this.#env.userId, condenser) * 0.8));
+    return {
+      transcript: Math.max(minSummaryChars, Math.min(read, maxTranscriptChars) * scale),
+      summary: Math.min(maxSummaryChars, Math.max(minSummaryChars, charsOf(room / 8))),
+    };
+  }
+
+  /** Tokens that a prompt may have. */
+  #limit(model: Model | undefined, options: CondenserOptions | undefined): number {
+    const { limits, userId } = this.#env;
+    const known = model ? limits.of(userId, model) : Number.POSITIVE_INFINITY;
+    return Math.min(known, Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.#beginning() + minRoom));
+  }
+
+  /** Tokens of the system prompt and the first message. */
+  #beginning(): number {
+    const { view } = this.#env.follower;
+    return view.systemTokens + (view.messages[0] ? view.tokensOf(view.messages[0]) : 0);
+  }
+
+  #tokens(): number {
+    return this.#env.follower.view.promptTokens(this.#usage());
+  }
+
+  /** What the provider counted at the agent's last call. */
+  #usage(): TokenUsage | undefined {
+    return this.#env.follower.state.stats.usage_to_metrics.agent?.accumulated_token_usage ?? undefined;
+  }
+
+  #hopeless(failure: unknown): PlatformError {
+    const what = this.#isRefused
+      ? "The model does not take this conversation any more"
+      : "The conversation is too long for its model";
+    const code = this.#isRefused ? "ModelFailed" : "ContextWindowExceeded";
+    return new PlatformError(code, `${what}, and could not be summarised: ${errorText(failure)}`);
+  }
+
+  #tell(reason: string): Promise<void> {
+    const detail = `The history could not be summarised: ${reason}`;
+    const event = { kind: "ConversationErrorEvent", source: "environment", code: condensationFailed, detail } as const;
+    return this.#env.append([listed(event)]).then(() => {});
+  }
+}
