@@ -4,7 +4,7 @@ import { errorText, PlatformError } from "../../errors.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import { CdpConnection, type CdpEvent } from "./cdp.ts";
 import { endBrowser, type Launched, launchBrowser } from "./launch.ts";
-import { Tab } from "./tab.ts";
+import { type Patience, Tab, usualPatience } from "./tab.ts";
 
 /** Where a browser runs. */
 export interface BrowserPlace {
@@ -13,6 +13,7 @@ export interface BrowserPlace {
   connect(port: number): Promise<Duplex>;
   /** Folder of its own inside, for its profile and what it downloads. */
   dir: string;
+  patience?: Patience;
 }
 
 /** After this time without a call the connection is given up, ms, so that a page that moves by itself keeps no sandbox awake. The browser stays. */
@@ -61,6 +62,7 @@ export class Browser {
   #live: Live | undefined;
   /** Target of the tab that calls are about. */
   #current: string | undefined;
+  #follows = false;
   #notes: string[] = [];
   readonly #downloads = new Map<string, string>();
   #releaseTimer: NodeJS.Timeout | undefined;
@@ -68,6 +70,27 @@ export class Browser {
 
   constructor(place: BrowserPlace) {
     this.#place = place;
+  }
+
+  /** Does work with the browser, whose connection is kept for it and for some time after. Throws what the work throws. */
+  async use<T>(work: () => Promise<T>): Promise<T> {
+    clearTimeout(this.#releaseTimer);
+    try {
+      return await work();
+    } finally {
+      clearTimeout(this.#releaseTimer);
+      this.#releaseTimer = setTimeout(() => this.release(), releaseMs).unref();
+    }
+  }
+
+  /** Does what is an input of a person: a tab that opens meanwhile becomes the active one. Throws what the work throws. */
+  async following<T>(work: () => Promise<T>): Promise<T> {
+    this.#follows = true;
+    try {
+      return await work();
+    } finally {
+      this.#follows = false;
+    }
   }
 
   /** The tab that calls are about, ready. Throws BrowserUnavailable, and what the sandbox throws. */
@@ -169,9 +192,11 @@ export class Browser {
     if (this.#launchedOnce) await endBrowser(this.#place.sandbox, this.#place.dir).catch(() => {});
   }
 
+  get #patience(): Patience {
+    return this.#place.patience ?? usualPatience;
+  }
+
   async #connected(signal: AbortSignal): Promise<Live> {
-    clearTimeout(this.#releaseTimer);
-    this.#releaseTimer = setTimeout(() => this.release(), releaseMs).unref();
     if (this.#live?.connection.open) return this.#live;
     const { sandbox, dir } = this.#place;
     const lost = this.#launchedOnce;
@@ -198,7 +223,9 @@ export class Browser {
   async #connect(launched: Launched): Promise<Live> {
     const { connect, dir } = this.#place;
     const duplex = await connect(launched.port);
-    const connection = await CdpConnection.open(duplex, launched, (event) => this.#read(event));
+    const connection = await CdpConnection.open(duplex, { ...launched, timeoutMs: this.#patience.answerMs }, (event) =>
+      this.#read(event),
+    );
     const live: Live = { connection, launched, asked: new Set() };
     try {
       await connection.send("Browser.setDownloadBehavior", {
@@ -227,7 +254,14 @@ export class Browser {
     if (known) return known;
     const { connection, launched } = this.#live!;
     const { id } = this.#targets.get(targetId)!;
-    const tab = await Tab.attach({ targetId, id }, { connection, note: (text) => this.#note(text) });
+    const tab = await Tab.attach(
+      { targetId, id },
+      {
+        connection,
+        patience: this.#patience,
+        note: (text) => this.#note(text),
+      },
+    );
     this.#tabs.set(targetId, tab);
     await tab.prepare();
     // The browser takes the proxy's token from nowhere else, and keeps it for all pages once it was asked for it.
@@ -258,9 +292,12 @@ export class Browser {
       return this.#note(`A page tried to open more than ${maxTabs} tabs.`);
     }
     this.#learn(info);
-    if (!this.#live || info.openerId === undefined || info.openerId !== this.#current) return;
-    this.#current = info.targetId;
-    this.#note(`The page opened a new tab, ${this.#targets.get(info.targetId)?.id}, which is the active one now.`);
+    if (!this.#live || info.openerId === undefined) return;
+    const follows = this.#follows && info.openerId === this.#current;
+    if (follows) this.#current = info.targetId;
+    this.#note(
+      `The page opened a new tab, ${this.#targets.get(info.targetId)?.id}${follows ? ", which is the active one now" : ""}.`,
+    );
   }
 
   #learn(info: TargetInfo): void {

@@ -71,24 +71,29 @@ export class CdpConnection {
   /** Opens it over a connection to the debugging port. Throws what the handshake throws. */
   static async open(
     connection: Duplex,
-    { port, path, timeoutMs = defaultTimeoutMs }: { port: number; path: string; timeoutMs?: number },
+    { port, path, timeoutMs }: { port: number; path: string; timeoutMs: number },
     onEvent: (event: CdpEvent) => void,
   ): Promise<CdpConnection> {
     const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, {
       createConnection: () => connection as never,
       maxPayload: maxFrameBytes,
       perMessageDeflate: false,
-      handshakeTimeout: timeoutMs,
     });
-    await new Promise<void>((resolve, reject) => {
-      socket.once("open", resolve);
-      // Later errors end the connection, and that is told by `close`.
-      socket.on("error", reject);
-      connection.once("close", () => reject(ended()));
-    }).catch((error) => {
+    const { promise: opened, resolve, reject } = Promise.withResolvers<void>();
+    socket.once("open", resolve);
+    // Later errors end the connection, and that is told by `close`.
+    socket.on("error", reject);
+    connection.once("close", () => reject(ended()));
+    const timer = setTimeout(() => reject(new CdpError("The browser does not answer.", "hung")), timeoutMs);
+    try {
+      await opened;
+    } catch (error) {
+      socket.terminate();
       connection.destroy();
       throw error;
-    });
+    } finally {
+      clearTimeout(timer);
+    }
     return new CdpConnection(socket, onEvent);
   }
 

@@ -5,15 +5,20 @@ import { viewport } from "./launch.ts";
 
 const pageScript = readFileSync(new URL("page-script.js", import.meta.url), "utf8");
 
-/** Time for a page to begin, and for one that has begun to be complete, ms. */
-const navigateMs = 30_000;
-const loadMs = 10_000;
+/** How long pages are waited for, ms. */
+export interface Patience {
+  /** For a page to begin. */
+  navigateMs: number;
+  /** For one that has begun to be complete. */
+  loadMs: number;
+  /** For an answer of a page that is there. */
+  answerMs: number;
+}
+
+export const usualPatience: Patience = { navigateMs: 30_000, loadMs: 10_000, answerMs: 10_000 };
 
 /** Time after an input in which a page begins to load where it leads to another one, ms. */
 const reactMs = 150;
-
-/** Time for our own script in a page, ms. */
-const scriptMs = 8_000;
 
 /** What a tab could not do, in a sentence for the model. */
 export class BrowserUseError extends Error {}
@@ -21,6 +26,7 @@ export class BrowserUseError extends Error {}
 /** What the browser tells a tab about. */
 export interface TabSurroundings {
   connection: CdpConnection;
+  patience: Patience;
   /** Told to the model with the next result. */
   note(text: string): void;
 }
@@ -73,6 +79,11 @@ export class Tab {
     }
   }
 
+  get #patience(): Patience {
+    return this.#surroundings.patience;
+  }
+
+  /** The page is not complete yet. */
   get loading(): boolean {
     return this.#loading;
   }
@@ -87,7 +98,8 @@ export class Tab {
     params: object = {},
     options: Omit<SendOptions, "sessionId"> = {},
   ): Promise<T> {
-    return this.#surroundings.connection.send<T>(method, params, { ...options, sessionId: this.#sessionId });
+    const { connection } = this.#surroundings;
+    return connection.send<T>(method, params, { timeoutMs: this.#patience.answerMs, ...options, sessionId: this.#sessionId });
   }
 
   /** Takes an event of this page. */
@@ -120,7 +132,7 @@ export class Tab {
   async navigate(url: string, signal: AbortSignal): Promise<"page" | "download"> {
     let result: { errorText?: string; isDownload?: boolean };
     try {
-      result = await this.send("Page.navigate", { url }, { timeoutMs: navigateMs, signal });
+      result = await this.send("Page.navigate", { url }, { timeoutMs: this.#patience.navigateMs, signal });
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof CdpError)) throw error;
@@ -128,7 +140,7 @@ export class Tab {
       if (error.kind === "refused") throw new BrowserUseError(`${url} cannot be opened: ${error.message}`);
       await this.send("Page.stopLoading", {}, { timeoutMs: 2_000 }).catch(() => {});
       await this.#revive();
-      throw new BrowserUseError(`${url} did not answer within ${navigateMs / 1_000} seconds.`);
+      throw new BrowserUseError(`${url} did not answer within ${this.#patience.navigateMs / 1_000} seconds.`);
     }
     const { errorText, isDownload } = result;
     if (isDownload) return "download";
@@ -143,7 +155,7 @@ export class Tab {
     if (!this.#loading) return;
     const timer = new AbortController();
     const loaded = new Promise<void>((resolve) => this.#onLoaded.push(resolve));
-    const late = delay(loadMs, "late", { signal: AbortSignal.any([signal, timer.signal]) });
+    const late = delay(this.#patience.loadMs, "late", { signal: AbortSignal.any([signal, timer.signal]) });
     try {
       if ((await Promise.race([loaded, late])) === "late")
         this.#surroundings.note("The page is still loading: what is not there yet may come.");
@@ -194,7 +206,13 @@ export class Tab {
     });
     const { result, exceptionDetails } = await this.send<Evaluated>(
       "Runtime.evaluate",
-      { expression: `${pageScript}\nsandpiperPage.${call}`, contextId, returnByValue, timeout: scriptMs, userGesture: true },
+      {
+        expression: `${pageScript}\nsandpiperPage.${call}`,
+        contextId,
+        returnByValue,
+        timeout: this.#patience.answerMs,
+        userGesture: true,
+      },
       { signal },
     );
     if (exceptionDetails) throw new CdpError((exceptionDetails.exception?.description ?? exceptionDetails.text).slice(0, 300));

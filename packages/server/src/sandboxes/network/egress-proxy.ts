@@ -10,7 +10,7 @@ import type { Decision, Egress, Listen, ProxiedSandbox, SecretSource } from "./a
 import { CertificateAuthority } from "./certificate-authority.ts";
 import { placeholders } from "./credentials.ts";
 import { DecisionLog } from "./decision-log.ts";
-import { caBundleFile, caFile, certificateVariables, proxyEnvironment, proxyPort } from "./environment.ts";
+import { browserPolicyFiles, caBundleFile, caFile, certificateVariables, proxyEnvironment, proxyPort } from "./environment.ts";
 import { Exchange, refusalOf } from "./exchange.ts";
 import { forward, forwardUpgrade, idleMs, type Route, refuse, refuseRaw } from "./forward.ts";
 import { judgeTarget, needsTermination } from "./policy.ts";
@@ -92,6 +92,7 @@ export class EgressProxy implements Egress, Inspector {
     return [
       { path: caFile, content: `${certificate}\n` },
       { path: caBundleFile, content: `${this.#bundle}\n` },
+      ...browserPolicyFiles.map((path) => ({ path, content: browserPolicy(certificate) })),
     ];
   }
 
@@ -273,6 +274,11 @@ export class EgressProxy implements Egress, Inspector {
     this.#logs.set(id, log);
     return log;
   }
+}
+
+/** Makes a browser trust a certificate (PEM). */
+function browserPolicy(certificate: string): string {
+  return `${JSON.stringify({ CACertificates: [certificate.replace(/-----[^-]+-----|\s/g, "")] })}\n`;
 }
 
 /** The `Host` header with a port. */

@@ -51,8 +51,9 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
       let browser: Browser | undefined;
       let result: BrowserResult;
       try {
-        browser = await context.browser();
-        result = await parts.run(action, browser, context.signal);
+        const used = await context.browser();
+        browser = used;
+        result = await used.use(() => parts.run(action, used, context.signal));
       } catch (error) {
         context.signal.throwIfAborted();
         result = { text: problemOf(error), isError: true };

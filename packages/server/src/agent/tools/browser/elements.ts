@@ -1,6 +1,5 @@
 import type { BrowserClickAction, BrowserGetStateAction, BrowserTypeAction } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Browser } from "../../browser/browser.ts";
 import { CdpError } from "../../browser/cdp.ts";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
@@ -96,9 +95,12 @@ export const clickTool = browserTool<BrowserClickAction>({
       await opened.navigate(place.href, signal);
       return { text: `Opened the link of element ${index} in a new tab. ${await whereabouts(browser, signal)}` };
     }
-    if (place.hit) await clickAt(tab, place, signal);
-    else await tab.page(`click(${index})`, signal);
-    return { text: `Clicked element ${index}. ${await after(browser, tab, signal)}` };
+    await browser.following(async () => {
+      if (place.hit) await clickAt(tab, place, signal);
+      else await tab.page(`click(${index})`, signal);
+      await tab.settle(signal);
+    });
+    return { text: `Clicked element ${index}. ${await whereabouts(browser, signal)}` };
   },
 });
 
@@ -136,9 +138,10 @@ export const typeTool = browserTool<BrowserTypeAction>({
       const plain = enter ? text.replace(/\r?\n$/, "") : text;
       if (plain === "") await press(tab, "Backspace", 8, signal);
       else await tab.send("Input.insertText", { text: plain }, { signal });
-      if (enter) await press(tab, "Enter", 13, signal);
+      if (enter) await browser.following(() => press(tab, "Enter", 13, signal).then(() => tab.settle(signal)));
     }
-    return { text: `Filled in element ${index}. ${await after(browser, tab, signal)}` };
+    await tab.settle(signal);
+    return { text: `Filled in element ${index}. ${await whereabouts(browser, signal)}` };
   },
 });
 
@@ -146,11 +149,6 @@ async function press(tab: Tab, key: string, windowsVirtualKeyCode: number, signa
   const text = key === "Enter" ? { text: "\r" } : {};
   await tab.send("Input.dispatchKeyEvent", { type: "keyDown", key, code: key, windowsVirtualKeyCode, ...text }, { signal });
   await tab.send("Input.dispatchKeyEvent", { type: "keyUp", key, code: key, windowsVirtualKeyCode }, { signal });
-}
-
-async function after(browser: Browser, tab: Tab, signal: AbortSignal): Promise<string> {
-  await tab.settle(signal);
-  return whereabouts(browser, signal);
 }
 
 function problemText(index: number, { problem, count = 0, options = [], shown }: Problem): string {

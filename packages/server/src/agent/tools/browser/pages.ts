@@ -1,6 +1,6 @@
 import type { BrowserGetContentAction, BrowserGoBackAction, BrowserNavigateAction, BrowserScrollAction } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { BrowserUseError } from "../../browser/tab.ts";
+import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
 
 export const navigateTool = browserTool<BrowserNavigateAction>({
@@ -24,10 +24,22 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
       await browser.downloaded(signal);
       return { text: `The address leads to a download, not to a page. ${await whereabouts(browser, signal)}` };
     }
-    const status = tab.loading ? 0 : await tab.page<number>("status()", signal);
-    return { text: `${status >= 400 ? `The server answered with status ${status}. ` : ""}${await whereabouts(browser, signal)}` };
+    const problem = await problemOf(tab, signal);
+    return { text: `${problem}${await whereabouts(browser, signal)}` };
   },
 });
+
+/** What is not well with a page that is there. */
+async function problemOf(tab: Tab, signal: AbortSignal): Promise<string> {
+  if (tab.loading) return "";
+  try {
+    const status = await tab.page<number>("status()", signal);
+    return status >= 400 ? `The server answered with status ${status}. ` : "";
+  } catch (error) {
+    if (error instanceof BrowserUseError) return `${error.message} `;
+    throw error;
+  }
+}
 
 /** The address with its scheme. Throws BrowserUseError. */
 function addressOf(text: string): string {
