@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
+import { benchAgent } from "./agent.ts";
 import { benchApi } from "./api.ts";
 import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
@@ -26,6 +27,7 @@ const groups = {
   hibernated: benchHibernated,
   sockets: benchSockets,
   commands: benchCommands,
+  agent: benchAgent,
 };
 
 /** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */

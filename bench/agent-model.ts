@@ -1,0 +1,51 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/**
+ * A scripted model in a process of its own that costs as little as it can: it speaks streaming chat completions and reads of a request only its last mark.
+ * A message `bench-<name>:<steps>;` gets that many calls of `think`, and then an answer. It notes when each request had come whole and when its answer was sent.
+ */
+
+/** Times of the requests of one name on a clock that all processes share, ms. */
+export interface Exchange {
+  arrived: number;
+  answered: number;
+}
+
+const mark = /^bench-([\w-]+):(\d+);/;
+let exchanges = new Map<string, Exchange[]>();
+const now = () => Number(process.hrtime.bigint()) / 1e6;
+
+const server = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const arrived = now();
+    const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+    const at = body.lastIndexOf("bench-");
+    const [, name = "", steps = "0"] = mark.exec(body.toString("latin1", at, at + 100)) ?? [];
+    const known = exchanges.get(name) ?? [];
+    exchanges.set(name, known);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(known.length < Number(steps) ? call(known.length) : answer, () => known.push({ arrived, answered: now() }));
+  });
+});
+
+const event = (choice: object, more: object = {}) =>
+  `data: ${JSON.stringify({ id: `r${Math.random()}`, object: "chat.completion.chunk", created: 1, model: "bench", choices: [{ index: 0, ...choice }], ...more })}\n\n`;
+const end = (reason: string) =>
+  `${event({ delta: {}, finish_reason: reason }, { usage: { prompt_tokens: 1000, completion_tokens: 20, total_tokens: 1020 } })}data: [DONE]\n\n`;
+const answer = event({ delta: { role: "assistant", content: "Done." } }) + end("stop");
+const call = (step: number) => {
+  const id = `call_${step}_${Math.random().toString(36).slice(2)}`;
+  const thought = JSON.stringify({ thought: `Step ${step}: what is to be done next, and why.` });
+  const toolCall = { index: 0, id, type: "function", function: { name: "think", arguments: thought } };
+  return event({ delta: { role: "assistant", content: null, tool_calls: [toolCall] } }) + end("tool_calls");
+};
+
+process.on("message", () => {
+  process.send!([...exchanges]);
+  exchanges = new Map();
+});
+process.on("disconnect", () => process.exit());
+server.listen(0, "127.0.0.1", () => process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));

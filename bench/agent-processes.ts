@@ -1,0 +1,92 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Exchange } from "./agent-model.ts";
+import type { Memory, Noted } from "./agent-server.ts";
+
+const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
+
+/** A server and a model, each in a process of its own. */
+export interface AgentBench {
+  url: string;
+  modelUrl: string;
+  /** Has a conversation do a script of that many steps; resolves when the server has taken the message. */
+  begin(conversationId: string, name: string, steps: number): Promise<void>;
+  /** Waits until no conversation is running. */
+  rested(): Promise<void>;
+  /** The model's exchanges since the last time, by name. */
+  exchanges(): Promise<Map<string, Exchange[]>>;
+  noted(): Promise<Noted>;
+  memory(): Promise<Memory>;
+  end(): Promise<void>;
+}
+
+/** `prepare` fills the data folder before the server starts; `local`: the model answers in the server's own process. */
+export async function startAgentBench(prepare: (dir: string) => Promise<unknown>, { local = false } = {}): Promise<AgentBench> {
+  const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
+  await prepare(dir);
+  const model = await startProcess("agent-model", [], {});
+  const server = await startProcess("agent-server", [], {
+    SANDPIPER_DATA: dir,
+    SANDPIPER_API_KEY: key,
+    SANDPIPER_PORT: "0",
+    SANDPIPER_LOG_LEVEL: "error",
+    SANDPIPER_MAX_REQUESTS: "1000000",
+    SANDPIPER_MAX_RUNS: "0",
+    ...(local && { BENCH_MODEL: "local" }),
+  });
+  const call = async (method: string, path: string, body?: unknown) => {
+    const headers = { "x-session-api-key": key, "content-type": "application/json" };
+    const response = await fetch(server.url + path, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return response.json();
+  };
+  // A summary would cut the histories whose cost is measured.
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-bench", llm_base_url: model.url };
+  await call("POST", "/api/settings", { ...settings, enable_default_condenser: false });
+  return {
+    ...{ url: server.url, modelUrl: model.url },
+    async begin(id, name, steps) {
+      const content = [{ type: "text", text: `bench-${name}:${steps};` }];
+      await call("POST", `/api/conversations/${id}/events`, { role: "user", content, run: true });
+    },
+    async rested() {
+      while ((await server.ask("running")) !== 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    },
+    exchanges: async () => new Map((await model.ask("exchanges")) as [string, Exchange[]][]),
+    noted: () => server.ask("noted") as Promise<Noted>,
+    memory: () => server.ask("memory") as Promise<Memory>,
+    async end() {
+      await server.end();
+      await model.end();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A program of this folder that tells its address first and then answers what it is asked. */
+async function startProcess(program: string, args: string[], env: Record<string, string>) {
+  const child: ChildProcess = fork(fileURLToPath(new URL(`./${program}.ts`, import.meta.url)), args, {
+    env: { ...process.env, ...env },
+  });
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {});
+  child.once("exit", (code) => failed.reject(new Error(`${program} ended with ${code}`)));
+  const answer = async () => ((await Promise.race([once(child, "message"), failed.promise])) as unknown[])[0];
+  const { url } = (await answer()) as { url: string };
+  return {
+    url,
+    ask(what: string) {
+      child.send(what);
+      return answer();
+    },
+    async end() {
+      const ended = once(child, "exit");
+      child.disconnect();
+      await ended;
+    },
+  };
+}

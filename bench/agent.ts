@@ -1,0 +1,8 @@
+import { fairnessRows } from "./agent-fairness.ts";
+import { stepRows } from "./agent-steps.ts";
+import type { Row } from "./measure.ts";
+
+/** The agent loop beside a scripted model: what a step costs, whether anybody starves, waking, and memory at rest. */
+export async function benchAgent(): Promise<Row[]> {
+  return [...(await stepRows(100, 5)), ...(await stepRows(5000, 8)), ...(await fairnessRows())];
+}
