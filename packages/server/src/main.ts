@@ -49,6 +49,21 @@ Model keys come from the settings or from OPENAI_API_KEY, ANTHROPIC_API_KEY and 
     });
 
   program
+    .command("export")
+    .argument("<conversation>", "id of the conversation")
+    .description("write a conversation with its model traffic, secrets masked, to be replayed")
+    .option("-o, --output <file>", "file to write, which only you can read (default: standard output)")
+    .addHelpText(
+      "after",
+      `
+With SANDPIPER_URL and SANDPIPER_API_KEY set the conversation is one of that server, else one of the data folder.`,
+    )
+    .action(async (conversation: string, options) => {
+      const { exportRecording } = await import("./cli/export.ts");
+      await exportRecording(conversation, options);
+    });
+
+  program
     .command("attach")
     .argument("<sandbox>", "id of the sandbox")
     .description("open a shell in a sandbox; a paused one wakes")

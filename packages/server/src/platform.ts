@@ -19,6 +19,8 @@ import type { OpenModel } from "./models/model.ts";
 import { makeOpenModel } from "./models/open.ts";
 import { asFetch } from "./outbound/as-fetch.ts";
 import { makeOutbound } from "./outbound/outbound.ts";
+import { Recordings } from "./recording/export.ts";
+import { platformVersion } from "./recording/version.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
 import { BashService } from "./sandboxes/bash/service.ts";
 import type { SandboxDriver, SandboxSpec } from "./sandboxes/driver.ts";
@@ -140,7 +142,8 @@ export async function startPlatform(
     const openModel: OpenModel = (wanted) => {
       const headers = Object.values(wanted.options?.headers ?? {});
       const { secretAccessKey = "", sessionToken = "" } = wanted.aws ?? {};
-      for (const value of [wanted.apiKey ?? "", secretAccessKey, sessionToken, ...headers]) mask.registerSecret(value, "models of users");
+      for (const value of [wanted.apiKey ?? "", secretAccessKey, sessionToken, ...headers])
+        mask.registerSecret(value, "models of users");
       return open(wanted);
     };
     const skills = new SkillLibrary({
@@ -181,6 +184,15 @@ export async function startPlatform(
     });
     opened.push(() => conversations.close(stepGraceMs));
 
+    const recordings = new Recordings({
+      store,
+      settings,
+      secrets,
+      mask,
+      conversations,
+      globalSkills: (userId) => skills.known(userId),
+      version: platformVersion,
+    });
     const app = buildApp({
       config,
       secrets,
@@ -190,6 +202,7 @@ export async function startPlatform(
       apiKeys,
       logins,
       conversations,
+      recordings,
       callbacks,
       skills,
       sandboxes,

@@ -106,6 +106,13 @@ export class Client {
     return events;
   }
 
+  /** A conversation with its model traffic, as lines of JSON. */
+  async recording(id: string): Promise<Readable> {
+    const response = await this.#request("GET", `/api/v1/app-conversations/${encodeURIComponent(id)}/recording`);
+    if (!response.body) throw new CliError("The server sent no recording.");
+    return Readable.fromWeb(response.body as ReadableStream);
+  }
+
   /** Stops the model call and the tools that run. */
   async interrupt(id: string): Promise<void> {
     await this.#request("POST", `/api/conversations/${id}/interrupt`);

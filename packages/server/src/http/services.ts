@@ -8,6 +8,7 @@ import type { Conversations } from "../conversations/api.ts";
 import type { GitHosting } from "../git/api.ts";
 import type { OpenModel } from "../models/model.ts";
 import type { Outbound } from "../outbound/api.ts";
+import type { Recordings } from "../recording/export.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { Bash } from "../sandboxes/bash/api.ts";
 import type { Egress } from "../sandboxes/network/api.ts";
@@ -26,6 +27,7 @@ export interface HttpServices {
   apiKeys: ApiKeys;
   logins: Logins;
   conversations: Conversations;
+  recordings: Pick<Recordings, "export">;
   callbacks: Callbacks;
   skills: Pick<SkillLibrary, "known" | "list" | "preview">;
   sandboxes: Sandboxes;

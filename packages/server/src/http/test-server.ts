@@ -15,6 +15,7 @@ import { ConversationService } from "../conversations/service.ts";
 import { GitHostingService } from "../git/hosting.ts";
 import type { ModelRequest, ModelResponse } from "../models/model.ts";
 import { makeOutbound } from "../outbound/outbound.ts";
+import { Recordings } from "../recording/export.ts";
 import { BashService } from "../sandboxes/bash/service.ts";
 import { EgressProxy } from "../sandboxes/network/egress-proxy.ts";
 import type { ConversationConfig } from "../store/conversation-store.ts";
@@ -128,6 +129,8 @@ export async function startServer(change: Partial<Config> = {}) {
     publicUrl: () => url,
     logger,
   });
+  const globalSkills = (userId: string) => skills.known(userId);
+  const recordings = new Recordings({ store, settings, secrets, mask, conversations, globalSkills, version: "test" });
   const git = new GitHostingService({ secrets, outbound });
   const app = buildApp({
     config,
@@ -138,6 +141,7 @@ export async function startServer(change: Partial<Config> = {}) {
     apiKeys,
     logins,
     conversations,
+    recordings,
     callbacks,
     skills,
     sandboxes,

@@ -4,6 +4,7 @@ import { conversationGitRoutes } from "./conversation-git.ts";
 import { conversationMessageRoutes } from "./conversation-messages.ts";
 import { conversationModelRoutes } from "./conversation-model.ts";
 import { conversationReadRoutes } from "./conversation-reads.ts";
+import { conversationRecordingRoutes } from "./conversation-recording.ts";
 
 /** Everything that can be done with one conversation besides its start and its record (app-server.md sections 2.7 to 2.9). */
 export function conversationWorkRoutes(app: App, services: HttpServices): void {
@@ -11,5 +12,6 @@ export function conversationWorkRoutes(app: App, services: HttpServices): void {
   conversationReadRoutes(app, services);
   conversationGitRoutes(app, services);
   conversationDownloadRoutes(app, services);
+  conversationRecordingRoutes(app, services);
   conversationModelRoutes(app, services);
 }

@@ -1,0 +1,46 @@
+import { createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import { Transform, type Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { connect } from "./connect.ts";
+import { CliError } from "./errors.ts";
+
+/** What the last line of a whole recording begins with. */
+const endOfRecording = '{"line":"end"';
+
+/** `sandpiper export`: a conversation with its model traffic, to a file or to standard output. Throws CliError; a file that is not whole is removed. */
+export async function exportRecording(conversation: string, { output }: { output?: string }): Promise<void> {
+  const connection = await connect();
+  try {
+    const recording = await connection.client.recording(conversation);
+    const end = new LastLine();
+    try {
+      if (output) await pipeline(recording, end, createWriteStream(output, { mode: 0o600 }));
+      else await pipeline(recording, end, process.stdout as Writable, { end: false });
+      if (!end.line.startsWith(endOfRecording))
+        throw new CliError("The recording is cut off: the conversation was deleted meanwhile.");
+    } catch (error) {
+      if (output) await rm(output, { force: true });
+      if (error instanceof CliError) throw error;
+      throw new CliError(`The recording could not be written: ${(error as Error).message}.`, { cause: error });
+    }
+    if (output)
+      process.stderr.write(`Written to ${output}. It holds what was said and done; secrets that the server knows are masked.\n`);
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Passes a text on and keeps the end of it. */
+class LastLine extends Transform {
+  #tail = "";
+
+  get line(): string {
+    return this.#tail.trimEnd().split("\n").at(-1)!;
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null, data?: unknown) => void): void {
+    this.#tail = (this.#tail + chunk.toString("latin1")).slice(-200);
+    done(null, chunk);
+  }
+}

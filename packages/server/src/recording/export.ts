@@ -1,0 +1,39 @@
+import { Readable } from "node:stream";
+import { maskDeep, type OutputMask } from "../agent/output-mask.ts";
+import { OutputMasks, type OutputMasksDependencies } from "../conversations/output-masks.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
+import { type HeaderDependencies, recordingHeader } from "./header.ts";
+import { recordingLines } from "./lines.ts";
+
+export type RecordingDependencies = HeaderDependencies &
+  Pick<OutputMasksDependencies, "mask" | "secrets" | "settings"> & { store: Store };
+
+/** Exports conversations with their model traffic. */
+export class Recordings {
+  readonly #deps: RecordingDependencies;
+  readonly #masks: OutputMasks;
+
+  constructor(deps: RecordingDependencies) {
+    this.#deps = deps;
+    const own = ({ id, config }: Pick<ConversationRow, "id" | "config">) =>
+      config.ownAgent ? deps.store.agents.get(id) : undefined;
+    this.#masks = new OutputMasks({ ...deps, agents: { own } });
+  }
+
+  /**
+   * A conversation as a recording (docs/replay.md): lines of JSON, made while they are taken. The secrets of its user and its sandbox are masked in all of it,
+   * those too that a model wrote. A conversation that is deleted meanwhile ends without the last line.
+   */
+  export(row: ConversationRow): Readable {
+    return Readable.from(this.#texts(row, this.#masks.of(row)), { objectMode: false });
+  }
+
+  async *#texts(row: ConversationRow, mask: OutputMask): AsyncGenerator<string> {
+    const header = recordingHeader(this.#deps, row);
+    for await (const line of recordingLines(this.#deps.store, row.id, header)) {
+      // What a line is can be no secret.
+      yield `${JSON.stringify({ ...maskDeep(line, mask), line: line.line })}\n`;
+    }
+  }
+}

@@ -1,0 +1,84 @@
+import type { RecordingHeader } from "@sandpiper/wire";
+import { isoTime, recordingVersion } from "@sandpiper/wire";
+import { mergeSkills, type Skill } from "../agent/skills/skill.ts";
+import type { Conversations } from "../conversations/api.ts";
+import { masked } from "../conversations/masked.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
+import type { Secrets, Settings } from "../users/api.ts";
+
+export interface HeaderDependencies {
+  store: Pick<Store, "agents" | "contexts" | "conversations" | "sandboxes">;
+  settings: Pick<Settings, "agent">;
+  secrets: Pick<Secrets, "forSandbox">;
+  conversations: Pick<Conversations, "info">;
+  /** Skills that the server gives to every conversation of a user. */
+  globalSkills: (userId: string) => readonly Skill[];
+  /** Version of this program. */
+  version: string;
+}
+
+/** What a recording says of its conversation before the events: everything that the agent obeyed and the log does not tell. It holds no secret. */
+export function recordingHeader(deps: HeaderDependencies, row: ConversationRow): RecordingHeader {
+  const { store, secrets, conversations } = deps;
+  const { confirmation_policy, security_analyzer } = conversations.info(row);
+  const own = row.config.ownAgent ? store.agents.get(row.id) : undefined;
+  const sandbox = store.sandboxes.get(row.sandboxId);
+  return {
+    line: "recording",
+    version: recordingVersion,
+    platform: deps.version,
+    conversation: {
+      id: row.id,
+      ...(row.title !== null && { title: row.title }),
+      created_at: isoTime(row.createdAt),
+      ...(sandbox && { spec_id: sandbox.specId }),
+      config: { ...row.config, confirmationPolicy: confirmation_policy, securityAnalyzer: security_analyzer },
+      ...(own && { agent: masked(own) as Record<string, unknown> }),
+      context: contextOf(deps, row),
+      settings: settingsOf(deps, row.userId),
+      secrets: secrets
+        .forSandbox(row.userId, row.sandboxId)
+        .map(({ name, description }) => ({ name, ...(description !== null && { description }) })),
+    },
+    needs: needsOf(store, row, sandbox?.snapshotId ?? null),
+  };
+}
+
+function contextOf({ store, globalSkills }: HeaderDependencies, row: ConversationRow): Record<string, unknown> {
+  const document = (store.contexts.get(row.id)?.document ?? {}) as { skills?: Skill[] };
+  return { notes: [], ...document, skills: mergeSkills(document.skills ?? [], globalSkills(row.userId)) };
+}
+
+/** As a change of V1's settings, so that who replays it applies it as one. */
+function settingsOf({ settings }: HeaderDependencies, userId: string): Record<string, unknown> {
+  const agent = settings.agent(userId);
+  return {
+    max_budget_per_task: agent.maxBudgetPerTask,
+    disabled_skills: [...agent.disabledSkills],
+    agent_settings: {
+      tool_concurrency_limit: agent.toolConcurrencyLimit,
+      enable_sub_agents: agent.enableSubAgents,
+      enable_switch_llm_tool: agent.enableSwitchLlmTool,
+      condenser: agent.condenser,
+    },
+  };
+}
+
+function needsOf(
+  store: HeaderDependencies["store"],
+  { config, sandboxId }: ConversationRow,
+  snapshotId: string | null,
+): string[] {
+  const others = store.conversations.bySandbox(sandboxId).length - 1;
+  const { selectedRepository, selectedBranch, worktree, forkedFrom } = config;
+  return [
+    ...(selectedRepository ? [`a clone of ${selectedRepository}${selectedBranch ? `, branch ${selectedBranch}` : ""}`] : []),
+    ...(worktree ? [`a worktree of ${worktree.repository}`] : []),
+    ...(snapshotId ? ["the files of the snapshot that its sandbox was made from"] : []),
+    ...(forkedFrom ? [`what conversation ${forkedFrom.conversationId} did before it was forked`] : []),
+    ...(others > 0
+      ? [`what ${others === 1 ? "another conversation" : `${others} other conversations`} did in the same sandbox`]
+      : []),
+  ];
+}
