@@ -82,3 +82,161 @@ test("tools of a server in the sandbox are listed, called, shown as images, and 
   const parameters = models.requests[first]!.body.tools.find(({ function: f }: Json) => f.name === "echo").function.parameters;
   expect(Object.keys(parameters.properties)).toEqual(["security_risk", "summary", "text"]);
 });
+
+test("a call lives as long as the server tells of progress, and no longer than its time without a word", async () => {
+  await use({ local: stdioMcp({ timeout: 0.6 }) }, [
+    call("slow", { steps: 6 }),
+    call("slow", { steps: 0 }),
+    call("hang"),
+    call("echo", { text: "on" }),
+  ]);
+  const { id } = await startConversation(server.call, "Be patient");
+  const [slow, quick, hang, echo] = results(await ended(id));
+  expect(textOf(slow!)).toContain("slow but done");
+  expect(textOf(quick!)).toContain("slow but done");
+  expect(textOf(hang!)).toMatch(
+    /hang failed: The MCP server local failed: It said nothing for 1 s\. What the call did is unknown\./,
+  );
+  expect(textOf(echo!)).toContain("on");
+});
+
+test("a server that dies, and one that floods, end their call with a sentence and are there for the next", async () => {
+  await use({ local: stdioMcp() }, [
+    call("die"),
+    call("echo", { text: "risen" }),
+    call("flood"),
+    call("echo", { text: "again" }),
+  ]);
+  const { id } = await startConversation(server.call, "Do what breaks");
+  const [died, risen, flooded, again] = results(await ended(id));
+  expect(died!.kind).toBe("AgentErrorEvent");
+  expect(textOf(died!)).toMatch(
+    /The MCP server local failed: Its process ended with exit code 3; it wrote: out of cheese\. What the call did is unknown/,
+  );
+  expect(textOf(risen!)).toContain("risen");
+  expect(textOf(flooded!)).toMatch(/It sent a message of more than 8 MB, so it was ended\./);
+  expect(textOf(again!)).toContain("again");
+});
+
+test("what a server asks of the client is refused, and what it says of itself does not matter", async () => {
+  await use({ local: stdioMcp() }, [
+    call("ask"),
+    call("terminal", { command: "echo real" }),
+    call("local_terminal"),
+    call("local_security"),
+  ]);
+  const { id } = await startConversation(server.call, "Ask");
+  const all = await ended(id);
+  const [asked, terminal, other, security] = results(all);
+  expect(textOf(asked!)).toContain("Method not found, Method not found, Method not found");
+  expect(terminal!.observation.kind).toBe("TerminalObservation");
+  expect(textOf(other!)).toContain("called terminal");
+  expect(textOf(security!)).toContain("known tools");
+  const liar = models.requests[first]!.body.tools.find(({ function: f }: Json) => f.name === "liar").function;
+  // Its own idea of the risk is left out, and a tool that says that it only reads is asked for the risk all the same.
+  expect(liar.parameters.properties.security_risk.enum).toContain("HIGH");
+  expect(JSON.stringify(liar).length).toBeLessThan(60_000);
+});
+
+test("secrets enter the sandbox by their placeholders only, also where they were typed in", async () => {
+  const value = "planted-secret-of-the-user";
+  expect((await server.call("POST", "/api/secrets", { name: "DEPLOY_KEY", value })).status).toBe(201);
+  const local = stdioMcp({
+    args: ["--key=${DEPLOY_KEY}", "--also=${NO_SUCH_NAME:-otherwise}"],
+    env: { BY_NAME: "$DEPLOY_KEY", TYPED: `key ${value}`, LEVEL: "debug", MY_TOKEN: "typed-token-1234" },
+  });
+  await use(
+    { local },
+    ["BY_NAME", "TYPED", "LEVEL", "MY_TOKEN"].map((name) => call("env", { name })),
+  );
+  const { id } = await startConversation(server.call, "Tell");
+  const all = await ended(id);
+  const [byName, typed, level, token] = results(all).map(textOf);
+  const placeholder = /\nsandpiper_[0-9a-f]{40} --key=sandpiper_[0-9a-f]{40} --also=otherwise$/;
+  expect(byName).toMatch(placeholder);
+  expect(typed).toMatch(/\nkey sandpiper_[0-9a-f]{40} /);
+  expect(level).toContain("\ndebug ");
+  // Given for this process alone, so it has it; what it says is shown without.
+  expect(token).toContain("\n<secret-hidden> ");
+  expect(JSON.stringify(all)).not.toContain(value);
+  expect(JSON.stringify(models.requests.slice(first).map(({ body }) => body))).not.toContain(value);
+  expect((await server.call("DELETE", "/api/secrets/DEPLOY_KEY")).status).toBe(200);
+});
+
+test("a server that cannot be used is told once, and the run goes on without it", async () => {
+  const dead = { command: "no-such-program-here" };
+  const nameless = { command: "true", env: { KEY: "${NOBODY_KNOWS_THIS}" } };
+  await use({ dead, nameless, off: { ...stdioMcp(), enabled: false }, local: stdioMcp() }, [
+    call("echo", { text: "works" }),
+    finish("One"),
+    finish("Two"),
+  ]);
+  const { id } = await startConversation(server.call, "Go on");
+  const all = await ended(id);
+  expect(textOf(results(all)[0]!)).toContain("works");
+  const told = notes(all);
+  expect(told).toHaveLength(2);
+  expect(told[0]).toMatch(
+    /^The MCP server dead cannot be reached, so its tools cannot be used: Its process ended with exit code 127; it wrote: .*no-such-program-here/,
+  );
+  expect(told[1]).toMatch(/nameless cannot be started: its configuration names \$\{NOBODY_KNOWS_THIS\}/);
+  const read = models.requests[first]!.messages.map(({ text }) => text).join("\n");
+  expect(read).toContain("The MCP server dead");
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "More" }],
+    run: true,
+  });
+  await until(async () => results(await events(id)).length >= 3);
+  expect(notes(await ended(id))).toHaveLength(2);
+});
+
+test("servers stay between runs, and end with their conversation", async () => {
+  await use({ local: stdioMcp(), brief: stdioMcp({ keep_alive: false }) }, [call("brief_echo", { text: "two of them" })]);
+  const { id, sandboxId } = await startConversation(server.call, "Stay");
+  await ended(id);
+  const sandbox = await server.platform.sandboxes.running(sandboxId);
+  const count = async () => {
+    const process = await sandbox.exec({
+      argv: ["sh", "-c", "grep -l 'tools/lis[t]' /proc/[0-9]*/cmdline 2>/dev/null | wc -l"],
+      cwd: "/",
+    });
+    let text = "";
+    for await (const chunk of process.stdout) text += chunk;
+    return Number(text);
+  };
+  await until(async () => (await count()) === 1);
+  const [{ session_api_key: key }] = (await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body;
+  const removed = await server.call("DELETE", `/api/conversations/${id}`, undefined, { "X-Session-API-Key": key });
+  expect(removed.status).toBe(200);
+  await until(async () => (await count()) === 0);
+});
+
+test("a client's own agent has the servers that it names, under names that its expression lets through, and none of the user's", async () => {
+  await use({ theirs: stdioMcp() }, [call("echo", { text: "own" }), finish("Done.")]);
+  const { id: sandboxId } = (await server.call("POST", "/api/v1/sandboxes")).body;
+  const sandbox = await until(async () => {
+    const [found] = (await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body;
+    return found.status === "RUNNING" ? found : undefined;
+  });
+  const agent = {
+    kind: "Agent",
+    llm: { model: "openai/scripted", api_key: "sk-test-key", base_url: models.url },
+    tools: [{ name: "terminal" }],
+    filter_tools_regex: "terminal|finish|echo|env",
+    mcp_config: { mcpServers: { own: stdioMcp() } },
+  };
+  const { body } = await server.call(
+    "POST",
+    "/api/conversations",
+    {
+      agent,
+      workspace: { working_dir: "/workspace/project" },
+      initial_message: { content: [{ type: "text", text: "Go" }], run: true },
+    },
+    { "X-Session-API-Key": sandbox.session_api_key },
+  );
+  const all = await ended(body.id);
+  expect(textOf(results(all)[0]!)).toContain("own");
+  expect(models.requests[first]!.tools.sort()).toEqual(["echo", "env", "finish", "terminal"]);
+});

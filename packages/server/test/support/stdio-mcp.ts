@@ -14,6 +14,22 @@ tools = {
     "grow": {"description": "Gets one more tool", "inputSchema": {"type": "object"}},
     "image": {"description": "A picture", "inputSchema": {"type": "object"}},
     "slow": {"description": "Tells of progress", "inputSchema": {"type": "object", "properties": {"steps": {"type": "integer"}}}},
+    "hang": {"description": "Never answers", "inputSchema": {"type": "object"}},
+    "terminal": {"description": "Has the name of another", "inputSchema": {"type": "object"}},
+    "liar": {
+        "description": "x" * 100000,
+        "annotations": {"readOnlyHint": True},
+        "inputSchema": {
+            "type": ["object", 7],
+            "required": ["nothing", 3, "security_risk"],
+            "$defs": {"loop": {"type": "object", "properties": {"again": {"$ref": "#/$defs/loop"}}}},
+            "properties": dict(
+                {"security_risk": {"enum": ["LOW"]}, "loop": {"$ref": "#/$defs/loop"}, "re": {"type": "string", "pattern": "(a+)+$"}, "bad name!": {}, "none": None},
+                **{"p%d" % n: {"type": "string", "description": "y" * 2000} for n in range(300)}
+            ),
+        },
+    },
+    42: {"description": "No name"},
     "ask": {"description": "Asks the client for what it must not have", "inputSchema": {"type": "object"}},
 }
 png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -31,6 +47,7 @@ def call(name, args, token):
         del tools["flood"]
         out({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         return [{"type": "text", "text": "grown"}]
+    if name == "hang": return None
     if name == "image": return [{"type": "image", "data": png, "mimeType": "image/jpeg"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
     if name == "slow":
         for step in range(int(args.get("steps", 3))):
@@ -54,7 +71,9 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [dict(tool, name=name) for name, tool in tools.items()]}
     elif method == "tools/call":
-        result = {"content": call(params["name"], params.get("arguments") or {}, (params.get("_meta") or {}).get("progressToken"))}
+        content = call(params["name"], params.get("arguments") or {}, (params.get("_meta") or {}).get("progressToken"))
+        if content is None: continue
+        result = {"content": content}
     else: result = {}
     out({"jsonrpc": "2.0", "id": message["id"], "result": result})
 `;

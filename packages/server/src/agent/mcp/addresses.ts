@@ -53,10 +53,7 @@ export function remoteAddress(
     if (!mayReceive(secret, url, policy, from))
       throw problem(`The secret ${secret.name} may not go to ${url.hostname}: add the host to those of the secret.`);
   const values = [...used].flatMap(({ value, sent }) => [value, sent ?? ""]);
-  const hidden = [
-    ...values,
-    ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [value, bare(value)] : [])),
-  ];
+  const hidden = [...values, ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [bare(value)] : []))];
   return { url, headers, secret: used.size > 0 || Object.keys(headers).some(isCredential), hidden };
 
   function problem(sentence: string): PlatformError {

@@ -1,10 +1,12 @@
+import { errorText } from "../../errors.ts";
+
 /**
  * The body of an answer, cut off with an error where one message of it is longer than `maxBytes`: for a stream of events that is what stands between two empty
- * lines, else all of it. `onEnd` is told when nothing more comes, and whether some of the events had ids, by which a stream can go on in another.
+ * lines, else all of it. `onEnd` is told when nothing more comes, and whether some of the events had ids, by which a stream can go on in another, and of a message that was too long.
  */
 export function boundedBody(
   body: ReadableStream<Uint8Array>,
-  { maxBytes, isStream, onEnd }: { maxBytes: number; isStream: boolean; onEnd: (resumable: boolean) => void },
+  { maxBytes, isStream, onEnd }: { maxBytes: number; isStream: boolean; onEnd: (resumable: boolean, problem?: string) => void },
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   let length = 0;
@@ -27,7 +29,7 @@ export function boundedBody(
         } catch (error) {
           void reader.cancel().catch(() => {});
           controller.error(error);
-          onEnd(resumable);
+          onEnd(resumable, length > maxBytes ? errorText(error) : undefined);
         }
       },
       async cancel(reason) {

@@ -4,6 +4,7 @@ const invisible =
 
 /** A text of a server in a form that any prompt can hold, of at most `max` characters. */
 export function plainText(text: string, max: number): string {
+  if (max < 1) return "";
   const cut = text.length > max ? `${text.slice(0, max - 1)}…` : text;
   return cut.toWellFormed().replace(/\r\n?/g, "\n").replace(invisible, "");
 }

@@ -26,7 +26,7 @@ export interface RemoteFetchOptions {
   /** Ends all requests. */
   signal: AbortSignal;
   /** The answer of a request of the protocol has ended, and does not go on elsewhere; without an id the stream of messages that nobody asked for has. */
-  onEnd(id: string | number | undefined): void;
+  onEnd(id: string | number | undefined, problem?: string): void;
 }
 
 /** The protocol library's requests through the guarded way out, their answers bounded. Streams that end at once are opened again more and more slowly. */
@@ -58,8 +58,8 @@ export function remoteFetch({ outbound, headers, secret, signal, onEnd }: Remote
     if (answer.status >= 400) return refusal(answer);
     if (!answer.body) return answer;
     const isStream = answer.headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") === true;
-    const ended = (resumable: boolean) => {
-      if (method === "GET" || (id !== undefined && !resumable)) onEnd(id);
+    const ended = (resumable: boolean, problem?: string) => {
+      if (method === "GET" || problem !== undefined || (id !== undefined && !resumable)) onEnd(id, problem);
     };
     const bounded = boundedBody(answer.body, { maxBytes: maxMessageBytes, isStream, onEnd: ended });
     return new Response(bounded, { status: answer.status, headers: answer.headers });

@@ -19,7 +19,8 @@ export async function remoteTransport(
     headers,
     secret,
     signal: closing.signal,
-    onEnd(id) {
+    onEnd(id, problem) {
+      if (problem !== undefined) return guarded?.fail(problem);
       // The older protocol has all its answers in one stream, which belongs to a session that ends with it.
       if (!sse && id !== undefined) guarded?.answerEnded(id, "The server ended its answer before the result.");
       if (sse && id === undefined) guarded?.fail("The server ended the connection.");

@@ -23,7 +23,7 @@ export function resultContent(answer: Record<string, unknown>): { content: Conte
   let room = maxText;
   let images = 0;
   const addText = (text: string) => {
-    if (text === "" || room <= 0) return;
+    if (text === "" || room < 0) return;
     const shown = text.length > room ? `${text.slice(0, room)}\n[The result is longer: the rest was left out.]` : text;
     room -= text.length;
     content.push(textContent(shown.toWellFormed()));

@@ -94,8 +94,8 @@ export class ServerLink {
           session.close();
           continue;
         }
-        const lost = session.ended !== undefined;
-        const about = lost ? " What the call did is unknown; the next one connects again." : "";
+        const next = session.ended === undefined ? "" : "; the next one connects again";
+        const about = session.isAnswered(error) ? "" : ` What the call did is unknown${next}.`;
         throw this.#told(`${errorText(error)}${about}`, error);
       }
     }

@@ -3,7 +3,6 @@ import type { Tool } from "../tool.ts";
 import { mcpTool } from "./mcp-tool.ts";
 import { type OpenSession, ServerLink } from "./server-link.ts";
 import type { ServerSpec } from "./server-spec.ts";
-import { maxTools } from "./tool-list.ts";
 import { ToolNames } from "./tool-names.ts";
 
 /** How long a run waits for servers that it has not waited for before, ms. */
@@ -17,9 +16,9 @@ export class McpServers {
   readonly #open: OpenSession;
   readonly #names = new ToolNames();
   #links: ServerLink[] = [];
-  /** Servers that a run has waited for since they were last lost, and sentences that were told, by server. */
+  /** Servers that a run has waited for since they were last lost, and what was told of them, by name. */
   readonly #waited = new WeakSet<ServerLink>();
-  readonly #told = new Map<string, string>();
+  readonly #told = new Map<string, State["kind"]>();
   #tools: { reserved: string; list: readonly Tool[] } | undefined;
 
   constructor(open: OpenSession) {
@@ -78,31 +77,33 @@ export class McpServers {
   }
 
   #notes(): string[] {
-    const notes: string[] = [];
-    for (const link of this.#links) {
-      const note = noteOf(link);
-      const { name } = link.spec;
-      if (note === undefined) this.#told.delete(name);
-      else if (this.#told.get(name) !== note) notes.push(note);
-      if (note !== undefined) this.#told.set(name, note);
-    }
+    const states = this.#links.map((link): [string, State | undefined] => [link.spec.name, stateOf(link)]);
     const count = this.#links.reduce((sum, { tools }) => sum + tools.length, 0);
-    const many = `The MCP servers have ${count} tools together: the first ${maxAll} can be used, the others are left out.`;
-    if (count > maxAll && this.#told.get("") !== many) notes.push(many);
-    this.#told.set("", count > maxAll ? many : "");
-    return notes;
+    const all = `The MCP servers have ${count} tools together: the first ${maxAll} can be used, the others are left out.`;
+    states.push(["", count > maxAll ? { kind: "many", note: all } : undefined]);
+    return states.flatMap(([name, state]) => {
+      const before = this.#told.get(name);
+      if (state) this.#told.set(name, state.kind);
+      else this.#told.delete(name);
+      return state && state.kind !== before ? [state.note] : [];
+    });
   }
 }
 
 /** What the model and the user should know of a server. */
-function noteOf({ spec: { name }, connected, problem, more, tools }: ServerLink): string | undefined {
-  if (connected)
-    return more
-      ? `The MCP server ${name} has more than ${tools.length} tools (${maxTools} at most are taken): the others are left out.`
-      : undefined;
-  if (problem === undefined) return `The MCP server ${name} is not ready yet; its tools can be used once it is.`;
-  if (problem.startsWith("The MCP server ")) return `${problem} Its tools cannot be used.`;
-  return `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}`;
+interface State {
+  kind: "late" | "failed" | "many";
+  note: string;
+}
+
+function stateOf({ spec: { name }, connected, problem, more, tools }: ServerLink): State | undefined {
+  if (connected && !more) return undefined;
+  if (connected) return { kind: "many", note: `The MCP server ${name} has too many tools: the first ${tools.length} are taken.` };
+  if (problem === undefined)
+    return { kind: "late", note: `The MCP server ${name} is not ready yet; its tools can be used once it is.` };
+  // What is wrong with its configuration names it already.
+  if (problem.startsWith("The MCP server ")) return { kind: "failed", note: `${problem} Its tools cannot be used.` };
+  return { kind: "failed", note: `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}` };
 }
 
 async function atMost(ms: number, work: Promise<unknown>, signal: AbortSignal): Promise<void> {

@@ -12,6 +12,9 @@ const listPauseMs = 500;
 /** How long a call goes on at most while the server tells of progress, ms. */
 const longestCallMs = 3_600_000;
 
+/** Codes of the protocol's library for a connection that ended, and an answer that did not come in time. */
+const codes = { closed: -32_000, late: -32_001 };
+
 export interface CallOptions {
   /** Without a word from the server, ms. */
   timeoutMs: number;
@@ -116,21 +119,29 @@ export class Session {
     void this.#transport.close().catch(() => {});
   }
 
-  /** What went wrong, without secrets. `lost`: the connection is of no use any more. */
+  /** What went wrong, without secrets. */
   problem(error: unknown, timeoutMs?: number): PlatformError {
-    const { code } = error as { code?: unknown };
-    const ended = this.#transport.ended ?? this.ended;
-    let sentence: string;
-    if (ended !== undefined) sentence = ended;
-    else if (code === -32_001 && timeoutMs !== undefined)
-      sentence = `It said nothing for ${Math.round(timeoutMs / 1000)} seconds.`;
-    // An error that the server answered with: its own words.
-    else if (typeof code === "number" && code < 0)
-      sentence = shortText(errorText(error).replace(/^MCP error -?\d+: /, ""), 2_000) || "It answered with an error.";
+    return new PlatformError("McpFailed", this.shown(this.#sentence(error, timeoutMs)), { cause: error });
+  }
+
+  #sentence(error: unknown, timeoutMs: number | undefined): string {
+    const { code, issues } = error as { code?: unknown; issues?: unknown };
+    const text = errorText(error).replace(/^MCP error -?\d+: /, "");
+    if (this.#transport.ended !== undefined) return this.#transport.ended;
+    if (code === codes.closed && text === "Connection closed") return this.ended ?? "The connection ended.";
+    if (code === codes.late && timeoutMs !== undefined)
+      return `It said nothing for ${Math.max(1, Math.round(timeoutMs / 1000))} s.`;
+    // The server's own words.
+    if (typeof code === "number" && code < 0) return shortText(text, 2_000) || "It answered with an error.";
     // The library's own checks of what came, which say too much.
-    else if ((error as { issues?: unknown }).issues !== undefined) sentence = "It answered what the protocol does not allow.";
-    else sentence = remoteProblem(error);
-    return new PlatformError("McpFailed", this.shown(sentence), { cause: error });
+    if (issues !== undefined) return "It answered what the protocol does not allow.";
+    return remoteProblem(error);
+  }
+
+  /** Whether the server has answered, so that it is known what became of a call: with an error of the protocol, or a refusal of the request. */
+  isAnswered(error: unknown): boolean {
+    const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+    return typeof code === "number" && code !== codes.closed && code !== codes.late;
   }
 
   /** The server's session is not known to it any more: it has to be greeted anew. */

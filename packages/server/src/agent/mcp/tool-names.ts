@@ -41,7 +41,7 @@ export class ToolNames {
 
 /** A name that begins with a letter, of letters, digits, `_` and `-`. */
 function fit(text: string): string {
-  const safe = text.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^[^A-Za-z_]+/, "");
+  const safe = text.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^[^A-Za-z]+/, "");
   if (safe === "") return `tool_${createHash("sha256").update(text).digest("hex").slice(0, 8)}`;
   if (safe.length <= maxLength) return safe;
   return `${safe.slice(0, maxLength - 9)}_${createHash("sha256").update(text).digest("hex").slice(0, 8)}`;
