@@ -105,7 +105,7 @@ export class View {
     const all = this.#systemTokens + tokens;
     if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0) return all;
     const counted = usage.per_turn_token + tokens - this.#answer.tokens;
-    return Math.round(Math.min(Math.max(counted, all * 0.6), all * 4 + 20_000));
+    return Math.round(Math.min(Math.max(counted, all * 0.7), all * 4 + 20_000));
   }
 
   /** The number of messages up to the last answer whose calls all have results. */

@@ -35,10 +35,10 @@ export class ContextLimits {
     if (this.#learnt.size > most) this.#learnt.delete(this.#learnt.keys().next().value!);
   }
 
-  /** A prompt of that many tokens, as its provider counted them, was fine: what was learnt before was too little. */
+  /** A call of that many tokens, answer included, was fine: where that is much more than what was learnt, that was wrong or is over. */
   unlearn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number): void {
     const key = keyOf(userId, model);
-    if (tokens > (this.#learnt.get(key) ?? Number.POSITIVE_INFINITY)) this.#learnt.delete(key);
+    if (tokens > 1.5 * (this.#learnt.get(key) ?? Number.POSITIVE_INFINITY)) this.#learnt.delete(key);
   }
 }
 
