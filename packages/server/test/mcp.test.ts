@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { startRemoteMcp } from "./support/remote-mcp.ts";
 import { finish } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";
 
@@ -239,4 +240,36 @@ test("a client's own agent has the servers that it names, under names that its e
   const all = await ended(body.id);
   expect(textOf(results(all)[0]!)).toContain("own");
   expect(models.requests[first]!.tools.sort()).toEqual(["echo", "env", "finish", "terminal"]);
+});
+
+test("a remote server of V0's lists is used with its key, and tested with the values of the secrets that it names", async () => {
+  const remote = await startRemoteMcp();
+  try {
+    expect((await server.call("POST", "/api/secrets", { name: "REMOTE_KEY", value: "planted-remote-key" })).status).toBe(201);
+    await use({}, [call("greet", { who: "V0" }), finish("Done.")]);
+    const lists = { sse_servers: [], stdio_servers: [], shttp_servers: [{ url: remote.url, api_key: "${REMOTE_KEY}" }] };
+    expect((await server.call("POST", "/api/settings", { mcp_config: lists })).status).toBe(200);
+    const tested = await server.call("POST", "/api/v1/settings/mcp/127-0-0-1/test");
+    expect(tested.body).toMatchObject({ ok: true, tools: expect.arrayContaining(["greet"]) });
+    const { id } = await startConversation(server.call, "Greet");
+    const all = await ended(id);
+    expect(textOf(results(all)[0]!)).toBe('[The tool greet was run.]\ngreet {"who":"V0"} Bearer <secret-hidden>');
+    expect(remote.seen.at(-1)?.authorization).toBe("Bearer planted-remote-key");
+    expect((await server.call("DELETE", "/api/secrets/REMOTE_KEY")).status).toBe(200);
+  } finally {
+    await remote.close();
+  }
+});
+
+test("a sandbox that was stopped is there again for the next call", async () => {
+  await use({ local: stdioMcp() }, [finish("One"), call("echo", { text: "back again" }), finish("Two")]);
+  const { id, sandboxId } = await startConversation(server.call, "Start");
+  await ended(id);
+  const snapshot = await server.call("POST", `/api/v1/sandboxes/${sandboxId}/snapshots`);
+  expect(snapshot.status).toBe(201);
+  expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).status).toBe(200);
+  const message = { role: "user", content: [{ type: "text", text: "Go on" }], run: true };
+  expect((await server.call("POST", `/api/conversations/${id}/events`, message)).status).toBeLessThan(300);
+  await until(async () => results(await events(id)).length >= 3);
+  expect(textOf(results(await ended(id))[1]!)).toContain("back again");
 });

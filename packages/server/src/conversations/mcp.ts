@@ -84,6 +84,10 @@ export class McpTools implements ToolSource {
     this.#kept.delete(conversationId);
   }
 
+  close(): void {
+    for (const id of [...this.#kept.keys()]) this.drop(id);
+  }
+
   #opener(row: Row) {
     const { outbound, secrets, sandboxes, sandbox, registerSecret } = this.#deps;
     const { userId, sandboxId } = row;

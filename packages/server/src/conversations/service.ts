@@ -99,6 +99,7 @@ export class ConversationService implements Conversations {
   readonly #sideCalls: SideCalls;
   readonly #goals: Goals;
   readonly #subAgents: SubAgents;
+  readonly #toolsets: Toolsets;
   readonly #replacements = new Queues();
   /** Commands to run, and what answers actions that wait. */
   readonly #runsAsked = new Queues();
@@ -120,12 +121,13 @@ export class ConversationService implements Conversations {
       pluginServers: (id) => knowledge.pluginServers(id),
       sandbox: (row) => this.#runner.workspace(row).sandbox(),
     });
-    const toolsets = new Toolsets([
+    this.#toolsets = new Toolsets([
       agents,
       mcp,
       { tools: (row) => this.#subAgents.tools(row), prepare: (row) => this.#subAgents.prepare(row) },
     ]);
     const masks = new OutputMasks({ ...deps, agents });
+    const toolsets = this.#toolsets;
     this.#runner = new Runner({ ...deps, masks, hub: this.#hub, knowledge, agents, toolsets, onRest });
     const runner = this.#runner;
     this.#sideCalls = new SideCalls({ ...deps, masks, agents, runner });
@@ -395,7 +397,8 @@ export class ConversationService implements Conversations {
     this.#titles.close();
     this.controls.close();
     this.#sideCalls.close();
-    await Promise.all([this.#runner.close(graceMs), this.#starter.close(), this.#goals.close()]);
+    const runs = this.#runner.close(graceMs).then(() => this.#toolsets.close());
+    await Promise.all([runs, this.#starter.close(), this.#goals.close()]);
   }
 
   async #pauseAll(sandboxId: string): Promise<void> {

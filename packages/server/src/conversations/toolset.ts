@@ -16,6 +16,8 @@ export interface ToolSource {
   rest?(conversationId: string): void;
   /** The conversation is gone, or the server ends. */
   drop?(conversationId: string): void;
+  /** The server ends. */
+  close?(): void;
 }
 
 /** The tools of one run. */
@@ -51,6 +53,10 @@ export class Toolsets {
 
   drop(conversationId: string): void {
     for (const source of this.#sources) source.drop?.(conversationId);
+  }
+
+  close(): void {
+    for (const source of this.#sources) source.close?.();
   }
 }
 

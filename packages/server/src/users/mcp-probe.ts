@@ -32,6 +32,8 @@ export interface ProbeOptions {
   timeoutMs?: number;
   /** A tool to call after the tools are listed. */
   toolCall?: ToolCall | undefined;
+  /** Texts beside the server's own secrets that the result must not show. */
+  hidden?: readonly string[];
 }
 
 /**
@@ -41,7 +43,7 @@ export interface ProbeOptions {
 export async function probeMcpServer(
   server: McpServer,
   outbound: Outbound,
-  { timeoutMs = defaultTimeoutMs, toolCall }: ProbeOptions = {},
+  { timeoutMs = defaultTimeoutMs, toolCall, hidden = [] }: ProbeOptions = {},
 ): Promise<McpTestAnswer> {
   if (!server.url) {
     const error = "This server is a command: it runs inside sandboxes only, so it cannot be tested from here.";
@@ -52,7 +54,7 @@ export async function probeMcpServer(
     return { ok: true, ...(await look(server, server.url, outbound, deadline, toolCall)) };
   } catch (error) {
     if (deadline.aborted) return { ok: false, error: "The server did not answer in time.", error_kind: "timeout" };
-    return { ok: false, error: shownError(error, server), error_kind: "connection" };
+    return { ok: false, error: shownError(error, server, hidden), error_kind: "connection" };
   }
 }
 
@@ -119,8 +121,8 @@ function guardedFetch(outbound: Outbound, credentials: Record<string, string>, d
 }
 
 /** The text of an error without what the server was sent, in case it repeats that. */
-function shownError(error: unknown, server: McpServer): string {
-  const secrets = [...serverSecrets({ server }), ...Object.values(authHeaders(server.auth))];
+function shownError(error: unknown, server: McpServer, hidden: readonly string[]): string {
+  const secrets = [...serverSecrets({ server }), ...Object.values(authHeaders(server.auth)), ...hidden];
   const text = secrets
     .filter((secret) => secret.length >= minSecretLength)
     .sort((a, b) => b.length - a.length)

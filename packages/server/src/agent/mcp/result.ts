@@ -35,9 +35,9 @@ export function resultContent(answer: Record<string, unknown>): { content: Conte
     else if (images === maxImages + 2) addText("[More images were left out.]");
   }
   if (parts.length > maxParts) addText(`[${parts.length - maxParts} more parts were left out.]`);
-  if (content.length === 0 && structuredContent !== undefined) addText(JSON.stringify(structuredContent));
+  if (content.length === 0 && structuredContent !== undefined) addText(jsonText(structuredContent));
   // The first forms of the protocol had only this.
-  if (content.length === 0 && answer.toolResult !== undefined) addText(JSON.stringify(answer.toolResult));
+  if (content.length === 0 && answer.toolResult !== undefined) addText(jsonText(answer.toolResult));
   return { content, isError: isError === true };
 }
 
@@ -64,6 +64,14 @@ function image(data: unknown, mimeType: unknown): string | Content {
   const type = imageTypes.find(([, begin]) => begin.test(bytes.toString("latin1", 0, 16)))?.[0];
   if (type === undefined) return `[An image (${word(mimeType)}) cannot be shown.]`;
   return { type: "image", image_urls: [`data:${type};base64,${bytes.toString("base64")}`], cache_prompt: false };
+}
+
+function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return "[The result is nested too deeply to be shown.]";
+  }
 }
 
 /** A short word of the server for a note in brackets. */

@@ -16,7 +16,7 @@ export class McpServers {
   readonly #open: OpenSession;
   readonly #names = new ToolNames();
   #links: ServerLink[] = [];
-  /** Servers that a run has waited for since they were last lost, and what was told of them, by name. */
+  /** Servers that a run has waited for, and what was told of them, by name. */
   readonly #waited = new WeakSet<ServerLink>();
   readonly #told = new Map<string, State["kind"]>();
   #tools: { reserved: string; list: readonly Tool[] } | undefined;

@@ -1,13 +1,11 @@
 import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@sandpiper/wire";
 import { restore } from "../../users/mcp-config.ts";
-import { probeMcpServer } from "../../users/mcp-probe.ts";
+import { testMcpServer } from "../mcp-test.ts";
 import type { App, HttpServices } from "../services.ts";
 
 /** Tests of MCP servers before they are stored (agent-server.md section 9). */
-export function agentMcpRoutes(
-  app: App,
-  { settings, sealed, outbound }: Pick<HttpServices, "settings" | "sealed" | "outbound">,
-): void {
+export function agentMcpRoutes(app: App, services: Pick<HttpServices, "settings" | "sealed" | "secrets" | "outbound">): void {
+  const { settings, sealed } = services;
   const tags = ["mcp"];
   const config = { access: "agent" } as const;
   app.post(
@@ -24,7 +22,8 @@ export function agentMcpRoutes(
     ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
       const server = restore(sealed.openAll(userId, serverOf(body.server)), settings.mcpServer(userId, name));
-      return probeMcpServer(server, outbound, { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined });
+      const options = { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined };
+      return testMcpServer(services, userId, { name, server }, options);
     },
   );
   app.post(

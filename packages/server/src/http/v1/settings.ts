@@ -2,9 +2,9 @@ import { McpTestResult, SettingsSchema, SettingsV1, SettingsV1Update } from "@sa
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import { probeMcpServer } from "../../users/mcp-probe.ts";
 import { agentSchema, conversationSchema } from "../../users/settings-schema.ts";
 import { sendJson } from "../json-text.ts";
+import { testMcpServer } from "../mcp-test.ts";
 import type { App, HttpServices } from "../services.ts";
 
 const base = "/api/v1/settings";
@@ -13,7 +13,8 @@ const base = "/api/v1/settings";
 const readOnlyKeys = ["agent_settings", "conversation_settings"];
 
 /** The settings as V1 has them (app-server.md section 5). */
-export function settingsV1Routes(app: App, { settings, outbound }: Pick<HttpServices, "settings" | "outbound">): void {
+export function settingsV1Routes(app: App, services: Pick<HttpServices, "settings" | "secrets" | "outbound">): void {
+  const { settings } = services;
   const config = { errors: "error" } as const;
   const tags = ["settings"];
   const Message = Type.Object({ message: Type.String() });
@@ -71,7 +72,7 @@ export function settingsV1Routes(app: App, { settings, outbound }: Pick<HttpServ
     async ({ principal, params }) => {
       const server = settings.mcpServer(principal.userId, params.key);
       if (!server) throw new PlatformError("McpServerNotFound", "MCP server not found");
-      return probeMcpServer(server, outbound);
+      return testMcpServer(services, principal.userId, { name: params.key, server });
     },
   );
 }
