@@ -141,3 +141,27 @@ test("SIGTERM ends the server with status 0 while a tool runs, and the next star
 test("a second server on the same data folder is refused with one sentence", async () => {
   await expect(startServerProcess(dataDir)).rejects.toThrow(/ended with 2.*in use/s);
 });
+
+test("kill -9 while a summary is made: it is asked for again, and the run goes on with it", async () => {
+  let summaries = 0;
+  const asked = Promise.withResolvers<void>();
+  let thoughts = 0;
+  script = ({ system, messages }) => {
+    if (!system.includes("You keep the memory")) {
+      const isSummarised = messages.some(({ text }) => text.includes("WHAT WAS DONE"));
+      return isSummarised ? finish("Done.") : reply.toolCalls([{ name: "think", arguments: { thought: `${thoughts++}` } }]);
+    }
+    summaries += 1;
+    if (summaries > 1) return reply.text("WHAT WAS DONE");
+    asked.resolve();
+    return reply.hang();
+  };
+  await server.call("POST", "/api/settings", { condenser_max_size: 20 });
+  const { id } = await startConversation(server.call, "Hello");
+  await asked.promise;
+  const before = thoughts;
+  await restart();
+  await ended(id);
+  expect([summaries, thoughts]).toEqual([2, before]);
+  expect((await events(id)).filter(({ kind }) => kind === "Condensation")).toHaveLength(1);
+});

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
-import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
 /** Histories that get too long: summaries that come by themselves, prompts that are refused, and models that give no summary. */
@@ -216,6 +216,45 @@ test.each<[string, () => Reply]>([
   // Not with each step.
   expect(summaryCalls().length).toBeLessThan(8);
   expect(await kinds(id, "Condensation")).toEqual([]);
+});
+
+test("a model of the condenser's own that cannot be reached is told, and the run goes on", async () => {
+  const gone = await startModelServer([]);
+  await gone.close();
+  const llm = { model: "openai/summariser", api_key: "sk-of-the-summariser", base_url: gone.url, num_retries: 1 };
+  const id = await start({ condenser: { ...condenser, llm } });
+  work = thinker(12);
+  await send(id, "go");
+  await rest(id);
+  const told = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
+  expect(told).toMatchObject([{ code: "CondensationFailed", detail: expect.stringMatching(/openai\/summariser failed/) }]);
+});
+
+test("the settings say when conversations of theirs are summarised, and whether at all", async () => {
+  const llm = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
+  const count = async (settings: Json, text: string) => {
+    expect((await platform.call("POST", "/api/settings", { ...llm, ...settings })).status).toBe(200);
+    work = thinker(14);
+    summarise = () => reply.text("WHAT WAS DONE");
+    const before = summaryCalls().length;
+    const { id } = await startConversation(platform.call, text, { sandbox_id: agent.sandboxId });
+    await until(
+      async () => (await platform.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined,
+    );
+    return summaryCalls().length - before;
+  };
+  expect(await count({ condenser_max_size: 20 }, "few events")).toBe(1);
+  expect(await count({ condenser_max_size: 200 }, "many events")).toBe(0);
+  expect(await count({ condenser_max_size: 20, enable_default_condenser: false }, "no condenser")).toBe(0);
+  await platform.call("POST", "/api/settings", { enable_default_condenser: true });
+  const own = await agent.call("POST", "/api/conversations", {
+    workspace: { working_dir: "/workspace/project" },
+    agent_settings: { condenser: { max_size: 12 }, tools: [] },
+  });
+  work = thinker(8);
+  await send(own.body.id, "own settings");
+  await rest(own.body.id);
+  expect(await kinds(own.body.id, "Condensation")).toEqual(["Condensation"]);
 });
 
 test("a summary of a megabyte is cut, and one that is written by half pairs is made well-formed", async () => {

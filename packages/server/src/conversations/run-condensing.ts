@@ -10,7 +10,7 @@ import { condensationFailed } from "../agent/view.ts";
 import { charsOf } from "../agent/view-size.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import { isContextExceeded } from "../models/failure.ts";
-import type { Model } from "../models/model.ts";
+import type { Model, RetryNotice } from "../models/model.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { LogFollower } from "./follower.ts";
 
@@ -33,6 +33,7 @@ export interface RunCondensingEnvironment {
   limits: ContextLimits;
   signal: AbortSignal;
   append(records: NewRecord[]): Promise<unknown>;
+  onRetry(notice: RetryNotice): void;
   /** As in `RunEnvironment`. */
   beside: ReadonlyMap<string, UsageMetrics>;
   budget: number | null;
@@ -171,11 +172,11 @@ export class RunCondensing {
 
   /** Has a part of the history summarised. What the call cost counts also where no summary comes of it. */
   async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
-    const { follower, limits, userId, beside, budget, append } = this.#env;
+    const { follower, limits, userId, beside, budget, append, onRetry } = this.#env;
     const model = this.#env.openCondenser();
     const bounds = this.#bounds(model, room, scale);
     const signal = AbortSignal.any([this.#env.signal, AbortSignal.timeout(timeoutMs)]);
-    const { text, response } = await askForSummary(part, model, bounds, signal).catch((error: unknown) => {
+    const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch((error: unknown) => {
       if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
       throw error;
     });

@@ -115,6 +115,7 @@ export class Run {
       limits: env.contextLimits,
       signal: this.#abort.signal,
       append: (records) => this.#append(records),
+      onRetry: (notice) => this.#tellRetry(notice),
       beside: env.beside,
       budget: env.budget,
     });

@@ -1,6 +1,6 @@
 import { contentText, textContent } from "@sandpiper/wire";
 import { PlatformError } from "../../errors.ts";
-import type { Model, ModelResponse } from "../../models/model.ts";
+import type { Model, ModelRequest, ModelResponse } from "../../models/model.ts";
 import { cutMiddle } from "../../models/prompt.ts";
 import type { Kept, View } from "../view.ts";
 import type { Forgettable } from "./forgettable.ts";
@@ -30,13 +30,13 @@ export async function askForSummary(
   part: Forgettable,
   model: Model,
   bounds: SummaryBounds,
-  signal: AbortSignal,
+  call: Pick<ModelRequest, "signal" | "onRetry">,
 ): Promise<{ text: string; response: ModelResponse }> {
   const response = await model.complete({
     system: [instructions],
     messages: [{ role: "user", content: [textContent(transcript(part.messages, bounds.transcript))] }],
     tools: [],
-    signal,
+    ...call,
   });
   const refused = response.finishReason === "content-filter";
   return { text: refused ? "" : cutMiddle(response.text.trim().toWellFormed(), bounds.summary), response };
