@@ -2,6 +2,7 @@ import { createContext, Script } from "node:vm";
 import type { ClientTool, GivenAgent } from "@sandpiper/wire";
 import { PlatformError } from "../../errors.ts";
 import type { Tool } from "../tool.ts";
+import { applyPatchTool } from "./apply-patch.ts";
 import { browserTools } from "./browser/index.ts";
 import { clientTool } from "./client-tool.ts";
 import { coreTools, planTools } from "./index.ts";
@@ -18,7 +19,7 @@ export interface ToolChoice {
 
 /** Names that released clients know and that no tool of ours stands for: an agent that asks for them goes without (events.md section 3). */
 const absent = new Set(
-  `apply_patch task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
+  `task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
   inspect_image_with_vision consult_tom sleeptime_compute tom_consult invoke_skill switch_llm canvas_ui_tool_set`.split(/\s+/),
 );
 
@@ -68,12 +69,8 @@ export function checkTools(
       throw new PlatformError("InvalidParameter", `There is a tool ${name} already: name the client tool otherwise.`);
     names.add(name);
   }
-  return agent?.filter_tools_regex
-    ? namesMatching(
-        named(agent).map(({ name }) => name),
-        agent.filter_tools_regex,
-      )
-    : undefined;
+  if (!agent?.filter_tools_regex) return undefined;
+  return namesMatching([...named(agent).map(({ name }) => name), "switch_llm"], agent.filter_tools_regex);
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
@@ -90,7 +87,9 @@ function wireName(name: string): string {
 }
 
 function allTools(): Map<string, Tool> {
-  return new Map([...coreTools, ...planTools, ...browserTools].map((tool) => [tool.name, tool]));
+  return new Map(
+    [...coreTools, ...planTools, applyPatchTool as unknown as Tool, ...browserTools].map((tool) => [tool.name, tool]),
+  );
 }
 
 /** Those names whose beginning an expression matches. It is a client's, so it gets some time, and no more. Throws InvalidParameter. */

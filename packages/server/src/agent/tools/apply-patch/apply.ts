@@ -1,0 +1,95 @@
+import { type Hunk, PatchError } from "./parse.ts";
+
+/** Comparisons of lines for one file: a file and a patch of equal lines could take for ever. */
+const maxComparisons = 5_000_000;
+
+/** What inexact matches count, from the least: spaces at the ends of lines, spaces around lines, an end of the file that is none. */
+const ways: readonly { fuzz: number; normal: (line: string) => string }[] = [
+  { fuzz: 0, normal: (line) => line },
+  { fuzz: 1, normal: (line) => line.trimEnd() },
+  { fuzz: 100, normal: (line) => line.trim() },
+];
+const endFuzz = 10_000;
+
+/**
+ * The text with the hunks applied one after the other, and how inexactly their lines were found (0: all as they stand). Lines that
+ * stay are the file's own. Throws PatchError with the lines that are not there.
+ */
+export function applyHunks(path: string, text: string, hunks: readonly Hunk[]): { text: string; fuzz: number } {
+  const ends = text === "" || text.endsWith("\n");
+  const lines = text === "" ? [] : (ends ? text.slice(0, -1) : text).split("\n");
+  const finder = new Finder(path, lines);
+  const result: string[] = [];
+  let fuzz = 0;
+  let done = 0;
+  for (const [index, hunk] of hunks.entries()) {
+    const place = finder.place(hunk, done, index + 1);
+    fuzz += place.fuzz;
+    for (; done < place.at; done++) result.push(lines[done]!);
+    for (const { kind, text: line } of hunk.lines) {
+      if (kind === "add") result.push(line);
+      else if (kind === "context") result.push(lines[done++]!);
+      else done++;
+    }
+  }
+  for (; done < lines.length; done++) result.push(lines[done]!);
+  return { text: result.length === 0 ? "" : `${result.join("\n")}${ends ? "\n" : ""}`, fuzz };
+}
+
+class Finder {
+  readonly #path: string;
+  readonly #lines: readonly string[];
+  #comparisons = 0;
+
+  constructor(path: string, lines: readonly string[]) {
+    this.#path = path;
+    this.#lines = lines;
+  }
+
+  /** Where a hunk belongs, from a line on. Throws PatchError. */
+  place({ anchors, lines, atEnd }: Hunk, from: number, number: number): { at: number; fuzz: number } {
+    const old = lines.filter(({ kind }) => kind !== "add").map(({ text }) => text);
+    let start = from;
+    let fuzz = 0;
+    for (const anchor of anchors) {
+      const found = this.#find([anchor], start);
+      if (found) start = found.at + 1;
+      else if (old.length === 0) throw this.#missing(number, [anchor], start);
+      if (!found) fuzz += 1;
+    }
+    // Lines alone go behind their anchor, or to the end.
+    if (old.length === 0) return { at: anchors.length > 0 && !atEnd ? start : this.#lines.length, fuzz };
+    if (atEnd) {
+      const found = this.#find(old, Math.max(start, this.#lines.length - old.length));
+      if (found) return { at: found.at, fuzz: fuzz + found.fuzz };
+      fuzz += endFuzz;
+    }
+    const found = this.#find(old, start);
+    if (!found) throw this.#missing(number, old, start);
+    return { at: found.at, fuzz: fuzz + found.fuzz };
+  }
+
+  #find(wanted: readonly string[], from: number): { at: number; fuzz: number } | undefined {
+    for (const { fuzz, normal } of ways) {
+      const normalWanted = wanted.map(normal);
+      for (let at = from; at + wanted.length <= this.#lines.length; at++) {
+        let same = 0;
+        while (same < wanted.length && normal(this.#lines[at + same]!) === normalWanted[same]) same++;
+        this.#comparisons += same + 1;
+        if (same === wanted.length) return { at, fuzz };
+        if (this.#comparisons > maxComparisons)
+          throw new PatchError(`${this.#path} has too many lines that are alike: use another way to change it.`);
+      }
+    }
+    return undefined;
+  }
+
+  #missing(number: number, wanted: readonly string[], from: number): PatchError {
+    const shown = wanted.slice(0, 20).map((line) => line.slice(0, 300));
+    const rest = wanted.length > shown.length ? `\n(and ${wanted.length - shown.length} more)` : "";
+    const after = from > 0 ? ` after line ${from}` : "";
+    return new PatchError(
+      `Change ${number} of ${this.#path}: these lines do not stand together in the file${after}. Read it and give them as they are.\n${shown.join("\n")}${rest}`,
+    );
+  }
+}
