@@ -55,6 +55,7 @@ import { SideCalls } from "./side-calls.ts";
 import { Starter } from "./start.ts";
 import { startTaskReads } from "./start-task-reads.ts";
 import { SubAgents } from "./sub-agents.ts";
+import { SwitchTool } from "./switch-tool.ts";
 import { Titles } from "./titles.ts";
 import { Toolsets } from "./toolset.ts";
 import { dropWorktree } from "./worktree.ts";
@@ -125,6 +126,7 @@ export class ConversationService implements Conversations {
       agents,
       mcp,
       { tools: (row) => this.#subAgents.tools(row), prepare: (row) => this.#subAgents.prepare(row) },
+      new SwitchTool({ ...deps, agents, switchProfile: (...change) => this.switchProfile(...change) }),
     ]);
     const masks = new OutputMasks({ ...deps, agents });
     const toolsets = this.#toolsets;
