@@ -167,6 +167,7 @@ test("an interrupt ends a call", async () => {
 
 test.each([
   ["an address that is not to be reached", { url: "http://10.1.2.3/mcp" }, {}, /10\.1\.2\.3/],
+  ["one for the older protocol", { url: "http://[fd00::1]/sse" }, {}, /fd00/],
   ["what is no address", { url: "ftp://example.org" }, {}, /begins with https/],
   [
     "a sandbox without network",
@@ -251,3 +252,42 @@ test.each([
     expect(note!.length).toBeLessThan(800);
   },
 );
+
+test("a server with thousands of tools, and one that says all the time that they change, give what a prompt has room for", async () => {
+  let lists = 0;
+  const url = await listen(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const { id, method } = JSON.parse(text);
+    if (id === undefined) return void response.writeHead(202).end();
+    response.setHeader("content-type", "text/event-stream");
+    const send = (message: object) => response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`);
+    if (method === "initialize")
+      send({
+        id,
+        result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "many", version: "1" } },
+      });
+    else {
+      lists += 1;
+      for (let n = 0; n < 20; n++) send({ method: "notifications/tools/list_changed" });
+      const tools = Array.from({ length: 3_000 }, (_, n) => ({
+        name: `t${n}`,
+        description: "d".repeat(1_000),
+        inputSchema: { type: "object" },
+      }));
+      send({ id, result: { tools, nextCursor: `more${lists}` } });
+    }
+    response.end();
+  });
+  const servers = serversOf();
+  const notes = await servers.prepare([spec({ url, transport: "http" })], never);
+  expect(notes).toEqual([
+    "The MCP server remote has too many tools: the first 200 are taken.",
+    "The MCP servers have 200 tools together: 100 of them can be used, the others are left out.",
+  ]);
+  expect(names(servers)).toHaveLength(100);
+  await until(() => lists >= 5);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(lists).toBeLessThan(10);
+});

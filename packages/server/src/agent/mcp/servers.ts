@@ -3,13 +3,15 @@ import type { Tool } from "../tool.ts";
 import { mcpTool } from "./mcp-tool.ts";
 import { type OpenSession, ServerLink } from "./server-link.ts";
 import type { ServerSpec } from "./server-spec.ts";
+import type { ListedTool } from "./tool-list.ts";
 import { ToolNames } from "./tool-names.ts";
 
 /** How long a run waits for servers that it has not waited for before, ms. */
 const waitMs = 10_000;
 
-/** Tools of all servers of a conversation: providers take 128, those of the platform included. */
+/** Tools of all servers of a conversation (providers take 128, those of the platform included), and characters of what they say of themselves. */
 const maxAll = 100;
+const maxAllText = 400_000;
 
 /** The MCP servers of one conversation, and their tools. */
 export class McpServers {
@@ -44,8 +46,7 @@ export class McpServers {
   tools(reserved: ReadonlySet<string>): readonly Tool[] {
     const key = [...reserved].join(" ");
     if (this.#tools?.reserved === key) return this.#tools.list;
-    const all = this.#links.flatMap((link) => link.tools.map((listed) => ({ link, listed })));
-    const list = all.slice(0, maxAll).map(({ link, listed }) => {
+    const list = this.#taken().map(({ link, listed }) => {
       return mcpTool(this.#names.of(link.spec.name, listed.name, reserved), listed, link) as unknown as Tool;
     });
     this.#tools = { reserved: key, list };
@@ -76,11 +77,22 @@ export class McpServers {
     this.#tools = undefined;
   }
 
+  /** The tools that a prompt has room for, in the order of the servers. */
+  #taken(): { link: ServerLink; listed: ListedTool }[] {
+    let room = maxAllText;
+    const all = this.#links.flatMap((link) => link.tools.map((listed) => ({ link, listed })));
+    return all.slice(0, maxAll).filter(({ listed }) => {
+      room -= listed.size;
+      return room >= 0;
+    });
+  }
+
   #notes(): string[] {
     const states = this.#links.map((link): [string, State | undefined] => [link.spec.name, stateOf(link)]);
     const count = this.#links.reduce((sum, { tools }) => sum + tools.length, 0);
-    const all = `The MCP servers have ${count} tools together: the first ${maxAll} can be used, the others are left out.`;
-    states.push(["", count > maxAll ? { kind: "many", note: all } : undefined]);
+    const taken = this.#taken().length;
+    const note = `The MCP servers have ${count} tools together: ${taken} of them can be used, the others are left out.`;
+    states.push(["", count > taken ? { kind: "many", note } : undefined]);
     return states.flatMap(([name, state]) => {
       const before = this.#told.get(name);
       if (state) this.#told.set(name, state.kind);

@@ -5,9 +5,12 @@ import { remoteProblem } from "./remote-fetch.ts";
 import { type ListedTool, listTools } from "./tool-list.ts";
 import type { ServerTransport } from "./transport.ts";
 
-/** How long a server's list is waited for after a call that changed it, and the pause between two lists, ms. */
+/** How long a server's list is waited for after a call that changed it, ms. */
 const freshMs = 2_000;
-const listPauseMs = 500;
+
+/** Lists that are read at once; after them the pauses grow up to the longest, and a quiet time makes good again, ms. */
+const freeLists = 5;
+const longestListPauseMs = 60_000;
 
 /** How long a call goes on at most while the server tells of progress, ms. */
 const longestCallMs = 3_600_000;
@@ -35,6 +38,8 @@ export class Session {
   readonly #closing = new AbortController();
   #listing: Promise<void> | undefined;
   #stale = false;
+  #lists = 0;
+  #listedAt = 0;
 
   private constructor(client: Client, transport: ServerTransport, hidden: readonly string[], onChange: () => void) {
     this.#client = client;
@@ -166,11 +171,16 @@ export class Session {
 
   async #relist(): Promise<void> {
     while (this.#stale && this.ended === undefined) {
+      const now = performance.now();
+      if (now - this.#listedAt > longestListPauseMs) this.#lists = 0;
+      const pause = this.#lists < freeLists ? 0 : Math.min(longestListPauseMs, 250 * 2 ** (this.#lists - freeLists));
+      if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause).unref());
+      this.#lists += 1;
+      this.#listedAt = performance.now();
       this.#stale = false;
       // A list that cannot be read stays as it was.
       await this.#list().catch(() => {});
       this.#onChange();
-      if (this.#stale) await new Promise((resolve) => setTimeout(resolve, listPauseMs).unref());
     }
   }
 

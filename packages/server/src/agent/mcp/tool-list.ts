@@ -9,6 +9,8 @@ export interface ListedTool {
   name: string;
   description: string;
   parameters: TSchema;
+  /** Characters of its description and parameters. */
+  size: number;
   /** What the server says of it: true only where it says so. */
   readOnly: boolean;
   idempotent: boolean;
@@ -40,7 +42,7 @@ export async function listTools(client: Client, signal: AbortSignal): Promise<{ 
       if (tools.size >= maxTools || text > maxText) return { tools: [...tools.values()], more: true };
       const tool = readTool(entry);
       if (!tool || tools.has(tool.name)) continue;
-      text += tool.description.length + JSON.stringify(tool.parameters).length;
+      text += tool.size;
       tools.set(tool.name, tool);
     }
     const next = answer.nextCursor;
@@ -58,10 +60,13 @@ function readTool(entry: unknown): ListedTool | undefined {
   if ((execution as { taskSupport?: unknown } | undefined)?.taskSupport === "required") return undefined;
   const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<string, unknown>;
   const text = [description, title, hints.title].find((one) => typeof one === "string" && one.trim() !== "");
+  const shown = plainText((text as string | undefined) ?? name, maxDescription);
+  const parameters = inputSchema(schema);
   return {
     name,
-    description: plainText((text as string | undefined) ?? name, maxDescription),
-    parameters: inputSchema(schema),
+    description: shown,
+    parameters,
+    size: shown.length + JSON.stringify(parameters).length,
     readOnly: hints.readOnlyHint === true,
     idempotent: hints.idempotentHint === true || hints.readOnlyHint === true,
     destructive: hints.destructiveHint !== false && hints.readOnlyHint !== true,

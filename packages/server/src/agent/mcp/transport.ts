@@ -74,7 +74,7 @@ export class GuardedTransport implements ServerTransport {
   fail(sentence: string): void {
     if (this.#reason !== undefined) return;
     this.#reason = sentence;
-    void this.close();
+    void this.close().catch(() => {});
   }
 
   async close(): Promise<void> {
