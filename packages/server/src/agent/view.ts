@@ -1,7 +1,7 @@
 import type { ActionEvent, Condensation, Content, Event, HookExecutionEvent, MessageEvent, TokenUsage } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "../models/model.ts";
-import { hookContext } from "./hooks/hooks.ts";
+import { hookContext, isHookContext } from "./hooks/hooks.ts";
 import { readResult } from "./tools/renderers.ts";
 import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
 import { textTokens } from "./view-size.ts";
@@ -39,7 +39,7 @@ export class View {
   /** The user's first message, and the latest. */
   firstRequest: Kept | undefined;
   latestRequest: Kept | undefined;
-  /** What messages and results brought along (`extended_content`), such as skills and rules. */
+  /** Skills and rules that messages and results brought along. What hooks add is for the moment. */
   told: Kept[] = [];
   #requestBefore: Kept | undefined;
   readonly #openCalls = new Set<string>();
@@ -141,8 +141,12 @@ export class View {
         return this.#addCall(event);
       case "ObservationEvent": {
         const extended = event.extended_content ?? [];
-        this.#tell(event.id, extended);
-        return this.#addResult(event, [...readResult(event.observation), ...extended], event.observation.is_error);
+        const { observation } = event;
+        this.#tell(
+          event.id,
+          observation.kind === "InvokeSkillObservation" && !observation.is_error ? observation.content : extended,
+        );
+        return this.#addResult(event, [...readResult(observation), ...extended], observation.is_error);
       }
       case "AgentErrorEvent":
         return this.#addResult(event, [textContent(event.error)], true);
@@ -208,7 +212,7 @@ export class View {
     this.#calling = false;
     const { message } = this.#batch;
     const item = event.responses_reasoning_item;
-    if (item) (message.reasoningItems ??= []).push({ callsBefore: message.toolCalls.length, item });
+    if (item) message.reasoningItems = [...(message.reasoningItems ?? []), { callsBefore: message.toolCalls.length, item }];
     message.toolCalls.push(event.tool_call);
     this.#totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
     this.#openCalls.add(event.tool_call_id);
@@ -275,8 +279,9 @@ export class View {
   }
 
   #tell(eventId: string, content: readonly Content[]): void {
-    if (content.length === 0) return;
-    this.told.push({ eventId, content });
+    const lasting = content.filter((part) => part.type === "text" && !isHookContext(part.text));
+    if (lasting.length === 0) return;
+    this.told.push({ eventId, content: lasting });
     if (this.told.length > mostTold) this.told.shift();
   }
 

@@ -123,8 +123,6 @@ test("too little progress is none", () => {
 test("one summary stands for ten thousand events at most, so that its event stays small", () => {
   const calls = Array.from({ length: 9_000 }, (_, index) => [actionEvent(`c${index}`, "ls"), observationEvent(`c${index}`, "x")]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
-  const start = performance.now();
   expect(forgettable(view, { keepFirst: 2, events: 100 })?.eventIds).toHaveLength(10_000);
   expect(everything(view, 100)?.eventIds).toHaveLength(10_000);
-  expect(performance.now() - start).toBeLessThan(500);
 });

@@ -33,6 +33,11 @@ export function hookContext(text: string): string {
   return `<HOOK_CONTEXT>\n${text}\n</HOOK_CONTEXT>`;
 }
 
+/** Whether a text that was added to a message or a result comes from hooks. */
+export function isHookContext(text: string): boolean {
+  return text.startsWith("<HOOK_CONTEXT>");
+}
+
 const nothing = async (): Promise<HookVerdict> => ({});
 
 /** Those of a project that has none. */
