@@ -65,6 +65,7 @@ missing_packages() {
     has newuidmap || echo uidmap
     has dockerd || echo docker.io
     has docker-registry || echo docker-registry
+    has chromium || echo chromium
   fi
 }
 

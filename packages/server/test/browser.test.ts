@@ -13,7 +13,7 @@ let agent: AgentServer;
 const page = "<title>Shop</title><h1>Shop</h1><button onclick=\\\"document.title='Bought'\\\">Buy</button>";
 const calls = [
   terminal(
-    `mkdir -p /tmp/site && cd /tmp/site && echo "${page}" >index.html && (python3 -m http.server 8000 >/dev/null 2>&1 &) && sleep 1`,
+    `mkdir -p /tmp/site && cd /tmp/site && echo "${page}" >index.html && (python3 -m http.server 8000 >/dev/null 2>&1 &) && until curl -s localhost:8000 >/dev/null; do sleep 0.1; done`,
   ),
   { name: "browser_navigate", arguments: { url: "localhost:8000" } },
   { name: "browser_get_state", arguments: { include_screenshot: true } },
@@ -22,11 +22,10 @@ const calls = [
 
 beforeAll(async () => {
   models = await startModelServer(({ messages }) => {
-    const said = messages.findLast(({ role }) => role === "user")!.text;
-    const done = messages.length - 1 - messages.findLastIndex(({ role }) => role === "user");
-    if (said.includes("again"))
-      return done === 0 ? reply.toolCalls([{ name: "browser_list_tabs", arguments: {} }]) : finish("Done.");
-    const next = calls[Math.floor(done / 2)];
+    const done = messages.filter(({ role }) => role === "tool").length;
+    if (done > calls.length)
+      return done === calls.length + 1 ? reply.toolCalls([{ name: "browser_list_tabs", arguments: {} }]) : finish("Done.");
+    const next = calls[done];
     return next ? reply.toolCalls([next]) : finish("Done.");
   });
   platform = await startTestPlatform();
@@ -49,7 +48,7 @@ async function results(id: string): Promise<Json[]> {
   return body.items.map(({ observation }: Json) => observation);
 }
 
-test("a conversation browses, sees pictures, and after its sandbox was hibernated has a new browser", async () => {
+test("a conversation browses, sees pictures, and finds its page again after its sandbox was paused", async () => {
   const request = sdkRequest(models.url);
   request.agent.tools = [{ name: "terminal" }, { name: "browser_tool_set", params: {} }];
   request.agent.filter_tools_regex = "^(?!.*storage)";
