@@ -127,13 +127,15 @@ function compatible(
 
 /**
  * Finds a model under the names that providers and proxies give it: with prefixes (`openrouter/anthropic/…`), dated
- * (`-20250929`, `-2025-08-07`), `-latest`, `@…` and `:…` suffixes, and `claude-sonnet-4.5` for `claude-sonnet-4-5`.
+ * (`-20250929`, `-2025-08-07`), `-latest`, `@…` and `:…` suffixes, `claude-sonnet-4.5` for `claude-sonnet-4-5`, and
+ * Bedrock's `us.anthropic.claude-…-v1:0`.
  */
 export function lookUpModel(name: string): CatalogueEntry | undefined {
   const base = name
     .toLowerCase()
     .replace(/^.*\//, "")
     .replace(/[@:].*$/, "")
+    .replace(/^(?:[a-z-]+\.)?(?:anthropic|openai)\.(.*?)(?:-v\d+)?$/, "$1")
     .replace(/-(latest|\d{8}|\d{4}-\d{2}-\d{2})$/, "");
   return entry(base) ?? (base.startsWith("claude-") ? entry(base.replaceAll(".", "-").replace(/-0$/, "")) : undefined);
 }

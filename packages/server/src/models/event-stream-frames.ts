@@ -1,9 +1,17 @@
+import { crc32 } from "node:zlib";
+
 /** More than one event of Bedrock's binary streams ever holds, bytes. */
 const maxFrameBytes = 24 * 1024 * 1024;
 
+/** A stream that no client can read, or that ended within an event. */
+export class BrokenStream extends Error {}
+
+const unreadable = "the endpoint sent a stream that cannot be read";
+
 /**
  * Cuts a stream of `application/vnd.amazon.eventstream` into its frames, so that its reader gets each whole: it would otherwise copy what it has with every
- * packet. A frame that says that it is longer than any, or shorter than its own head, is an error at once.
+ * packet. A frame that says that it is longer than any, or shorter than its own head, is an error at once, and so is one whose checksum is wrong.
+ * Fails with BrokenStream.
  */
 export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
   let chunks: Uint8Array[] = [];
@@ -15,16 +23,17 @@ export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
       while (length >= 4) {
         const head = headOf(chunks);
         const frame = head.getUint32(0);
-        if (frame < 16 || frame > maxFrameBytes) throw new Error("the endpoint sent a stream that cannot be read");
+        if (frame < 16 || frame > maxFrameBytes) throw new BrokenStream(unreadable);
         if (length < frame) return;
         const bytes = Buffer.concat(chunks);
+        if (crc32(bytes.subarray(0, frame - 4)) !== bytes.readUInt32BE(frame - 4)) throw new BrokenStream(unreadable);
         controller.enqueue(new Uint8Array(bytes.subarray(0, frame)));
         chunks = length > frame ? [bytes.subarray(frame)] : [];
         length -= frame;
       }
     },
     flush() {
-      if (length > 0) throw new Error("the endpoint closed the connection before the end of its answer");
+      if (length > 0) throw new BrokenStream("the endpoint closed the connection before the end of its answer");
     },
   });
 }

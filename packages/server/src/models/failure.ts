@@ -1,5 +1,6 @@
 import { APICallError, InvalidResponseDataError, JSONParseError, TypeValidationError } from "@ai-sdk/provider";
 import { PlatformError } from "../errors.ts";
+import { BrokenStream } from "./event-stream-frames.ts";
 
 /** What went wrong in one attempt to call a model, in the same terms for every provider. */
 export interface Failure {
@@ -24,12 +25,17 @@ export class CallTimeout extends Error {}
 export class EmptyResponse extends Error {}
 
 export function describeFailure(error: unknown): Failure {
-  if (error instanceof CallTimeout || error instanceof EmptyResponse) return { message: error.message, retryable: true };
+  if (error instanceof CallTimeout || error instanceof EmptyResponse || error instanceof BrokenStream)
+    return { message: error.message, retryable: true };
   if (APICallError.isInstance(error)) return describeCallError(error);
   if (JSONParseError.isInstance(error) || TypeValidationError.isInstance(error) || isUnreadableFirstEvent(error)) {
     return { message: "the endpoint sent a stream that cannot be read", retryable: true };
   }
   if (InvalidResponseDataError.isInstance(error)) return { message: `the stream broke off: ${error.message}`, retryable: true };
+  // What the fetch of Node says of a connection that broke.
+  if (error instanceof TypeError && /^(?:terminated|fetch failed)$/.test(error.message)) {
+    return { message: "the endpoint closed the connection before the end of its answer", retryable: true };
+  }
   if (error instanceof TypeError && /ByteString/.test(error.message)) {
     return {
       message: "the API key or a header holds a character that HTTP cannot carry: store llm_api_key again",
@@ -50,9 +56,10 @@ function describeCallError(error: APICallError): Failure {
   const message = providerMessage(error.responseBody) ?? error.message;
   // A 200 whose body cannot be read is a broken connection, not a refusal.
   if (status === undefined || status < 300) {
-    const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
+    const cause = error.cause instanceof Error ? error.cause.message : "";
+    const isWrapped = message === "Failed to process successful response" && cause !== "";
     return {
-      message: message + (message.includes(cause) ? "" : cause),
+      message: isWrapped ? cause : message + (message.includes(cause) ? "" : `: ${cause}`),
       retryable: error.isRetryable || status !== undefined,
       ...(isUnreachable(error.cause) && { unreachable: true }),
     };
@@ -107,7 +114,8 @@ function isTooLong(status: number | undefined, text: string): boolean {
 function isRetryableStatus(status: number, body: string | undefined): boolean {
   // A used-up quota is answered with 429 as well, but waiting a minute does not fill it.
   if (status === 429) return !/insufficient_quota/.test(body ?? "");
-  return status === 408 || status === 409 || status === 425 || status >= 500;
+  // 424 is how Bedrock numbers a model that failed in the middle of its answer.
+  return [408, 409, 424, 425].includes(status) || status >= 500;
 }
 
 /** Digs the sentence out of the usual error bodies: `{error:{message}}`, `{error}`, `{message}`, `{detail}`, a list of those, plain text. */

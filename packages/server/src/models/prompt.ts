@@ -118,18 +118,36 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
  * refuse it, so it goes back as text inside one.
  */
 function toolInput(call: MessageToolCall, wire: Wire): unknown {
-  const text = call.arguments.toWellFormed() || "{}";
+  const kind = textArguments.has(wire) ? "text" : "object";
+  const known = inputs.get(call) ?? {};
+  if (!(kind in known)) known[kind] = readInput(call.arguments.toWellFormed() || "{}", kind);
+  inputs.set(call, known);
+  return known[kind];
+}
+
+/** Calls in a history are sent again with each request; they are read once. */
+const inputs = new WeakMap<MessageToolCall, { text?: unknown; object?: unknown }>();
+
+function readInput(text: string, kind: "text" | "object"): unknown {
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value))
-      return textArguments.has(wire) ? text : wellFormed(value);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+      if (kind === "object") return wellFormed(value);
+      return text.includes("\\u") && hasHalves(value) ? JSON.stringify(wellFormed(value)) : text;
+    }
   } catch {}
   return { malformed_arguments: text };
 }
 
 /** JSON writes half a surrogate pair as an escape; it becomes U+FFFD, in keys as well as in values. */
+const half = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
+
 function wellFormed(value: object): unknown {
-  return JSON.parse(JSON.stringify(value).replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, "$1\\ufffd"));
+  return JSON.parse(JSON.stringify(value).replace(half, "$1\\ufffd"));
+}
+
+function hasHalves(value: object): boolean {
+  return JSON.stringify(value).search(half) >= 0;
 }
 
 function toolMessages(results: ToolMessage[], options: PromptOptions): LanguageModelV4Message[] {

@@ -136,7 +136,10 @@ describe("Bedrock", () => {
       region: "eu-west-1",
       access: { accessKeyId: "AKIA-mine", secretAccessKey: "mine" },
     });
-    expect(resolveModel({ model, apiKey: "bearer", aws }, keys)).toMatchObject({ apiKey: "bearer", aws: { region: "eu-west-1" } });
+    expect(resolveModel({ model, apiKey: "bearer", aws }, keys)).toMatchObject({
+      apiKey: "bearer",
+      aws: { region: "eu-west-1" },
+    });
     expect(resolveModel({ model, apiKey: "bearer", aws }, keys).aws).not.toHaveProperty("access");
     const env = { ...keys, AWS_BEARER_TOKEN_BEDROCK: "env-bearer", AWS_REGION: "ap-south-1" };
     expect(resolveModel({ model }, env)).toMatchObject({ apiKey: "env-bearer", aws: { region: "ap-south-1" } });

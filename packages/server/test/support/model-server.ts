@@ -2,12 +2,13 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { SeenMessage } from "./model-wire-parts.ts";
 import { eventsOf } from "./model-wire-replies.ts";
-import { readRequest, type SeenMessage, type Wire, wireOf } from "./model-wire-requests.ts";
+import { readRequest, type Wire, wireOf } from "./model-wire-requests.ts";
 
 /**
- * A scripted model behind real HTTP. It speaks streaming OpenAI chat completions, Anthropic messages and Google
- * generateContent, whichever path is asked for, so a test drives the real provider code:
+ * A scripted model behind real HTTP. It speaks streaming OpenAI chat completions and responses, Anthropic messages, Google
+ * generateContent and Bedrock's Converse, whichever path is asked for, so a test drives the real provider code:
  *
  *     const server = await startModelServer(({ messages, index }) =>
  *       index === 0 ? reply.toolCalls([{ name: "terminal", arguments: { command: "ls" } }]) : reply.text("Done."));
@@ -16,14 +17,15 @@ import { readRequest, type SeenMessage, type Wire, wireOf } from "./model-wire-r
  *     expect(server.requests[1]!.messages.at(-1)!.text).toContain("README");
  *     await server.close();
  *
- * Names that fit: `openai/<any>` (or any bare name), `anthropic/<any>`, `gemini/<any>`, each with `server.url` as base URL.
+ * Names that fit: `openai/<any>` (or any bare name), `openai/responses/<any>`, `anthropic/<any>`, `gemini/<any>`, `bedrock/<any>`, each with
+ * `server.url` as base URL.
  * A script is a function (it may be async: await a promise of the test's to hold an answer back) or a list of replies, one
  * for each request; a request beyond its end, or a script that throws, is answered 400 with the reason.
  */
-export async function startModelServer(script: Script | Reply[]): Promise<ModelServer> {
+export async function startModelServer(script: Script | Reply[], options: { dialect?: Dialect } = {}): Promise<ModelServer> {
   const requests: ModelRequestSeen[] = [];
   const server = createServer((request, response) => {
-    answer(request, response, script, requests).catch((error) => response.destroy(error));
+    answer(request, response, { script, ...options }, requests).catch((error) => response.destroy(error));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -45,6 +47,9 @@ export interface ModelServer {
   requests: ModelRequestSeen[];
   close(): Promise<void>;
 }
+
+/** In whose way chat completions are written; absent: OpenAI's. */
+export type Dialect = "ollama" | "openrouter" | "vllm";
 
 export type Script = (request: ModelRequestSeen) => Reply | Promise<Reply>;
 
@@ -75,6 +80,8 @@ export interface ScriptedToolCall {
   id?: string;
   /** Google only: sent beside the call. */
   thoughtSignature?: string;
+  /** Responses only: a thought before this call. */
+  thinking?: { text: string; signature?: string };
 }
 
 export interface Usage {
@@ -106,8 +113,11 @@ export interface Delivery {
 
 export interface Answer extends Delivery {
   text?: string;
+  /** In the place of a text, as the wire tells that the model refuses. */
+  refusal?: string;
+  /** The signature is what responses call encrypted content; a blank line in the text parts two summaries. */
   thinking?: { text: string; signature?: string };
-  /** Anthropic only: a block of encrypted thoughts. */
+  /** Anthropic and Bedrock only: a block of encrypted thoughts. */
   redactedThinking?: string;
   toolCalls?: ScriptedToolCall[];
   usage?: Partial<Usage>;
@@ -121,6 +131,7 @@ export interface Answer extends Delivery {
 export type Reply =
   | { kind: "answer"; answer: Answer }
   | { kind: "error"; status: number; body: unknown; headers: Record<string, string> }
+  | { kind: "bytes"; headers: Record<string, string>; chunks: Iterable<string | Buffer> }
   | { kind: "hang" }
   | { kind: "disconnect" };
 
@@ -140,6 +151,15 @@ export const reply = {
     body,
     headers,
   }),
+  /** A 200 with these bytes as they are, as long as the client takes them. */
+  bytes: (
+    chunks: Iterable<string | Buffer>,
+    headers: Record<string, string> = { "content-type": "text/event-stream" },
+  ): Reply => ({
+    kind: "bytes",
+    headers,
+    chunks,
+  }),
   /** Takes the request and never answers. */
   hang: (): Reply => ({ kind: "hang" }),
   /** Takes the request and closes the connection. */
@@ -149,7 +169,7 @@ export const reply = {
 async function answer(
   incoming: IncomingMessage,
   response: ServerResponse,
-  script: Script | Reply[],
+  { script, dialect }: { script: Script | Reply[]; dialect?: Dialect },
   requests: ModelRequestSeen[],
 ) {
   const closed = new Promise<boolean>((resolve) => response.once("close", () => resolve(response.writableFinished)));
@@ -160,7 +180,8 @@ async function answer(
   if (!wire) return sendError(response, 404, { error: { message: `no such path: ${path}` } }, {});
   const body = JSON.parse(Buffer.concat(chunks).toString());
   const { headers } = incoming;
-  const apiKey = headers.authorization?.replace(/^Bearer /, "") ?? headers["x-api-key"] ?? headers["x-goog-api-key"];
+  const signer = /^AWS4-HMAC-SHA256 Credential=([^/]+)\//.exec(headers.authorization ?? "")?.[1];
+  const apiKey = signer ?? headers.authorization?.replace(/^Bearer /, "") ?? headers["x-api-key"] ?? headers["x-goog-api-key"];
   const seen: ModelRequestSeen = {
     wire,
     index: requests.length,
@@ -175,7 +196,8 @@ async function answer(
   const next = await nextReply(script, seen);
   if (next.kind === "disconnect") response.destroy();
   else if (next.kind === "error") sendError(response, next.status, next.body, next.headers);
-  else if (next.kind === "answer") await sendAnswer(response, seen, next.answer);
+  else if (next.kind === "bytes") await sendBytes(response, next.headers, next.chunks);
+  else if (next.kind === "answer") await sendAnswer(response, seen, next.answer, dialect);
 }
 
 async function nextReply(script: Script | Reply[], request: ModelRequestSeen): Promise<Reply> {
@@ -195,10 +217,21 @@ function sendError(response: ServerResponse, status: number, body: unknown, head
   response.end(isText ? body : JSON.stringify(body));
 }
 
-async function sendAnswer(response: ServerResponse, request: ModelRequestSeen, answer: Answer) {
-  response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
+async function sendBytes(response: ServerResponse, headers: Record<string, string>, chunks: Iterable<string | Buffer>) {
+  response.writeHead(200, headers);
+  for (const chunk of chunks) {
+    const failed = await new Promise((resolve) => response.write(chunk, resolve));
+    if (failed || response.destroyed) return;
+  }
+  response.end();
+}
+
+async function sendAnswer(response: ServerResponse, request: ModelRequestSeen, answer: Answer, dialect?: Dialect) {
+  const type = request.wire === "bedrock" ? "application/vnd.amazon.eventstream" : "text/event-stream";
+  const id = answer.id ?? `request-${request.index}`;
+  response.writeHead(200, { "content-type": type, "cache-control": "no-cache", "x-amzn-requestid": id });
   response.flushHeaders();
-  const events = eventsOf(request.wire, answer, request.index);
+  const events = eventsOf(request.wire, answer, request.index, dialect);
   for (const [position, event] of events.entries()) {
     if (answer.paceMs) await sleep(answer.paceMs);
     if (response.destroyed || position === answer.stallAfter) return;
@@ -211,8 +244,8 @@ async function sendAnswer(response: ServerResponse, request: ModelRequestSeen, a
 }
 
 /** Writes and waits until the bytes are on their way, so that a cut or a split happens where it was asked for. */
-async function write(response: ServerResponse, event: string, writeBytes: number | undefined) {
-  const bytes = Buffer.from(event);
+async function write(response: ServerResponse, event: string | Buffer, writeBytes: number | undefined) {
+  const bytes = typeof event === "string" ? Buffer.from(event) : event;
   const size = writeBytes ?? bytes.length;
   for (let start = 0; start < bytes.length && !response.destroyed; start += size) {
     await new Promise<void>((resolve) => response.write(bytes.subarray(start, start + size), () => resolve()));

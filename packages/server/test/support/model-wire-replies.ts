@@ -1,29 +1,18 @@
-import type { Answer, ScriptedToolCall, Usage } from "./model-server.ts";
+import type { Answer, Dialect } from "./model-server.ts";
+import { bedrockEvents } from "./model-wire-bedrock.ts";
+import { argumentsText, callId, data, pieces, usageOf } from "./model-wire-parts.ts";
 import type { Wire } from "./model-wire-requests.ts";
+import { responsesEvents } from "./model-wire-responses.ts";
 
-/** Writes a scripted answer as the server-sent events of a wire, each with its blank line. */
-export function eventsOf(wire: Wire, answer: Answer, index: number): string[] {
-  return { openai: openAiEvents, anthropic: anthropicEvents, google: googleEvents }[wire](answer, index);
+/** Writes a scripted answer as the events of a wire: server-sent ones, each with its blank line, or Bedrock's binary frames. */
+export function eventsOf(wire: Wire, answer: Answer, index: number, dialect?: Dialect): (string | Buffer)[] {
+  if (wire === "openai") return openAiEvents(answer, index, dialect);
+  const writers = { responses: responsesEvents, anthropic: anthropicEvents, google: googleEvents, bedrock: bedrockEvents };
+  return writers[wire](answer, index);
 }
 
-const defaultUsage: Usage = { prompt: 100, completion: 20, cacheRead: 0, cacheWrite: 0, reasoning: 0 };
-
-const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
-
-/** Pieces of a text, by characters and without splitting a surrogate pair. */
-function pieces(text: string, size = 12): string[] {
-  const characters = [...text];
-  return Array.from({ length: Math.ceil(characters.length / size) }, (_, at) =>
-    characters.slice(at * size, (at + 1) * size).join(""),
-  );
-}
-
-const argumentsText = (call: ScriptedToolCall) =>
-  typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments);
-
-const callId = (call: ScriptedToolCall, index: number, position: number) => call.id ?? `call_${index}_${position}`;
-
-function openAiEvents(answer: Answer, index: number): string[] {
+/** Chat completions, as OpenAI writes them or one of those that speak its protocol. */
+function openAiEvents(answer: Answer, index: number, dialect?: Dialect): string[] {
   const frame = {
     id: answer.id ?? `chatcmpl-${index}`,
     object: "chat.completion.chunk",
@@ -32,10 +21,23 @@ function openAiEvents(answer: Answer, index: number): string[] {
   };
   const delta = (delta: object, finish_reason: string | null = null) =>
     data({ ...frame, choices: [{ index: 0, delta, finish_reason }] });
-  const events = [delta({ role: "assistant", content: "" })];
-  for (const piece of pieces(answer.thinking?.text ?? "", answer.deltaSize)) events.push(delta({ reasoning_content: piece }));
+  const events = [
+    ...(dialect === "openrouter" ? [": OPENROUTER PROCESSING\n\n"] : []),
+    delta({ role: "assistant", content: "" }),
+  ];
+  const thought = dialect === "openrouter" || dialect === "vllm" ? "reasoning" : "reasoning_content";
+  for (const piece of pieces(answer.thinking?.text ?? "", answer.deltaSize)) events.push(delta({ [thought]: piece }));
   for (const piece of pieces(answer.text ?? "", answer.deltaSize)) events.push(delta({ content: piece }));
+  for (const piece of pieces(answer.refusal ?? "", answer.deltaSize)) events.push(delta({ refusal: piece }));
   answer.toolCalls?.forEach((call, position) => {
+    if (dialect === "ollama") {
+      // Ollama sends each call whole.
+      const whole = { name: call.name, arguments: argumentsText(call) };
+      events.push(
+        delta({ tool_calls: [{ index: position, id: callId(call, index, position), type: "function", function: whole }] }),
+      );
+      return;
+    }
     const head = {
       index: position,
       id: callId(call, index, position),
@@ -48,7 +50,7 @@ function openAiEvents(answer: Answer, index: number): string[] {
     }
   });
   if (answer.streamError) return [...events, data({ error: answer.streamError })];
-  const usage = { ...defaultUsage, ...answer.usage };
+  const usage = usageOf(answer);
   events.push(delta({}, answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop")));
   events.push(
     data({
@@ -68,7 +70,7 @@ function openAiEvents(answer: Answer, index: number): string[] {
 
 function anthropicEvents(answer: Answer, index: number): string[] {
   const event = (value: { type: string; [key: string]: unknown }) => `event: ${value.type}\n${data(value)}`;
-  const usage = { ...defaultUsage, ...answer.usage };
+  const usage = usageOf(answer);
   const message = {
     id: answer.id ?? `msg_${index}`,
     type: "message",
@@ -100,10 +102,11 @@ function anthropicEvents(answer: Answer, index: number): string[] {
     addBlock({ type: "thinking", thinking: "" }, thoughts);
   }
   if (answer.redactedThinking) addBlock({ type: "redacted_thinking", data: answer.redactedThinking }, []);
-  if (answer.text) {
+  const said = answer.refusal ?? answer.text;
+  if (said) {
     addBlock(
       { type: "text", text: "" },
-      pieces(answer.text, answer.deltaSize).map((text) => ({ type: "text_delta", text })),
+      pieces(said, answer.deltaSize).map((text) => ({ type: "text_delta", text })),
     );
   }
   answer.toolCalls?.forEach((call, position) => {
@@ -118,7 +121,7 @@ function anthropicEvents(answer: Answer, index: number): string[] {
     return [...events, event({ type: "error", error: { type, message } })];
   }
   const reasons = { stop: "end_turn", tool_calls: "tool_use", length: "max_tokens", content_filter: "refusal" };
-  const stop_reason = reasons[answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop")];
+  const stop_reason = answer.refusal ? "refusal" : reasons[answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop")];
   events.push(
     event({ type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: usage.completion } }),
     event({ type: "message_stop" }),
@@ -132,7 +135,7 @@ function googleEvents(answer: Answer, index: number): string[] {
   const part = (part: object) => data({ ...frame, candidates: [{ index: 0, content: { role: "model", parts: [part] } }] });
   const events: string[] = [];
   for (const text of pieces(answer.thinking?.text ?? "", answer.deltaSize)) events.push(part({ text, thought: true }));
-  for (const text of pieces(answer.text ?? "", answer.deltaSize)) events.push(part({ text }));
+  for (const text of pieces(answer.refusal ?? answer.text ?? "", answer.deltaSize)) events.push(part({ text }));
   answer.toolCalls?.forEach((call, position) => {
     const functionCall = { id: callId(call, index, position), name: call.name, args: call.arguments };
     events.push(part({ functionCall, ...(call.thoughtSignature && { thoughtSignature: call.thoughtSignature }) }));
@@ -141,12 +144,18 @@ function googleEvents(answer: Answer, index: number): string[] {
     const { message, code = 500, type = "INTERNAL" } = answer.streamError;
     return [...events, data({ error: { code, message, status: type } })];
   }
-  const usage = { ...defaultUsage, ...answer.usage };
+  const usage = usageOf(answer);
   const reasons = { stop: "STOP", tool_calls: "STOP", length: "MAX_TOKENS", content_filter: "SAFETY" };
   events.push(
     data({
       ...frame,
-      candidates: [{ index: 0, content: { role: "model", parts: [] }, finishReason: reasons[answer.finish ?? "stop"] }],
+      candidates: [
+        {
+          index: 0,
+          content: { role: "model", parts: [] },
+          finishReason: reasons[answer.refusal ? "content_filter" : (answer.finish ?? "stop")],
+        },
+      ],
       usageMetadata: {
         promptTokenCount: usage.prompt,
         candidatesTokenCount: usage.completion - usage.reasoning,

@@ -1,23 +1,16 @@
-/** Reads what a client of one of the three wires sent into one shape, for the scripted model server. */
+import { readBedrock } from "./model-wire-bedrock.ts";
+import { empty, partsText, type SeenMessage } from "./model-wire-parts.ts";
+import { readResponses } from "./model-wire-responses.ts";
 
-export type Wire = "openai" | "anthropic" | "google";
+/** Reads what a client of one of the wires sent into one shape, for the scripted model server. */
 
-export interface SeenMessage {
-  role: "user" | "assistant" | "tool";
-  /** Texts joined by newlines; of a tool message, the result. */
-  text: string;
-  images: number;
-  toolCalls: { id: string; name: string; arguments: unknown }[];
-  /** Of a tool message. */
-  toolCallId?: string;
-  isError?: boolean;
-  /** Thinking that was replayed: its texts and, by wire, signatures. */
-  thinking: { text: string; signature?: string }[];
-}
+export type Wire = "openai" | "responses" | "anthropic" | "google" | "bedrock";
 
 /** The wire that a request path belongs to. */
 export function wireOf(path: string): Wire | undefined {
   if (/\/chat\/completions(\?|$)/.test(path)) return "openai";
+  if (/\/responses(\?|$)/.test(path)) return "responses";
+  if (/\/model\/[^/]+\/converse-stream$/.test(path)) return "bedrock";
   if (/\/messages(\?|$)/.test(path)) return "anthropic";
   if (/:streamGenerateContent/.test(path)) return "google";
   return undefined;
@@ -26,10 +19,15 @@ export function wireOf(path: string): Wire | undefined {
 type Json = any;
 
 export function readRequest(wire: Wire, body: Json): { system: string; messages: SeenMessage[]; tools: string[] } {
-  return { openai: readOpenAi, anthropic: readAnthropic, google: readGoogle }[wire](body);
+  const readers = {
+    openai: readOpenAi,
+    responses: readResponses,
+    anthropic: readAnthropic,
+    google: readGoogle,
+    bedrock: readBedrock,
+  };
+  return readers[wire](body);
 }
-
-const empty = (role: SeenMessage["role"]): SeenMessage => ({ role, text: "", images: 0, toolCalls: [], thinking: [] });
 
 function readOpenAi(body: Json) {
   const isSystem = (message: Json) => message.role === "system" || message.role === "developer";
@@ -118,11 +116,6 @@ function readGoogle(body: Json) {
     messages,
     tools: (body.tools ?? []).flatMap((tool: Json) => (tool.functionDeclarations ?? []).map((declared: Json) => declared.name)),
   };
-}
-
-function partsText(content: Json): string {
-  if (typeof content === "string") return content;
-  return (content ?? []).flatMap((part: Json) => (part.type === "text" ? [part.text] : [])).join("\n");
 }
 
 function countParts(content: Json, type: string): number {

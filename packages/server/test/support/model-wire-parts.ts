@@ -1,0 +1,43 @@
+import type { Answer, ScriptedToolCall, Usage } from "./model-server.ts";
+
+/** What the wires of the scripted model server share. */
+
+const defaultUsage: Usage = { prompt: 100, completion: 20, cacheRead: 0, cacheWrite: 0, reasoning: 0 };
+
+export const usageOf = (answer: Answer): Usage => ({ ...defaultUsage, ...answer.usage });
+
+export const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
+
+/** Pieces of a text, by characters and without splitting a surrogate pair. */
+export function pieces(text: string, size = 12): string[] {
+  if (size >= text.length) return text === "" ? [] : [text];
+  const characters = [...text];
+  return Array.from({ length: Math.ceil(characters.length / size) }, (_, at) =>
+    characters.slice(at * size, (at + 1) * size).join(""),
+  );
+}
+
+export const argumentsText = (call: ScriptedToolCall) =>
+  typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments);
+
+export const callId = (call: ScriptedToolCall, index: number, position: number) => call.id ?? `call_${index}_${position}`;
+
+export interface SeenMessage {
+  role: "user" | "assistant" | "tool";
+  /** Texts joined by newlines; of a tool message, the result. */
+  text: string;
+  images: number;
+  toolCalls: { id: string; name: string; arguments: unknown }[];
+  /** Of a tool message. */
+  toolCallId?: string;
+  isError?: boolean;
+  /** Thinking that was replayed: its texts and, by wire, signatures. */
+  thinking: { text: string; signature?: string }[];
+}
+
+export const empty = (role: SeenMessage["role"]): SeenMessage => ({ role, text: "", images: 0, toolCalls: [], thinking: [] });
+
+export function partsText(content: any): string {
+  if (typeof content === "string") return content;
+  return (content ?? []).flatMap((part: any) => (part.type === "text" ? [part.text] : [])).join("\n");
+}
