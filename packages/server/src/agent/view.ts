@@ -4,6 +4,7 @@ import type { ModelMessage } from "../models/model.ts";
 import { hookContext, isHookContext } from "./hooks/hooks.ts";
 import { readResult } from "./tools/renderers.ts";
 import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
+import { type AssistantMessage, dropNote, goOn, readMessage, startOfCalls, summaryMessage } from "./view-messages.ts";
 import { textTokens } from "./view-size.ts";
 import { ViewTotals } from "./view-totals.ts";
 
@@ -16,9 +17,8 @@ export const condensationFailed = "CondensationFailed";
  */
 const most = { messages: 20_000, tokens: 3_000_000 };
 
-const goOn: ModelMessage = { role: "user", content: [textContent("Go on with the latest message of the user.")] };
-
-type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;
+/** Texts that are remembered beside their messages. */
+const mostTold = 1_000;
 
 /** Words of the user or of the project that outlive their message. */
 export interface Kept {
@@ -187,7 +187,7 @@ export class View {
       if (position <= offset) place = kept.length;
     }
     if (summary) {
-      const message: ModelMessage = { role: "user", content: [textContent(summaryText(summary))] };
+      const message = summaryMessage(summary);
       this.#totals.add(message, []);
       kept.splice(place, 0, message);
     }
@@ -198,13 +198,7 @@ export class View {
 
   #addCall(event: ActionEvent): void {
     if (this.#batch?.responseId !== event.llm_response_id || this.#openCalls.size === 0) {
-      const message: AssistantMessage = {
-        role: "assistant",
-        text: event.thought.map((part) => part.text).join("\n"),
-        reasoning: event.reasoning_content,
-        thinkingBlocks: event.thinking_blocks,
-        toolCalls: [],
-      };
+      const message = startOfCalls(event);
       this.#batch = { responseId: event.llm_response_id, message };
       this.#totals.add(message, []);
       this.#push(message);
@@ -320,29 +314,4 @@ export class View {
     messages.splice(first, end - first, ...notes);
     this.#answer = undefined;
   }
-}
-
-/** Texts that are remembered beside their messages. */
-const mostTold = 1_000;
-
-function dropNote(): ModelMessage {
-  const text = "[Many messages that came here are left out: the conversation is longer than any model reads.]";
-  return { role: "user", content: [textContent(text)] };
-}
-
-function readMessage(event: MessageEvent): ModelMessage {
-  const { role, content, reasoning_content, thinking_blocks, responses_reasoning_item: item } = event.llm_message;
-  if (role !== "assistant") return { role: "user", content: [...content, ...event.extended_content] };
-  return {
-    role,
-    text: content.map((part) => (part.type === "text" ? part.text : "")).join(""),
-    reasoning: reasoning_content,
-    thinkingBlocks: thinking_blocks ?? [],
-    ...(item && { reasoningItems: [{ callsBefore: 0, item }] }),
-    toolCalls: [],
-  };
-}
-
-function summaryText(summary: string): string {
-  return `<CONVERSATION_SUMMARY>\nEarlier parts of this conversation were summarised:\n${summary}\n</CONVERSATION_SUMMARY>`;
 }
