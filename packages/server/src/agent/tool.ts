@@ -47,6 +47,8 @@ export interface ToolContext {
   planPath: string;
   /** Aborted on interrupt: stop quickly (the terminal sends C-c). */
   signal: AbortSignal;
+  /** Results of the conversation's calls before this one, the last first; absent where nobody knows them. */
+  earlier?(): AsyncIterable<Observation>;
   /** State of tools that lives as long as the conversation is awake (editor history, task list), by tool name. */
   memory: Map<string, unknown>;
 }

@@ -11,8 +11,8 @@ import { list, readFile, stat, writeFile } from "../../../sandboxes/files.ts";
 import type { Sandbox } from "../../../sandboxes/sandbox.ts";
 import type { ToolContext } from "../../tool.ts";
 import { clip, type Edit, insertLines, numbered, replaceOnce, snippet, textLines } from "./edits.ts";
-import { EditHistory } from "./history.ts";
-import { decodeText, encodeText, newFormat } from "./text-file.ts";
+import { EditHistory, versionsIn } from "./history.ts";
+import { decodeText, encodeText, newFormat, type TextFormat } from "./text-file.ts";
 import { invalidFile, invalidParameter, missingParameter, UseError } from "./use-error.ts";
 import { viewDirectory, viewImage, viewText } from "./view.ts";
 
@@ -124,7 +124,7 @@ class Editor {
 
   async #undo(path: string): Promise<Result> {
     const current = await this.#readFile(path);
-    const earlier = this.#history.last(path);
+    const earlier = this.#history.last(path) ?? (await this.#recall(path, decodeText(path, current).format));
     if (!earlier) throw invalidParameter("path", path, "There is no edit of this file to undo.");
     await this.#write(path, earlier);
     this.#history.drop(path);
@@ -136,6 +136,19 @@ class Editor {
       old_content: decodeText(path, current).text,
       new_content: text,
     };
+  }
+
+  /** The last version that the log knows, as the file is written now; from then on the history has all of them. Throws UseError. */
+  async #recall(path: string, format: TextFormat): Promise<Buffer | undefined> {
+    const results = this.#context.earlier?.();
+    if (!results) return undefined;
+    const { versions, isHidden } = await versionsIn(path, results);
+    if (isHidden && versions.length === 0) {
+      const reason = "The version before holds the value of a secret, which is not kept beyond a restart: it cannot be undone.";
+      throw invalidParameter("path", path, reason);
+    }
+    for (const text of versions.toReversed()) this.#history.push(path, encodeText(path, { text, format }));
+    return this.#history.last(path);
   }
 
   /** The content of a file, undefined for a directory. Throws UseError. */

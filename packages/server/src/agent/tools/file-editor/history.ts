@@ -1,4 +1,6 @@
 import { posix } from "node:path";
+import type { FileEditorObservation, Observation } from "@sandpiper/wire";
+import { hiddenSecret } from "../../output-mask.ts";
 
 /** Versions kept for each file (agent-behaviour.md section 14). */
 const depth = 10;
@@ -20,4 +22,30 @@ export class EditHistory {
   drop(path: string): void {
     this.#versions.get(posix.normalize(path))?.pop();
   }
+}
+
+/**
+ * The versions of a file before the edits that results tell of, the last first: what `EditHistory` has forgotten after a restart. `isHidden` where the next
+ * one held the value of a secret, which no result keeps.
+ */
+export async function versionsIn(
+  path: string,
+  results: AsyncIterable<Observation>,
+): Promise<{ versions: string[]; isHidden: boolean }> {
+  const versions: string[] = [];
+  let undone = 0;
+  for await (const result of results) {
+    if (result.kind !== "FileEditorObservation") continue;
+    const { command, is_error, path: edited, old_content, new_content } = result as FileEditorObservation;
+    if (is_error || command === "view" || posix.normalize(edited ?? "") !== posix.normalize(path)) continue;
+    if (command === "undo_edit") undone++;
+    else if (undone > 0) undone--;
+    else {
+      const version = command === "create" ? new_content : old_content;
+      if (typeof version !== "string") break;
+      if (version.includes(hiddenSecret)) return { versions, isHidden: true };
+      if (versions.push(version) === depth) break;
+    }
+  }
+  return { versions, isHidden: false };
 }
