@@ -23,6 +23,7 @@ import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
 import type { Hub } from "./hub.ts";
+import { pastObservations } from "./past-observations.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { Toolset } from "./toolset.ts";
 
@@ -273,6 +274,7 @@ export class Run {
         sandbox: () => abortable(toolContext.sandbox(), signal),
         terminal: () => abortable(toolContext.terminal(), signal),
         browser: () => abortable(toolContext.browser(), signal),
+        earlier: () => pastObservations(this.#env.store.events, this.#id),
         signal,
       },
       append: (records) => this.#append(records),
