@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 
 /**
  * A scripted model in a process of its own that costs as little as it can: it speaks streaming chat completions and reads of a request only its last mark.
- * A message `bench-<name>:<steps>;` gets that many calls of `think`, and then an answer. It notes when each request had come whole and when its answer was sent.
+ * A message `bench-<name>:<steps>;` gets that many calls of `think`, of `terminal` where the name begins with `shell`, and then an answer. It notes when each request had come whole and when its answer was sent.
  */
 
 /** Times of the requests of one name on a clock that all processes share, ms. */
@@ -27,7 +27,9 @@ const server = createServer((request, response) => {
     const known = exchanges.get(name) ?? [];
     exchanges.set(name, known);
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.end(known.length < Number(steps) ? call(known.length) : answer, () => known.push({ arrived, answered: now() }));
+    response.end(known.length < Number(steps) ? call(name, known.length) : answer, () =>
+      known.push({ arrived, answered: now() }),
+    );
   });
 });
 
@@ -36,10 +38,12 @@ const event = (choice: object, more: object = {}) =>
 const end = (reason: string) =>
   `${event({ delta: {}, finish_reason: reason }, { usage: { prompt_tokens: 1000, completion_tokens: 20, total_tokens: 1020 } })}data: [DONE]\n\n`;
 const answer = event({ delta: { role: "assistant", content: "Done." } }) + end("stop");
-const call = (step: number) => {
+const call = (name: string, step: number) => {
   const id = `call_${step}_${Math.random().toString(36).slice(2)}`;
-  const thought = JSON.stringify({ thought: `Step ${step}: what is to be done next, and why.` });
-  const toolCall = { index: 0, id, type: "function", function: { name: "think", arguments: thought } };
+  const [tool, given] = name.startsWith("shell")
+    ? ["terminal", { command: `echo step ${step}`, security_risk: "LOW" }]
+    : ["think", { thought: `Step ${step}: what is to be done next, and why.` }];
+  const toolCall = { index: 0, id, type: "function", function: { name: tool, arguments: JSON.stringify(given) } };
   return event({ delta: { role: "assistant", content: null, tool_calls: [toolCall] } }) + end("tool_calls");
 };
 

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Exchange } from "./agent-model.ts";
 import type { Memory, Noted } from "./agent-server.ts";
@@ -11,6 +12,8 @@ const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
 
 /** A server and a model, each in a process of its own. */
 export interface AgentBench {
+  /** The server's data folder. */
+  dir: string;
   url: string;
   modelUrl: string;
   /** Has a conversation do a script of that many steps; resolves when the server has taken the message. */
@@ -20,6 +23,7 @@ export interface AgentBench {
   /** The model's exchanges since the last time, by name. */
   exchanges(): Promise<Map<string, Exchange[]>>;
   noted(): Promise<Noted>;
+  /** After a collection, with everything unloaded that can be. */
   memory(): Promise<Memory>;
   end(): Promise<void>;
 }
@@ -48,13 +52,13 @@ export async function startAgentBench(prepare: (dir: string) => Promise<unknown>
   const settings = { llm_model: "openai/scripted", llm_api_key: "sk-bench", llm_base_url: model.url };
   await call("POST", "/api/settings", { ...settings, enable_default_condenser: false });
   return {
-    ...{ url: server.url, modelUrl: model.url },
+    ...{ dir, url: server.url, modelUrl: model.url },
     async begin(id, name, steps) {
       const content = [{ type: "text", text: `bench-${name}:${steps};` }];
       await call("POST", `/api/conversations/${id}/events`, { role: "user", content, run: true });
     },
     async rested() {
-      while ((await server.ask("running")) !== 0) await new Promise((resolve) => setTimeout(resolve, 20));
+      while ((await server.ask("running")) !== 0) await delay(20);
     },
     exchanges: async () => new Map((await model.ask("exchanges")) as [string, Exchange[]][]),
     noted: () => server.ask("noted") as Promise<Noted>,
@@ -70,6 +74,7 @@ export async function startAgentBench(prepare: (dir: string) => Promise<unknown>
 /** A program of this folder that tells its address first and then answers what it is asked. */
 async function startProcess(program: string, args: string[], env: Record<string, string>) {
   const child: ChildProcess = fork(fileURLToPath(new URL(`./${program}.ts`, import.meta.url)), args, {
+    execArgv: ["--disable-warning=ExperimentalWarning"],
     env: { ...process.env, ...env },
   });
   const failed = Promise.withResolvers<never>();

@@ -1,9 +1,15 @@
-import { setFlagsFromString } from "node:v8";
+import { setTimeout as delay } from "node:timers/promises";
+import { queryObjects, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { View } from "../packages/server/src/agent/view.ts";
 import { readConfig } from "../packages/server/src/config/read-config.ts";
+import { LogFollower } from "../packages/server/src/conversations/follower.ts";
+import { Run } from "../packages/server/src/conversations/run.ts";
 import { Runner } from "../packages/server/src/conversations/runner.ts";
+import { Workspace } from "../packages/server/src/conversations/workspace.ts";
 import { ProviderModel } from "../packages/server/src/models/provider-model.ts";
 import { startPlatform } from "../packages/server/src/platform.ts";
+import { TerminalSession } from "../packages/server/src/sandboxes/terminal/session.ts";
 
 /**
  * A whole platform in a process of its own that notes when each model call begins and ends, and when conversations are woken. With BENCH_MODEL=local its model answers
@@ -18,10 +24,12 @@ export interface Noted {
   calls: { name: string; begin: number; end: number }[];
 }
 
-/** What the process takes after a collection, bytes. */
+/** What the process takes after a collection and with everything unloaded that can be, bytes. */
 export interface Memory {
   heap: number;
   resident: number;
+  /** Objects of conversations that are awake. */
+  instances: number;
 }
 
 const now = () => Number(process.hrtime.bigint()) / 1e6;
@@ -55,8 +63,10 @@ function local(name: string, wanted: number): Awaited<ReturnType<typeof complete
   };
 }
 
+let runner: Runner | undefined;
 const { wake } = Runner.prototype;
 Runner.prototype.wake = function (id) {
+  runner = this;
   noted.wakes.push([id, now()]);
   wake.call(this, id);
 };
@@ -64,16 +74,22 @@ Runner.prototype.wake = function (id) {
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 const platform = await startPlatform(readConfig(process.env));
-process.on("message", (order: "noted" | "memory" | "running") => {
+process.on("message", async (order: "noted" | "memory" | "running") => {
   if (order === "running") return void process.send!(platform.store.conversations.listRunning().length);
   if (order === "noted") {
     process.send!(noted);
     noted = { wakes: [], calls: [] };
     return;
   }
+  // The end of a run is told twice.
+  await delay(500);
+  runner?.unload(0);
+  runner?.unload(0);
   collect();
   const { heapUsed, external } = process.memoryUsage();
-  process.send!({ heap: heapUsed + external, resident: process.memoryUsage().rss } satisfies Memory);
+  const kept = [Run, LogFollower, View, Workspace, TerminalSession];
+  const instances = kept.reduce((sum, one) => sum + (queryObjects(one as new () => object, { format: "count" }) as number), 0);
+  process.send!({ heap: heapUsed + external, resident: process.memoryUsage().rss, instances } satisfies Memory);
 });
 process.on("disconnect", () => void platform.close().then(() => process.exit()));
 process.send!({ url: platform.url });

@@ -17,7 +17,6 @@ import type { DailyBudget } from "../users/daily-budget.ts";
 import type { Agents } from "./agents.ts";
 import { LogFollower } from "./follower.ts";
 import { fullState } from "./full-state.ts";
-import { gitIdentity } from "./git-identity.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { OutputMasks } from "./output-masks.ts";
@@ -26,7 +25,8 @@ import { RunQueue } from "./run-queue.ts";
 import { spentBeside } from "./shared-budget.ts";
 import type { Toolsets } from "./toolset.ts";
 import { UsageBeside } from "./usage-beside.ts";
-import { Workspace } from "./workspace.ts";
+import type { Workspace } from "./workspace.ts";
+import { Workspaces } from "./workspaces.ts";
 
 /**
  * How long after the end of a run its closing state is sent again, ms. The Python client arms its wait only after the answer
@@ -67,7 +67,7 @@ export class Runner {
   readonly #deps: RunnerDependencies;
   readonly #runs = new Map<string, Run>();
   readonly #queue: RunQueue;
-  readonly #workspaces = new Map<string, Workspace>();
+  readonly #workspaces: Workspaces;
   readonly #beside: UsageBeside;
   readonly #timers = new Set<NodeJS.Timeout>();
   /** Closing states that are to be sent again, by conversation. */
@@ -83,6 +83,11 @@ export class Runner {
     this.#deps = deps;
     this.#beside = new UsageBeside(deps.store.events);
     this.#queue = new RunQueue(deps.limits.maxRuns);
+    this.#workspaces = new Workspaces({
+      ...deps,
+      isAwake: (row) => this.#runs.has(row.id) || this.isWaiting(row),
+      onUnload: (id) => this.#letGo(id),
+    });
   }
 
   isAwake(conversationId: string): boolean {
@@ -144,16 +149,7 @@ export class Runner {
   }
 
   workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
-    let workspace = this.#workspaces.get(row.id);
-    if (!workspace) {
-      const { sandboxes, settings } = this.#deps;
-      const { userId } = row;
-      // Who waits for a turn needs the sandbox soon.
-      const isAwake = () => this.#runs.has(row.id) || this.isWaiting(row);
-      workspace = new Workspace(sandboxes, row, isAwake, () => gitIdentity(settings.agent(userId)));
-      this.#workspaces.set(row.id, workspace);
-    }
-    return workspace;
+    return this.#workspaces.of(row);
   }
 
   /** As `Workspace.renewShell`, where the conversation has a shell. */
@@ -273,10 +269,18 @@ export class Runner {
   }
 
   #dropWorkspace(conversationId: string): void {
+    this.#letGo(conversationId);
+    this.#workspaces.remove(conversationId);
+  }
+
+  #letGo(conversationId: string): void {
     this.#deps.toolsets.drop(conversationId);
     this.#deps.masks.drop(conversationId);
-    this.#workspaces.get(conversationId)?.close({ removed: true });
-    this.#workspaces.delete(conversationId);
+  }
+
+  /** Lets go of what is kept for conversations that have rested for that long, ms; it comes back when it is needed. By itself this happens after minutes. */
+  unload(restedMs: number): void {
+    this.#workspaces.unload(restedMs);
   }
 
   /** Sends the whole state to the followers. */
@@ -336,7 +340,7 @@ export class Runner {
     }, graceMs);
     await Promise.all(runs.map((run) => run.done));
     clearTimeout(timer);
-    for (const id of [...this.#workspaces.keys()]) this.#dropWorkspace(id);
+    this.#workspaces.close();
   }
 
   /** Opens the model of a run: once, and again when the conversation was switched to another model (app-server.md section 2.9, agent-server.md section 3). */

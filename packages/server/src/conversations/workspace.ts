@@ -123,9 +123,17 @@ export class Workspace {
   /** Lets everybody wait for the sandbox until the returned function is called. */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const before = this.#held;
-    this.#held = before ? before.then(() => promise) : promise;
+    const held = this.#held ? this.#held.then(() => promise) : promise;
+    this.#held = held;
+    void held.then(() => {
+      if (this.#held === held) this.#held = undefined;
+    });
     return resolve;
+  }
+
+  /** Nobody would miss it: another one can be made at any time, which goes on where this one was. */
+  get isIdle(): boolean {
+    return this.#held === undefined && this.#terminal?.terminal.live !== true;
   }
 
   /** Lets go of the sandbox. The browser goes on in it, unless the conversation is gone: then it ends. */

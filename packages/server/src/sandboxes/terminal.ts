@@ -8,6 +8,8 @@ export interface Terminal {
   run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation>;
   /** A command runs in the foreground. */
   readonly busy: boolean;
+  /** A shell is there, busy or not. */
+  readonly live: boolean;
   /**
    * Leaves the shell's directory and exported variables in `stateFile`, for the terminal that is opened after the sandbox's processes were
    * ended; of a shell in which a command runs only the directory. Takes at most a second or so. Throws what `exec` throws.

@@ -57,6 +57,10 @@ export class TerminalSession {
     return this.#calls > 0 || (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined);
   }
 
+  get live(): boolean {
+    return this.busy || (this.#shell !== undefined && !this.#shell.ended);
+  }
+
   async keep(): Promise<void> {
     const { stateFile } = this.#options;
     const shell = this.#shell;
