@@ -230,6 +230,23 @@ test("a model of the condenser's own that cannot be reached is told, and the run
   expect(told).toMatchObject([{ code: "CondensationFailed", detail: expect.stringMatching(/openai\/summariser failed/) }]);
 });
 
+test("a model of the condenser's own that never answers, or reads little, does not stop the run", async () => {
+  const llm = { model: "openai/summariser", api_key: "sk-of-the-summariser", base_url: models.url, num_retries: 1 };
+  const silent = await start({ condenser: { ...condenser, llm: { ...llm, timeout: 1 } } });
+  work = thinker(12);
+  summarise = () => reply.hang();
+  await send(silent, "go");
+  await rest(silent);
+  expect((await events(silent)).find(({ kind }) => kind === "ConversationErrorEvent")?.detail).toMatch(/did not finish/);
+
+  const short = await start({ condenser: { ...condenser, llm: { ...llm, model: "openai/reads-little" } } });
+  work = thinker(12, (index) => `${index} ${"a thought of some length ".repeat(200)}`);
+  summarise = window(16_000, () => reply.text("WHAT WAS DONE"));
+  await send(short, "go");
+  await rest(short);
+  expect(await kinds(short, "Condensation", "ConversationErrorEvent")).toEqual(["Condensation"]);
+});
+
 test("the settings say when conversations of theirs are summarised, and whether at all", async () => {
   const llm = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
   const count = async (settings: Json, text: string) => {

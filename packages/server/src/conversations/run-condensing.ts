@@ -136,31 +136,36 @@ export class RunCondensing {
     return undefined;
   }
 
-  /** Summarises a part of the history, and where that does not do all of it, less of it each time. Tells why there is no summary, or throws what ends the run. */
+  /**
+   * Summarises a part of the history: of shorter and shorter extracts where the model that summarises cannot read them, and all of the history where a part does not do and
+   * something has to go. Tells why there is no summary, or throws what ends the run.
+   */
   async #meet(need: Need, model: Model | undefined): Promise<void> {
     const { follower, signal } = this.#env;
     const { view } = follower;
     const options = this.#env.options();
     const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
     const isForced = this.#overflows > 0 || this.#isRefused;
-    // Who asks for a summary of a part does not want less to be left of the rest, unless there is no other way to get one.
+    // Who asks for a summary of a part does not want the rest to go too.
     const isAsked = need.reason === "request" && !isForced;
+    const mayReset = !isAsked && need.reason !== "events";
     const limit = Math.min(this.#limit(model, options), isForced ? this.#tokens() : Number.POSITIVE_INFINITY);
+    let isReset = this.#isRefused || this.#overflows > 1;
     let failure: unknown;
-    for (let attempt = 0; attempt <= (need.reason === "events" ? 0 : resets); attempt++) {
-      const isReset = attempt > 0 || this.#isRefused || this.#overflows > 1;
+    for (let attempt = 0; attempt <= resets; attempt++) {
       const scale = scaling ** (attempt + Math.max(0, this.#overflows - 1));
       const part = isReset ? everything(view, (limit * scale) / 8) : forgettable(view, need.target);
-      if (!part) failure ??= new PlatformError("InvalidParameter", "There is too little history for a summary.");
-      if (!part && (isReset || isAsked)) break;
-      if (!part) continue;
       try {
+        if (!part) throw new NothingToForget();
         return await this.#summarise(part, limit * scale, scale);
       } catch (error) {
         signal.throwIfAborted();
-        failure = error;
+        failure = failure instanceof NoSummary ? failure : error;
         // What cannot be asked for now cannot be asked for in smaller pieces.
-        if (!isContextExceeded(error) && (isAsked || !(error instanceof NoSummary))) break;
+        if (isContextExceeded(error)) continue;
+        const isUseless = error instanceof NothingToForget ? isReset : !(error instanceof NoSummary);
+        if (!mayReset || isUseless) break;
+        isReset = true;
       }
     }
     if (isForced) throw this.#hopeless(failure);
@@ -238,5 +243,11 @@ export class RunCondensing {
     const detail = `The history could not be summarised: ${reason}`;
     const event = { kind: "ConversationErrorEvent", source: "environment", code: condensationFailed, detail } as const;
     return this.#env.append([listed(event)]).then(() => {});
+  }
+}
+
+class NothingToForget extends PlatformError {
+  constructor() {
+    super("InvalidParameter", "There is too little history for a summary.");
   }
 }
