@@ -55,6 +55,7 @@ function stage(options: Partial<ActContext> & { keys?: (name: string) => string[
       return records as unknown as LogRecord[];
     },
     hasUnseenMessage: () => false,
+    rulesFor: () => [],
     ...options,
   });
   const until = async (matches: () => boolean) => {

@@ -1,4 +1,4 @@
-import type { ActionEvent, Observation } from "@sandpiper/wire";
+import type { Action, ActionEvent, Observation, TextContent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
@@ -18,6 +18,8 @@ export interface ActContext {
   append(records: NewRecord[]): Promise<LogRecord[]>;
   /** True when the turn must not end now: a user message has come since the model was called, or hooks are asked first. */
   hasUnseenMessage(): boolean;
+  /** Rules of the project for the files that an action has touched: the model reads them with its result. */
+  rulesFor(action: Action): TextContent[];
 }
 
 /** What came of an action, and an error after which nothing else makes sense. */
@@ -82,6 +84,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   }
   const after = await hooks.afterTool(event, observation);
   const extended = [advice, after.context, after.blocked].filter((text) => text !== undefined).map(hookContext);
+  const told = [...extended.map(textContent), ...(observation.is_error ? [] : context.rulesFor(event.action))];
   const result = listed({
     kind: "ObservationEvent",
     source: "environment",
@@ -89,7 +92,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
     tool_call_id: event.tool_call_id,
     observation,
     action_id: event.id,
-    ...(extended.length > 0 && { extended_content: extended.map(textContent) }),
+    ...(told.length > 0 && { extended_content: told }),
   });
   const done = tool.name === "finish" && !context.hasUnseenMessage();
   return { records: done ? [result, stateRecord("execution_status", "finished")] : [result] };

@@ -48,6 +48,8 @@ export interface PromptFacts {
   now: number;
   suffix: string | null;
   skills?: readonly Skill[];
+  /** The block that tells what earlier conversations noted. */
+  memory?: string | undefined;
   /** What the start of the conversation has to tell. */
   notes?: readonly string[];
   /** What the working directory is a clone of. */
@@ -67,6 +69,7 @@ export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): N
     ...(facts.planPath ? [planningBlock(facts.planPath)] : []),
     ...(facts.notes ?? []).map((note) => `<NOTE>\n${note}\n</NOTE>`),
     ...skillBlocks(facts.skills ?? []),
+    ...(facts.memory ? [facts.memory] : []),
     ...(facts.suffix ? [facts.suffix] : []),
     ...(facts.secrets?.length ? [secretsBlock(facts.secrets)] : []),
     `<CURRENT_DATETIME>\n${new Date(facts.now).toISOString().slice(0, 16)} UTC\n</CURRENT_DATETIME>`,

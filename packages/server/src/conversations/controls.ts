@@ -6,7 +6,6 @@ import type {
   SecretSource,
   SecurityAnalyzer,
 } from "@sandpiper/wire";
-import type { Skill } from "../agent/skills/skill.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
@@ -21,7 +20,7 @@ import { checkGivenSize } from "./given-size.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import { unmasked } from "./masked.ts";
-import { type PluginPlace, pluginSkills } from "./plugin-skills.ts";
+import { fetchPlugins, type PluginParts, type PluginPlace } from "./plugin-parts.ts";
 import type { Runner } from "./runner.ts";
 import { resolveSecrets } from "./secret-sources.ts";
 
@@ -112,15 +111,15 @@ export class Controls {
     if (changed) this.#tell(id, "agent", agents.shown(changed, { skills: false }));
   }
 
-  /** Fetches a plugin into the sandbox; the agent has its skills from the next message on. Throws what `pluginSkills` throws. */
+  /** Fetches a plugin into the sandbox; the agent has its skills from the next message on. Throws what `fetchPlugins` throws. */
   async loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void> {
     refuseExternal(row);
     const { store, knowledge, runner } = this.#deps;
     const { id, userId, sandboxId, config } = row;
     await this.#changes.add(id, async () => {
-      const skills = await this.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
+      const parts = await this.fetchPlugins({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
       try {
-        await knowledge.add(id, skills, { late: store.events.lastSeq(id) > 0 });
+        await knowledge.add(id, parts, { late: store.events.lastSeq(id) > 0 });
       } catch (error) {
         throw store.conversations.get(id) ? error : gone();
       }
@@ -129,8 +128,8 @@ export class Controls {
   }
 
   /** As the function of this name, until this process is about to end. */
-  pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]> {
-    return pluginSkills(this.#deps, place, plugins, this.#closing.signal);
+  fetchPlugins(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<PluginParts> {
+    return fetchPlugins(this.#deps, place, plugins, this.#closing.signal);
   }
 
   close(): void {

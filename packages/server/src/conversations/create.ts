@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import type { CondenserSettings, GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
-import { mergeSkills, type Skill } from "../agent/skills/skill.ts";
+import { mergeSkills } from "../agent/skills/skill.ts";
 import { checkTools, usualTools } from "../agent/tools/choose.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
@@ -18,7 +18,7 @@ import { checkGivenSize } from "./given-size.ts";
 import { givenSkills } from "./given-skills.ts";
 import { readContent, titleFrom } from "./messages.ts";
 import { ignoreDelivered } from "./pending.ts";
-import type { PluginPlace } from "./plugin-skills.ts";
+import { type PluginParts, type PluginPlace, withPlugins } from "./plugin-parts.ts";
 import { withParameters } from "./plugins.ts";
 import { resolveSecrets } from "./secret-sources.ts";
 import { dropWorktree, makeWorktree } from "./worktree.ts";
@@ -31,7 +31,7 @@ export interface CreateDependencies {
   sandboxes: Pick<Sandboxes, "get" | "letSecretsIn" | "running">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
-  pluginSkills(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<Skill[]>;
+  fetchPlugins(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<PluginParts>;
   send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
   /** Sends what waits for a conversation. */
   deliver(id: string): Promise<void>;
@@ -46,7 +46,7 @@ export interface Place {
 /**
  * Makes a conversation in a sandbox, out of a full agent, agent settings or an agent profile (agent-server.md section 3). `created` is false where the
  * id is taken by a conversation of this sandbox: that one is given, unchanged. Nothing waits for the sandbox but plugins and a worktree: the agent's tools do.
- * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound, and what `pluginSkills` and
+ * Throws InvalidParameter, ProfileNotFound, ConversationNotFound (the parent), ConversationExists, SandboxNotFound, and what `fetchPlugins` and
  * `makeWorktree` throw.
  */
 export async function createConversation(
@@ -105,13 +105,14 @@ export async function createConversation(
   const message = content && { id: newId(), content };
   const plugins = request.plugins ?? [];
   // Before anything is stored: who gets an error finds nothing of it.
-  const fetched = await deps.pluginSkills({ userId, sandboxId, workingDir: config.workingDir }, plugins);
-  const skills = mergeSkills(givenSkills(agent), fetched);
+  const fetched = await deps.fetchPlugins({ userId, sandboxId, workingDir: config.workingDir }, plugins);
+  const parts = { ...fetched, skills: mergeSkills(givenSkills(agent), fetched.skills) };
+  const context = withPlugins({ skills: [], notes: [] }, parts);
   if (request.worktree) Object.assign(config, await makeWorktree(sandboxes, { id, sandboxId }, config.workingDir));
 
   const row = {
     ...{ id, userId, sandboxId, config, title, parentId, createdAt: Date.now() },
-    ...(skills.length > 0 && { context: { document: { skills, notes: [] }, activated: [] } }),
+    ...((context.skills.length > 0 || context.plugins) && { context: { document: context, activated: [] } }),
     ...(message && { message }),
   };
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.

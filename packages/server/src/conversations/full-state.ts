@@ -4,7 +4,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { Agents } from "./agents.ts";
 import { leafOf } from "./branch.ts";
 import { agentState } from "./shown-goal.ts";
-import type { ConversationState } from "./state.ts";
+import { type ConversationState, type FoldedFacts, foldedFacts } from "./state.ts";
 
 interface FullStateInput {
   row: ConversationRow;
@@ -14,12 +14,23 @@ interface FullStateInput {
   agents: Agents;
   /** Names of the skills that messages brought along. */
   activatedSkills: readonly string[];
+  /** What was kept of a sleeping conversation. */
+  facts: FoldedFacts;
   /** Names of the secrets that the conversation was given. */
   secretNames: readonly string[];
 }
 
 /** Value of the `full_state` frame (agent-server.md section 6.1). Keys without a value are left out; it holds no secret. */
-export function fullState({ row, state, events, agents, activatedSkills, secretNames }: FullStateInput): Record<string, unknown> {
+export function fullState({
+  row,
+  state,
+  events,
+  agents,
+  activatedSkills,
+  secretNames,
+  ...rest
+}: FullStateInput): Record<string, unknown> {
+  const facts = state ? foldedFacts(state) : rest.facts;
   const leaf = state && row.head === null ? state.leafEventId : leafOf(events, row);
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, stats, executionStatus } = row.summary;
@@ -37,10 +48,10 @@ export function fullState({ row, state, events, agents, activatedSkills, secretN
     confirmation_policy: agents.policy(row),
     ...(analyzer ? { security_analyzer: analyzer } : {}),
     activated_knowledge_skills: activatedSkills,
-    activated_path_rules: [],
-    invoked_skills: [],
-    blocked_actions: {},
-    blocked_messages: {},
+    activated_path_rules: facts.pathRules,
+    invoked_skills: facts.invokedSkills,
+    blocked_actions: facts.blockedActions,
+    blocked_messages: facts.blockedMessages,
     ...(lastUserMessage ? { last_user_message_id: lastUserMessage } : {}),
     ...(leaf ? { leaf_event_id: leaf } : {}),
     head_is_empty: !leaf,

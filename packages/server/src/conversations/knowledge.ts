@@ -1,8 +1,11 @@
-import type { Content, NewEvent } from "@sandpiper/wire";
+import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
+import { loadHooks } from "../agent/hooks/load.ts";
 import { planPathOf } from "../agent/planning.ts";
 import { systemPromptEvent } from "../agent/prompt.ts";
-import { loadSkills } from "../agent/skills/load.ts";
+import { loadProject, loadSkills } from "../agent/skills/load.ts";
+import { loadMemory, type Memory, memoryBlock } from "../agent/skills/memory.ts";
+import { rulesFor, touchedPaths } from "../agent/skills/path-rules.ts";
 import { skillBlocks } from "../agent/skills/prompt-text.ts";
 import { enabledSkills, mergeSkills, type Skill } from "../agent/skills/skill.ts";
 import { type Activation, activateSkills } from "../agent/skills/triggers.ts";
@@ -12,18 +15,9 @@ import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
+import { type PluginParts, withPlugins } from "./plugin-parts.ts";
 import { pluginServers } from "./plugin-servers.ts";
-
-/** What a conversation knows of its project: gathered at its start and kept beside it, so that a restart knows the same. */
-interface KnownContext {
-  skills: Skill[];
-  /** What the start has to tell the agent, such as a setup script that failed. */
-  notes: string[];
-  /** MCP servers of its plugins, as their files name them. */
-  mcpServers?: Record<string, unknown>;
-  /** Names of skills that came after the prompt: the next message tells the agent of them. */
-  late?: string[];
-}
+import { ProjectContexts } from "./project-context.ts";
 
 export interface KnowledgeDependencies {
   store: Pick<Store, "contexts">;
@@ -36,30 +30,51 @@ export interface KnowledgeDependencies {
 
 /** Skills and notes of conversations: into the prompt, and with the messages that name them. */
 export class Knowledge {
+  readonly contexts: ProjectContexts;
   readonly #deps: KnowledgeDependencies;
+  /** What was noted earlier, for prompts that are about to be written. */
+  readonly #memories = new Map<string, Memory>();
 
   constructor(deps: KnowledgeDependencies) {
     this.#deps = deps;
+    this.contexts = new ProjectContexts(deps.store.contexts);
   }
 
-  /** Loads the skills of a conversation's sandbox and keeps them. Throws what `exec` throws. */
-  async gather(row: ConversationRow, sandbox: Files, plugins: readonly string[], notes: string[]): Promise<void> {
-    const { store, agents } = this.#deps;
-    const { model } = agents.model(row);
-    const skills = await loadSkills(sandbox, { workingDir: row.config.workingDir, model, plugins });
-    const mcpServers = await pluginServers(sandbox, plugins);
-    const hasServers = Object.keys(mcpServers).length > 0;
-    if (skills.length + notes.length === 0 && !hasServers) return;
-    const context: KnownContext = { skills, notes, ...(hasServers && { mcpServers }) };
-    await store.contexts.put(row.id, context);
+  /** Reads what lies in a conversation's sandbox for its agent, and keeps it. `late` says that its prompt is written already. Throws what `exec` throws. */
+  async gather(
+    row: ConversationRow,
+    sandbox: Files,
+    found: { plugins: readonly string[]; notes: string[]; late: boolean },
+  ): Promise<void> {
+    const { plugins, notes, late } = found;
+    const { workingDir } = row.config;
+    const { model } = this.#deps.agents.model(row);
+    const [project, servers, hooks] = await Promise.all([
+      loadProject(sandbox, { workingDir, model, plugins }),
+      pluginServers(sandbox, plugins),
+      loadHooks(sandbox, { workingDir, plugins }),
+    ]);
+    const problems = [...project.problems, ...hooks.problems];
+    const names = late ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name) : [];
+    await this.contexts.change(row.id, (before) => ({
+      ...before,
+      skills: mergeSkills(project.skills, before.skills),
+      notes,
+      hooks: hooks.config,
+      ...(plugins.length > 0 && { plugins: [...plugins] }),
+      ...(Object.keys(servers).length > 0 && { mcpServers: servers }),
+      ...(problems.length > 0 && { problems }),
+      ...(names.length > 0 && { late: [...new Set([...(before.late ?? []), ...names])] }),
+    }));
   }
 
-  /** Adds skills to those of a conversation, in the place of others of the same names. `late` says that its prompt is written already. */
-  async add(id: string, skills: readonly Skill[], { late }: { late: boolean }): Promise<void> {
-    const before = this.#context(id);
-    const names = late ? skills.map(({ name }) => name) : [];
-    const context = { ...before, skills: mergeSkills(skills, before.skills), late: [...(before.late ?? []), ...names] };
-    await this.#deps.store.contexts.put(id, context);
+  /** Adds what plugins bring to a conversation, skills in the place of others of the same names. `late` says that its prompt is written already. */
+  async add(id: string, parts: PluginParts, { late }: { late: boolean }): Promise<void> {
+    const names = late ? parts.skills.map(({ name }) => name) : [];
+    await this.contexts.change(id, (before) => {
+      const after = withPlugins(before, parts);
+      return names.length > 0 ? { ...after, late: [...(before.late ?? []), ...names] } : after;
+    });
   }
 
   /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
@@ -71,19 +86,42 @@ export class Knowledge {
   /** The skills of a conversation, `live` ones first, without those that the user has switched off. */
   skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
     const { settings, globalSkills } = this.#deps;
-    const all = mergeSkills(live, this.#context(row.id).skills, globalSkills?.(row.userId) ?? []);
+    const all = mergeSkills(live, this.contexts.get(row.id).skills, globalSkills?.(row.userId) ?? []);
     return enabledSkills(all, [...settings.agent(row.userId).disabledSkills, ...(row.config.disabledSkills ?? [])]);
+  }
+
+  /** Whether the agent reads and keeps a memory. */
+  remembers(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
+    const own = this.#deps.agents.own(row)?.agent;
+    if (own) return (own.agent_context as { load_memory?: unknown } | null | undefined)?.load_memory === true;
+    return this.#deps.settings.agent(row.userId).loadMemory;
+  }
+
+  /** Reads the memory for the prompt that is written next. What goes wrong leaves it empty. */
+  async recall({ id, config }: Pick<ConversationRow, "id" | "config">, sandbox: Files, signal: AbortSignal): Promise<void> {
+    this.#memories.set(id, await loadMemory(sandbox, config.workingDir, signal).catch(() => ({ notes: [] })));
+  }
+
+  /** Rules of the project for the files that an action has touched, without those of these names. */
+  rulesFor(row: Pick<ConversationRow, "id" | "userId" | "config">, action: Action, known: ReadonlySet<string>): TextContent[] {
+    const { workingDir } = row.config;
+    if (touchedPaths(action, workingDir).length === 0) return [];
+    const skills = this.skills(row).filter(({ paths }) => paths);
+    return rulesFor(action, { skills, workingDir, known });
   }
 
   /** The first event of a conversation. */
   systemPrompt(row: ConversationRow, tools: readonly Tool[]): NewEvent {
     const { workingDir, systemMessageSuffix: suffix, selectedRepository, selectedBranch, agentType } = row.config;
+    const memory = this.#memories.get(row.id) ?? (this.remembers(row) ? { notes: [] } : undefined);
+    this.#memories.delete(row.id);
     return systemPromptEvent(tools, {
       workingDir,
+      memory: memory && memoryBlock(memory, workingDir),
       suffix,
       now: Date.now(),
       skills: this.skills(row),
-      notes: this.#context(row.id).notes,
+      notes: this.contexts.get(row.id).notes,
       repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
       planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
       prompt: this.#deps.agents.own(row)?.agent?.system_prompt ?? undefined,
@@ -97,8 +135,10 @@ export class Knowledge {
     const known = new Set(this.activated(row.id));
     const skills = all.filter(({ triggers }) => triggers.length > 0);
     const found = skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
-    const lateNames = new Set(this.#context(row.id).late);
-    const late = all.filter(({ name, triggers }) => triggers.length === 0 && lateNames.has(name) && !known.has(name));
+    const lateNames = new Set(this.contexts.get(row.id).late);
+    const late = all.filter(
+      ({ name, triggers, paths }) => triggers.length === 0 && !paths && lateNames.has(name) && !known.has(name),
+    );
     if (late.length === 0) return found;
     return {
       names: [...late.map(({ name }) => name), ...found.names],
@@ -108,7 +148,7 @@ export class Knowledge {
 
   /** The MCP servers of a conversation's plugins, unchecked. */
   pluginServers(id: string): Readonly<Record<string, unknown>> {
-    return this.#context(id).mcpServers ?? {};
+    return this.contexts.get(id).mcpServers ?? {};
   }
 
   /** Remembers what a message that is in the log has brought along. */
@@ -119,9 +159,5 @@ export class Knowledge {
   /** Names of the skills that messages brought along so far. */
   activated(id: string): string[] {
     return this.#deps.store.contexts.get(id)?.activated ?? [];
-  }
-
-  #context(id: string): KnownContext {
-    return (this.#deps.store.contexts.get(id)?.document as KnownContext | undefined) ?? { skills: [], notes: [] };
   }
 }

@@ -1,4 +1,4 @@
-import type { ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent } from "@sandpiper/wire";
+import type { Action, ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent, TextContent } from "@sandpiper/wire";
 import { type ActContext, act, toolError } from "../agent/acting.ts";
 import type { ContextLimits } from "../agent/condenser/context-limits.ts";
 import type { CondenserOptions } from "../agent/condenser/options.ts";
@@ -7,6 +7,7 @@ import type { HooksOfRun } from "../agent/hooks/project-hooks.ts";
 import type { Analyzer } from "../agent/judgement/analyzer.ts";
 import type { OutputMask } from "../agent/output-mask.ts";
 import { failure, listed, nudge, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { pathRuleOf } from "../agent/skills/path-rules.ts";
 import { type StepContext, step } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
 import type { Tool, ToolContext } from "../agent/tool.ts";
@@ -25,6 +26,7 @@ import { LogFollower } from "./follower.ts";
 import type { Hub } from "./hub.ts";
 import { pastObservations } from "./past-observations.ts";
 import { RunCondensing } from "./run-condensing.ts";
+import { type FoldedFacts, foldedFacts } from "./state.ts";
 import type { Toolset } from "./toolset.ts";
 
 /** What a run takes from its surroundings. */
@@ -34,6 +36,8 @@ export interface RunEnvironment {
   toolset: Toolset;
   /** The first event of a conversation that begins without a message. */
   systemPrompt(tools: readonly Tool[]): NewEvent;
+  /** Keeps what clients are shown of the state while the conversation sleeps. */
+  keepFacts(facts: FoldedFacts): Promise<void>;
   row: ConversationRow;
   /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
   openModel(): Model;
@@ -45,6 +49,8 @@ export interface RunEnvironment {
   toolContext: Omit<ToolContext, "signal" | "actionId">;
   policy(): ConfirmationPolicy;
   analyzer(): Analyzer | undefined;
+  /** Rules of the project for the files that an action has touched, without those of these names. */
+  rulesFor(action: Action, known: ReadonlySet<string>): TextContent[];
   /** The hooks of the project, for this run. */
   openHooks(run: HooksOfRun): Hooks;
   /** Asked for each batch of actions: secrets may come meanwhile. */
@@ -91,6 +97,8 @@ export class Run {
   readonly #hooks: Hooks;
   /** How often Stop hooks have let this run go on. */
   #heldEnds = 0;
+  /** Names of the rules that results of this run bring along. */
+  readonly #toldRules = new Set<string>();
   /** Sequence number up to which the model has read. */
   #readSeq = 0;
 
@@ -120,7 +128,11 @@ export class Run {
       beside: env.beside,
       budget: env.budget,
     });
-    this.done = this.#drive().finally(() => this.follower.close());
+    this.done = this.#drive().finally(async () => {
+      // Where that fails the next run tells it.
+      if (this.follower.isReady) await env.keepFacts(foldedFacts(this.follower.state)).catch(() => {});
+      this.follower.close();
+    });
   }
 
   abort(cause: AbortCause): void {
@@ -215,6 +227,13 @@ export class Run {
     return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };
   }
 
+  /** Each rule comes once in a conversation, also where calls run side by side. */
+  #rulesFor(action: Action): TextContent[] {
+    const rules = this.#env.rulesFor(action, this.#toldRules.union(this.follower.state.pathRules));
+    for (const { text } of rules) this.#toldRules.add(pathRuleOf(text)!);
+    return rules;
+  }
+
   /** Shows new messages to the hooks. False when they blocked all of them. */
   async #admit(): Promise<boolean> {
     let blocked = 0;
@@ -279,6 +298,7 @@ export class Run {
       },
       append: (records) => this.#append(records),
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
+      rulesFor: (action) => this.#rulesFor(action),
     };
   }
 

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { ActionEvent, Stats } from "@sandpiper/wire";
 import { ContextLimits } from "../agent/condenser/context-limits.ts";
 import { forgettable } from "../agent/condenser/forgettable.ts";
-import { noHooks } from "../agent/hooks/hooks.ts";
 import { maskedModel } from "../agent/masked-model.ts";
 import type { UsageMetrics } from "../agent/records.ts";
 import type { Tool } from "../agent/tool.ts";
@@ -15,11 +14,13 @@ import type { Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 import type { DailyBudget } from "../users/daily-budget.ts";
 import type { Agents } from "./agents.ts";
+import type { ConversationHooks } from "./conversation-hooks.ts";
 import { LogFollower } from "./follower.ts";
 import { fullState } from "./full-state.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { OutputMasks } from "./output-masks.ts";
+import { noFacts } from "./project-context.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
 import { spentBeside } from "./shared-budget.ts";
@@ -48,6 +49,7 @@ export interface RunnerDependencies {
   agents: Agents;
   toolsets: Toolsets;
   knowledge: Knowledge;
+  hooks: ConversationHooks;
   masks: OutputMasks;
   openModel: OpenModel;
   limits: RunLimits;
@@ -181,7 +183,7 @@ export class Runner {
     const workspace = this.workspace(row);
     // A sub-agent works in the place of the agent that waits for it.
     if (!row.config.task && !this.#queue.enter(row.userId, row.id)) return;
-    const { store, hub, settings, knowledge, limits, agents, toolsets, masks } = this.#deps;
+    const { store, hub, settings, knowledge, hooks, limits, agents, toolsets, masks } = this.#deps;
     // Clients change it while a run goes on.
     const now = () => store.conversations.get(row.id) ?? row;
     const run = new Run({
@@ -200,7 +202,9 @@ export class Runner {
       toolContext: workspace.toolContext(),
       policy: () => agents.policy(now()),
       analyzer: () => agents.analyzer(now()),
-      openHooks: () => noHooks,
+      keepFacts: (facts) => knowledge.contexts.keepFacts(row.id, facts),
+      rulesFor: (action, known) => knowledge.rulesFor(row, action, known),
+      openHooks: (parts) => hooks.of(row, parts),
       mask: () => masks.of(row),
       concurrency: agents.concurrency(row),
       budget: settings.agent(row.userId).maxBudgetPerTask,
@@ -326,6 +330,7 @@ export class Runner {
       events: store.events,
       agents,
       activatedSkills: knowledge.activated(row.id),
+      facts: knowledge.contexts.get(row.id).folded ?? noFacts,
       secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
     });
   }

@@ -25,12 +25,14 @@ import type { ConversationFilter, ConversationPage, ConversationRow } from "../s
 import type { PageRequest, PageResult } from "../store/paging.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
+import { abortable } from "./abortable.ts";
 import { Agents, type AgentsDependencies } from "./agents.ts";
 import type { Conversations, Frame, SendOptions } from "./api.ts";
 import { requireSandbox } from "./archived.ts";
 import { askedTitle } from "./asked-title.ts";
 import { condense } from "./condensing.ts";
 import { Controls } from "./controls.ts";
+import { ConversationHooks } from "./conversation-hooks.ts";
 import { readUpdate } from "./conversation-update.ts";
 import { type CreateDependencies, createConversation, type Place } from "./create.ts";
 import { ExternalConversations, refuseExternal } from "./external.ts";
@@ -52,6 +54,7 @@ import { wakeOrder } from "./run-queue.ts";
 import { type RunLimits, Runner } from "./runner.ts";
 import { Sending } from "./sending.ts";
 import { SideCalls } from "./side-calls.ts";
+import { SkillTools } from "./skill-tools.ts";
 import { Starter } from "./start.ts";
 import { startTaskReads } from "./start-task-reads.ts";
 import { SubAgents } from "./sub-agents.ts";
@@ -126,15 +129,17 @@ export class ConversationService implements Conversations {
       agents,
       mcp,
       { tools: (row) => this.#subAgents.tools(row), prepare: (row) => this.#subAgents.prepare(row) },
+      new SkillTools({ ...deps, knowledge }),
       new SwitchTool({ ...deps, agents, switchProfile: (...change) => this.switchProfile(...change) }),
     ]);
     const masks = new OutputMasks({ ...deps, agents });
     const toolsets = this.#toolsets;
-    this.#runner = new Runner({ ...deps, masks, hub: this.#hub, knowledge, agents, toolsets, onRest });
+    const addUsage: Runner["addUsage"] = (...call) => this.#runner.addUsage(...call);
+    const hooks = new ConversationHooks({ contexts: knowledge.contexts, agents, addUsage });
+    this.#runner = new Runner({ ...deps, masks, hub: this.#hub, knowledge, hooks, agents, toolsets, onRest });
     const runner = this.#runner;
     this.#sideCalls = new SideCalls({ ...deps, masks, agents, runner });
     this.controls = new Controls({ ...deps, hub: this.#hub, runner, agents, knowledge });
-    const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
     this.#titles = new Titles({ ...deps, masks, addUsage });
     this.#sending = new Sending({
       ...deps,
@@ -142,7 +147,12 @@ export class ConversationService implements Conversations {
       knowledge,
       runner,
       titles: this.#titles,
-      prepare: (row, signal) => mcp.prepare(row, signal),
+      prepare: async (row, signal) => {
+        const recalled = this.#knowledge.remembers(row) ? this.#recall(row, signal) : undefined;
+        const notes = await mcp.prepare(row, signal);
+        await recalled;
+        return notes;
+      },
     });
     const send = (id: string, content: Content[], options: SendOptions) => this.send(id, content, options);
     this.#goals = new Goals({ ...deps, runner, sideCalls: this.#sideCalls, send });
@@ -152,7 +162,10 @@ export class ConversationService implements Conversations {
       runner,
       send,
       definitions: async (row) =>
-        loadAgentDefinitions(await runner.workspace(row).sandbox(), { workingDir: row.config.workingDir }),
+        loadAgentDefinitions(await runner.workspace(row).sandbox(), {
+          workingDir: row.config.workingDir,
+          plugins: knowledge.contexts.get(row.id).plugins ?? [],
+        }),
       run: (id) => this.run(id),
       pause: (id) => this.pause(id),
       reject: (id, reason) => this.reject(id, reason),
@@ -169,10 +182,20 @@ export class ConversationService implements Conversations {
       knowledge,
       send,
       pending: this.pending,
-      waitsForTools: (row) => mcp.isUsedBy(row),
+      waitsForTools: (row) => mcp.isUsedBy(row) || knowledge.remembers(row),
     });
     this.external = new ExternalConversations(deps);
     this.startTasks = startTaskReads(deps.store.startTasks, deps.publicUrl);
+  }
+
+  /** Reads the agent's memory for a prompt that is about to be written. A sandbox that does not run in time has none. */
+  async #recall(row: ConversationRow, signal: AbortSignal): Promise<void> {
+    try {
+      const sandbox = await abortable(this.#runner.workspace(row).sandbox(), signal);
+      await this.#knowledge.recall(row, sandbox, signal);
+    } catch {
+      // The prompt says how to keep one.
+    }
   }
 
   async open(): Promise<void> {
@@ -201,11 +224,11 @@ export class ConversationService implements Conversations {
 
   create(place: Place, request: StartConversationRequest): Promise<{ row: ConversationRow; created: boolean }> {
     const send: CreateDependencies["send"] = (...message) => this.send(...message);
-    const pluginSkills: CreateDependencies["pluginSkills"] = (...plugins) => this.controls.pluginSkills(...plugins);
+    const fetchPlugins: CreateDependencies["fetchPlugins"] = (...plugins) => this.controls.fetchPlugins(...plugins);
     // Who tries again with the same id gets the conversation of the first try.
     const key = parseId(request.conversation_id ?? "") ?? newId();
     const deliver = (id: string) => this.pending.deliver(id);
-    return this.#creations.add(key, () => createConversation({ ...this.#deps, send, deliver, pluginSkills }, place, request));
+    return this.#creations.add(key, () => createConversation({ ...this.#deps, send, deliver, fetchPlugins }, place, request));
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {

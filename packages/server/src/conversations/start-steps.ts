@@ -140,7 +140,8 @@ export class StartSteps {
     void pending.deliver(id);
     // The image may bring skills along: messages from now on may name them.
     const row = store.conversations.get(id);
-    if (row && !preparesFirst) await knowledge.gather(row, sandbox, [], []).catch(() => {});
+    if (row && !preparesFirst)
+      await knowledge.gather(row, sandbox, { plugins: [], notes: [], late: !this.#isEmpty() }).catch(() => {});
   }
 
   /** The sandbox with its project, and the conversation with its first message. A snapshot or a stop may end a step's processes: then all are done again. */
@@ -169,7 +170,7 @@ export class StartSteps {
       return this.#step("STARTING_CONVERSATION");
     }
     const project = await this.#orClosing(this.#prepare(sandbox));
-    await knowledge.gather(row, sandbox, project.plugins, project.notes);
+    await knowledge.gather(row, sandbox, { ...project, late: false });
     release();
     await this.#orClosing(workspace.sandbox());
     await this.#step("STARTING_CONVERSATION");

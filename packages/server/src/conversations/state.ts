@@ -115,6 +115,29 @@ function checked(state: ConversationState, event: HookExecutionEvent): void {
     state.unchecked = state.unchecked.slice(state.unchecked.findIndex(({ id }) => id === message) + 1);
   }
   if (!blocked) return;
-  if (message !== undefined) state.blockedMessages[message] = reason;
-  if (action !== undefined && event.hook_event_type === "PreToolUse") state.blockedActions[action] = reason;
+  if (message !== undefined) keepBlocked(state.blockedMessages, message, reason);
+  if (action !== undefined && event.hook_event_type === "PreToolUse") keepBlocked(state.blockedActions, action, reason);
+}
+
+/** Most blocked actions and messages that are remembered each, the newest, and characters of a reason. */
+const maxBlocked = 200;
+const maxReason = 1_000;
+
+function keepBlocked(blocked: Record<string, string>, id: string, reason: string): void {
+  blocked[id] = reason.slice(0, maxReason);
+  const ids = Object.keys(blocked);
+  if (ids.length > maxBlocked) delete blocked[ids[0]!];
+}
+
+/** What of the state clients are shown of a sleeping conversation too. */
+export function foldedFacts({ pathRules, invokedSkills, blockedActions, blockedMessages }: ConversationState): FoldedFacts {
+  return { pathRules: [...pathRules], invokedSkills: [...invokedSkills], blockedActions, blockedMessages };
+}
+
+/** Parts of a conversation's state that nothing else tells of a sleeping one (agent-server.md section 6.1). */
+export interface FoldedFacts {
+  pathRules: string[];
+  invokedSkills: string[];
+  blockedActions: Record<string, string>;
+  blockedMessages: Record<string, string>;
 }

@@ -23,7 +23,7 @@ beforeAll(async () => {
     "skills/shine/SKILL.md": "---\nname: shine\ndescription: Makes it shine\n---\nPolish.",
     "skills/paint.md": "---\nname: paint\ntriggers:\n- paint\n---\nUse the blue paint.",
   });
-  git.repository("open/late", { "commands/rule.md": "Always say rule." });
+  git.repository("open/late", { "skills/rule.md": "Always say rule." });
   models = await startModelServer(() => finish("Done."));
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-plugins-"));
   const network = { allow: [git.host], private: ["127.0.0.0/8"] };

@@ -28,7 +28,7 @@ export async function runCommandHook(hook: HookDefinition, context: CommandHookC
   signal.throwIfAborted();
   try {
     const sandbox = await context.sandbox();
-    const argv = [...(sandbox.shell ?? ["sh"]), "-c", hook.command];
+    const argv = ["sh", "-c", hook.command];
     const timeoutMs = hook.timeout * 1000;
     const work = runToEnd(
       sandbox,

@@ -28,7 +28,7 @@ export interface HookMatcher {
 
 /** Most matchers of an event, hooks of a matcher, characters of a command, and seconds of a hook. */
 const maxEntries = 100;
-const maxCommand = 50_000;
+const maxCommand = 30_000;
 const maxTimeout = 600;
 
 /**

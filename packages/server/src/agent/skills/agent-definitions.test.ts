@@ -36,5 +36,5 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
 
 test("values of the wrong kind are passed over", () => {
   const text = "---\nname: [1]\ntools: {a: 1}\nmodel: 5\npermission_mode: yolo\nmax_iterations: -1\n---\nBody";
-  expect(parseAgentDefinition("/x/odd.md", text)).toEqual({ name: "odd", description: "", systemPrompt: "Body", model: "5" });
+  expect(parseAgentDefinition("/x/odd.md", text)).toEqual({ name: "odd", description: "", systemPrompt: "Body" });
 });

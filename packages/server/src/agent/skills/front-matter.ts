@@ -31,12 +31,11 @@ function readFacts(yaml: string): Record<string, unknown> | undefined {
 
 /** A text of a front matter without what surrounds it, cut; undefined where there is none. */
 export function readText(value: unknown, maxLength: number): string | undefined {
-  if (typeof value !== "string" && typeof value !== "number") return undefined;
-  return String(value).trim().slice(0, maxLength) || undefined;
+  return typeof value === "string" ? value.trim().slice(0, maxLength) || undefined : undefined;
 }
 
 /** A list of a front matter, or words with commas between them, each cut. */
 export function readList(value: unknown, { maxItems, maxLength }: { maxItems: number; maxLength: number }): string[] {
   const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
-  return list.flatMap((item) => readText(item, maxLength) ?? []).slice(0, maxItems);
+  return list.flatMap((item) => readText(typeof item === "number" ? String(item) : item, maxLength) ?? []).slice(0, maxItems);
 }

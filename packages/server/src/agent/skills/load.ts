@@ -1,11 +1,17 @@
-import { basename } from "node:path";
+import { posix } from "node:path";
 import { mapInTurns } from "../../in-turns.ts";
 import { type Files, script } from "../../sandboxes/files.ts";
-import { readRecords } from "./file-records.ts";
+import { type FoundFile, readRecords } from "./file-records.ts";
 import { findSkillsScript } from "./find-script.ts";
 import { parseSkill } from "./parse.ts";
-import { mergeSkills, type Skill, type SkillSource } from "./skill.ts";
+import { mergeSkills, type Skill } from "./skill.ts";
 import { isReadme, maxBytes, maxFileBytes, maxSkills, withoutParts } from "./skill-files.ts";
+
+const { basename, dirname, relative } = posix;
+
+/** Most rules of folders, and sentences about problems. */
+const maxNested = 100;
+const maxProblems = 10;
 
 /** Time to find them all, ms. */
 const timeoutMs = 20_000;
@@ -19,17 +25,60 @@ export interface LoadSkillsOptions {
   plugins?: readonly string[];
 }
 
-/**
- * The skills that lie in a sandbox, by precedence: the project's (working folder, then its git root), those of plugins, those of the home folder
- * (agent-behaviour.md section 8). One command; what is too large or unreadable is left out. Throws what `exec` throws.
- */
+/** What was found, and sentences about what could not be used as it is. */
+export interface LoadedSkills {
+  skills: Skill[];
+  problems: string[];
+}
+
+/** As `loadProject`, without the problems. */
 export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Promise<Skill[]> {
-  const { workingDir, model = "", plugins = [] } = options;
-  const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
+  return (await loadProject(sandbox, options)).skills;
+}
+
+/**
+ * The skills that lie in a sandbox, by precedence: the project's (working folder, then its git root), those of plugins, those of the home folder, then
+ * the rules of folders below (agent-behaviour.md section 8). One command; what is too large or unreadable is left out. Throws what `exec` throws.
+ */
+export async function loadProject(sandbox: Files, options: LoadSkillsOptions): Promise<LoadedSkills> {
+  const { model = "", plugins = [] } = options;
+  const workingDir = options.workingDir.replace(/\/+$/, "") || "/";
+  const args = [workingDir, String(maxFileBytes + 1), ...plugins];
   const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
-  const files = withoutParts(readRecords(stdout)).filter(({ path }) => isForModel(path, model) && !isReadme(path));
-  const skills = await mapInTurns(files, ({ path, content, kind }) => parseSkill(path, content, kind as SkillSource));
-  return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
+  const found = readRecords(stdout).filter(({ path }) => isForModel(path, model) && !isReadme(path));
+  const nested = found.filter(({ kind, path }) => kind === "nested" && dirname(path) !== workingDir).slice(0, maxNested);
+  const files = [...withoutParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
+  const problems: string[] = [];
+  const read = await mapInTurns(files, (file) => readSkill(file, workingDir, problems));
+  const skills = mergeSkills(read.filter((skill) => skill !== undefined));
+  if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
+  return { skills: skills.slice(0, maxSkills), problems: problems.slice(0, maxProblems) };
+}
+
+function readSkill({ kind, path, content }: FoundFile, workingDir: string, problems: string[]): Skill | undefined {
+  const isCut = Buffer.byteLength(content) > maxFileBytes;
+  const tell = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
+  if (isCut) tell(`it is longer than ${maxFileBytes / 1024} KiB, and the rest is left out.`);
+  const text = isCut ? `${content.slice(0, maxFileBytes)}\n[The rest is left out. Read ${path}.]` : content;
+  const skill = parseSkill(path, text, kind === "user" ? "user" : "project");
+  if (!skill) return undefined;
+  if (skill.broken) tell("its front matter cannot be read, and does not count.");
+  if (kind === "nested") return folderRule(skill, path, workingDir);
+  if (kind === "command" && skill.type === "repo") return { ...skill, type: "knowledge", triggers: [`/${skill.name}`] };
+  if (skill.paths) return { ...skill, paths: { ...skill.paths, base: projectOf(path, workingDir) } };
+  return skill;
+}
+
+/** A file that always applies, in a folder below the project: there only. */
+function folderRule(skill: Skill, path: string, workingDir: string): Skill {
+  return { ...skill, name: relative(workingDir, path), type: "knowledge", paths: { base: dirname(path), globs: ["**"] } };
+}
+
+/** The folder to which the paths of a rule are relative: the one that holds the folder of skills; the working folder for rules of the home and of plugins. */
+function projectOf(path: string, workingDir: string): string {
+  const at = path.search(/\/\.(agents|openhands)\/(skills|microagents)\//);
+  const folder = at < 0 ? workingDir : path.slice(0, at) || "/";
+  return workingDir === folder || workingDir.startsWith(`${folder}/`) ? folder : workingDir;
 }
 
 function isForModel(path: string, model: string): boolean {

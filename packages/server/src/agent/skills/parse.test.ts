@@ -32,7 +32,7 @@ describe("a skill file", () => {
       ...{ name: "a", type: "repo", description: null },
     });
     expect(read("/w/a.md", "x".repeat(1e6))?.content).toHaveLength(64 * 1024);
-    expect(read("/w/a.md", "---\npaths: src/**\n---\nText.")).toBeUndefined();
+    expect(read("/w/a.md", "---\npaths: src/**, '*.md'\n---\nText.")).toMatchObject({ paths: { globs: ["src/**", "'*.md'"] } });
     expect(read("/w/a.md", "---\nname: a\n---\n \n")).toBeUndefined();
   });
 });

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { splitFrontMatter } from "./front-matter.ts";
+import { readList, readText, splitFrontMatter } from "./front-matter.ts";
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
 
@@ -25,39 +25,40 @@ function isAlwaysOn(path: string): boolean {
 
 /**
  * Reads one skill file (agent-behaviour.md section 8). `path` decides what it is: `SKILL.md` names its skill by its folder,
- * AGENTS.md and its like always apply. Broken front matter is passed over: the text below it still counts.
- * Undefined for a file without text, and for rules that apply to paths only, which this version does not follow.
+ * AGENTS.md and its like always apply. Broken front matter is passed over: the text below it still counts. One with `paths` is a rule.
+ * Undefined for a file without text.
  */
 export function parseSkill(path: string, text: string, source: SkillSource, location: string | null = path): Skill | undefined {
-  const { facts, body } = splitFrontMatter(text);
+  const { facts, body, broken } = splitFrontMatter(text);
   const content = body.trim().slice(0, maxContent);
   if (content === "") return undefined;
   const file = basename(path);
+  const common = { content, source, location, ...(broken && { broken }) };
   if (isAlwaysOn(path)) {
     const name = alwaysOn[file.toLowerCase()]!;
-    return { name, type: "repo", content, triggers: [], source, description: null, location };
+    return { ...common, name, type: "repo", triggers: [], description: null };
   }
   const isFolder = isSkillFile(path);
-  const named = typeof facts.name === "string" ? facts.name.trim() : "";
-  const name = (named || (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, ""))).slice(0, maxName);
+  const name =
+    readText(facts.name, maxName) ?? (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, "")).slice(0, maxName);
   if (name === "" || name === ".") return undefined;
-  if (hasItems(facts.paths)) return undefined;
-  const description = typeof facts.description === "string" ? facts.description.trim().slice(0, maxDescription) || null : null;
-  const triggers = readTriggers(facts.triggers);
-  if (hasItems(facts.inputs)) triggers.push(`/${name}`);
+  const description = readText(facts.description, maxDescription) ?? null;
+  const globs = readList(facts.paths, { maxItems: maxTriggers, maxLength: 1_000 });
+  if (globs.length > 0) return { ...common, name, type: "knowledge", triggers: [], description, paths: { globs } };
+  const triggers = readList(facts.triggers, { maxItems: maxTriggers, maxLength: maxName });
+  const inputs = readInputs(facts.inputs);
+  const hidden = facts["disable-model-invocation"] === true;
+  if (inputs.length > 0 || hidden) triggers.push(`/${name}`);
   const type = isFolder ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
-  return { name, type, content, triggers: [...new Set(triggers)], source, description, location };
+  const more = { ...(inputs.length > 0 && { inputs }), ...(hidden && { hidden }) };
+  return { ...common, name, type, triggers: [...new Set(triggers)], description, ...more };
 }
 
-function readTriggers(value: unknown): string[] {
-  const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
-  const words = list.filter((word) => typeof word === "string" || typeof word === "number");
-  return words
-    .map((word) => String(word).trim().slice(0, maxName))
-    .filter(Boolean)
-    .slice(0, maxTriggers);
-}
-
-function hasItems(value: unknown): boolean {
-  return (Array.isArray(value) && value.length > 0) || (typeof value === "string" && value.trim() !== "");
+function readInputs(value: unknown): NonNullable<Skill["inputs"]> {
+  const list = Array.isArray(value) ? value.slice(0, maxTriggers) : typeof value === "string" ? value.split(",") : [];
+  return list.flatMap((item) => {
+    const { name, description } = typeof item === "object" && item !== null ? item : { name: item };
+    const known = readText(name, maxName);
+    return known ? [{ name: known, description: readText(description, maxDescription) ?? "" }] : [];
+  });
 }

@@ -44,9 +44,15 @@ function ends(message: string): string {
   return `${message.slice(0, maxLength / 2)}\n${message.slice(-maxLength / 2)}`;
 }
 
-function extraInfo({ name, content, location }: Skill, trigger: string): string {
+function extraInfo({ name, content, location, inputs }: Skill, trigger: string): string {
+  const takes = inputs ? `\n\n${inputsText(inputs)}` : "";
   const where = location === null ? "" : ` It lies in ${location}; paths in it are relative to that folder.`;
-  return `<EXTRA_INFO>\nThe message holds the word "${trigger}", for which there is the skill "${name}".${where} It may or may not help here.\n\n${content}\n</EXTRA_INFO>`;
+  return `<EXTRA_INFO>\nThe message holds the word "${trigger}", for which there is the skill "${name}".${where} It may or may not help here.\n\n${content}${takes}\n</EXTRA_INFO>`;
+}
+
+function inputsText(inputs: NonNullable<Skill["inputs"]>): string {
+  const lines = inputs.map(({ name, description }) => `- ${name}${description ? `: ${description}` : ""}`);
+  return `The task takes these inputs, which stand as \${name} in the text. Find them in the message, and ask the user for those that are missing:\n${lines.join("\n")}`;
 }
 
 /** Whether a text holds a word, in any case, with no letter or digit right before or after it. */

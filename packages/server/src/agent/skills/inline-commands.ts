@@ -1,0 +1,60 @@
+import { errorText } from "../../errors.ts";
+import { runToEnd } from "../../sandboxes/run.ts";
+import type { Sandbox } from "../../sandboxes/sandbox.ts";
+
+/** Most commands of a text, characters of one's output, and time for one and for all, ms. */
+const maxCommands = 20;
+const maxOutput = 10_000;
+const commandMs = 10_000;
+const allMs = 30_000;
+
+const inline = /!`([^`\n]{1,2000})`/g;
+
+export interface InlineContext {
+  sandbox(): Promise<Sandbox>;
+  workingDir: string;
+  signal: AbortSignal;
+}
+
+/**
+ * A skill's text with what its commands print in the place of each !`command` outside of fenced blocks (agent-behaviour.md section 8). One that fails leaves a line that
+ * says so. Throws only the signal's reason.
+ */
+export async function withCommandOutput(text: string, context: InlineContext): Promise<string> {
+  // Every second part is a fenced block.
+  const parts = text.split(/(^[ \t]*```[\s\S]*?^[ \t]*```[ \t]*$)/m);
+  const deadline = performance.now() + allMs;
+  let left = maxCommands;
+  const done: string[] = [];
+  for (const [index, part] of parts.entries()) {
+    if (index % 2 === 1) {
+      done.push(part);
+      continue;
+    }
+    let at = 0;
+    for (const match of part.matchAll(inline)) {
+      const allowed = left-- > 0 && performance.now() < deadline;
+      done.push(part.slice(at, match.index), allowed ? await output(match[1]!, context) : "[This command was not run.]");
+      at = match.index + match[0].length;
+    }
+    done.push(part.slice(at));
+  }
+  return done.join("");
+}
+
+async function output(command: string, { sandbox, workingDir, signal }: InlineContext): Promise<string> {
+  try {
+    const place = await sandbox();
+    const argv = ["sh", "-c", command];
+    const options = { timeoutMs: commandMs, maxOutputBytes: 4 * maxOutput, signal };
+    const { code, stdout, stderr, timedOut } = await runToEnd(place, { argv, cwd: workingDir }, options);
+    const printed = stdout.toString().trim();
+    const shown = printed.length > maxOutput ? `${printed.slice(0, maxOutput)}\n[The rest is left out.]` : printed;
+    if (code === 0) return shown;
+    const why = timedOut ? "took too long" : `ended with code ${code}: ${stderr.toString().trim().slice(-500)}`;
+    return `${shown}${shown ? "\n" : ""}[The command ${why}]`;
+  } catch (error) {
+    signal.throwIfAborted();
+    return `[The command could not be run: ${errorText(error)}]`;
+  }
+}
