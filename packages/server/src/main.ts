@@ -64,6 +64,24 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the conversation is one of that ser
     });
 
   program
+    .command("replay")
+    .argument("<recording>", "file that `sandpiper export` wrote")
+    .description("run this version's agent on a recorded conversation, offline, and tell where it goes another way")
+    .option("-s, --spec <id>", "what the sandbox is made of (default: as in the recording)")
+    .option("-d, --dir <path>", "folder with the files that the working folder begins with")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+The model's answers come from the recording; tools run in a new sandbox without a network. Nothing of it is left.
+Exit codes: 0 nothing differs, 1 something differs, 2 the recording cannot be replayed.`,
+    )
+    .action(async (recording: string, options) => {
+      const { replayCommand } = await import("./cli/replay.ts");
+      process.exitCode = await replayCommand(recording, options);
+    });
+
+  program
     .command("attach")
     .argument("<sandbox>", "id of the sandbox")
     .description("open a shell in a sandbox; a paused one wakes")

@@ -8,6 +8,7 @@ import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
 import { ConversationService } from "./conversations/service.ts";
+import type { AdaptTools } from "./conversations/toolset.ts";
 import { PlatformError } from "./errors.ts";
 import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
@@ -35,7 +36,7 @@ import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
 import { createLogger } from "./telemetry/log.ts";
 import { SecretMask } from "./telemetry/mask.ts";
-import { type ApiKeys, defaultUser } from "./users/api.ts";
+import { type ApiKeys, defaultUser, type Secrets, type Settings } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { DailyBudget } from "./users/daily-budget.ts";
 import { KeyMemory } from "./users/key-memory.ts";
@@ -55,9 +56,17 @@ export interface Platform {
   apiKeys: ApiKeys;
   store: Store;
   sandboxes: Sandboxes;
+  settings: Settings;
+  secrets: Secrets;
   conversations: ConversationService;
   /** Ends gracefully: no new requests, current steps get some seconds, sandboxes go on. */
   close(): Promise<void>;
+}
+
+/** Parts that a replay has in the place of the platform's own. */
+export interface ReplacedParts {
+  openModel?: OpenModel;
+  adaptTools?: AdaptTools;
 }
 
 /** How often idle and large sandboxes are looked at, ms. */
@@ -78,6 +87,7 @@ export async function startPlatform(
   config: Config,
   env: NodeJS.ProcessEnv = process.env,
   logs?: DestinationStream,
+  replaced: ReplacedParts = {},
 ): Promise<Platform> {
   const opened: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -144,7 +154,7 @@ export async function startPlatform(
       const { secretAccessKey = "", sessionToken = "" } = wanted.aws ?? {};
       for (const value of [wanted.apiKey ?? "", secretAccessKey, sessionToken, ...headers])
         mask.registerSecret(value, "models of users");
-      return open(wanted);
+      return (replaced.openModel ?? open)(wanted);
     };
     const skills = new SkillLibrary({
       folder: config.skillsDir,
@@ -175,6 +185,7 @@ export async function startPlatform(
       settings,
       secrets,
       toolsFor: chooseTools,
+      adaptTools: replaced.adaptTools,
       mask,
       openModel,
       limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
@@ -228,6 +239,8 @@ export async function startPlatform(
       apiKeys,
       store,
       sandboxes,
+      settings,
+      secrets,
       conversations,
       close,
     };

@@ -1,7 +1,11 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wire";
 import { RecordingLine as LineSchema, parseId } from "@sandpiper/wire";
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { replayFile } from "../src/cli/replay.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
@@ -9,9 +13,11 @@ import { finish, terminal } from "./support/script.ts";
 let server: TestPlatform;
 let models: ModelServer;
 let replies: (Reply | Promise<Reply>)[] = [];
+let folder = "";
 const validator = Compile(LineSchema);
 
 beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sandpiper-test-"));
   models = await startModelServer(() => replies.shift() ?? reply.text("The script has ended."));
   server = await startTestPlatform();
   const settings = { llm_model: "openai/scripted", llm_api_key: "sk-planted-secret", llm_base_url: models.url };
@@ -21,6 +27,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server?.stop();
   await models?.close();
+  await rm(folder, { recursive: true, force: true });
 });
 
 const status = (id: string, wanted: string) =>
@@ -90,4 +97,24 @@ test("a conversation is exported with its model traffic: each prompt as the mode
   expect(text).not.toContain("sk-planted-secret");
   expect(header).toMatchObject({ version: 1, needs: [], conversation: { id: parseId(id), spec_id: "host" } });
   expect(lines.at(-1)).toEqual({ line: "end", events: lines.filter(({ line }) => line === "event").length, calls: 5 });
+}, 60_000);
+
+test("what was recorded is replayed in a sandbox of its own, and goes the same way", async () => {
+  const asked = models.requests.length;
+  let answer: (given: Reply) => void = () => {};
+  const held = new Promise<Reply>((resolve) => {
+    answer = resolve;
+  });
+  replies = [held, reply.toolCalls([terminal("false"), terminal("hostname; date; echo two > a.txt; ls -la")]), finish("Done.")];
+  const { id } = await startConversation(server.call, "Do something");
+  await until(() => models.requests.length > asked || undefined);
+  await server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text: "And this" }], run: true });
+  answer(reply.toolCalls([terminal("echo one")]));
+  await status(id, "finished");
+  const { text } = await recording(id);
+  const file = join(folder, "same.jsonl");
+  await writeFile(file, text);
+  const report = await replayFile(file, {});
+  expect(report.divergences).toEqual([]);
+  expect(report.calls).toEqual([{ usage_id: "agent", recorded: 3, replayed: 3 }]);
 }, 60_000);

@@ -68,6 +68,7 @@ export const RecordingHeader = Type.Object({
     id: Type.String(),
     title: Type.Optional(Type.String()),
     created_at: Type.String(),
+    sandbox_id: Type.String(),
     spec_id: Type.Optional(Type.String({ description: "what its sandbox was made of" })),
     config: Type.Record(Type.String(), Type.Unknown()),
     agent: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
@@ -75,7 +76,13 @@ export const RecordingHeader = Type.Object({
       Type.Record(Type.String(), Type.Unknown(), { description: "skills and notes that were known at its start" }),
     ),
     settings: Type.Record(Type.String(), Type.Unknown(), { description: "what the agent obeyed of the user's settings" }),
-    secrets: Type.Array(Type.Object({ name: Type.String(), description: Type.Optional(Type.String()) })),
+    secrets: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        description: Type.Optional(Type.String()),
+        hosts: Type.Optional(Type.Array(Type.String())),
+      }),
+    ),
   }),
   needs: Type.Array(Type.String(), { description: "sentences: what a replay from nothing lacks" }),
 });

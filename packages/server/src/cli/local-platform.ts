@@ -3,7 +3,7 @@ import type { Config } from "../config/config.ts";
 import { readConfig, unknownVariables } from "../config/read-config.ts";
 import type { Environment } from "../config/variables.ts";
 import { PlatformError } from "../errors.ts";
-import type { Platform } from "../platform.ts";
+import type { Platform, ReplacedParts } from "../platform.ts";
 import { defaultUser } from "../users/api.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
@@ -18,12 +18,12 @@ export function commandConfig(env: Environment = process.env): Config {
   }
 }
 
-/** Starts the platform in this process. Throws CliError with one sentence where the reason is the machine or the configuration. */
-export async function openPlatform(config: Config): Promise<Platform> {
+/** Starts the platform in this process, as `startPlatform`. Throws CliError with one sentence where the reason is the machine or the configuration. */
+export async function openPlatform(config: Config, env = process.env, replaced: ReplacedParts = {}): Promise<Platform> {
   // Loaded only here: commands that need no server start faster.
   const { startPlatform } = await import("../platform.ts");
   try {
-    return await startPlatform(config);
+    return await startPlatform(config, env, undefined, replaced);
   } catch (error) {
     const sentence = folderFailure(error as NodeJS.ErrnoException, config);
     if (sentence) throw new CliError(sentence, { cause: error });

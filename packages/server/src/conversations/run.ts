@@ -74,7 +74,8 @@ export type AbortCause = "interrupt" | "shutdown" | "removed";
 /** How often the Stop hooks may let one run go on. */
 const mostHeldEnds = 10;
 
-const interruptedText =
+/** The result of a call whose end nobody has seen. */
+export const interruptedText =
   "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
 
 /** Of the iterations of all runs: those of hundreds whose results become durable at once must not follow each other without a pause. */

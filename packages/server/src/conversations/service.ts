@@ -60,7 +60,7 @@ import { startTaskReads } from "./start-task-reads.ts";
 import { SubAgents } from "./sub-agents.ts";
 import { SwitchTool } from "./switch-tool.ts";
 import { Titles } from "./titles.ts";
-import { Toolsets } from "./toolset.ts";
+import { type AdaptTools, Toolsets } from "./toolset.ts";
 import { dropWorktree } from "./worktree.ts";
 
 export interface ConversationDependencies {
@@ -72,6 +72,7 @@ export interface ConversationDependencies {
   secrets: Secrets;
   /** The tools of a conversation. */
   toolsFor: AgentsDependencies["toolsFor"];
+  adaptTools?: AdaptTools | undefined;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: (userId: string) => readonly Skill[];
   /** Knows the secrets that outputs must not show. */
@@ -125,13 +126,16 @@ export class ConversationService implements Conversations {
       pluginServers: (id) => knowledge.pluginServers(id),
       sandbox: (row) => this.#runner.workspace(row).sandbox(),
     });
-    this.#toolsets = new Toolsets([
-      agents,
-      mcp,
-      { tools: (row) => this.#subAgents.tools(row), prepare: (row) => this.#subAgents.prepare(row) },
-      new SkillTools({ ...deps, knowledge }),
-      new SwitchTool({ ...deps, agents, switchProfile: (...change) => this.switchProfile(...change) }),
-    ]);
+    this.#toolsets = new Toolsets(
+      [
+        agents,
+        mcp,
+        { tools: (row) => this.#subAgents.tools(row), prepare: (row) => this.#subAgents.prepare(row) },
+        new SkillTools({ ...deps, knowledge }),
+        new SwitchTool({ ...deps, agents, switchProfile: (...change) => this.switchProfile(...change) }),
+      ],
+      deps.adaptTools,
+    );
     const masks = new OutputMasks({ ...deps, agents });
     const toolsets = this.#toolsets;
     const addUsage: Runner["addUsage"] = (...call) => this.#runner.addUsage(...call);

@@ -26,19 +26,25 @@ export interface Toolset {
   prepare(signal: AbortSignal): Promise<readonly string[]>;
 }
 
+/** Changes the tools of every conversation, such as for a replay. */
+export type AdaptTools = (tools: readonly Tool[]) => readonly Tool[];
+
 /** The tools of conversations, put together from their sources. */
 export class Toolsets {
   readonly #sources: readonly ToolSource[];
+  readonly #adapt: AdaptTools;
 
-  constructor(sources: readonly ToolSource[]) {
+  constructor(sources: readonly ToolSource[], adapt: AdaptTools = (tools) => tools) {
     this.#sources = sources;
+    this.#adapt = adapt;
   }
 
   of(row: Row): Toolset {
     const sources = this.#sources;
+    const adapt = this.#adapt;
     return {
       get tools() {
-        return sources.length === 1 ? sources[0]!.tools(row) : firstOfName(sources.flatMap((source) => source.tools(row)));
+        return adapt(sources.length === 1 ? sources[0]!.tools(row) : firstOfName(sources.flatMap((source) => source.tools(row))));
       },
       async prepare(signal) {
         const notes = await Promise.all(sources.map((source) => source.prepare?.(row, signal) ?? []));

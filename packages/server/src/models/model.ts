@@ -22,6 +22,8 @@ export interface ModelRequest {
   messages: ModelMessage[];
   tools: ModelTool[];
   signal: AbortSignal;
+  /** What the call is for, as in the metrics: agent, condenser … */
+  usageId?: string;
   /** Names the conversation: a provider that keeps prompts by such a key finds the one of the last call again. */
   cacheKey?: string;
   /** Called with every piece of text as it arrives. */

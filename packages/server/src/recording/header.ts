@@ -32,14 +32,17 @@ export function recordingHeader(deps: HeaderDependencies, row: ConversationRow):
       id: row.id,
       ...(row.title !== null && { title: row.title }),
       created_at: isoTime(row.createdAt),
+      sandbox_id: row.sandboxId,
       ...(sandbox && { spec_id: sandbox.specId }),
       config: { ...row.config, confirmationPolicy: confirmation_policy, securityAnalyzer: security_analyzer },
       ...(own && { agent: masked(own) as Record<string, unknown> }),
       context: contextOf(deps, row),
       settings: settingsOf(deps, row.userId),
-      secrets: secrets
-        .forSandbox(row.userId, row.sandboxId)
-        .map(({ name, description }) => ({ name, ...(description !== null && { description }) })),
+      secrets: secrets.forSandbox(row.userId, row.sandboxId).map(({ name, description, hosts }) => ({
+        name,
+        ...(description !== null && { description }),
+        ...(hosts && { hosts: [...hosts] }),
+      })),
     },
     needs: needsOf(store, row, sandbox?.snapshotId ?? null),
   };

@@ -53,7 +53,7 @@ export class CallRecorder {
       const end = (outcome: Pick<ModelCall, "response" | "failure">) =>
         this.#calls.push({ ...begun, latency: Math.round(performance.now() - start), ...outcome });
       try {
-        const response = await model.complete(request);
+        const response = await model.complete({ ...request, usageId });
         end({ response });
         return response;
       } catch (error) {

@@ -1,0 +1,65 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Config } from "../config/config.ts";
+import type { Platform } from "../platform.ts";
+import { RecordingUnusable, readRecording } from "../recording/read.ts";
+import { type ReplayReport, replay } from "../recording/replay.ts";
+import { reportText } from "../recording/report.ts";
+import { Client } from "./client.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { commandConfig, openPlatform } from "./local-platform.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
+import { packFolder } from "./tree.ts";
+
+export interface ReplayCommandOptions {
+  spec?: string;
+  dir?: string;
+  json?: boolean;
+}
+
+/** `sandpiper replay`: prints how the agent of this program goes another way than a recorded one. Gives the exit code: 0 the same, 1 not, 2 no usable recording. */
+export async function replayCommand(file: string, options: ReplayCommandOptions): Promise<number> {
+  const report = await replayFile(file, options);
+  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : reportText(report));
+  return report.divergences.length === 0 ? exitCodes.ok : exitCodes.failed;
+}
+
+/** Replays a recording on a platform of its own, which is gone afterwards. Throws CliError. */
+export async function replayFile(file: string, { spec, dir }: Pick<ReplayCommandOptions, "spec" | "dir">): Promise<ReplayReport> {
+  const folder = await temporaryFolder("replay");
+  let platform: Platform | undefined;
+  try {
+    const recording = await readRecording(file);
+    const logLevel = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
+    const own = commandConfig();
+    const config = {
+      ...{ ...own, ...logLevel, dataDir: folder.path, specsFile: specsOf(own), host: "127.0.0.1", port: 0 },
+      ...{ publicUrl: undefined, apiKey: undefined, webhook: undefined, maxRuns: 0, dailyBudget: 0, skillsDir: undefined },
+    };
+    return await replay(recording, {
+      start: async (parts) => {
+        // Without the environment: no key of a model or a host is needed, so none is there.
+        platform = await openPlatform(config, {}, parts);
+        return platform;
+      },
+      specId: spec,
+      fill: dir === undefined ? undefined : (sandboxId, workingDir) => upload(platform!, resolve(dir), sandboxId, workingDir),
+    });
+  } catch (error) {
+    if (!(error instanceof RecordingUnusable)) throw error;
+    throw new CliError(error.message, { cause: error, exitCode: exitCodes.usage });
+  } finally {
+    await platform?.close();
+    await folder.remove();
+  }
+}
+
+/** The specs of the data folder count for the replay too, which has another one. */
+function specsOf({ specsFile, dataDir }: Config): string | undefined {
+  const usual = join(dataDir, "specs.json");
+  return specsFile ?? (existsSync(usual) ? usual : undefined);
+}
+
+async function upload({ url, newApiKey }: Platform, dir: string, sandboxId: string, workingDir: string): Promise<void> {
+  await new Client(url, newApiKey!).upload(sandboxId, workingDir, packFolder(dir));
+}

@@ -1,0 +1,190 @@
+import { type Content, contentText, type RecordedCall, type RecordedMessage, type RecordedTool } from "@sandpiper/wire";
+import type { ModelMessage, ModelTool } from "../models/model.ts";
+import { firstDifference } from "./normalise.ts";
+import type { Recording } from "./read.ts";
+
+/** What of a replay is not as it was recorded. */
+export type DivergenceKind =
+  | "system prompt"
+  | "tools"
+  | "user message"
+  | "answer"
+  | "tool result"
+  | "order of messages"
+  | "missing call"
+  | "additional call"
+  | "status"
+  | "stalled";
+
+export interface Divergence {
+  kind: DivergenceKind;
+  /** The model call that shows it: its usage id and number, from 1; else where it is seen. */
+  at: string;
+  /** What differs, in a few words. */
+  what: string;
+  /** The place of the first difference on both sides, where there is a text. */
+  recorded?: string;
+  replayed?: string;
+}
+
+export interface Prompt {
+  system: readonly string[];
+  tools: readonly ModelTool[];
+  messages: readonly ModelMessage[];
+}
+
+/** Both sides' way to make texts comparable. */
+export interface Normalisers {
+  recorded(text: string): string;
+  replayed(text: string): string;
+}
+
+/** Compares prompts of a replay with those of the recording. What is the same in many prompts, differences too, is looked at and told once. */
+export class Comparison {
+  readonly divergences: Divergence[] = [];
+  readonly #recording: Recording;
+  readonly #normalise: Normalisers;
+  /** Which recorded message a message is known to stand for, same or not. */
+  readonly #known = new WeakMap<ModelMessage, RecordedMessage>();
+  readonly #told = new Set<string>();
+
+  constructor(recording: Recording, normalise: Normalisers) {
+    this.#recording = recording;
+    this.#normalise = normalise;
+  }
+
+  prompt(call: RecordedCall, at: string, prompt: Prompt): void {
+    const { systems, tools, messages } = this.#recording;
+    this.#once(`system ${call.system}`, () =>
+      this.#texts("system prompt", at, "the system prompt", systems[call.system]!.join("\n\n"), prompt.system.join("\n\n")),
+    );
+    this.#once(`tools ${call.tools} ${prompt.tools.map(({ name }) => name).join()}`, () =>
+      this.#tools(at, tools[call.tools]!, prompt.tools),
+    );
+    this.messages(
+      at,
+      call.messages.flatMap(([first, count]) => messages.slice(first, first + count)),
+      prompt.messages,
+    );
+  }
+
+  /** Compares position by position; from the first that is of another kind on, only what came after the last answer. */
+  messages(at: string, recorded: readonly RecordedMessage[], replayed: readonly ModelMessage[]): void {
+    const length = Math.max(recorded.length, replayed.length);
+    for (let index = 0; index < length; index++) {
+      const [left, right] = [recorded[index], replayed[index]];
+      if (left && right && this.#known.get(right) === left) continue;
+      if (left && right && this.#placeOf(left, "recorded") === this.#placeOf(right, "replayed")) {
+        this.#known.set(right, left);
+        this.#message(at, left, right);
+        continue;
+      }
+      this.#once("order", () =>
+        this.add({
+          kind: "order of messages",
+          at,
+          what: `message ${index + 1}`,
+          recorded: left ? briefly(left) : "nothing",
+          replayed: right ? briefly(right) : "nothing",
+        }),
+      );
+      const [lastLeft, lastRight] = [tail(recorded), tail(replayed)];
+      for (const [place, one] of lastLeft.entries()) {
+        const other = lastRight[place];
+        if (other && this.#known.get(other) !== one && this.#placeOf(one, "recorded") === this.#placeOf(other, "replayed")) {
+          this.#known.set(other, one);
+          this.#message(at, one, other);
+        }
+      }
+      return;
+    }
+  }
+
+  add(divergence: Divergence): void {
+    this.divergences.push(divergence);
+  }
+
+  #message(at: string, left: RecordedMessage, right: ModelMessage): void {
+    const kind = left.role === "tool" ? "tool result" : left.role === "assistant" ? "answer" : "user message";
+    const what =
+      left.role === "tool"
+        ? `result of ${left.toolName} (${left.toolCallId})`
+        : left.role === "assistant"
+          ? "an answer of the model"
+          : "a message";
+    this.#texts(kind, at, what, readable(left), readable(right));
+  }
+
+  #texts(kind: DivergenceKind, at: string, what: string, recorded: string, replayed: string): void {
+    if (recorded === replayed) return;
+    const [left, right] = [this.#normalise.recorded(recorded), this.#normalise.replayed(replayed)];
+    if (left === right) return;
+    const difference = firstDifference(left, right);
+    this.add({ kind, at, what, recorded: difference.left, replayed: difference.right });
+  }
+
+  #tools(at: string, recorded: readonly RecordedTool[], replayed: readonly ModelTool[]): void {
+    const names = new Set([...recorded, ...replayed].map(({ name }) => name));
+    for (const name of [...names].sort()) {
+      const [left, right] = [recorded, replayed].map((tools) => tools.find((tool) => tool.name === name));
+      if (!left || !right)
+        this.#once(`tool ${name} ${!left}`, () =>
+          this.add({ kind: "tools", at, what: `${name} is ${left ? "missing" : "new"}` }),
+        );
+      else
+        this.#once(`tool ${name} ${JSON.stringify(right)}`, () =>
+          this.#texts("tools", at, name, toolText(left), toolText(right)),
+        );
+    }
+  }
+
+  /** What has to be equal for two messages to stand for each other. */
+  #placeOf(message: RecordedMessage, side: keyof Normalisers): string {
+    return message.role === "tool" ? `tool ${this.#normalise[side](message.toolCallId)}` : message.role;
+  }
+
+  #once(key: string, work: () => void): void {
+    if (this.#told.has(key)) return;
+    this.#told.add(key);
+    work();
+  }
+}
+
+/** What came after the last answer. */
+function tail<T extends RecordedMessage>(messages: readonly T[]): T[] {
+  return messages.slice(messages.findLastIndex(({ role }) => role === "assistant") + 1);
+}
+
+function briefly(message: RecordedMessage): string {
+  const text = readable(message);
+  return `${message.role}: ${text.length > 100 ? `${text.slice(0, 100)}…` : text}`;
+}
+
+/** A message as a text with its lines, so that times and ids are found in it as they were written. */
+function readable(message: RecordedMessage): string {
+  if (message.role === "user") return contentOf(message.content);
+  if (message.role === "tool") return `${message.isError ? "(error) " : ""}${contentOf(message.content)}`;
+  const { text, reasoning = "", thinkingBlocks, reasoningItems = [], toolCalls } = message;
+  const calls = toolCalls.map(({ id, name, arguments: given }) => `${name}(${given}) as ${id}`);
+  const thoughts = [...thinkingBlocks, ...reasoningItems].map((thought) => JSON.stringify(thought));
+  return [text, reasoning, ...thoughts, ...calls].filter(Boolean).join("\n");
+}
+
+function contentOf(content: readonly Content[]): string {
+  const images = content.flatMap((part) => (part.type === "image" ? part.image_urls : []));
+  return [contentText(content), ...images].filter(Boolean).join("\n");
+}
+
+function toolText({ description, parameters }: RecordedTool | ModelTool): string {
+  return `${description}\n${JSON.stringify(sorted(parameters))}`;
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, item]) => [key, sorted(item)]),
+  );
+}

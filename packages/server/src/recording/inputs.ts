@@ -1,0 +1,139 @@
+import type { Event, RecordedCall } from "@sandpiper/wire";
+import { Content, type ExecutionStatus } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { Check } from "typebox/value";
+import { interruptedText } from "../conversations/run.ts";
+import type { Recording } from "./read.ts";
+
+/** What somebody else than the agent did in a recorded conversation. */
+export type Input =
+  | { kind: "message"; content: Content[]; sender?: string; run: boolean }
+  | { kind: "run" }
+  | { kind: "reject"; reason: string }
+  | { kind: "pause" }
+  | { kind: "interrupt" }
+  | { kind: "condense" };
+
+/** When an input came: at rest, during a call, or when the agent had done so much. */
+export type Point =
+  | { kind: "rest"; status: ExecutionStatus }
+  | { kind: "call"; usageId: string; index: number }
+  | { kind: "work"; actions: number; results: number };
+
+export interface PlacedInput {
+  input: Input;
+  point: Point;
+  seq: number;
+}
+
+/** The inputs of a recording in order. `stop` says why the rest of it cannot be replayed. */
+export interface Inputs {
+  inputs: PlacedInput[];
+  /** Status at the end. */
+  status: ExecutionStatus;
+  stop?: { seq: number; reason: string };
+}
+
+/** Reads the inputs out of the events: those of the agent's own doing are left out. */
+export function readInputs({ events, calls }: Pick<Recording, "events" | "calls">): Inputs {
+  const inputs: PlacedInput[] = [];
+  const work = { actions: 0, results: 0 };
+  const open = new Set<string>();
+  let status: ExecutionStatus = "idle";
+  let cutOff = 0;
+  const place = (seq: number, now: ExecutionStatus): Point => {
+    const during = callDuring(calls, seq);
+    if (during) return { kind: "call", ...during };
+    const rests = now !== "running" && (open.size === 0 || now === "waiting_for_confirmation");
+    return rests ? { kind: "rest", status: now } : { kind: "work", ...work };
+  };
+  for (let index = 0; index < events.length; index++) {
+    const { seq } = events[index]!;
+    const event = events[index]!.event as Event;
+    const next = events[index + 1]?.event as Event | undefined;
+    const before = status;
+    const add = (input: Input) => inputs.push({ input, point: place(seq, before), seq });
+    switch (event.kind) {
+      case "MessageEvent": {
+        if (event.source === "agent") work.actions++;
+        if (event.source !== "user") break;
+        const run = isStatus(next, "running");
+        const { content } = event.llm_message;
+        if (!Check(Type.Array(Content), content))
+          return { inputs, status, stop: { seq, reason: `the message at ${seq} has no content that can be sent` } };
+        add({ kind: "message", content, ...(typeof event.sender === "string" && { sender: event.sender }), run });
+        // What it wrote beside itself is no input of its own.
+        if (run) {
+          status = "running";
+          index++;
+        }
+        break;
+      }
+      case "ActionEvent":
+        work.actions++;
+        open.add(event.tool_call_id);
+        break;
+      case "UserRejectObservation": {
+        open.delete(event.tool_call_id);
+        if (event.rejection_source === "hook") {
+          work.results++;
+          break;
+        }
+        const isLast = (next as { kind?: string } | undefined)?.kind !== "UserRejectObservation";
+        // Followed by a message, it is that message's doing.
+        if (isLast && isStatus(next, "idle")) add({ kind: "reject", reason: event.rejection_reason });
+        break;
+      }
+      case "ObservationEvent":
+      case "AgentErrorEvent":
+        work.results++;
+        open.delete(event.tool_call_id);
+        break;
+      case "PauseEvent":
+        add({ kind: "pause" });
+        break;
+      case "InterruptEvent":
+        inputs.push({ input: { kind: "interrupt" }, point: interruptPoint(place(seq, before), cutOff), seq });
+        break;
+      case "CondensationRequest":
+        if (!calls.some(({ failure, at_seq, stored_seq }) => failure && at_seq < seq && seq <= stored_seq))
+          add({ kind: "condense" });
+        break;
+      case "ConversationStateUpdateEvent":
+        if (event.key === "leaf_event_id")
+          return { inputs, status, stop: { seq, reason: "the conversation was taken back to an earlier event" } };
+        if (event.key !== "execution_status") break;
+        status = event.value as ExecutionStatus;
+        // After finished only the agent itself goes on.
+        if (status === "running" && before !== "running" && before !== "finished") add({ kind: "run" });
+    }
+    if (event.kind === "AgentErrorEvent" && event.error === interruptedText) cutOff++;
+    else cutOff = 0;
+  }
+  return { inputs, status };
+}
+
+/** An interrupt came before the results of the calls that it cut off, which stand before it. */
+function interruptPoint(point: Point, cutOff: number): Point {
+  return point.kind === "work" ? { ...point, results: point.results - cutOff } : point;
+}
+
+function isStatus(event: Event | undefined, status: ExecutionStatus): boolean {
+  return event?.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" && event.value === status;
+}
+
+/** The call that was under way when a record was written that is not its own. */
+function callDuring(calls: readonly RecordedCall[], seq: number): { usageId: string; index: number } | undefined {
+  const counts = new Map<string, number>();
+  for (const { usage_id: usageId, at_seq, stored_seq } of calls) {
+    const index = counts.get(usageId) ?? 0;
+    counts.set(usageId, index + 1);
+    if (isOfRun(usageId) && at_seq < seq && seq <= stored_seq) return { usageId, index };
+  }
+  return undefined;
+}
+
+/** Calls that a run waits for; others leave no event. */
+export function isOfRun(usageId: string): boolean {
+  return usageId === "agent" || usageId === "condenser" || usageId.includes("hook:");
+}

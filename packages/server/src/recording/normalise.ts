@@ -1,0 +1,41 @@
+/** What differs between two runs of the same work: times, durations, ids, numbers of processes, names of temporary files, and hashes of commits, which hold times. */
+const volatile: readonly [RegExp, string][] = [
+  [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, "<id>"],
+  [/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?/g, "<time>"],
+  [/\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2}(?:,? +\d{4}|,? +\d\d:\d\d(?::\d\d)?){1,2}/g, "<time>"],
+  [/\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g, "<time>"],
+  [/\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?)\b/g, "<duration>"],
+  [/\b\d+m\d+(?:\.\d+)?s\b/g, "<duration>"],
+  [/\/tmp\/(?:tmp[\w.-]+|[\w-]+[.-][A-Za-z0-9_]{6,})/g, "/tmp/<temporary>"],
+  [/\bpid[ =:]+\d+/gi, "pid <number>"],
+  [/^\[(\d+)\] +\d+$/gm, "[$1] <number>"],
+  [/\b[0-9a-f]{40}\b/g, "<commit>"],
+  [/\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}\b/g, "<commit>"],
+];
+
+/** Characters of a text that are made comparable: beyond, texts are compared as they are. */
+const maxLength = 2 * 1024 * 1024;
+
+/** Makes texts of one side comparable with those of the other. `names` are words that mean the same thing on both sides, such as the id of the sandbox. */
+export function normaliser(names: Readonly<Record<string, string>>): (text: string) => string {
+  const own = Object.entries(names).filter(([name]) => name !== "");
+  return (text) => {
+    if (text.length > maxLength) return text;
+    let result = text;
+    for (const [name, stands] of own) result = result.replaceAll(name, stands);
+    for (const [pattern, stands] of volatile) result = result.replace(pattern, stands);
+    return result;
+  };
+}
+
+/** The first place where two texts differ, with some of what stands around it. */
+export function firstDifference(left: string, right: string): { left: string; right: string } {
+  let at = 0;
+  while (at < left.length && left[at] === right[at]) at++;
+  const excerpt = (text: string) => {
+    const from = Math.max(0, at - 40);
+    const to = Math.min(text.length, at + 120);
+    return `${from > 0 ? "…" : ""}${text.slice(from, to)}${to < text.length ? "…" : ""}`;
+  };
+  return { left: excerpt(left), right: excerpt(right) };
+}

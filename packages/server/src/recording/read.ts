@@ -1,0 +1,169 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import {
+  type RecordedCall,
+  RecordedCall as RecordedCallSchema,
+  RecordedEvent,
+  type RecordedMessage,
+  RecordedMessageLine,
+  RecordedSystemLine,
+  type RecordedTool,
+  RecordedToolsLine,
+  RecordingEnd,
+  RecordingHeader,
+  recordingVersion,
+} from "@sandpiper/wire";
+import type { Static, TSchema } from "typebox";
+import { Compile } from "typebox/schema";
+import { errorText } from "../errors.ts";
+
+/** Longest recording that is read into memory, and its longest line, bytes. */
+const maxBytes = 256 * 1024 * 1024;
+const maxLine = 64 * 1024 * 1024;
+
+/** Why a file is no recording that can be replayed, in one sentence. */
+export class RecordingUnusable extends Error {}
+
+/** A recording in memory: events and calls in order, the parts of prompts by their numbers. */
+export interface Recording {
+  header: RecordingHeader;
+  events: Static<typeof RecordedEvent>[];
+  systems: string[][];
+  tools: RecordedTool[][];
+  messages: RecordedMessage[];
+  calls: RecordedCall[];
+}
+
+const checks = Object.fromEntries(
+  Object.entries({
+    recording: RecordingHeader,
+    event: RecordedEvent,
+    system: RecordedSystemLine,
+    tools: RecordedToolsLine,
+    message: RecordedMessageLine,
+    call: RecordedCallSchema,
+    end: RecordingEnd,
+  }).map(([line, schema]) => [line, Compile(schema as TSchema)]),
+);
+
+/** Reads a recording. Lines and fields that this version does not know are passed over. Throws RecordingUnusable. */
+export async function readRecording(file: string): Promise<Recording> {
+  const reader = new LineReader();
+  try {
+    const { size } = await stat(file);
+    if (size > maxBytes)
+      throw new RecordingUnusable(
+        `It is ${Math.ceil(size / 2 ** 20)} MB long; recordings up to ${maxBytes / 2 ** 20} MB are replayed.`,
+      );
+    let rest: Buffer[] = [];
+    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+      let from = 0;
+      for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
+        reader.line(Buffer.concat([...rest, chunk.subarray(from, end)]));
+        rest = [];
+        from = end + 1;
+      }
+      rest.push(chunk.subarray(from));
+      if (rest.length * chunk.length > maxLine) throw new RecordingUnusable(`Line ${reader.lines + 1} is too long.`);
+    }
+    reader.line(Buffer.concat(rest));
+    return reader.recording();
+  } catch (error) {
+    if (error instanceof RecordingUnusable) throw new RecordingUnusable(`${file} cannot be replayed. ${error.message}`);
+    throw new RecordingUnusable(`${file} cannot be read: ${errorText(error)}`);
+  }
+}
+
+class LineReader {
+  lines = 0;
+  #header: RecordingHeader | undefined;
+  #end: Static<typeof RecordingEnd> | undefined;
+  readonly #parts: Omit<Recording, "header"> = { events: [], systems: [], tools: [], messages: [], calls: [] };
+
+  line(bytes: Buffer): void {
+    const text = bytes.toString("utf8").trim();
+    if (text === "") return;
+    this.lines++;
+    let line: { line?: unknown };
+    try {
+      line = JSON.parse(text) as { line?: unknown };
+    } catch {
+      throw new RecordingUnusable(
+        this.#header
+          ? `Line ${this.lines} is not JSON: the file was cut off or changed.`
+          : "It is not a recording: its first line is not JSON.",
+      );
+    }
+    const kind = typeof line === "object" && line !== null ? line.line : undefined;
+    if (!this.#header && kind !== "recording")
+      throw new RecordingUnusable("It is not a recording: the first line is no header of one.");
+    if (kind === "recording") this.#checkVersion(line as { version?: unknown });
+    if (this.#end) throw new RecordingUnusable(`Line ${this.lines} comes after the end.`);
+    if (typeof kind !== "string" || !Object.hasOwn(checks, kind)) return;
+    const check = checks[kind]!;
+    if (!check.Check(line)) {
+      const problem = check.Errors(line)[1][0];
+      throw new RecordingUnusable(
+        `Line ${this.lines} (${kind}) is wrong${problem ? ` at ${problem.instancePath || "its top"}: ${problem.message}` : ""}.`,
+      );
+    }
+    this.#take(line as never);
+  }
+
+  recording(): Recording {
+    if (!this.#header) throw new RecordingUnusable("It is empty.");
+    const { events, calls } = this.#parts;
+    if (!this.#end || this.#end.events !== events.length || this.#end.calls !== calls.length)
+      throw new RecordingUnusable("It is cut off: export the conversation again.");
+    return { header: this.#header, ...this.#parts };
+  }
+
+  #checkVersion({ version }: { version?: unknown }): void {
+    if (this.#header) throw new RecordingUnusable(`Line ${this.lines} is a second header.`);
+    if (typeof version === "number" && version > recordingVersion)
+      throw new RecordingUnusable(
+        `It has version ${version} of the format, and this program knows those up to ${recordingVersion}: use a newer one.`,
+      );
+  }
+
+  #take(line: Static<TSchema> & { line: string; number: number }): void {
+    const { events, systems, tools, messages, calls } = this.#parts;
+    const numbered = <T>(list: T[], value: T) => {
+      if (line.number !== list.length)
+        throw new RecordingUnusable(
+          `Line ${this.lines} (${line.line}) has the number ${line.number} in the place of ${list.length}.`,
+        );
+      list.push(value);
+    };
+    switch (line.line) {
+      case "recording":
+        this.#header = line as unknown as RecordingHeader;
+        return;
+      case "event": {
+        const event = line as unknown as Recording["events"][number];
+        if (event.seq <= (events.at(-1)?.seq ?? 0))
+          throw new RecordingUnusable(`Line ${this.lines}: the events are not in order.`);
+        events.push(event);
+        return;
+      }
+      case "system":
+        return numbered(systems, (line as unknown as { blocks: string[] }).blocks);
+      case "tools":
+        return numbered(tools, (line as unknown as { tools: RecordedTool[] }).tools);
+      case "message":
+        return numbered(messages, (line as unknown as { message: RecordedMessage }).message);
+      case "call": {
+        const call = line as unknown as RecordedCall;
+        const isThere = call.messages.every(([first, count]) => first + count <= messages.length);
+        if (!isThere || call.system >= systems.length || call.tools >= tools.length)
+          throw new RecordingUnusable(`Line ${this.lines}: the call names parts of a prompt that are not there.`);
+        if (Boolean(call.response) === Boolean(call.failure))
+          throw new RecordingUnusable(`Line ${this.lines}: the call has neither an answer nor a failure, or both.`);
+        calls.push(call);
+        return;
+      }
+      case "end":
+        this.#end = line as unknown as Static<typeof RecordingEnd>;
+    }
+  }
+}

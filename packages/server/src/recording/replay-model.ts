@@ -1,0 +1,77 @@
+import type { RecordedCall } from "@sandpiper/wire";
+import { type ErrorCode, PlatformError } from "../errors.ts";
+import type { Model, ModelRequest, ModelResponse } from "../models/model.ts";
+import type { Comparison } from "./compare.ts";
+import { isOfRun } from "./inputs.ts";
+import type { Recording } from "./read.ts";
+import { abortedCall } from "./recorder.ts";
+
+export interface ReplayModelParts {
+  recording: Recording;
+  comparison: Comparison;
+  /** Told when a call has begun; it is answered once this resolves. */
+  onCall(usageId: string, index: number): Promise<void>;
+}
+
+/** Answers from a recording. Calls of one usage id are answered in their order, whatever they ask; what they ask is compared with what was asked then. */
+export class ReplayModel {
+  readonly #parts: ReplayModelParts;
+  readonly #calls = new Map<string, RecordedCall[]>();
+  readonly #begun = new Map<string, number>();
+  /** A call for which there was no answer any more. */
+  isExhausted = false;
+
+  constructor(parts: ReplayModelParts) {
+    this.#parts = parts;
+    for (const call of parts.recording.calls.filter(({ usage_id }) => isOfRun(usage_id)))
+      this.#calls.set(call.usage_id, [...(this.#calls.get(call.usage_id) ?? []), call]);
+  }
+
+  /** Calls of a usage id that have begun. */
+  begun(usageId: string): number {
+    return this.#begun.get(usageId) ?? 0;
+  }
+
+  /** How many calls there were to be, and were. */
+  get counts(): { usageId: string; recorded: number; replayed: number }[] {
+    return [...this.#calls].map(([usageId, calls]) => ({
+      usageId,
+      recorded: calls.length,
+      replayed: Math.min(this.begun(usageId), calls.length),
+    }));
+  }
+
+  open(): Model {
+    const calls = this.#parts.recording.calls;
+    const contextWindow = calls.find(({ response }) => response)?.response?.usage.context_window ?? 0;
+    return { name: calls[0]?.model ?? "replay", contextWindow, complete: (request) => this.#complete(request) };
+  }
+
+  async #complete(request: ModelRequest): Promise<ModelResponse> {
+    const { usageId = "" } = request;
+    const index = this.begun(usageId);
+    this.#begun.set(usageId, index + 1);
+    const call = this.#calls.get(usageId)?.[index];
+    const { comparison, onCall } = this.#parts;
+    const at = `${usageId} call ${index + 1}`;
+    if (!call) {
+      this.isExhausted = true;
+      comparison.add({ kind: "additional call", at, what: "the recording has no further answer" });
+      throw new PlatformError("ModelFailed", "The recording has no further answer.");
+    }
+    comparison.prompt(call, at, request);
+    await Promise.race([onCall(usageId, index), aborted(request.signal)]);
+    request.signal.throwIfAborted();
+    const { response, failure } = call;
+    if (response) return response;
+    if (failure?.code === abortedCall) await aborted(request.signal);
+    request.signal.throwIfAborted();
+    const error = new PlatformError(failure?.code as ErrorCode, failure?.message ?? "");
+    throw error.status ? error : new PlatformError("ModelFailed", error.message);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

@@ -1,0 +1,63 @@
+import { ConfirmationPolicy, type RecordingHeader, SecurityAnalyzer, SettingsV1Update } from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import { Check, Clean, Errors } from "typebox/value";
+import type { AgentDocument } from "../store/conversation-parts.ts";
+import type { ConversationConfig, NewConversation } from "../store/conversation-store.ts";
+import { emptyConfig } from "../store/empty-config.ts";
+import { RecordingUnusable } from "./read.ts";
+
+const nullableText = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+
+/** What of a recorded conversation's configuration the agent obeys. */
+const Config = Type.Object({
+  workingDir: Type.String({ pattern: "^/" }),
+  maxIterations: Type.Integer({ minimum: 1 }),
+  agentType: Type.Union([Type.Literal("default"), Type.Literal("plan")]),
+  llmModel: nullableText,
+  selectedRepository: nullableText,
+  selectedBranch: nullableText,
+  gitProvider: nullableText,
+  systemMessageSuffix: nullableText,
+  disabledSkills: Type.Optional(Type.Array(Type.String())),
+  ownAgent: Type.Optional(Type.Boolean()),
+  confirmationPolicy: Type.Optional(ConfirmationPolicy),
+  securityAnalyzer: Type.Optional(Type.Union([SecurityAnalyzer, Type.Null()])),
+  stuckDetection: Type.Optional(Type.Boolean()),
+  task: Type.Optional(Type.Object({ id: Type.String(), subagent: Type.String() })),
+});
+
+/** A conversation that the agent takes for the recorded one. Throws RecordingUnusable. */
+export function replayedConversation(
+  conversation: RecordingHeader["conversation"],
+): Pick<NewConversation, "config" | "context"> & { agent: AgentDocument | undefined } {
+  const given = Clean(Config, structuredClone(conversation.config)) as Static<typeof Config>;
+  if (!Check(Config, given)) {
+    const [problem] = Errors(Config, given);
+    throw new RecordingUnusable(`The configuration in its header is wrong at ${problem?.instancePath}: ${problem?.message}.`);
+  }
+  const { agent } = conversation;
+  const config: ConversationConfig = {
+    ...emptyConfig(given.workingDir),
+    ...(given as Partial<ConversationConfig>),
+    ownAgent: given.ownAgent === true && agent !== undefined,
+    // A title would take a call of a model.
+    autotitle: false,
+  };
+  return {
+    config,
+    agent: config.ownAgent ? withoutServers(agent as AgentDocument) : undefined,
+    ...(conversation.context && { context: { document: conversation.context, activated: [] } }),
+  };
+}
+
+/** Settings of a recording as a change of a new user's; undefined where they are none. */
+export function replayedSettings(settings: Record<string, unknown>): SettingsV1Update | undefined {
+  return Check(SettingsV1Update, settings) ? (settings as SettingsV1Update) : undefined;
+}
+
+/** MCP servers are not started: the results of their tools are in the recording. */
+function withoutServers({ agent, ...rest }: AgentDocument): AgentDocument {
+  if (!agent) return rest;
+  const { mcp_config: _servers, ...own } = agent as typeof agent & { mcp_config?: unknown };
+  return { ...rest, agent: own as typeof agent };
+}

@@ -1,0 +1,30 @@
+import type { Divergence } from "./compare.ts";
+import type { ReplayReport } from "./replay.ts";
+
+/** Divergences that a text tells one by one. */
+const mostTold = 40;
+
+/** A report for people, with a line end. */
+export function reportText(report: ReplayReport): string {
+  const { divergences, calls, not_run, stopped } = report;
+  const counts = calls.map(({ usage_id, recorded, replayed }) => `${replayed} of ${recorded} ${usage_id} calls`).join(", ");
+  const notRun = Object.entries(not_run).map(([name, count]) => (count === 1 ? name : `${name} (${count} times)`));
+  const lines = [
+    `Replayed conversation ${report.conversation}, recorded by version ${report.recorded_by}, with version ${report.replayed_by} in a sandbox of ${report.spec}: ${counts}.`,
+    ...(notRun.length > 0 ? [`Not run again, since it reaches beyond the sandbox: ${notRun.join(", ")}.`] : []),
+    ...(stopped ? [`The rest was left out: ${stopped}.`] : []),
+    divergences.length === 0
+      ? "Nothing differs."
+      : divergences.length === 1
+        ? "One thing differs:"
+        : `${divergences.length} things differ:`,
+    ...divergences.slice(0, mostTold).flatMap((divergence, index) => told(divergence, index + 1)),
+    ...(divergences.length > mostTold ? [`… and ${divergences.length - mostTold} more.`] : []),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function told({ kind, at, what, recorded, replayed }: Divergence, number: number): string[] {
+  const side = (name: string, text: string | undefined) => (text === undefined ? [] : [`   ${name}: ${JSON.stringify(text)}`]);
+  return [`${number}. ${at}: ${kind}, ${what}`, ...side("recorded", recorded), ...side("now     ", replayed)];
+}
