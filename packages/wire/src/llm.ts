@@ -8,9 +8,8 @@ const flag = (value: boolean) => Type.Boolean({ default: value, ...shown() });
 const maybe = shown();
 
 /**
- * A language model as settings and profiles describe it (app-server.md section 5, openapi StrictLLM). This platform calls models as `model`,
- * `api_key`, `base_url`, the sampling, the sizes, `timeout`, `num_retries`, `extra_headers` and the prices say; the rest is kept for clients that
- * build their own client of it. `model` is empty where none is configured.
+ * A language model as settings and profiles describe it (app-server.md section 5, openapi StrictLLM). docs/models.md says which of these decide how models
+ * are called; the rest is kept for clients that build their own client of it. `model` is empty where none is configured.
  */
 export const LlmConfig = Type.Object({
   model: Type.String({ maxLength: 1024, default: "", ...shown({ prominence: "critical" }) }),

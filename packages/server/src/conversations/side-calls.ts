@@ -57,6 +57,7 @@ export class SideCalls {
           system,
           messages: [...messages, { role: "user" as const, content: question }],
           tools: modelTools(tools),
+          cacheKey: row.id,
         };
         return this.#complete(row, usageId, request);
       });

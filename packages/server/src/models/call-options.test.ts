@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { type ModelServer, type Reply, reply, type Script, startModelServer } from "../../test/support/model-server.ts";
 import type { PlatformError } from "../errors.ts";
-import { callOptions } from "./call-options.ts";
+import { awsAccess } from "./aws.ts";
+import { callOptions, waitsFor } from "./call-options.ts";
 import type { Model, RetryNotice } from "./model.ts";
 import { makeOpenModel } from "./open.ts";
 
@@ -151,4 +152,73 @@ test("a call with a key of the server's environment costs what the catalogue say
   const options = callOptions({ model, input_cost_per_token: 0, output_cost_per_token: 0 });
   expect((await call(openModel({ model, options }))).cost).toBeCloseTo((1000 * 3 + 100 * 15) / 1e6, 10);
   expect((await call(openModel({ model, apiKey: key, options }))).cost).toBe(0);
+});
+
+test("what a client says about thinking, caching and tools becomes options, null where the endpoint decides", () => {
+  expect(
+    callOptions({
+      model: "m",
+      reasoning_effort: "low",
+      reasoning_summary: "auto",
+      extended_thinking_budget: 4096,
+      caching_prompt: false,
+      prompt_cache_retention: "24h",
+      native_tool_calling: false,
+      disable_stop_word: true,
+      disable_vision: true,
+      max_message_chars: 1000,
+      drop_params: false,
+      litellm_extra_body: { a: 1 },
+      api_mode: "responses",
+      model_canonical_name: "gpt-5",
+    }),
+  ).toEqual({
+    effort: "low",
+    reasoningSummary: "auto",
+    thinkingBudget: 4096,
+    caching: false,
+    cacheRetention: "24h",
+    nativeTools: false,
+    stopWord: false,
+    vision: false,
+    maxToolChars: 1000,
+    dropParameters: false,
+    extraBody: { a: 1 },
+    apiMode: "responses",
+    knownAs: "gpt-5",
+  });
+  const nothing = { reasoning_effort: null, extended_thinking_budget: null, prompt_cache_retention: null };
+  expect(callOptions({ model: "m", ...nothing })).toEqual({ effort: null, thinkingBudget: null, cacheRetention: null });
+  // What clients of all versions send without being asked says nothing more than the defaults.
+  expect(
+    callOptions({ model: "m", reasoning_effort: "tremendous", api_mode: "auto", disable_vision: false, litellm_extra_body: {} }),
+  ).toBeUndefined();
+});
+
+test.each([
+  [{}, [8, 16, 32]],
+  [{ retry_min_wait: 8, retry_max_wait: 64, retry_multiplier: 8, num_retries: 5 }, [8000, 16_000, 32_000, 64_000]],
+  [{ retry_min_wait: 1, retry_max_wait: 3, retry_multiplier: 1 }, [1000, 2000, 3000]],
+  [{ retry_max_wait: 0 }, [0, 0, 0]],
+  [{ retry_min_wait: 1e9, retry_max_wait: 1e9, num_retries: 2 }, [120_000]],
+])("waits as %j say", (llm, waits) => {
+  expect(waitsFor([8, 16, 32], callOptions({ model: "m", ...llm }) ?? {})).toEqual(waits);
+});
+
+test("OpenRouter is told which application calls, and nobody else", () => {
+  const given = { openrouter_site_url: "https://me.example", openrouter_app_name: "Mine" };
+  const headers = { "HTTP-Referer": "https://me.example", "X-Title": "Mine" };
+  expect(callOptions({ model: "openrouter/x", ...given })).toEqual({ headers });
+  expect(callOptions({ model: "openai/x", ...given })).toBeUndefined();
+});
+
+test("what is stored for Bedrock is read without masks and empty fields", () => {
+  const given = {
+    aws_access_key_id: "AKIA",
+    aws_secret_access_key: "**********",
+    aws_session_token: "",
+    aws_region_name: "eu-west-1",
+  };
+  expect(awsAccess({ model: "m", ...given })).toEqual({ accessKeyId: "AKIA", region: "eu-west-1" });
+  expect(awsAccess({ model: "m", aws_region_name: null })).toBeUndefined();
 });

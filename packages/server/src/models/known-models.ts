@@ -3,7 +3,7 @@ import { cataloguedNames } from "./catalogue.ts";
 import { guessProvider, providers } from "./providers.ts";
 
 /** Providers that are reached by a protocol of their own, which the tests speak; others speak OpenAI's, each in its own way. */
-const verified = new Set(["openai", "anthropic", "gemini"]);
+const verified = new Set(["openai", "anthropic", "gemini", "bedrock"]);
 
 /** Every model whose price and context window are known, under the provider that makes it, and the built-in demo model. */
 export const knownModels: readonly LLMModel[] = [

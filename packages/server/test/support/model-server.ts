@@ -22,12 +22,15 @@ import { readRequest, type Wire, wireOf } from "./model-wire-requests.ts";
  * A script is a function (it may be async: await a promise of the test's to hold an answer back) or a list of replies, one
  * for each request; a request beyond its end, or a script that throws, is answered 400 with the reason.
  */
-export async function startModelServer(script: Script | Reply[], options: { dialect?: Dialect } = {}): Promise<ModelServer> {
+export async function startModelServer(
+  script: Script | Reply[],
+  options: { dialect?: Dialect; port?: number } = {},
+): Promise<ModelServer> {
   const requests: ModelRequestSeen[] = [];
   const server = createServer((request, response) => {
-    answer(request, response, { script, ...options }, requests).catch((error) => response.destroy(error));
+    answer(request, response, { script, dialect: options.dialect }, requests).catch((error) => response.destroy(error));
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(options.port ?? 0, "127.0.0.1");
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -169,7 +172,7 @@ export const reply = {
 async function answer(
   incoming: IncomingMessage,
   response: ServerResponse,
-  { script, dialect }: { script: Script | Reply[]; dialect?: Dialect },
+  { script, dialect }: { script: Script | Reply[]; dialect: Dialect | undefined },
   requests: ModelRequestSeen[],
 ) {
   const closed = new Promise<boolean>((resolve) => response.once("close", () => resolve(response.writableFinished)));

@@ -78,7 +78,7 @@ function readAnthropic(body: Json) {
     });
   }
   return {
-    system: partsText(body.system).replaceAll("\n", "\n\n"),
+    system: typeof body.system === "string" ? body.system : (body.system ?? []).map((part: Json) => part.text).join("\n\n"),
     messages,
     tools: (body.tools ?? []).map((tool: Json) => tool.name),
   };
