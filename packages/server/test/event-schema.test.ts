@@ -1,6 +1,7 @@
 import { Event } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { coreTools } from "../src/agent/tools/index.ts";
+import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { eventProblems as problems } from "./support/event-schema.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
@@ -94,12 +95,13 @@ test("every event and frame of every kind that is sent fits the published schema
   expect(ids(batch)).toEqual(ids(stored));
   const resent = SocketClient.forConversation(server, id, "&resend_all=true");
   await resent.frame((frame) => frame.id === stored.at(-1)?.id);
-  for (const events of [stored, batch, socket.frames, resent.frames]) expect(events.flatMap(problems)).toEqual([]);
+  const hooked = await conversationWithHooks();
+  for (const events of [stored, batch, socket.frames, resent.frames, hooked]) expect(events.flatMap(problems)).toEqual([]);
 
   // Nothing that the server can write was left out: every kind, and every action and observation.
-  const seen = [...socket.frames, ...stored];
+  const seen = [...socket.frames, ...stored, ...hooked];
   const kindsOf = (values: (Json | undefined)[]) => [...new Set(values.flatMap((value) => (value ? [value.kind] : [])))].sort();
-  const kinds = Event.anyOf.map(({ properties }) => properties.kind.const).filter((kind) => kind !== "HookExecutionEvent");
+  const kinds = Event.anyOf.map(({ properties }) => properties.kind.const);
   expect(kindsOf(seen)).toEqual(kinds.sort());
   expect(kindsOf(seen.map(({ action }) => action))).toEqual(coreTools.map(({ actionKind }) => actionKind).sort());
   const observations = coreTools.map(({ definition }) => definition.observation_type).sort();
@@ -108,3 +110,20 @@ test("every event and frame of every kind that is sent fits the published schema
   socket.close();
   resent.close();
 });
+
+/** The events of a conversation with hooks for all that there are hooks for. */
+async function conversationWithHooks(): Promise<Json[]> {
+  const agent = await startAgentServer(server);
+  const hooks = [{ hooks: [{ command: 'echo \'{"additionalContext":"more"}\'' }] }];
+  const blocking = [{ hooks: [{ command: "echo no >&2; exit 2" }] }];
+  const events = ["session_start", "user_prompt_submit", "post_tool_use"];
+  const hook_config = { ...Object.fromEntries(events.map((name) => [name, hooks])), pre_tool_use: blocking, stop: hooks };
+  const initial_message = { role: "user", content: [{ type: "text", text: "Begin" }] };
+  replies = [reply.toolCalls([terminal("true")]), reply.text("Done.")];
+  const request = sdkRequest(models.url, { hook_config, initial_message });
+  request.agent.llm.model = "anthropic/scripted";
+  const { body } = await agent.call("POST", "/api/conversations", request);
+  const get = () => agent.call("GET", `/api/conversations/${body.id}`);
+  await until(async () => (await get()).body.execution_status === "finished" || undefined);
+  return (await agent.call("GET", `/api/conversations/${body.id}/events/search`)).body.items;
+}

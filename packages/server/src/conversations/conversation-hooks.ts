@@ -26,7 +26,7 @@ const harmless = new Set(["finish", "think"]);
  */
 export class ConversationHooks {
   readonly #deps: ConversationHooksDependencies;
-  /** Conversations whose session has begun, with the hooks of its end. */
+  /** Conversations with hooks whose session has begun. */
   readonly #sessions = new Set<string>();
 
   constructor(deps: ConversationHooksDependencies) {
@@ -52,6 +52,11 @@ export class ConversationHooks {
   /** Whether `endSession` has something to do. */
   hasEnd(row: Row): boolean {
     return this.#sessions.has(row.id) && this.#known(row)?.session_end !== undefined;
+  }
+
+  /** Conversations whose session has begun. */
+  sessions(): string[] {
+    return [...this.#sessions];
   }
 
   drop(conversationId: string): void {
@@ -107,7 +112,7 @@ class LateHooks implements Hooks {
   }
 
   async sessionStart(): Promise<void> {
-    if (this.#hooks && this.#parts.beginsSession()) await this.#hooks.sessionStart();
+    if (this.#hooks && this.#hooks !== noHooks && this.#parts.beginsSession()) await this.#hooks.sessionStart();
   }
 
   async userPrompt(message: MessageEvent): Promise<HookVerdict> {
@@ -138,7 +143,7 @@ class LateHooks implements Hooks {
       // The call itself tells what is wrong with the sandbox. The next run looks again.
       return noHooks;
     }
-    if (this.#parts.beginsSession()) await hooks.sessionStart();
+    if (hooks !== noHooks && this.#parts.beginsSession()) await hooks.sessionStart();
     return hooks;
   }
 

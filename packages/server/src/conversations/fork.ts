@@ -10,6 +10,7 @@ import { leafOf, skillsOn } from "./branch.ts";
 import { dropSecrets } from "./create.ts";
 import { snapshotAt, stageFiles } from "./kept-files.ts";
 import type { BranchDependencies, FilesOutcome } from "./navigate.ts";
+import { withoutFacts } from "./project-context.ts";
 
 export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
   secrets: Secrets;
@@ -60,7 +61,7 @@ export async function forkConversation(
       tags: request.tags ?? config.tags,
       forkedFrom: { conversationId: source.id, eventId },
     },
-    ...(context && { context: { document: context.document, activated: skills } }),
+    ...(context && { context: { document: withoutFacts(context.document), activated: skills } }),
   };
   const head = source.head === null ? null : eventId;
   const agent = config.ownAgent ? store.agents.get(source.id) : undefined;

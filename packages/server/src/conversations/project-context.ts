@@ -73,3 +73,9 @@ export class ProjectContexts {
     return context;
   }
 }
+
+/** A stored context for a conversation that is made of another one. */
+export function withoutFacts(document: unknown): unknown {
+  const { folded: _folded, problems: _problems, ...rest } = (document ?? {}) as Partial<KnownContext>;
+  return document === null ? null : rest;
+}

@@ -10,6 +10,7 @@ import { PlatformError } from "../errors.ts";
 import type { Model, ModelMessage, ModelResponse, OpenModel } from "../models/model.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
+import type { NewRecord } from "../store/event-log.ts";
 import type { Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 import type { DailyBudget } from "../users/daily-budget.ts";
@@ -37,6 +38,9 @@ const repeatMs = 200;
 
 /** How long a step that ends after a pause is waited for, ms. */
 const restMs = 10_000;
+
+/** Time for the hooks of sessions' ends, when a conversation is removed and when the server ends, ms. */
+const sessionEndMs = { removal: 10_000, shutdown: 2_000 };
 
 /** When a run that could not write its end is tried again, ms. */
 const retryMs = 5_000;
@@ -265,11 +269,28 @@ export class Runner {
   /** Forgets what is kept for a conversation while it is awake. */
   async forget(conversationId: string): Promise<void> {
     await this.abort(conversationId, "removed");
+    await this.#endSession(conversationId, sessionEndMs.removal);
+    this.#deps.hooks.drop(conversationId);
     const userId = this.#deps.store.conversations.get(conversationId)?.userId;
     if (userId !== undefined) this.#queue.leave(userId, conversationId);
     this.#approved.delete(conversationId);
     this.#summarised(conversationId);
     this.#dropWorkspace(conversationId);
+  }
+
+  /** Runs the hooks of a session's end, where its sandbox runs and as long as there is time. */
+  async #endSession(conversationId: string, mostMs: number): Promise<void> {
+    const { store, sandboxes, hooks, masks } = this.#deps;
+    const row = store.conversations.get(conversationId);
+    if (!row || !hooks.hasEnd(row) || sandboxes.get(row.userId, row.sandboxId)?.status !== "RUNNING") return;
+    const parts = {
+      sandbox: () => this.workspace(row).sandbox(),
+      openModel: this.#modelOf(row),
+      mask: () => masks.of(row),
+      append: (records: NewRecord[]) => store.events.append(conversationId, records),
+      signal: AbortSignal.timeout(mostMs),
+    };
+    await hooks.endSession(row, parts).catch(() => {});
   }
 
   #dropWorkspace(conversationId: string): void {
@@ -345,6 +366,7 @@ export class Runner {
     }, graceMs);
     await Promise.all(runs.map((run) => run.done));
     clearTimeout(timer);
+    await Promise.all(this.#deps.hooks.sessions().map((id) => this.#endSession(id, sessionEndMs.shutdown)));
     this.#workspaces.close();
   }
 

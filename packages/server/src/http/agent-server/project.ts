@@ -98,7 +98,7 @@ export function agentProjectRoutes(
   );
 }
 
-function shownSkill({ name, type, content, triggers, source, description, location }: Skill): LoadedSkill {
+function shownSkill({ name, type, content, triggers, source, description, location, hidden = false }: Skill): LoadedSkill {
   return {
     name,
     type,
@@ -107,6 +107,6 @@ function shownSkill({ name, type, content, triggers, source, description, locati
     source: location ?? source,
     description,
     is_agentskills_format: type === "agentskills",
-    disable_model_invocation: false,
+    disable_model_invocation: hidden,
   };
 }
