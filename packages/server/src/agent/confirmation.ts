@@ -1,9 +1,14 @@
 import { type ActionEvent, type ConfirmationPolicy, securityRisks } from "@sandpiper/wire";
 
+/** Analyzers whose HIGH says something; with any other every action is confirmed. */
+const judging = new Set(["llm", "pattern", "policy_rail", "ensemble"]);
+
 /** The policy that the settings ask for (agent-behaviour.md section 5, last point). */
 export function policyFromSettings(confirmationMode: boolean | null, analyzer: string | null): ConfirmationPolicy {
   if (!confirmationMode) return { kind: "NeverConfirm" };
-  return analyzer === "llm" ? { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: true } : { kind: "AlwaysConfirm" };
+  return judging.has(analyzer ?? "")
+    ? { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: true }
+    : { kind: "AlwaysConfirm" };
 }
 
 /** Whether a batch of actions has to wait for the user. One that consists of a single finish or think never does. */

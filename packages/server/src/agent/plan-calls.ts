@@ -31,6 +31,7 @@ export async function planCalls(
           toolName: resolved.tool.name,
           action: resolved.action,
           readOnly: resolved.tool.readOnly,
+          destructive: resolved.tool.destructive,
           claimed: resolved.securityRisk,
         })
       : "UNKNOWN";

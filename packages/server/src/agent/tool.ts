@@ -19,6 +19,8 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly idempotent: boolean;
   /** True for tools that cannot change anything; they get no `security_risk` parameter. */
   readonly readOnly: boolean;
+  /** Its server says that it destroys something, of which others only say nothing. */
+  readonly destructive?: boolean;
   /**
    * Takes the arguments in a way of its own, and gives the rest of the action or what is wrong with them, without values. Default: they are fitted to `parameters`.
    */

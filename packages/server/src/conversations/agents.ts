@@ -1,7 +1,8 @@
-import type { ConfirmationPolicy, GivenAgent, GivenLlm } from "@sandpiper/wire";
+import type { ConfirmationPolicy, GivenAgent, GivenLlm, SecurityAnalyzer } from "@sandpiper/wire";
 import { type CondenserOptions, condenserOfAgent, condenserOfSettings, planningCondenser } from "../agent/condenser/options.ts";
 import { policyFromSettings } from "../agent/confirmation.ts";
-import { type Analyzer, llmAnalyzer } from "../agent/judgement/analyzer.ts";
+import type { Analyzer } from "../agent/judgement/analyzer.ts";
+import { chooseAnalyzer, namedAnalyzer } from "../agent/judgement/choose-analyzer.ts";
 import type { Tool } from "../agent/tool.ts";
 import type { ToolChoice } from "../agent/tools/choose.ts";
 import { awsAccess } from "../models/aws.ts";
@@ -105,7 +106,8 @@ export class Agents {
 
   /** What judges the risk of actions; undefined: nothing does. */
   analyzer(row: Row): Analyzer | undefined {
-    return this.trustsRisk(row) ? llmAnalyzer : undefined;
+    const described = this.shownAnalyzer(row);
+    return described && chooseAnalyzer(described);
   }
 
   /** Calls of tools that may run at the same time. */
@@ -113,10 +115,10 @@ export class Agents {
     return this.own(row)?.agent?.tool_concurrency_limit ?? this.#deps.settings.agent(row.userId).toolConcurrencyLimit;
   }
 
-  /** Whether the model's own estimate of a risk counts. */
-  trustsRisk({ userId, config }: Row): boolean {
-    if (config.securityAnalyzer !== undefined) return config.securityAnalyzer !== null;
-    return this.#deps.settings.view(userId).security_analyzer === "llm";
+  /** What judges the risk of actions, as clients read it: what was given with the conversation, else what the settings name. */
+  shownAnalyzer({ userId, config }: Row): SecurityAnalyzer | undefined {
+    if (config.securityAnalyzer !== undefined) return config.securityAnalyzer ?? undefined;
+    return namedAnalyzer(this.#deps.settings.view(userId).security_analyzer);
   }
 
   /** The agent as clients see it: as it was given, with the model of now and every secret masked (agent-server.md section 3.2). */

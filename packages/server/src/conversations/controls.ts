@@ -6,6 +6,7 @@ import type {
   SecretSource,
   SecurityAnalyzer,
 } from "@sandpiper/wire";
+import { checkAnalyzer } from "../agent/judgement/choose-analyzer.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
@@ -64,8 +65,9 @@ export class Controls {
     await this.#configure(row, { confirmationPolicy: policy }, "confirmation_policy", policy);
   }
 
-  /** What judges the risk of actions; null: nothing does. */
+  /** What judges the risk of actions; null: nothing does. Throws InvalidParameter for one that this server does not have. */
   async setAnalyzer(row: ConversationRow, analyzer: SecurityAnalyzer | null): Promise<void> {
+    if (analyzer) checkAnalyzer(analyzer);
     await this.#configure(row, { securityAnalyzer: analyzer }, "security_analyzer", analyzer);
   }
 

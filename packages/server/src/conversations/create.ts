@@ -1,6 +1,7 @@
 import { posix } from "node:path";
 import type { CondenserSettings, GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
+import { checkAnalyzer } from "../agent/judgement/choose-analyzer.ts";
 import { mergeSkills } from "../agent/skills/skill.ts";
 import { checkTools, usualTools } from "../agent/tools/choose.ts";
 import type { Callbacks } from "../callbacks/api.ts";
@@ -74,6 +75,7 @@ export async function createConversation(
   const keptTools = checkTools(agent, clientTools);
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
   const content = given && withParameters(given, request.plugins ?? []);
+  if (request.security_analyzer) checkAnalyzer(request.security_analyzer);
   const values = await resolveSecrets(deps, { userId, sandboxId }, { ...agent?.agent_context?.secrets, ...request.secrets });
   const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
 

@@ -34,9 +34,8 @@ export function fullState({
   const leaf = state && row.head === null ? state.leafEventId : leafOf(events, row);
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, stats, executionStatus } = row.summary;
-  const { securityAnalyzer } = row.config;
   const hookConfig = agents.own(row)?.hookConfig;
-  const analyzer = securityAnalyzer ?? (agents.trustsRisk(row) ? { kind: "LLMSecurityAnalyzer" } : undefined);
+  const analyzer = agents.shownAnalyzer(row);
   return {
     id: row.id,
     agent: agents.shown(row, { skills: false }),

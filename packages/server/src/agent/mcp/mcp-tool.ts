@@ -36,6 +36,7 @@ export function mcpTool(name: string, listed: ListedTool, link: ServerLink): Too
     idempotent,
     // What a server says of itself does not decide whether its calls are judged.
     readOnly: false,
+    destructive: listed.saysDestructive,
     resources: () => (readOnly ? [] : [`mcp:${link.spec.name}`]),
     readArguments: (received) => readArguments(parameters, received),
     async run({ data }, { signal, sandbox }) {

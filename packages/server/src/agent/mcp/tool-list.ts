@@ -16,6 +16,8 @@ export interface ListedTool {
   idempotent: boolean;
   /** False only where the server says so. */
   destructive: boolean;
+  /** It says so itself: what says nothing counts as destructive too. */
+  saysDestructive: boolean;
   openWorld: boolean;
 }
 
@@ -70,6 +72,7 @@ function readTool(entry: unknown): ListedTool | undefined {
     readOnly: hints.readOnlyHint === true,
     idempotent: hints.idempotentHint === true || hints.readOnlyHint === true,
     destructive: hints.destructiveHint !== false && hints.readOnlyHint !== true,
+    saysDestructive: hints.destructiveHint === true,
     openWorld: hints.openWorldHint !== false,
   };
 }

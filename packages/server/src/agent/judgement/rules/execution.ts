@@ -1,0 +1,132 @@
+import { type Analysis, analyseScript, readsInput, type Step } from "../shell/analysis.ts";
+import { type Invocation, isInterpreter, isShell, operands, optionValues } from "../shell/invocation.ts";
+import { isOutside } from "./addresses.ts";
+
+const fetchers = new Set([
+  "curl",
+  "wget",
+  "fetch",
+  "aria2c",
+  "axel",
+  "lynx",
+  "w3m",
+  "http",
+  "https",
+  "httpie",
+  "xh",
+  "lwp-request",
+  "nc",
+  "ncat",
+  "netcat",
+  "socat",
+  "ftp",
+  "tftp",
+  "gsutil",
+  "iwr",
+  "invoke-webrequest",
+]);
+
+/** Programs that take text from the network. */
+export function isFetcher({ name, args }: Invocation): boolean {
+  if (!fetchers.has(name)) return false;
+  const addresses = operands({ args }).filter((arg) => /^[a-z][a-z0-9+.-]*:\/\/|^[\w.-]+(?::\d+)?(?:\/|$)/i.test(arg));
+  // What the sandbox serves itself is its own.
+  return addresses.length === 0 || !addresses.every((address) => /^(?:[a-z]+:\/\/)?(?:localhost|127\.|\[?::1)/i.test(address));
+}
+
+/** Programs that turn text into something that nobody has read. */
+function isDecoder({ name, args }: Invocation): boolean {
+  if (["base64", "base32", "basenc", "gbase64"].includes(name))
+    return args.some((arg) => /^(?:-[a-zA-Z]*[dD]|--decode)/.test(arg));
+  if (name === "xxd") return args.some((arg) => /^-[a-z]*r/.test(arg));
+  if (name === "openssl") return args.some((arg) => arg === "-d") || args.includes("-base64");
+  return ["uudecode", "rev", "unhex", "gpg"].includes(name) || (name === "tr" && args.some((arg) => arg.length > 10));
+}
+
+const isRunner = ({ name, args }: Invocation) =>
+  ((isShell(name) || isInterpreter(name)) && readsInput({ name, args })) ||
+  ["iex", "invoke-expression", "at", "batch"].includes(name) ||
+  (name === "source" && args[0] === "/dev/stdin");
+
+/** Runs what comes from the network, or what only a decoder can read: `curl … | sh`, `bash <(curl …)`, `eval "$(…)"`, and the same in two steps. */
+export function runsUnread({ steps }: Analysis): boolean {
+  const fetched = new Set<string>();
+  return steps.some(({ run, before }) => {
+    if (isRunner(run) && before.some((one) => isFetcher(one) || isDecoder(one))) return true;
+    // `curl … | xargs -I{} sh -c {}`
+    if (isShell(run.name) && run.wrappers.includes("xargs") && before.some((one) => isFetcher(one) || isDecoder(one)))
+      return true;
+    if (runsItsWords(run) && run.nested.some(bringsUnread)) return true;
+    for (const file of savedBy(run)) fetched.add(file);
+    return runsFile(run, fetched);
+  });
+}
+
+function runsItsWords({ name, program }: Invocation): boolean {
+  return (
+    isShell(name) || isInterpreter(name) || ["eval", "source", ".", "su", "trap"].includes(name) || program.startsWith("$()")
+  );
+}
+
+function bringsUnread(script: string): boolean {
+  const { steps } = analyseScript(script);
+  const saysIt = (step: Step) => isDecoder(step.run) || (isFetcher(step.run) && !steps.some(({ run }) => parsers.has(run.name)));
+  return steps.some(saysIt);
+}
+
+/** What they give is an answer to a question, and not a script that somebody sent. */
+const parsers = new Set(["jq", "grep", "sed", "awk", "cut", "yq", "head", "tail", "wc", "sha256sum"]);
+
+function savedBy(run: Invocation): string[] {
+  if (!isFetcher(run)) return [];
+  const named = run.name === "wget" ? optionValues(run, "-O", "--output-document") : optionValues(run, "-o", "--output");
+  const redirected = run.redirects.filter(({ operator }) => operator.startsWith(">")).map(({ target }) => target);
+  const keepsName = run.name === "wget" || run.args.some((arg) => /^-[a-zA-Z]*O/.test(arg) || arg === "--remote-name");
+  const fromAddress =
+    keepsName && named.length === 0 ? operands(run).map((address) => address.split(/[?#]/, 1)[0]!.split("/").at(-1)!) : [];
+  return [...named, ...redirected, ...fromAddress]
+    .filter((file) => file !== "-" && file !== "/dev/null" && file !== "")
+    .map(baseName);
+}
+
+function runsFile(run: Invocation, fetched: ReadonlySet<string>): boolean {
+  if (fetched.size === 0) return false;
+  if (run.program.includes("/") && fetched.has(baseName(run.program))) return true;
+  if (isShell(run.name) || isInterpreter(run.name) || run.name === "source" || run.name === ".")
+    return fetched.has(baseName(operands(run)[0] ?? ""));
+  return (run.name === "dpkg" || run.name === "rpm") && run.args.some((arg) => fetched.has(baseName(arg)));
+}
+
+const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+
+/** A shell that somebody else holds the other end of. */
+export function isReverseShell({ steps, redirects, code }: Analysis): boolean {
+  const device = redirects.some(({ target }) => leadsOutside(target));
+  const words = steps.some(({ run }) => run.args.some(leadsOutside));
+  const handsOver = steps.some(({ run: { name, args } }) => {
+    if (["nc", "ncat", "netcat"].includes(name))
+      return args.some((arg) => /^-[a-z]*[ec]$/.test(arg) || arg === "--exec" || arg === "--sh-exec");
+    return name === "socat" && args.some((arg) => /^(?:exec|system):/i.test(arg));
+  });
+  return (
+    device ||
+    words ||
+    handsOver ||
+    code.some((text) => /\bsocket\b/i.test(text) && /pty\.spawn|dup2|\/bin\/(?:ba)?sh|subprocess|exec\s*\(?["']/.test(text))
+  );
+}
+
+function leadsOutside(path: string): boolean {
+  const host = /\/dev\/(?:tcp|udp)\/([^/]{1,200})\//.exec(path.slice(0, 1_000))?.[1];
+  return host !== undefined && (host.includes("$") || isOutside(host));
+}
+
+/** Code of other languages that fetches code and runs it. */
+export function fetchesCode({ code }: Analysis): boolean {
+  return code.some(
+    (text) =>
+      /\b(?:urlopen|urlretrieve|requests\.get|httpx\.get|fetch|http\.get|https\.get|open-uri|LWP::Simple|file_get_contents)\b/.test(
+        text,
+      ) && /\b(?:exec|eval|compile|os\.system|Function)\s*\(/.test(text),
+  );
+}
