@@ -124,9 +124,13 @@ export class Browser {
   /** Throws BrowserUnavailable, and what the sandbox throws. */
   async tabs(signal: AbortSignal): Promise<TabInfo[]> {
     await this.tab(signal);
-    // What the browser tells by itself comes late.
-    const { targetInfos } = await this.send<{ targetInfos: TargetInfo[] }>("Target.getTargets", {}, signal);
-    for (const info of targetInfos) if (this.#targets.has(info.targetId)) this.#learn(info);
+    // What the browser tells by itself comes late. Each by itself: addresses may be megabytes, and a frame has a bound.
+    const ask = async (targetId: string) => {
+      const { targetInfo } = await this.send<{ targetInfo: TargetInfo }>("Target.getTargetInfo", { targetId }, signal);
+      if (this.#targets.has(targetId)) this.#learn(targetInfo);
+    };
+    await Promise.allSettled([...this.#targets.keys()].map(ask));
+    signal.throwIfAborted();
     return [...this.#targets.values()].map(({ targetId, id, url, title }) => ({
       id,
       url: url.slice(0, 2_000),

@@ -26,7 +26,7 @@ export const viewport = { width: 1280, height: 800 };
 const flags = [
   "--headless=new --no-sandbox --remote-debugging-port=0 --remote-debugging-address=127.0.0.1",
   "--disable-dev-shm-usage --disable-gpu --disable-site-isolation-trials --renderer-process-limit=4",
-  "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints,Prerender2,AutofillServerCommunication",
+  "--disable-features=PreconnectToSearch,IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints,Prerender2,AutofillServerCommunication",
   "--no-first-run --no-default-browser-check --disable-background-networking --disable-component-update --disable-sync",
   "--disable-default-apps --disable-extensions --disable-breakpad --disable-crash-reporter --disable-client-side-phishing-detection",
   "--metrics-recording-only --password-store=basic --use-mock-keychain --mute-audio --hide-scrollbars --log-level=3",

@@ -20,7 +20,9 @@ export interface ToolChoice {
 /** Names that released clients know and that no tool of ours stands for: an agent that asks for them goes without (events.md section 3). */
 const absent = new Set(
   `task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
-  inspect_image_with_vision consult_tom sleeptime_compute tom_consult invoke_skill switch_llm canvas_ui_tool_set`.split(/\s+/),
+  browser_start_recording browser_stop_recording inspect_image_with_vision consult_tom sleeptime_compute tom_consult invoke_skill switch_llm canvas_ui_tool_set`.split(
+    /\s+/,
+  ),
 );
 
 /** Names that stand for several tools. */
