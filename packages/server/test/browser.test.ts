@@ -72,4 +72,10 @@ test("a conversation browses, sees pictures, and finds its page again after its 
   await platform.call("POST", `/api/v1/sandboxes/${agent.sandboxId}/pause`);
   await say(conversation.id, "Look again.");
   expect((await results(conversation.id)).at(-2)!.content[0].text).toContain("Bought");
+
+  const browsers = async () =>
+    Number((await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -c chromium" })).body.stdout);
+  expect(await browsers()).toBeGreaterThan(0);
+  await agent.call("DELETE", `/api/conversations/${conversation.id}`);
+  await until(async () => (await browsers()) === 0 || undefined);
 }, 60_000);
