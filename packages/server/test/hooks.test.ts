@@ -230,3 +230,30 @@ test("a file of hooks that is broken or too long is told once, and the work goes
     expect(seen(2)).toContain("no JSON object");
   }
 });
+
+test("what a hook prints shows no secret, and an interrupt ends one that runs", async () => {
+  const secrets = { API_TOKEN: "tok-0123456789-very-secret" };
+  const hooks = [{ command: "echo tok-0123456789-very-secret" }, { command: "sleep 50", timeout: 60 }];
+  const hook_config = { pre_tool_use: [{ matcher: "terminal", hooks }] };
+  const id = await start("Work", { hook_config, secrets, replies: [reply.toolCalls([terminal("touch ran")])] });
+  await until(async () => hooksOf(await events(id)).length > 0);
+  await until(async () => (await bash("pgrep -x sleep || :")) !== "");
+  await agent.call("POST", `/api/conversations/${id}/interrupt`);
+  const all = await ended(id, "paused");
+  expect(JSON.stringify(all)).not.toContain("very-secret");
+  expect(hooksOf(all)).toMatchObject([{ stdout: "<secret-hidden>\n" }]);
+  expect(all.at(-1)!.kind).toBe("InterruptEvent");
+  expect(await bash(`pgrep -x sleep || ls /workspace/p${folders}`)).toBe("");
+});
+
+test("a session begins once and ends with its conversation", async () => {
+  const folder = `/workspace/p${folders + 1}`;
+  const hook_config = { session_start: [command("echo start >>log")], session_end: [command("echo end >>log")] };
+  const id = await start("Work", { hook_config, files: { log: "log" } });
+  await ended(id);
+  await say(id, "More");
+  await until(() => models.requests.length > first + 1);
+  await ended(id);
+  await agent.call("DELETE", `/api/conversations/${id}`);
+  expect(await bash(`cat ${folder}/log`)).toBe("log\nstart\nend\n");
+});
