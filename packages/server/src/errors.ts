@@ -78,6 +78,7 @@ const catalogue = {
   UnsupportedMediaType: 415,
   PathNotFound: 404,
   StorageFull: 507,
+  StorageBusy: 503,
   OutboundRefused: 422,
   OutboundFailed: 502,
   SecretNotFound: 404,

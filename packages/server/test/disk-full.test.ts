@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { runToEnd } from "../src/sandboxes/run.ts";
 import { reply, startModelServer } from "./support/model-server.ts";
-import { SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { finish, terminal } from "./support/script.ts";
 
 /** Gives the test a platform on a small file system of its own. */
 async function onSmallDisk(work: (server: TestPlatform) => Promise<void>): Promise<void> {
@@ -106,6 +107,43 @@ test("a run that meets a full disk goes on by itself once there is space", () =>
       await until(finished);
       const { body } = await call("GET", `/api/v1/conversation/${id}/events/search`);
       expect(body.items.at(-1).llm_message.content[0].text).toBe("Done.");
+    } finally {
+      await models.close();
+    }
+  }));
+
+test("a disk that is full when a command has run leaves its outcome unknown, and the command runs once", () =>
+  onSmallDisk(async ({ call, dataDir, platform }) => {
+    const ballast = join(dataDir, "ballast");
+    const models = await startModelServer(({ messages }) => {
+      const last = messages.at(-1)!;
+      if (last.role === "user")
+        return reply.toolCalls([
+          terminal("touch /tmp/wait; echo once >> /tmp/marks; while [ -e /tmp/wait ]; do sleep 0.1; done; seq 5000"),
+        ]);
+      if (/interrupted and its outcome is unknown/.test(last.text)) return reply.toolCalls([terminal("cat /tmp/marks")]);
+      return finish("Done.");
+    });
+    try {
+      await call("POST", "/api/settings", { llm_model: "openai/scripted", llm_base_url: models.url });
+      const { id, sandboxId } = await startConversation(call, "Work");
+      const sandbox = await platform.sandboxes.running(sandboxId);
+      const inside = async (command: string) =>
+        (await runToEnd(sandbox, { argv: ["sh", "-c", command] })).stdout.toString().trim();
+      const events = async () => (await call("GET", `/api/v1/conversation/${id}/events/search`)).body.items as Json[];
+      await until(async () => (await inside("cat /tmp/marks")) === "once" || undefined);
+      expect(() => writeFileSync(ballast, Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
+      const resting = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
+      // The run that cannot write its end is over, and taken up again.
+      await inside("rm /tmp/wait");
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect([await resting(), (await events()).at(-1)!.kind]).toEqual(["running", "ActionEvent"]);
+      rmSync(ballast);
+      await until(async () => (await resting()) === "finished" || undefined);
+      const kinds = (await events()).map(({ kind, error }) => (kind === "AgentErrorEvent" ? error.slice(0, 31) : kind));
+      expect(kinds.filter((kind) => /interrupted/.test(kind))).toHaveLength(1);
+      const shown = (await events()).filter(({ observation }) => observation?.kind === "TerminalObservation").at(-1)!;
+      expect(shown.observation.content[0].text).toBe("once\n");
     } finally {
       await models.close();
     }

@@ -344,6 +344,8 @@ export class Run {
   async #end(error: unknown): Promise<boolean> {
     const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
     if (cause === "shutdown" || cause === "removed") return false;
+    // Nothing is wrong with the run: it is taken up again.
+    if (error instanceof PlatformError && error.code === "StorageBusy") return false;
     const open = [...this.follower.state.open.values()].map((event) => toolError(event, interruptedText));
     if (cause === "interrupt") {
       await this.#append([

@@ -52,7 +52,11 @@ export function conversationRow(change: Partial<NewConversation> = {}): NewConve
 }
 
 /** For tests: fills a data folder with conversations of hibernated sandboxes, of which nothing runs. Gives the conversations' ids. */
-export async function fillWithConversations(dir: string, count: number, change: Partial<NewConversation> = {}): Promise<string[]> {
+export async function fillWithConversations(
+  dir: string,
+  count: number,
+  change: Partial<NewConversation> = {},
+): Promise<string[]> {
   const store = await openStore(dir);
   const rows = Array.from({ length: count }, (_, index) => conversationRow({ title: `Conversation ${index}`, ...change }));
   const state = {

@@ -67,6 +67,7 @@ export type Failure =
   | { reason: "error"; errcode: number; message: string };
 
 /** SQLite's primary result codes that mean something here. */
+export const sqliteBusy = 5;
 export const sqliteFull = 13;
 export const sqliteConstraint = 19;
 const sqliteIoError = 10;

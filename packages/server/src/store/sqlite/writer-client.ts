@@ -10,6 +10,7 @@ import {
   type Result,
   type Stamps,
   type Statement,
+  sqliteBusy,
   sqliteConstraint,
   sqliteFull,
 } from "./protocol.ts";
@@ -36,9 +37,9 @@ export class WriterClient {
   #outbox: Job[] = [];
   #ended: Error | undefined;
 
-  /** Starts the thread on a database file that is already migrated. */
-  static async start(file: string): Promise<WriterClient> {
-    const worker = new Worker(new URL("./writer.ts", import.meta.url), { workerData: { file }, name: "store-writer" });
+  /** Starts the thread on a database file that is already migrated. `busyMs` is how long a write waits for another program that writes. */
+  static async start(file: string, busyMs = 30_000): Promise<WriterClient> {
+    const worker = new Worker(new URL("./writer.ts", import.meta.url), { workerData: { file, busyMs }, name: "store-writer" });
     await new Promise<void>((resolve, reject) => {
       worker.once("error", reject);
       worker.once("message", () => {
@@ -135,6 +136,9 @@ function errorOf(failure: Failure): Error {
           "StorageFull",
           "The disk of the data folder is full: nothing was stored; make room and try again.",
         );
+      }
+      if (primaryCode(failure.errcode) === sqliteBusy) {
+        return new PlatformError("StorageBusy", "Another program has locked the database: nothing was stored; try again.");
       }
       if (primaryCode(failure.errcode) === sqliteConstraint) return new UniqueViolation(failure.message);
       return new Error(`The store could not write: ${failure.message}`);

@@ -1,5 +1,8 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { conversationRow, createTestStore, message } from "../testing.ts";
+import { conversationRow, createTestStore, message, openStore, temporaryFolder } from "../testing.ts";
+import { WriterClient } from "./writer-client.ts";
 
 test("a write that fails beside others in one commit takes none of them along, and leaves nothing of itself", async () => {
   const { store, close } = await createTestStore();
@@ -25,4 +28,27 @@ test("a write that fails beside others in one commit takes none of them along, a
   expect([texts(first.id), texts(second.id)]).toEqual([["a", "b", "c", "h"], ["d"]]);
   expect(store.events.read(first.id, 0, 100).map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
   await close();
+});
+
+test("a database that another program keeps locked refuses all that wait at once, and takes what comes later", async () => {
+  const { dir, remove } = temporaryFolder();
+  const store = await openStore(dir);
+  const row = conversationRow();
+  await store.conversations.create(row);
+  await store.close();
+  const file = join(dir, "store", "sandpiper.db");
+  const writer = await WriterClient.start(file, 300);
+  const other = new DatabaseSync(file);
+  other.exec("BEGIN EXCLUSIVE");
+  const update = () => writer.run({ sql: "UPDATE conversations SET title = 'new' WHERE id = ?", parameters: [row.id] });
+  const began = performance.now();
+  const results = await Promise.allSettled(Array.from({ length: 50 }, update));
+  expect(performance.now() - began).toBeLessThan(3_000);
+  for (const result of results)
+    expect(result).toMatchObject({ status: "rejected", reason: { code: "StorageBusy", status: 503 } });
+  other.exec("COMMIT");
+  expect(await update()).toBe(1);
+  other.close();
+  await writer.close();
+  remove();
 });

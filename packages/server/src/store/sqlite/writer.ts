@@ -21,7 +21,8 @@ class JobFailed extends Error {
 }
 
 const port = parentPort as MessagePort;
-const database = new DatabaseSync((workerData as { file: string }).file, { timeout: 5000 });
+const { file, busyMs } = workerData as { file: string; busyMs: number };
+const database = new DatabaseSync(file, { timeout: busyMs });
 database.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864");
 // Each event goes to a table and four indexes: pages of many conversations stay at hand (KiB), and a page that changes often is copied
 // back into the database less often (pages of 4 KiB). Measured with `npm run bench -- sockets`: 1.5 times the events per second.
@@ -102,6 +103,11 @@ function answer(jobs: Job[]): void {
 function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
   try {
     begin.run();
+  } catch (error) {
+    // Another program writes for longer than anybody can wait, and no job is to blame for it.
+    return jobs.map(() => ({ ok: false, failure: failureOf(error) }));
+  }
+  try {
     const results = jobs.map(attempt);
     commit.run();
     return results;

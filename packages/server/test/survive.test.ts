@@ -1,0 +1,187 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, expect, test } from "vitest";
+import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import {
+  type Json,
+  removeSandboxes,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
+import { finish, obey, terminal } from "./support/script.ts";
+import { startServerProcess } from "./support/server-process.ts";
+
+/** What a run goes through that is no fault of its own: the clock, the database and the model's endpoint. */
+
+const ends: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+async function modelOf(script: Script): Promise<ModelServer> {
+  const models = await startModelServer(script);
+  ends.push(() => models.close());
+  return models;
+}
+
+const settings = (url: string) => ({ llm_model: "openai/gpt-4o-mini", llm_api_key: "sk-test", llm_base_url: url });
+
+type Called = Pick<TestPlatform, "call">;
+const events = async ({ call }: Called, id: string): Promise<Json[]> =>
+  (await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
+const ended = async ({ call }: Called, id: string, status = "finished") => {
+  const shown = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
+  expect(await until(async () => [await shown()].find((one) => one === status || ["error", "finished"].includes(one)))).toBe(
+    status,
+  );
+};
+const send = ({ call }: Called, id: string, text: string) =>
+  call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+
+test("a clock that jumps back by an hour disturbs no run: times go on increasing, waits end, and what comes later works", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-clock-"));
+  ends.push(() => rm(dataDir, { recursive: true, force: true }));
+  const server = await startServerProcess(dataDir, {
+    NODE_OPTIONS: `--import=${new URL("./support/jumping-clock.ts", import.meta.url)}`,
+  });
+  ends.push(
+    () => server.end("SIGTERM"),
+    () => removeSandboxes(server.call),
+  );
+  const models = await modelOf((request) => {
+    const { index } = request;
+    if (index === 1 || index === 3) server.child.kill("SIGUSR2");
+    if (index === 2) return reply.error(429, undefined, { "retry-after": "1" });
+    return index < 5 ? reply.toolCalls([terminal(`sleep 0.3; echo step ${index}`)]) : obey(request);
+  });
+  await server.call("POST", "/api/settings", settings(models.url));
+  const { id } = await startConversation(server.call, "Work");
+  const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
+  await ended(server, id);
+  const before = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].updated_at;
+  await send(server, id, "run: echo later");
+  await until(async () => (await events(server, id)).length > 14 || undefined);
+  await ended(server, id);
+  const stored = await events(server, id);
+  const times = stored.map(({ timestamp }) => timestamp);
+  expect(times).toEqual([...times].sort());
+  expect(new Set(times).size).toBe(times.length);
+  const outputs = stored.flatMap(({ observation }) => (observation?.kind === "TerminalObservation" ? observation.content : []));
+  expect(outputs.map(({ text }) => text.trim())).toEqual(["step 0", "step 1", "step 3", "step 4", "later"]);
+  const live = socket.frames.filter(({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind));
+  expect(live.map((event) => event.id)).toEqual(stored.map((event) => event.id));
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].updated_at >= before).toBe(true);
+  const other = await startConversation(server.call, "run: echo other");
+  await ended(server, other.id);
+}, 60_000);
+
+test("a database that another process has locked for seconds delays a run, and loses and doubles nothing", async () => {
+  const server = await startTestPlatform();
+  ends.push(() => server.stop());
+  const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
+  ends.push(async () => database.close());
+  const commands = ["echo 1 >> /tmp/marks", "echo 2 >> /tmp/marks; sleep 0.2", "cat /tmp/marks"];
+  let locked = false;
+  const models = await modelOf(({ index }) => {
+    if (index === 1) {
+      database.exec("BEGIN EXCLUSIVE");
+      locked = true;
+      setTimeout(() => database.exec("COMMIT"), 5_500);
+    }
+    return commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done.");
+  });
+  await server.call("POST", "/api/settings", settings(models.url));
+  const { id } = await startConversation(server.call, "Work");
+  await until(() => locked || undefined);
+  // Readers are served meanwhile.
+  for (let count = 0; count < 20; count++)
+    expect((await server.call("GET", "/api/v1/app-conversations/search")).status).toBe(200);
+  expect(await events(server, id)).toHaveLength(4);
+  await ended(server, id);
+  const stored = await events(server, id);
+  const outputs = stored.flatMap(({ observation }) => (observation?.kind === "TerminalObservation" ? observation.content : []));
+  expect(outputs.map(({ text }) => text)).toEqual(["", "", "1\n2\n"]);
+  expect(models.requests).toHaveLength(4);
+}, 60_000);
+
+test("an endpoint that is gone for a while is tried again and told of; one that stays away ends the run in words, and a message goes on", async () => {
+  const server = await startTestPlatform();
+  ends.push(() => server.stop());
+  const models = await modelOf(obey);
+  const gate = await openGate(models.url);
+  ends.push(() => gate.close());
+  await server.call("POST", "/api/settings", settings(gate.url));
+  const llm = { num_retries: 3, retry_min_wait: 1, retry_max_wait: 1, retry_multiplier: 1 };
+  expect((await server.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } })).status).toBe(200);
+  const { id } = await startConversation(server.call, "Hello");
+  await ended(server, id);
+  const socket = SocketClient.forConversation(server, id);
+  await gate.close();
+  await send(server, id, "run: echo back");
+  const told = await socket.frame((frame) => frame.key === "agent_state" && frame.value.model_retry);
+  expect(told.value.model_retry).toMatchObject({
+    attempt: 1,
+    delay_ms: expect.any(Number),
+    reason: expect.stringMatching(/gpt-4o-mini/),
+  });
+  await gate.open();
+  await ended(server, id);
+  expect((await events(server, id)).filter(({ kind }) => kind === "ConversationErrorEvent")).toEqual([]);
+
+  await gate.close();
+  await send(server, id, "run: echo gone");
+  await ended(server, id, "error");
+  const error = (await events(server, id)).at(-1)!;
+  expect(error).toMatchObject({ kind: "ConversationErrorEvent", code: "ModelFailed" });
+  expect(error.detail).toMatch(/gpt-4o-mini failed.*3 attempts/s);
+  await gate.open();
+  await send(server, id, "run: echo again");
+  await ended(server, id);
+  const outputs = (await events(server, id)).flatMap(({ observation }) =>
+    observation?.kind === "TerminalObservation" ? observation.content : [],
+  );
+  expect(outputs.map(({ text }) => text)).toEqual(["back\n", "again\n"]);
+}, 60_000);
+
+interface Gate {
+  url: string;
+  /** Nothing listens any more, and what was open is cut. */
+  close(): Promise<void>;
+  open(): Promise<void>;
+}
+
+/** A port before a server that can vanish and come back. */
+async function openGate(target: string): Promise<Gate> {
+  const { port: targetPort } = new URL(target);
+  const sockets = new Set<Socket>();
+  let server: Server | undefined;
+  let port = 0;
+  const gate: Gate = {
+    url: "",
+    async close() {
+      const closed = new Promise<void>((resolve) => (server ? server.close(() => resolve()) : resolve()));
+      server = undefined;
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+    async open() {
+      const opened = createServer((socket) => {
+        const onward = connect(Number(targetPort), "127.0.0.1");
+        for (const one of [socket, onward]) sockets.add(one.on("error", () => {}).on("close", () => sockets.delete(one)));
+        socket.pipe(onward).pipe(socket);
+      });
+      server = opened;
+      await new Promise<void>((resolve) => opened.listen(port, "127.0.0.1", resolve));
+      ({ port } = opened.address() as { port: number });
+      gate.url = `http://127.0.0.1:${port}`;
+    },
+  };
+  await gate.open();
+  return gate;
+}
