@@ -1,5 +1,5 @@
 import type { Observation } from "@sandpiper/wire";
-import type { ModelResponse } from "../models/model.ts";
+import type { ModelResponse, PlacedReasoning } from "../models/model.ts";
 
 /** What stands in the place of a secret (agent-behaviour.md section 10). */
 export const hiddenSecret = "<secret-hidden>";
@@ -56,10 +56,17 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
     thinkingBlocks: response.thinkingBlocks.map((block) =>
       block.type === "thinking" && !block.signature ? { ...block, thinking: mask.text(block.thinking) } : block,
     ),
+    ...(response.reasoningItems && { reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)) }),
+    ...(response.problem && { problem: mask.text(response.problem) }),
     toolCalls: response.toolCalls.map((call) =>
       sayingTools.has(call.name) ? { ...call, arguments: maskJson(call.arguments, mask) } : call,
     ),
   };
+}
+
+/** The encrypted form stays: only its provider reads it. */
+function maskThought({ callsBefore, item }: PlacedReasoning, mask: OutputMask): PlacedReasoning {
+  return { callsBefore, item: { ...item, summary: item.summary.map((text) => mask.text(text)) } };
 }
 
 function maskJson(json: string, mask: OutputMask): string {

@@ -7,7 +7,7 @@ import type {
   LanguageModelV4ToolResultPart,
   SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
-import type { Content, MessageToolCall } from "@sandpiper/wire";
+import type { Content } from "@sandpiper/wire";
 import { type ImageSupport, imagePart } from "./images.ts";
 import type { ModelMessage, ModelRequest } from "./model.ts";
 import type { Wire } from "./providers.ts";
@@ -55,18 +55,36 @@ export function toPrompt(request: Pick<ModelRequest, "system" | "messages">, opt
   for (let index = 0; index < messages.length; ) {
     const message = messages[index]!;
     if (message.role === "tool") {
-      const end = messages.findIndex((other, at) => at > index && other.role !== "tool");
-      const results = messages.slice(index, end < 0 ? undefined : end) as ToolMessage[];
+      let end = index + 1;
+      while (messages[end]?.role === "tool") end += 1;
+      const results = messages.slice(index, end) as ToolMessage[];
       prompt.push(...toolMessages(results, options));
       index += results.length;
       continue;
     }
-    const content = message.role === "user" ? userParts(message.content, options) : assistantParts(message, options);
+    const content = once(message, options, () =>
+      message.role === "user" ? userParts(message.content, options) : assistantParts(message, options),
+    );
     if (content.length > 0) prompt.push({ role: message.role, content } as LanguageModelV4Message);
     index += 1;
   }
   if (options.marksCache) markCacheable(prompt);
   return prompt;
+}
+
+/** What messages became, for the options of then: a long history is sent with each call of a conversation, and nearly all of it as before. */
+const made = new WeakMap<ModelMessage, { key: string; parts: unknown }>();
+
+/** A turn gets its calls and thoughts one after the other; what was made of it before counts as long as it has no more of them. */
+function once<Parts>(message: ModelMessage, options: PromptOptions, make: () => Parts): Parts {
+  const { wire, replayReasoning, thoughts, images, maxToolChars: limit } = options;
+  const size = message.role === "assistant" ? `${message.toolCalls.length} ${message.reasoningItems?.length}` : "";
+  const key = `${wire} ${replayReasoning} ${thoughts} ${images} ${limit} ${size}`;
+  const known = made.get(message);
+  if (known?.key === key) return known.parts as Parts;
+  const parts = make();
+  made.set(message, { key, parts });
+  return parts;
 }
 
 /** Claude models get the blocks apart, so that the first can be cached alone; other endpoints take one system message at most. */
@@ -104,7 +122,7 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
       type: "tool-call",
       toolCallId: safeId(call.id, wire),
       toolName: safeName(call.name),
-      input: toolInput(call, wire),
+      input: toolInput(call.arguments.toWellFormed() || "{}", wire),
       ...(signature && index === 0 && { providerOptions: { google: { thoughtSignature: signature } } }),
     });
   });
@@ -117,22 +135,11 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
  * hits the provider's cache); the other wires carry an object. What is not a JSON object was answered with an error already; endpoints
  * refuse it, so it goes back as text inside one.
  */
-function toolInput(call: MessageToolCall, wire: Wire): unknown {
-  const kind = textArguments.has(wire) ? "text" : "object";
-  const known = inputs.get(call) ?? {};
-  if (!(kind in known)) known[kind] = readInput(call.arguments.toWellFormed() || "{}", kind);
-  inputs.set(call, known);
-  return known[kind];
-}
-
-/** Calls in a history are sent again with each request; they are read once. */
-const inputs = new WeakMap<MessageToolCall, { text?: unknown; object?: unknown }>();
-
-function readInput(text: string, kind: "text" | "object"): unknown {
+function toolInput(text: string, wire: Wire): unknown {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-      if (kind === "object") return wellFormed(value);
+      if (!textArguments.has(wire)) return wellFormed(value);
       return text.includes("\\u") && hasHalves(value) ? JSON.stringify(wellFormed(value)) : text;
     }
   } catch {}
@@ -151,10 +158,14 @@ function hasHalves(value: object): boolean {
 }
 
 function toolMessages(results: ToolMessage[], options: PromptOptions): LanguageModelV4Message[] {
-  const tool: LanguageModelV4Message = { role: "tool", content: results.map((result) => toolResult(result, options)) };
+  const tool: LanguageModelV4Message = {
+    role: "tool",
+    content: results.map((result) => once(result, options, () => toolResult(result, options))),
+  };
   // A chat-completions tool result holds text only: its images follow as a user message.
-  const parts = options.wire === "openai" ? results.flatMap((result) => userParts(result.content, options)) : [];
-  const images = parts.filter((part) => part.type === "file");
+  const pictures =
+    options.wire === "openai" ? results.flatMap(({ content }) => content.filter(({ type }) => type === "image")) : [];
+  const images = pictures.length > 0 ? userParts(pictures, options).filter((part) => part.type === "file") : [];
   if (images.length === 0) return [tool];
   return [tool, { role: "user", content: [{ type: "text", text: "The images of the tool results above:" }, ...images] }];
 }
