@@ -1,9 +1,9 @@
-import { type ActionEvent, contentText, newId, textContent } from "@sandpiper/wire";
+import { type ActionEvent, type AgentErrorEvent, contentText, newId, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
-import { type ActContext, act } from "./acting.ts";
+import { type ActContext, act, cutOff, isCutOff } from "./acting.ts";
 import { noHooks } from "./hooks/hooks.ts";
 import { noMask } from "./output-mask.ts";
 import type { Tool, ToolContext } from "./tool.ts";
@@ -54,6 +54,7 @@ function stage(options: Partial<ActContext> & { keys?: (name: string) => string[
       }
       return records as unknown as LogRecord[];
     },
+    begins: () => {},
     hasUnseenMessage: () => false,
     rulesFor: () => [],
     ...options,
@@ -170,4 +171,20 @@ test("a hook that blocks a call is told in its place, and what it advises is rea
   await done;
   expect(begun).toEqual(["good"]);
   expect(appended).toEqual(["UserRejectObservation", "good done"]);
+});
+
+test("an interrupt tells calls that were cut off from those that never began", async () => {
+  const told: string[] = [];
+  const { run, abort, running } = stage({ concurrency: 1, begins: (id) => told.push(id) });
+  const done = run("first", "second");
+  await running("first");
+  abort.abort("interrupt");
+  await expect(done).rejects.toBe("interrupt");
+  expect(told.length).toBe(1);
+  const texts = [true, false].map((begun) => cutOff(call("first"), { begun }).event as AgentErrorEvent);
+  expect(texts.map(({ error }) => error)).toEqual([
+    expect.stringContaining("outcome is unknown"),
+    expect.stringContaining("nothing of it was done"),
+  ]);
+  expect(texts.every(({ error }) => isCutOff(error))).toBe(true);
 });

@@ -16,6 +16,8 @@ export interface ActContext {
   concurrency: number;
   toolContext: Omit<ToolContext, "actionId">;
   append(records: NewRecord[]): Promise<LogRecord[]>;
+  /** Told before a tool runs, with the id of its action. */
+  begins(actionId: string): void;
   /** True when the turn must not end now: a user message has come since the model was called, or hooks are asked first. */
   hasUnseenMessage(): boolean;
   /** Rules of the project for the files that an action has touched: the model reads them with its result. */
@@ -73,6 +75,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   const { blocked, context: advice } = await hooks.beforeTool(event);
   if (blocked !== undefined) return { records: [rejection(event, blocked)] };
   signal.throwIfAborted();
+  context.begins(event.id);
   let observation: Observation;
   try {
     observation = maskObservation(await tool.run(event.action, { ...toolContext, actionId: event.id }), mask);
@@ -102,6 +105,20 @@ function resourcesOf(event: ActionEvent, { tools }: ActContext): readonly string
   const tool = tools.find(({ name }) => name === event.tool_name);
   if (!tool || !event.action) return [];
   return tool.resources?.(event.action) ?? [tool.name];
+}
+
+const interrupted =
+  "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
+const neverBegun = "The run was interrupted before this tool call began: nothing of it was done.";
+
+/** The result of a call that was cut off, or that was never begun (agent-behaviour.md section 1). */
+export function cutOff(event: ActionEvent, { begun }: { begun: boolean }): NewRecord {
+  return toolError(event, begun ? interrupted : neverBegun);
+}
+
+/** Whether a call's error says that it was cut off. */
+export function isCutOff(error: string | undefined): boolean {
+  return error === interrupted || error === neverBegun;
 }
 
 /** The result of a call that produced no observation. */

@@ -41,3 +41,70 @@ test("two actions in turn are stuck after six results", () => {
 test("a new user message starts the count again", () => {
   expect(judgeStuck([...same(4), userEvent("try again"), ...same(2)])).toBe("fine");
 });
+
+test("empty answers that are asked to go on are a monologue too, what Stop hooks say is not", () => {
+  const asked = (text: string) => repeat(3, () => [agentEvent(""), { ...userEvent(text), source: "environment" } as Event]);
+  expect(judgeStuck([userEvent("go"), ...asked("Your last answer was empty.").slice(0, 4)])).toBe("fine");
+  expect(judgeStuck([userEvent("go"), ...asked("Your last answer was empty.")])).toBe("stuck");
+  expect(judgeStuck([userEvent("go"), ...asked("[Stop hook feedback] Run the tests.")])).toBe("fine");
+});
+
+test("a call that is refused again and again is stuck", () => {
+  const refused = (i: number) =>
+    ({ ...errorEvent(`c${i}`, ""), kind: "UserRejectObservation", rejection_reason: "No." }) as Event;
+  const events = repeat(4, (i) => [actionEvent(`c${i}`, "rm -rf /"), refused(i)]);
+  expect(judgeStuck(events.slice(0, 6))).toBe("fine");
+  expect(judgeStuck(events)).toBe("stuck");
+});
+
+test("events of hooks between the calls hide nothing", () => {
+  const hook = { kind: "HookExecutionEvent", id: "h", timestamp: "", source: "hook" } as unknown as Event;
+  const events = repeat(6, (i) => [
+    actionEvent(`c${i}`, i % 2 === 0 ? "cat a" : "cat b"),
+    hook,
+    hook,
+    hook,
+    observationEvent(`c${i}`, i % 2 === 0 ? "a" : "b"),
+  ]);
+  expect(judgeStuck(events)).toBe("stuck");
+});
+
+test("three actions in turn are stuck after three rounds", () => {
+  const turn = (i: number) => {
+    const name = ["cat a", "cat b", "cat c"][i % 3]!;
+    return [actionEvent(`c${i}`, name), observationEvent(`c${i}`, name)];
+  };
+  expect(judgeStuck(repeat(8, turn))).toBe("fine");
+  expect(judgeStuck(repeat(9, turn))).toBe("stuck");
+  expect(judgeStuck(repeat(9, (i) => [actionEvent(`c${i}`, "ls"), observationEvent(`c${i}`, `${i % 3 === 0 ? i : 0}`)]))).toBe(
+    "fine",
+  );
+});
+
+test("other thoughts hide a loop for a while only, unless the command waits for something", () => {
+  const thinking = (command: string) => (i: number) => [
+    actionEvent(`c${i}`, command, { thought: `thought ${i}` }),
+    observationEvent(`c${i}`, "same"),
+  ];
+  expect(judgeStuck(repeat(7, thinking("npm test")))).toBe("fine");
+  expect(judgeStuck(repeat(8, thinking("npm test")))).toBe("stuck");
+  expect(judgeStuck(repeat(10, thinking("sleep 30; curl -s localhost/ready")))).toBe("fine");
+});
+
+test("polls of a command that goes on are no loop, and do not hide one", () => {
+  const running = (id: string): Event => {
+    const event = observationEvent(id, "") as Extract<Event, { kind: "ObservationEvent" }>;
+    return { ...event, observation: { ...event.observation, exit_code: -1 } as typeof event.observation };
+  };
+  expect(
+    judgeStuck([actionEvent("a", "make"), running("a"), ...repeat(9, (i) => [actionEvent(`c${i}`, ""), running(`c${i}`)])]),
+  ).toBe("fine");
+  const polled = (i: number) => [
+    actionEvent(`c${i}`, "npm test"),
+    observationEvent(`c${i}`, "a"),
+    actionEvent(`p${i}`, ""),
+    running(`p${i}`),
+  ];
+  expect(judgeStuck(repeat(3, polled))).toBe("fine");
+  expect(judgeStuck(repeat(4, polled))).toBe("stuck");
+});

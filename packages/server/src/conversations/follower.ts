@@ -1,5 +1,5 @@
 import type { Event } from "@sandpiper/wire";
-import { stuckWindow } from "../agent/stuck.ts";
+import { countsAsProgress, stuckWindow } from "../agent/stuck.ts";
 import type { View } from "../agent/view.ts";
 import { Turns } from "../in-turns.ts";
 import { isInside } from "../store/branch.ts";
@@ -21,7 +21,7 @@ export class LogFollower {
   readonly ready: Promise<void>;
   readonly state: ConversationState = emptyState();
   readonly view: View;
-  /** The last events of the branch, at least as many as the stuck rules look at. */
+  /** The last events of the branch that the stuck rules look at, at least as many as they do. What led to a run that was stuck does not count for the next one. */
   recent: Event[] = [];
   readonly #events: EventLog;
   readonly #id: string;
@@ -97,8 +97,10 @@ export class LogFollower {
       return;
     }
     fold(this.state, record);
+    if (event.kind === "ConversationStateUpdateEvent" && event.value === "stuck") this.recent = [];
     if (!listed) return;
     this.view.add(record.event);
+    if (!countsAsProgress(record.event)) return;
     this.recent.push(record.event);
     if (this.recent.length > 4 * stuckWindow) this.recent = this.recent.slice(-2 * stuckWindow);
   }

@@ -1,8 +1,8 @@
 import type { Action, ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent, TextContent } from "@sandpiper/wire";
-import { type ActContext, act, toolError } from "../agent/acting.ts";
+import { type ActContext, act, cutOff } from "../agent/acting.ts";
 import type { ContextLimits } from "../agent/condenser/context-limits.ts";
 import type { CondenserOptions } from "../agent/condenser/options.ts";
-import type { Hooks } from "../agent/hooks/hooks.ts";
+import { type Hooks, stopHookText } from "../agent/hooks/hooks.ts";
 import type { HooksOfRun } from "../agent/hooks/project-hooks.ts";
 import type { Analyzer } from "../agent/judgement/analyzer.ts";
 import type { OutputMask } from "../agent/output-mask.ts";
@@ -75,9 +75,6 @@ export type AbortCause = "interrupt" | "shutdown" | "removed";
 const mostHeldEnds = 10;
 
 /** The result of a call whose end nobody has seen. */
-export const interruptedText =
-  "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
-
 /** Of the iterations of all runs: those of hundreds whose results become durable at once must not follow each other without a pause. */
 const turns = new Turns();
 
@@ -98,6 +95,8 @@ export class Run {
   readonly #hooks: Hooks;
   /** How often Stop hooks have let this run go on. */
   #heldEnds = 0;
+  /** Ids of the actions that this run has begun. */
+  readonly #begun = new Set<string>();
   /** Names of the rules that results of this run bring along. */
   readonly #toldRules = new Set<string>();
   /** Sequence number up to which the model has read. */
@@ -144,8 +143,8 @@ export class Run {
     try {
       await this.follower.ready;
       this.#abort.signal.throwIfAborted();
-      const { memory } = this.#env.toolContext;
-      if (!memory.has("task_tracker")) memory.set("task_tracker", this.follower.state.taskList);
+      // HEAD may have been moved since the last run.
+      this.#env.toolContext.memory.set("task_tracker", this.follower.state.taskList);
       await this.#loop();
       return true;
     } catch (error) {
@@ -256,10 +255,9 @@ export class Run {
     const { blocked } = await this.#hooks.beforeStop();
     const ends = blocked === undefined || this.#heldEnds === mostHeldEnds;
     if (!ends) this.#heldEnds++;
-    const refused = `[Stop hook feedback] ${blocked}`;
     const last = `The Stop hooks asked ${mostHeldEnds} times to go on: the turn ends here.`;
     await this.#append([
-      ...(blocked === undefined ? [] : [nudge(ends ? last : refused)]),
+      ...(blocked === undefined ? [] : [nudge(ends ? last : stopHookText(blocked))]),
       ...(ends ? [stateRecord("execution_status", "finished")] : []),
     ]);
     return ends;
@@ -275,7 +273,7 @@ export class Run {
       event.action &&
       (this.#env.approved.has(event.id) || context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true);
     const open = [...state.open.values()];
-    for (const event of open) if (!canRun(event)) await this.#append([toolError(event, interruptedText)]);
+    for (const event of open) if (!canRun(event)) await this.#append([cutOff(event, { begun: true })]);
     await act(open.filter(canRun), context);
     this.#readSeq = state.seq;
   }
@@ -298,6 +296,7 @@ export class Run {
         signal,
       },
       append: (records) => this.#append(records),
+      begins: (actionId) => this.#begun.add(actionId),
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
       rulesFor: (action) => this.#rulesFor(action),
     };
@@ -344,9 +343,9 @@ export class Run {
   async #end(error: unknown): Promise<boolean> {
     const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
     if (cause === "shutdown" || cause === "removed") return false;
+    const open = [...this.follower.state.open.values()].map((event) => cutOff(event, { begun: this.#begun.has(event.id) }));
     // Nothing is wrong with the run: it is taken up again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;
-    const open = [...this.follower.state.open.values()].map((event) => toolError(event, interruptedText));
     if (cause === "interrupt") {
       await this.#append([
         ...open,

@@ -2,7 +2,7 @@ import type { Event, RecordedCall } from "@sandpiper/wire";
 import { Content, type ExecutionStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { Check } from "typebox/value";
-import { interruptedText } from "../conversations/run.ts";
+import { isCutOff } from "../agent/acting.ts";
 import type { Recording } from "./read.ts";
 
 /** What somebody else than the agent did in a recorded conversation. */
@@ -107,7 +107,7 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
         // After finished only the agent itself goes on.
         if (status === "running" && before !== "running" && before !== "finished") add({ kind: "run" });
     }
-    if (event.kind === "AgentErrorEvent" && event.error === interruptedText) cutOff++;
+    if (event.kind === "AgentErrorEvent" && isCutOff(event.error)) cutOff++;
     else cutOff = 0;
   }
   return { inputs, status };

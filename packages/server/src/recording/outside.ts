@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Action, ActionEvent, Event, Observation, RecordedTool, ToolDefinition } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { isCutOff } from "../agent/acting.ts";
 import type { Tool } from "../agent/tool.ts";
-import { interruptedText } from "../conversations/run.ts";
 import type { Recording } from "./read.ts";
 
 /** Kinds of actions that reach beyond the sandbox, or into other conversations: a replay gives their recorded results. */
@@ -77,7 +77,7 @@ export class OutsideTools {
     if (!outcome) throw new Error("The recording has no result of this call, and it is not run in a replay.");
     this.given.set(name, (this.given.get(name) ?? 0) + 1);
     if (outcome.observation) return outcome.observation;
-    if (outcome.error === interruptedText)
+    if (isCutOff(outcome.error))
       await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     // The agent puts that before what a tool throws.
     throw new Error((outcome.error ?? "The call has no recorded result.").replace(`${name} failed: `, ""));

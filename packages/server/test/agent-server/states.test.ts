@@ -323,6 +323,12 @@ test("the policy and the analyzer decide what waits, from the next step on", asy
 test("stuck, errors and limits end a run, and a run or a message goes on from there", async () => {
   const stuck = await conversation();
   await stuck.until("loop", "stuck");
+  const actions = async () => (await stuck.events()).filter(({ kind }) => kind === "ActionEvent").length;
+  expect(await actions()).toBe(4);
+  const again = stuck.socket.frames.length;
+  await stuck.run();
+  await stuck.closing("stuck", again);
+  expect(await actions()).toBe(8);
   await stuck.send("Something else");
   expect(await stuck.status()).toBe("idle");
 

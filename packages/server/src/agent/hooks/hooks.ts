@@ -38,6 +38,17 @@ export function isHookContext(text: string): boolean {
   return text.startsWith("<HOOK_CONTEXT>");
 }
 
+const stopFeedback = "[Stop hook feedback]";
+
+/** Why hooks do not let a turn end, as the model reads it. */
+export function stopHookText(reason: string): string {
+  return `${stopFeedback} ${reason}`;
+}
+
+export function isStopFeedback(text: string): boolean {
+  return text.startsWith(stopFeedback);
+}
+
 const nothing = async (): Promise<HookVerdict> => ({});
 
 /** Those of a project that has none. */
