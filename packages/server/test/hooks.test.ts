@@ -218,16 +218,19 @@ test("hooks that hang, flood, die, print nonsense or cannot be run are told and 
 });
 
 test("a file of hooks that is broken or too long is told once, and the work goes on", async () => {
-  for (const text of ["{ not json", " ".repeat(10)]) {
+  const write = ["echo '{ not json'", "echo", "head -c 10000000 /dev/zero | tr '\\0' '['"];
+  for (const [index, text] of write.entries()) {
+    const folder = `/workspace/p${folders + 1}/.openhands`;
+    await bash(`mkdir -p ${folder} && ${text} >${folder}/hooks.json`);
     const id = await start("Work", {
-      files: { ".openhands/hooks.json": text },
       replies: [reply.toolCalls([terminal("echo on")]), reply.toolCalls([editor({ command: "view", path: "/workspace" })])],
     });
     const all = await ended(id);
     const notes = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "environment");
-    expect(notes.map(({ llm_message }) => llm_message.content[0].text)).toEqual([expect.stringContaining("is no JSON object")]);
+    const wrong = index === 2 ? "is longer than 512 KiB" : "is no JSON object";
+    expect(notes.map(({ llm_message }) => llm_message.content[0].text)).toEqual([expect.stringContaining(wrong)]);
     expect(hooksOf(all)).toEqual([]);
-    expect(seen(2)).toContain("no JSON object");
+    expect(seen(2)).toContain(wrong);
   }
 });
 

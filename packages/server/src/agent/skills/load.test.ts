@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import { ServiceBench, sh } from "../../sandboxes/service-testing.ts";
-import { loadSkills } from "./load.ts";
+import { loadProject, loadSkills } from "./load.ts";
 
 let bench: ServiceBench;
 let sandbox: Sandbox;
@@ -52,4 +52,25 @@ test("a folder that is not there has no skills, and a flood of files is bounded"
     "mkdir -p /tmp/f/.agents/skills; cd /tmp/f/.agents/skills; for i in $(seq 1000); do echo $i >$i.md; done; head -c 9000000 /dev/zero | tr '\\\\0' x >0.md",
   );
   expect((await loadSkills(sandbox, { workingDir: "/tmp/f" })).length).toBe(200);
+});
+
+test("files in folders below are rules there, commands of plugins wait for their name, and what cannot be used is told", async () => {
+  await sh(
+    sandbox,
+    `mkdir -p /tmp/n/.git /tmp/n/a/b /tmp/n/node_modules/x /tmp/n/.agents/skills /tmp/cmd/commands && cd /tmp/n
+echo top >AGENTS.md; echo low >a/b/AGENTS.md; echo no >node_modules/x/AGENTS.md; echo c >a/CLAUDE.md; ln -s /tmp/n a/loop
+printf -- '---\\npaths: "*.ts"\\n---\\nrule' >.agents/skills/r.md; printf -- '---\\nx: [\\n---\\nbad' >.agents/skills/bad.md
+head -c 10000000 /dev/zero | tr '\\\\0' y >.cursorrules; echo go >/tmp/cmd/commands/go.md`,
+  );
+  const { skills, problems } = await loadProject(sandbox, { workingDir: "/tmp/n", plugins: ["/tmp/cmd"] });
+  const byName = new Map(skills.map((skill) => [skill.name, skill]));
+  expect(byName.get("a/b/AGENTS.md")).toMatchObject({ content: "low", paths: { base: "/tmp/n/a/b", globs: ["**"] } });
+  expect(byName.get("r")).toMatchObject({ paths: { base: "/tmp/n", globs: ["*.ts"] } });
+  expect(byName.get("go")).toMatchObject({ type: "knowledge", triggers: ["/go"] });
+  expect(byName.get("agents")).toMatchObject({ type: "repo", content: "top" });
+  expect([...byName.keys()].filter((name) => /node_modules|CLAUDE|loop/.test(name))).toEqual([]);
+  expect(problems).toEqual([
+    "/tmp/n/.cursorrules: it is longer than 64 KiB, and the rest is left out.",
+    "/tmp/n/.agents/skills/bad.md: its front matter cannot be read, and does not count.",
+  ]);
 });

@@ -41,7 +41,7 @@ export function pathRuleOf(text: string): string | undefined {
 function stands({ paths }: Skill, path: string, workingDir: string): boolean {
   const { base = workingDir, globs } = paths!;
   const relative = posix.relative(base, path);
-  return relative !== "" && !relative.startsWith("../") && globs.some((glob) => matchesGlob(glob, relative));
+  return relative !== "" && !/^\.\.(\/|$)/.test(relative) && globs.some((glob) => matchesGlob(glob, relative));
 }
 
 function ruleText(skill: Skill, path: string): string {

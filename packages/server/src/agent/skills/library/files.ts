@@ -16,19 +16,16 @@ export function mayHoldSkill(path: string): boolean {
   return isSkillFile(path) || (folders.test(path) && !isReadme(path));
 }
 
-/**
- * The skills of files, the first of each name. They lie outside of sandboxes, so that the agent cannot read them there: one that it would
- * have to read becomes knowledge, which joins the messages that name it.
- */
+/** The skills of files, the first of each name. They lie outside of sandboxes, so that the agent cannot read them there. */
 export async function skillsOf(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
   const skills = await mapInTurns(withoutParts(files), ({ path, content }) => parseSkill(path, content, source, null));
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }
 
-/** The skills in the form in which a conversation can use them without reading files. */
-export function withoutFiles(skills: readonly Skill[]): Skill[] {
+/** The skills in the form in which a conversation uses them: those that the agent may read also join the messages that name them. */
+export function namedByMessages(skills: readonly Skill[]): Skill[] {
   return skills.map((skill) => {
-    if (skill.type !== "agentskills") return skill;
-    return { ...skill, type: "knowledge", triggers: skill.triggers.length > 0 ? skill.triggers : [skill.name, `/${skill.name}`] };
+    if (skill.type !== "agentskills" || skill.triggers.length > 0) return skill;
+    return { ...skill, triggers: [skill.name, `/${skill.name}`] };
   });
 }

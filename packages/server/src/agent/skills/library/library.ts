@@ -3,7 +3,7 @@ import { errorText, PlatformError } from "../../../errors.ts";
 import type { Logger } from "../../../logger.ts";
 import type { Outbound } from "../../../outbound/api.ts";
 import { mergeSkills, type Skill } from "../skill.ts";
-import { withoutFiles } from "./files.ts";
+import { namedByMessages } from "./files.ts";
 import { readSkillFolder } from "./folder.ts";
 import { fetchMarketplace, type Marketplace } from "./marketplace.ts";
 
@@ -60,7 +60,7 @@ export class SkillLibrary {
       const { done } = this.#fetch(registration);
       return typeof done === "object" ? done.skills : [];
     });
-    return withoutFiles(mergeSkills(own, this.#global));
+    return namedByMessages(mergeSkills(own, this.#global));
   }
 
   /** For lists: waits for the user's marketplaces; those that cannot be read have no skills. By name. */

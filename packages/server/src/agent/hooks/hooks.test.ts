@@ -1,0 +1,99 @@
+import { expect, test } from "vitest";
+import { mergeHookConfigs, parseHookConfig } from "./config.ts";
+import { cut, shownInput } from "./hook-input.ts";
+import { matchesTool } from "./matcher.ts";
+import { decide } from "./verdict.ts";
+
+test.each([
+  ["*", "terminal", true],
+  ["", "terminal", true],
+  ["terminal", "terminal", true],
+  ["term", "terminal", false],
+  ["terminal|file_editor", "file_editor", true],
+  ["file_.*", "file_editor", true],
+  ["editor.*", "file_editor", false],
+  ["/.*editor/", "file_editor", true],
+  ["/editor/", "file_editor", false],
+  ["(", "(", true],
+  ["(", "terminal", false],
+  ["/(/", "terminal", false],
+  [`${"x".repeat(2_000)}*`, "terminal", false],
+])("the matcher %j for %s: %j", (matcher, name, expected) => {
+  expect(matchesTool(matcher, name)).toBe(expected);
+});
+
+test("a hostile expression gets its moment and no more", () => {
+  const begin = performance.now();
+  expect(matchesTool("/(([a-z])+.)+[A-Z]([a-z])+$/", "a".repeat(40))).toBe(false);
+  expect(performance.now() - begin).toBeLessThan(1_000);
+});
+
+test("both spellings, with a wrapper and without, and what is no hook is left out", () => {
+  const command = { type: "command", command: "true", timeout: 60, async: false };
+  const file = JSON.stringify({
+    PreToolUse: [
+      { matcher: "a", hooks: [{ command: "true" }, { command: 5 }, null, { command: "x".repeat(40_000) }] },
+      { hooks: [] },
+    ],
+    stop: [{ hooks: [{ type: "prompt", prompt: "Is it done?", command: "", timeout: 1e9, async: true }] }],
+    Unknown: [{ hooks: [{ command: "true" }] }],
+    session_start: "text",
+  });
+  const expected = {
+    pre_tool_use: [{ matcher: "a", hooks: [command] }],
+    stop: [{ matcher: "*", hooks: [{ type: "prompt", command: "Is it done?", timeout: 600, async: false }] }],
+  };
+  expect(parseHookConfig(file)).toEqual(expected);
+  expect(parseHookConfig(`{"hooks": ${file}}`)).toEqual(expected);
+  for (const text of ["", "[]", "null", "7", "{", "[".repeat(100_000)]) expect(parseHookConfig(text)).toBeUndefined();
+  expect(mergeHookConfigs([expected as object, expected as object]).pre_tool_use).toHaveLength(2);
+});
+
+test.each([
+  [
+    { exitCode: 0, stdout: "" },
+    { success: true, blocked: false },
+  ],
+  [
+    { exitCode: 2, stdout: "", stderr: "why\n" },
+    { success: false, blocked: true, reason: "why" },
+  ],
+  [
+    { exitCode: 2, stdout: '{"reason":"because"}', stderr: "why" },
+    { success: false, blocked: true, reason: "because" },
+  ],
+  [
+    { exitCode: 1, stdout: '{"decision":"deny"}' },
+    { success: false, blocked: false },
+  ],
+  [
+    { exitCode: 0, stdout: 'log\n{"decision":"DENY","reason":"r"}\n' },
+    { success: true, blocked: true, reason: "r" },
+  ],
+  [
+    { exitCode: 0, stdout: '{"continue":false,"stopReason":"s"}' },
+    { success: true, blocked: true, reason: "s" },
+  ],
+  [
+    { exitCode: 0, stdout: '{"additionalContext":"c"}' },
+    { success: true, blocked: false, additionalContext: "c" },
+  ],
+  [
+    { exitCode: 0, stdout: '{"decision": 7, "reason": [], "additionalContext": {}}' },
+    { success: true, blocked: false },
+  ],
+  [
+    { exitCode: 0, stdout: "{".repeat(100_000) },
+    { success: true, blocked: false },
+  ],
+])("%j decides %j", (outcome, expected) => {
+  expect(decide({ stderr: "", ...outcome })).toEqual(expected);
+});
+
+test("what an event shows of its input is bounded, however much there is", () => {
+  expect(cut("x".repeat(60_000))).toHaveLength(50_000);
+  const input = { tool_name: "t", tool_input: { a: "x".repeat(10_000_000), b: ["y".repeat(60_000), 1] } };
+  expect(JSON.stringify(shownInput(input)).length).toBeLessThanOrEqual(50_000);
+  const many = { tool_name: "t", tool_input: Array.from({ length: 100_000 }, () => "z") };
+  expect(shownInput(many)).toEqual({ tool_name: "t" });
+});
