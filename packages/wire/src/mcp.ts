@@ -47,12 +47,12 @@ export const someSecrets = Type.Optional(
   Nullable(Type.Record(Type.String({ maxLength: 1024 }), Nullable(secret), { maxProperties: 100 })),
 );
 
-/** The same as posted: null takes a variable or a header out, which the released GUI sends for headers that another `auth` replaces. */
-export const PostedMcpServers = Type.Record(
-  Type.String({ minLength: 1, maxLength: 256 }),
-  Type.Object({ ...McpServer.properties, env: someSecrets, headers: someSecrets }),
-  { maxProperties: 300 },
-);
+const PostedMcpServer = Type.Object({ ...McpServer.properties, env: someSecrets, headers: someSecrets });
+
+/** The same as posted: null takes a variable or a header out, which the released GUI sends for headers that another `auth` replaces; or a whole server. */
+export const PostedMcpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Nullable(PostedMcpServer), {
+  maxProperties: 300,
+});
 
 /** Answer of `POST /api/v1/settings/mcp/{key}/test` (agent-server.md section 9, `/mcp/test`). */
 export const McpTestResult = Type.Object({
@@ -65,5 +65,6 @@ export const McpTestResult = Type.Object({
 export type McpAuth = Static<typeof McpAuth>;
 export type McpServer = Static<typeof McpServer>;
 export type McpServers = Static<typeof McpServers>;
+export type PostedMcpServer = Static<typeof PostedMcpServer>;
 export type PostedMcpServers = Static<typeof PostedMcpServers>;
 export type McpTestResult = Static<typeof McpTestResult>;

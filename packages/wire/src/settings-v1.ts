@@ -167,7 +167,8 @@ export const UserInfo = Type.Object({
 });
 
 /**
- * Body of `POST /api/v1/settings`: top-level fields overwrite, the two `*_diff` are merged deeply, `mcp_config` inside replaces as a whole.
+ * Body of `POST /api/v1/settings`: top-level fields overwrite, the two `*_diff` are merged deeply, `mcp_config` inside replaces as a whole. With
+ * an `X-Org-Id` header, as the released GUI sends it, and wherever a server is null, `mcp_config` is a merge patch: what it does not name stays.
  * Null resets a field; an absent or null `search_api_key`, `sandbox_api_key`, `user_consents_to_analytics` or `disabled_skills` keeps what is stored.
  */
 export const SettingsV1Update = Type.Unsafe<SettingsV1Update>(

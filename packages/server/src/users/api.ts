@@ -21,6 +21,7 @@ import type { ModelConfig } from "../models/model.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
 import type { AgentServerSettingsView } from "./settings-agent-server.ts";
 import type { Exposure } from "./settings-fields.ts";
+import type { Merging } from "./settings-v1.ts";
 import type { StoredWorkspaces } from "./workspaces.ts";
 
 /** `provider_tokens_set`: git provider -> host, or null for its public service. */
@@ -42,7 +43,7 @@ export interface Settings {
    */
   update(userId: string, change: SettingsUpdate): Promise<void>;
   /** Merges a V1 change (app-server.md section 5, POST). Throws InvalidParameter for settings that would be too long. */
-  updateV1(userId: string, change: SettingsV1Update): Promise<void>;
+  updateV1(userId: string, change: SettingsV1Update, merging?: Merging): Promise<void>;
   /** The model to call for a user, the key included; for the server's own use only. `model` is undefined when none is configured. */
   model(userId: string): Partial<ModelConfig>;
   /** The model of a stored LLM profile, the key included; for the server's own use only. Undefined where there is no such profile. */

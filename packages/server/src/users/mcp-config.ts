@@ -1,4 +1,4 @@
-import { type McpAuth, type McpConfig, McpServer, type McpServers, maskText, type PostedMcpServers } from "@sandpiper/wire";
+import { type McpAuth, type McpConfig, McpServer, type McpServers, maskText, type PostedMcpServer } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 
 /** Longest name of a server, characters. */
@@ -31,7 +31,7 @@ export function maskServers(servers: McpServers, show: (secret: string) => strin
  * The servers to store when a V1 client posts some. They replace the stored ones as a whole; a masked value becomes what is stored at its
  * place in the server of the same name, or nothing where there is none. Throws InvalidParameter for a server without address or name.
  */
-export function restoreServers(posted: PostedMcpServers, stored: McpServers): McpServers {
+export function restoreServers(posted: Record<string, PostedMcpServer>, stored: McpServers): McpServers {
   const servers = Object.entries(posted).map(([name, server]) => {
     if (name === "" || name.length > longestServerName) {
       throw new PlatformError("InvalidParameter", `The name of an MCP server has to have 1 to ${longestServerName} characters.`);
@@ -88,7 +88,7 @@ export function mapServers(servers: McpServers, change: (server: McpServer, name
 }
 
 /** Only the fields that a server has, without nulls; so with its variables and headers. */
-function known({ env, headers, ...server }: PostedMcpServers[string]): McpServer {
+function known({ env, headers, ...server }: PostedMcpServer): McpServer {
   const fields = { ...server, env: env && withoutNulls(env), headers: headers && withoutNulls(headers) };
   return Object.fromEntries(
     Object.entries(fields).filter(([field, value]) => Object.hasOwn(McpServer.properties, field) && value != null),

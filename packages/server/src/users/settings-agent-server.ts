@@ -3,22 +3,19 @@ import {
   type AgentServerSettingsUpdate,
   AgentSettings,
   ConversationSettings,
-  type McpConfigPatch,
-  McpServer,
   type McpServerPatch,
   type McpServers,
-  type PostedMcpServers,
+  type PostedMcpServer,
 } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import { withActiveAgentProfile } from "./agent-profiles.ts";
-import { restore, restoreServers } from "./mcp-config.ts";
+import { restoreServers } from "./mcp-config.ts";
+import { checkCount, mergePatch, patchServers } from "./mcp-patch.ts";
 import { activated, llmProfile } from "./profiles.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./settings-document.ts";
 import type { SettingsDocuments } from "./settings-documents.ts";
 import { mergeFields, type ShowSecret } from "./settings-fields.ts";
 import { viewV1 } from "./settings-v1.ts";
-
-const maxServers = 300;
 
 /** The settings as the agent server's clients read and change them (agent-server.md section 9): another view of the documents that V0 and V1 show. */
 export class AgentServerSettingsView {
@@ -53,7 +50,7 @@ export class AgentServerSettingsView {
   }
 
   /** Throws McpServerExists, InvalidParameter. */
-  async createMcpServer(userId: string, name: string, server: PostedMcpServers[string]): Promise<void> {
+  async createMcpServer(userId: string, name: string, server: PostedMcpServer): Promise<void> {
     await this.#changeServers(userId, (stored) => {
       if (Object.hasOwn(stored, name)) throw new PlatformError("McpServerExists", "There is an MCP server of this name.");
       return restoreServers({ ...stored, [name]: server }, stored);
@@ -127,51 +124,9 @@ function mergeAgent(
   const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
   if (change.mcp_config === undefined) return merged;
   const servers = change.mcp_config === null ? {} : patchServers(stored.mcp_config ?? {}, change.mcp_config);
-  return { ...merged, mcp_config: checkCount(servers) };
-}
-
-/** The servers after sparse changes to some of them; null takes one out, and an unknown name makes one. Throws InvalidParameter. */
-function patchServers(stored: McpServers, patches: McpConfigPatch): McpServers {
-  const next = new Map<string, McpServer>(Object.entries(stored));
-  for (const [name, patch] of Object.entries(patches)) {
-    if (patch === null) next.delete(name);
-    else next.set(name, patched(next.get(name), patch));
-  }
-  return restoreServers(Object.fromEntries(next), stored);
-}
-
-function patched(stored: McpServer | undefined, patch: McpServerPatch): McpServer {
-  const next = new Map<string, unknown>(Object.entries(stored ?? {}));
-  for (const [field, value] of Object.entries(patch)) {
-    if (!Object.hasOwn(McpServer.properties, field)) continue;
-    if (value === null) next.delete(field);
-    else if (field === "env" || field === "headers")
-      next.set(field, mergePatch(stored?.[field] ?? {}, value as Record<string, unknown>));
-    else next.set(field, value);
-  }
-  return restore(Object.fromEntries(next) as McpServer, stored);
-}
-
-/** A JSON merge patch: objects key by key, null takes a key out, everything else takes the old one's place. */
-function mergePatch(stored: unknown, patch: Record<string, unknown>): Record<string, unknown> {
-  const next = new Map<string, unknown>(isRecord(stored) ? Object.entries(stored) : []);
-  for (const [key, value] of Object.entries(patch)) {
-    if (value === null) next.delete(key);
-    else next.set(key, isRecord(value) ? mergePatch(next.get(key), value) : value);
-  }
-  return Object.fromEntries(next);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+  return { ...merged, mcp_config: servers };
 }
 
 function checkServer(stored: McpServers, name: string): void {
   if (!Object.hasOwn(stored, name)) throw new PlatformError("McpServerNotFound", "MCP server not found");
-}
-
-function checkCount(servers: McpServers): McpServers {
-  if (Object.keys(servers).length > maxServers)
-    throw new PlatformError("InvalidParameter", `A user can have ${maxServers} MCP servers: remove some first.`);
-  return servers;
 }

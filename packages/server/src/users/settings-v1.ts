@@ -4,25 +4,34 @@ import {
   LlmConfig,
   type LlmDiff,
   PlainSettings,
+  type PostedMcpServer,
+  type PostedMcpServers,
   type SettingsV1,
   type SettingsV1Update,
 } from "@sandpiper/wire";
 import { isProviderUrl } from "../models/resolve.ts";
 import { maskServers, restoreServers } from "./mcp-config.ts";
+import { patchServers } from "./mcp-patch.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./settings-document.ts";
 import { type Exposure, mergeFields, readFields, secretsOf } from "./settings-fields.ts";
 
 /** Top-level fields that keep their value when a client sends null (app-server.md section 5, POST). */
 const keptOnNull = ["search_api_key", "sandbox_api_key", "user_consents_to_analytics", "disabled_skills"];
 
-/** The document after a V1 client's change (app-server.md section 5). */
-export function mergeV1(stored: SettingsDocument, change: SettingsV1Update): SettingsDocument {
+/** How a V1 client means its change. */
+export interface Merging {
+  /** MCP servers that it does not name stay, as the released GUI expects; else they go (app-server.md section 5). */
+  keepServers?: boolean;
+}
+
+/** The document after a V1 client's change (app-server.md section 5). Throws InvalidParameter. */
+export function mergeV1(stored: SettingsDocument, change: SettingsV1Update, merging: Merging = {}): SettingsDocument {
   const { agent_settings_diff: agent, conversation_settings_diff: conversation, ...plain } = change;
   const set = Object.entries(plain).filter(([name, value]) => value !== null || !keptOnNull.includes(name));
   const document = mergeFields(PlainSettings, stored, Object.fromEntries(set));
   return {
     ...document,
-    ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent) }),
+    ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent, merging) }),
     ...(conversation && {
       conversation_settings: mergeFields(ConversationSettings, document.conversation_settings ?? {}, conversation),
     }),
@@ -32,11 +41,22 @@ export function mergeV1(stored: SettingsDocument, change: SettingsV1Update): Set
 function mergeAgent(
   stored: StoredAgentSettings,
   change: NonNullable<SettingsV1Update["agent_settings_diff"]>,
+  { keepServers = false }: Merging,
 ): StoredAgentSettings {
   const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
   if (change.mcp_config === undefined) return merged;
   const { mcp_config: servers = {}, ...others } = merged;
-  return change.mcp_config === null ? others : { ...others, mcp_config: restoreServers(change.mcp_config, servers) };
+  if (change.mcp_config === null) return others;
+  const mcp_config =
+    keepServers || !isWhole(change.mcp_config)
+      ? patchServers(servers, change.mcp_config)
+      : restoreServers(change.mcp_config, servers);
+  return { ...others, mcp_config };
+}
+
+/** Whether these are all servers: who names one only to take it out says nothing of the others. */
+function isWhole(posted: PostedMcpServers): posted is Record<string, PostedMcpServer> {
+  return Object.values(posted).every((server) => server !== null);
 }
 
 /** How much of a document a reader sees: with `exposed`, its secrets too. */

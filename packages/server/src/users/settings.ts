@@ -10,7 +10,7 @@ import { AgentServerSettingsView } from "./settings-agent-server.ts";
 import type { SettingsDocument } from "./settings-document.ts";
 import { SettingsDocuments } from "./settings-documents.ts";
 import { mergeV0, viewV0 } from "./settings-v0.ts";
-import { mergeV1, viewV1 } from "./settings-v1.ts";
+import { type Merging, mergeV1, viewV1 } from "./settings-v1.ts";
 import { userInfo } from "./user-info.ts";
 import { StoredWorkspaces } from "./workspaces.ts";
 
@@ -87,8 +87,8 @@ export class StoredSettings implements Settings {
     await this.#documents.change(userId, (document) => ({ document: mergeV0(document, change), result: undefined }));
   }
 
-  async updateV1(userId: string, change: SettingsV1Update): Promise<void> {
-    await this.#documents.change(userId, (document) => ({ document: mergeV1(document, change), result: undefined }));
+  async updateV1(userId: string, change: SettingsV1Update, merging: Merging = {}): Promise<void> {
+    await this.#documents.change(userId, (document) => ({ document: mergeV1(document, change, merging), result: undefined }));
   }
 
   model(userId: string): Partial<ModelConfig> {
@@ -111,7 +111,7 @@ export class StoredSettings implements Settings {
   agent(userId: string): AgentPreferences {
     const document = this.#documents.get(userId);
     const agent = document.agent_settings ?? {};
-    const { system_message_suffix, disabled_skills, load_memory } = agent.agent_context ?? {};
+    const { system_message_suffix, user_message_suffix, disabled_skills, load_memory } = agent.agent_context ?? {};
     return {
       maxIterations: document.conversation_settings?.max_iterations ?? defaultMaxIterations,
       maxBudgetPerTask: document.max_budget_per_task ?? null,
@@ -122,6 +122,7 @@ export class StoredSettings implements Settings {
       titleLlmProfile: document.title_llm_profile || null,
       marketplaces: document.registered_marketplaces ?? [],
       systemMessageSuffix: system_message_suffix || null,
+      userMessageSuffix: user_message_suffix || null,
       toolConcurrencyLimit: agent.tool_concurrency_limit ?? 1,
       enableSubAgents: agent.enable_sub_agents ?? false,
       enableSwitchLlmTool: agent.enable_switch_llm_tool ?? true,

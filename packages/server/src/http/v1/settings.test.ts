@@ -152,6 +152,29 @@ test("a header or a variable that is posted as null is taken out of its MCP serv
   expect(shown).toEqual({ a: { url: server.url, headers: { Authorization: "**********", Accept: "**********" }, env: {} } });
 });
 
+test("MCP servers are replaced as a whole, and changed one by one where the released GUI does it", async () => {
+  const servers = async () => (await get()).body.agent_settings.mcp_config;
+  const change = async (mcp_config: object, headers: Record<string, string> = {}) => {
+    expect((await post({ agent_settings_diff: { mcp_config } }, base, { headers })).status).toBe(200);
+    return servers();
+  };
+  const gui = { "x-org-id": "default" };
+  const a = { transport: "http", url: "https://a.example/mcp" };
+  const b = { transport: "stdio", command: "npx", env: { TOKEN: "planted-token" } };
+  await change({ old: { url: "https://old.example" } });
+  expect(await change({ a })).toEqual({ a });
+  expect(Object.keys(await change({ b }, gui))).toEqual(["a", "b"]);
+  // An edit names what changes only: secrets, other fields and other servers stay.
+  expect(await change({ b: { transport: "stdio", command: "uvx", enabled: false } }, gui)).toEqual({
+    a,
+    b: { ...b, command: "uvx", enabled: false, env: { TOKEN: "**********" } },
+  });
+  expect(await change({ a: { transport: "stdio", command: "node" } }, gui)).toMatchObject({ a: { command: "node" } });
+  expect(await change({ a: null })).toEqual({ b: expect.objectContaining({ command: "uvx" }) });
+  expect(await change({ b: null, c: a }, gui)).toEqual({ c: a });
+  expect(await change({})).toEqual({});
+});
+
 test("settings do not grow without bound", async () => {
   const chunk = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`key-${index}`, "x".repeat(1000)]));
   const grow = (round: number) => {

@@ -44,7 +44,9 @@ export function settingsV1Routes(app: App, services: Pick<HttpServices, "setting
       },
     },
     async (request) => {
-      await settings.updateV1(request.principal.userId, request.body);
+      // Released clients name an organization exactly where they change MCP servers one by one.
+      const keepServers = request.headers["x-org-id"] !== undefined;
+      await settings.updateV1(request.principal.userId, request.body, { keepServers });
       return { message: "Settings stored" };
     },
   );
