@@ -155,3 +155,18 @@ test("the memory is in the prompt of those who want one, its newest lines", asyn
   expect(memory.length).toBeGreaterThan(5_000);
   expect(memory.length).toBeLessThan(7_000);
 });
+
+test("what the settings add to each message is read with it, and shown beside it", async () => {
+  const change = { agent_settings_diff: { agent_context: { user_message_suffix: "Answer in one line." } } };
+  expect((await server.call("POST", "/api/v1/settings", change)).status).toBe(200);
+  replies([]);
+  const id = await start("Hello");
+  await ended(id);
+  const all = await say(id, "please /deploy now");
+  const messages = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "user");
+  expect(messages.map(({ extended_content: more }) => more.map(({ text }: Json) => text))).toEqual([
+    ["Answer in one line."],
+    [expect.stringContaining("Deploy to"), "Answer in one line."],
+  ]);
+  expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Answer in one line.");
+});

@@ -129,8 +129,15 @@ export class Knowledge {
     });
   }
 
-  /** The skills that a user message brings along, none that the conversation has already. */
+  /** What a user message brings along: skills, none that the conversation has already, and what the agent's client or the settings add to each message. */
   activate(row: Pick<ConversationRow, "id" | "userId" | "config">, content: readonly Content[]): Activation {
+    const { names, content: found } = this.#activate(row, content);
+    const own = this.#deps.agents.own(row)?.agent;
+    const suffix = own ? own.agent_context?.user_message_suffix : this.#deps.settings.agent(row.userId).userMessageSuffix;
+    return { names, content: suffix?.trim() ? [...found, textContent(suffix)] : found };
+  }
+
+  #activate(row: Pick<ConversationRow, "id" | "userId" | "config">, content: readonly Content[]): Activation {
     const all = this.skills(row);
     const known = new Set(this.activated(row.id));
     const skills = all.filter(({ triggers }) => triggers.length > 0);

@@ -12,6 +12,7 @@ import type { Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
 import type { SendOptions } from "./api.ts";
 import { derivedId } from "./derived-id.ts";
+import { withoutFacts } from "./project-context.ts";
 import type { Runner } from "./runner.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 import type { ToolSource } from "./toolset.ts";
@@ -168,7 +169,7 @@ export class SubAgents implements ToolSource {
           ...(definition.model && { llmProfile: definition.model }),
           task: { id: task.id, subagent: definition.name },
         },
-        ...(context && { context: { document: context.document, activated: [] } }),
+        ...(context && { context: { document: withoutFacts(context.document), activated: [] } }),
       },
       own || names ? { ...own, ...(names && { tools: names }) } : undefined,
     );

@@ -77,6 +77,8 @@ export interface AgentPreferences {
   marketplaces: readonly MarketplaceRegistration[];
   /** Text that every system prompt ends with. */
   systemMessageSuffix: string | null;
+  /** Goes along with each message of the user. */
+  userMessageSuffix: string | null;
   /** Calls of tools that may run at the same time. */
   toolConcurrencyLimit: number;
   enableSubAgents: boolean;
@@ -151,6 +153,7 @@ export interface Secrets {
   putConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
+    descriptions?: Readonly<Record<string, string>>,
   ): Promise<void>;
   /** Removes a conversation's secrets; deleting a conversation from the store does it too. An unknown one is fine. */
   dropConversation(conversationId: string): Promise<void>;

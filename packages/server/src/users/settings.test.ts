@@ -49,6 +49,7 @@ test("a user who never stored settings reads the defaults of the table", () => {
     titleLlmProfile: null,
     marketplaces: [],
     systemMessageSuffix: null,
+    userMessageSuffix: null,
   });
 });
 
