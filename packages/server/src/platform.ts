@@ -2,11 +2,13 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
+import { hiddenSecret } from "./agent/output-mask.ts";
 import { SkillLibrary } from "./agent/skills/library/library.ts";
 import { chooseTools } from "./agent/tools/choose.ts";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
+import { learnSecrets } from "./conversations/output-masks.ts";
 import { ConversationService } from "./conversations/service.ts";
 import type { AdaptTools } from "./conversations/toolset.ts";
 import { PlatformError } from "./errors.ts";
@@ -36,6 +38,7 @@ import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
 import { createLogger } from "./telemetry/log.ts";
 import { SecretMask } from "./telemetry/mask.ts";
+import { SecretStream } from "./telemetry/secret-stream.ts";
 import { type ApiKeys, defaultUser, type Secrets, type Settings } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { DailyBudget } from "./users/daily-budget.ts";
@@ -140,7 +143,15 @@ export async function startPlatform(
     });
     await sandboxes.open();
     opened.push(() => sandboxes.close());
-    const bash = new BashService({ dir: join(config.dataDir, "bash"), sandboxes, logger });
+    const bash = new BashService({
+      dir: join(config.dataDir, "bash"),
+      sandboxes,
+      mask: ({ userId, id }) => {
+        learnSecrets({ secrets, settings }, userId, id);
+        return () => new SecretStream(mask.matcher(userId), hiddenSecret);
+      },
+      logger,
+    });
     await bash.open((id) => store.sandboxes.get(id) !== undefined);
     opened.push(() => bash.close());
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
@@ -105,4 +106,42 @@ test("a value that comes in two polls of a command, or in pieces of an answer, i
   expect(deltas.join("")).toBe("The value is <secret-hidden>, I think.");
   expect(JSON.stringify(models.requests.at(-1)?.body)).not.toContain(secret);
   expect(models.requests.length).toBe(first + 3);
+});
+
+test("secrets of one conversation are known by what was said of them, and hidden in its outputs and in commands beside it", async () => {
+  const agent = await startAgentServer(server);
+  const value = "conversation-4242-value";
+  useReplies([reply.toolCalls([terminal("printf 'conversation-%s sk-own-%s' 4242-value model-key")]), finish("Done.")]);
+  const first = models.requests.length;
+  const secrets = { DB_PASSWORD: { kind: "StaticSecret", value, description: "Of the test\ndatabase" } };
+  const initial_message = { role: "user", content: [{ type: "text", text: "Go" }], run: true };
+  const { status, body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { secrets, initial_message }));
+  expect([200, 201]).toContain(status);
+  const path = `/api/conversations/${body.id}`;
+  await until(async () => (await agent.call("GET", path)).body.execution_status === "finished" || undefined);
+  const { items } = (await agent.call("GET", `${path}/events/search`)).body;
+  expect(observed(items)[0]).toBe("<secret-hidden> <secret-hidden>");
+  expect(models.requests[first]?.system).toContain("$DB_PASSWORD: Of the test database");
+  expect(JSON.stringify(models.requests.slice(first).map(({ body }) => body))).not.toContain(value);
+
+  const command =
+    "printf 'a conversation-42'; sleep 0.4; printf '42-value b'; printf conversation-4242 >&2; sleep 0.3; echo -value >&2";
+  const { body: started } = await agent.call("POST", "/api/bash/start_bash_command", { command });
+  const outputs = await until(async () => {
+    const query = `command_id__eq=${started.id}&sort_order=TIMESTAMP&limit=100&kind__eq=BashOutput`;
+    const found: Json[] = (await agent.call("GET", `/api/bash/bash_events/search?${query}`)).body.items;
+    return found.some(({ exit_code }) => exit_code !== null) ? found : undefined;
+  });
+  expect(outputs.length).toBeGreaterThan(1);
+  const text = (name: string) => outputs.map((output) => output[name] ?? "").join("");
+  expect([text("stdout"), text("stderr")]).toEqual(["a <secret-hidden> b", "<secret-hidden>\n"]);
+});
+
+test("an analyzer that is not here is refused with those that are", async () => {
+  const agent = await startAgentServer(server);
+  const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url));
+  const set = (kind: string) =>
+    agent.call("POST", `/api/conversations/${body.id}/security_analyzer`, { security_analyzer: { kind } });
+  expect((await set("GraySwanAnalyzer")).body).toMatchObject({ detail: expect.stringMatching(/choose LLMSecurityAnalyzer/) });
+  expect((await set("PatternSecurityAnalyzer")).status).toBe(200);
 });

@@ -23,7 +23,7 @@ import type { Knowledge } from "./knowledge.ts";
 import { unmasked } from "./masked.ts";
 import { fetchPlugins, type PluginParts, type PluginPlace } from "./plugin-parts.ts";
 import type { Runner } from "./runner.ts";
-import { resolveSecrets } from "./secret-sources.ts";
+import { resolveSecrets, secretDescriptions } from "./secret-sources.ts";
 
 export interface ControlDependencies {
   store: Pick<Store, "conversations" | "agents" | "events">;
@@ -77,7 +77,10 @@ export class Controls {
     const { userId, sandboxId, id: conversationId } = row;
     const values = await resolveSecrets(this.#deps, row, sources);
     const { runner, sandboxes, secrets, store } = this.#deps;
-    if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId, sandboxId }, values);
+    if (Object.keys(values).length > 0) {
+      const owner = { userId, conversationId, sandboxId };
+      await secrets.putConversation(owner, values, secretDescriptions(sources));
+    }
     if (!store.conversations.get(conversationId)) {
       // Those of a conversation that is gone would stay in its sandbox.
       await secrets.dropConversation(conversationId);

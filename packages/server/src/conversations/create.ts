@@ -21,7 +21,7 @@ import { readContent, titleFrom } from "./messages.ts";
 import { ignoreDelivered } from "./pending.ts";
 import { type PluginParts, type PluginPlace, withPlugins } from "./plugin-parts.ts";
 import { withParameters } from "./plugins.ts";
-import { resolveSecrets } from "./secret-sources.ts";
+import { resolveSecrets, secretDescriptions } from "./secret-sources.ts";
 import { dropWorktree, makeWorktree } from "./worktree.ts";
 
 export interface CreateDependencies {
@@ -76,7 +76,8 @@ export async function createConversation(
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
   const content = given && withParameters(given, request.plugins ?? []);
   if (request.security_analyzer) checkAnalyzer(request.security_analyzer);
-  const values = await resolveSecrets(deps, { userId, sandboxId }, { ...agent?.agent_context?.secrets, ...request.secrets });
+  const sources = { ...agent?.agent_context?.secrets, ...request.secrets };
+  const values = await resolveSecrets(deps, { userId, sandboxId }, sources);
   const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
 
   const config: ConversationConfig = {
@@ -119,7 +120,8 @@ export async function createConversation(
   };
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
   try {
-    if (Object.keys(values).length > 0) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+    const owner = { userId, conversationId: id, sandboxId };
+    if (Object.keys(values).length > 0) await secrets.putConversation(owner, values, secretDescriptions(sources));
     await Promise.all([
       callbacks.register(userId, id, []),
       store.conversations.create(row, config.ownAgent ? document : undefined),

@@ -65,8 +65,8 @@ export async function forkConversation(
   };
   const head = source.head === null ? null : eventId;
   const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
-  const values = store.conversationSecrets.get(source.id)?.values;
-  if (values) await secrets.putConversation({ userId, conversationId: id, sandboxId }, values);
+  const own = store.conversationSecrets.get(source.id);
+  if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own.descriptions);
   let log: string | undefined;
   try {
     log = await conversations.copyLog(source.id, way.spans);

@@ -2,7 +2,8 @@ import { hiddenSecret, type OutputMask } from "../agent/output-mask.ts";
 import type { AgentDocument } from "../store/conversation-parts.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { SecretMask } from "../telemetry/mask.ts";
-import { hideSecrets, SecretSequence, SecretStream } from "../telemetry/secret-stream.ts";
+import type { SecretMatcher } from "../telemetry/secret-matcher.ts";
+import { hideSecrets, SecretStream } from "../telemetry/secret-stream.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
 import { secretsIn } from "./masked.ts";
@@ -22,7 +23,7 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
  */
 export class OutputMasks {
   readonly #deps: OutputMasksDependencies;
-  readonly #sequences = new Map<string, SecretSequence>();
+  readonly #terminals = new Map<string, SecretStream>();
   /** Agents whose secrets are known. */
   readonly #known = new WeakSet<AgentDocument>();
 
@@ -34,34 +35,43 @@ export class OutputMasks {
   of(row: Row): OutputMask {
     const { mask } = this.#deps;
     this.#learn(row);
-    const matcher = () => mask.matcher(row.userId);
+    const { userId } = row;
+    const matcher = () => mask.matcher(userId);
     return {
       text: (text) => hideSecrets(matcher(), text, hiddenSecret),
-      terminal: (text, more) => this.#sequence(row.id, more).next(matcher(), text, hiddenSecret, more),
-      stream: () => new SecretStream(matcher(), hiddenSecret),
+      terminal: (text, more) => this.#terminal(row.id, more, matcher()).output(matcher(), text, more),
+      stream: () => new SecretStream(matcher(), hiddenSecret, { patient: true }),
     };
   }
 
   drop(conversationId: string): void {
-    this.#sequences.delete(conversationId);
+    this.#terminals.delete(conversationId);
   }
 
   /** Kept only while an output goes on. */
-  #sequence(id: string, more: boolean): SecretSequence {
-    const sequence = this.#sequences.get(id) ?? new SecretSequence();
-    if (more) this.#sequences.set(id, sequence);
-    else this.#sequences.delete(id);
-    return sequence;
+  #terminal(id: string, more: boolean, matcher: SecretMatcher): SecretStream {
+    const stream = this.#terminals.get(id) ?? new SecretStream(matcher, hiddenSecret);
+    if (more) this.#terminals.set(id, stream);
+    else this.#terminals.delete(id);
+    return stream;
   }
 
-  /** Whoever reads secrets for the first time registers them. */
   #learn(row: Row): void {
-    const { mask, secrets, settings, agents } = this.#deps;
-    secrets.forSandbox(row.userId, row.sandboxId);
-    settings.agent(row.userId);
+    const { mask, agents } = this.#deps;
+    learnSecrets(this.#deps, row.userId, row.sandboxId);
     const own = agents.own(row);
     if (!own || this.#known.has(own)) return;
     for (const value of secretsIn(own)) mask.registerSecret(value, row.userId);
     this.#known.add(own);
   }
+}
+
+/** Makes the secrets of a user and of a sandbox's conversations known to the mask: whoever reads them registers them. */
+export function learnSecrets(
+  { secrets, settings }: Pick<OutputMasksDependencies, "secrets" | "settings">,
+  userId: string,
+  sandboxId: string,
+): void {
+  secrets.forSandbox(userId, sandboxId);
+  settings.agent(userId);
 }

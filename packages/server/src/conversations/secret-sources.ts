@@ -36,6 +36,15 @@ export async function resolveSecrets(
   return Object.fromEntries(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
 }
 
+/** What clients say of the secrets that they give. */
+export function secretDescriptions(sources: Readonly<Record<string, SecretSource>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(sources).flatMap(([name, source]): [string, string][] =>
+      typeof source === "object" && source.description ? [[name, source.description]] : [],
+    ),
+  );
+}
+
 async function readSource(
   { secrets, outbound, publicUrl }: SecretSourceDependencies,
   { userId, sandboxId, name }: { userId: string; sandboxId: string; name: string },

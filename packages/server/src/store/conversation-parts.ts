@@ -66,4 +66,6 @@ export interface ConversationSecretsRow {
   userId: string;
   sandboxId: string;
   values: Readonly<Record<string, string>>;
+  /** What the agent is told of them, by name. */
+  descriptions?: Readonly<Record<string, string>> | undefined;
 }

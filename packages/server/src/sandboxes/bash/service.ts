@@ -9,7 +9,7 @@ import type { Bash, BashQuery, PlacedEvent } from "./api.ts";
 import type { Entry } from "./command-log.ts";
 import { commandText, outputText } from "./event-text.ts";
 import { type HistoryLimits, historyLimits, SandboxHistory } from "./history.ts";
-import { type PrintedLimits, printedLimits } from "./printed.ts";
+import { type PieceMask, type PrintedLimits, printedLimits } from "./printed.ts";
 import { isFull, runStored } from "./run-stored.ts";
 import { Slots } from "./slots.ts";
 
@@ -36,6 +36,8 @@ export interface BashServiceOptions {
   /** Folder of the logs. */
   dir: string;
   sandboxes: Pick<Sandboxes, "running" | "get" | "onChange">;
+  /** Makes what makes a mask for each stream of a command: the secrets that it must not show. */
+  mask?: (row: SandboxRow) => () => PieceMask;
   logger: Pick<Logger, "warn">;
   limits?: Partial<BashLimits>;
 }
@@ -186,6 +188,7 @@ export class BashService implements Bash {
         sandbox: () => place.ready.then(() => sandboxes.running(row.id)),
         frozen: () => sandboxes.get(row.userId, row.id)?.status !== "RUNNING",
         limits: this.#limits,
+        mask: this.#options.mask?.(row),
         streams,
       });
       const running: Running = { abort, done };

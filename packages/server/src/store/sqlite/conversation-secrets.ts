@@ -2,6 +2,9 @@ import type { ConversationSecretStore, ConversationSecretsRow } from "../convers
 import type { StoreContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 
+/** A secret in the sealed document: its value, with a description where it has one. */
+type Stored = string | { value: string; description: string };
+
 /** Secrets of conversations, sealed. They have no foreign key, because they are written before their conversation. */
 export class SqliteConversationSecrets implements ConversationSecretStore {
   readonly #context: StoreContext;
@@ -10,8 +13,12 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     this.#context = context;
   }
 
-  async put({ conversationId, userId, sandboxId, values }: ConversationSecretsRow): Promise<void> {
-    const document = this.#context.vault.seal(JSON.stringify(values), place(conversationId));
+  async put({ conversationId, userId, sandboxId, values, descriptions = {} }: ConversationSecretsRow): Promise<void> {
+    const entries = Object.entries(values).map(([name, value]) => {
+      const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
+      return [name, description === undefined ? value : { value, description }] as const;
+    });
+    const document = this.#context.vault.seal(JSON.stringify(Object.fromEntries(entries)), place(conversationId));
     const change = { user_id: userId, sandbox_id: sandboxId, document };
     const insert = this.#context.build
       .insertInto("conversation_secrets")
@@ -40,8 +47,14 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
   }
 
   #row({ conversation_id, user_id, sandbox_id, document }: ConversationSecretsRecord): ConversationSecretsRow {
-    const values = JSON.parse(this.#context.vault.open(document, place(conversation_id)));
-    return { conversationId: conversation_id, userId: user_id, sandboxId: sandbox_id, values };
+    const stored = JSON.parse(this.#context.vault.open(document, place(conversation_id))) as Record<string, Stored>;
+    const values: Record<string, string> = {};
+    const descriptions: Record<string, string> = {};
+    for (const [name, one] of Object.entries(stored)) {
+      values[name] = typeof one === "string" ? one : one.value;
+      if (typeof one !== "string") descriptions[name] = one.description;
+    }
+    return { conversationId: conversation_id, userId: user_id, sandboxId: sandbox_id, values, descriptions };
   }
 }
 
