@@ -119,8 +119,11 @@ export class Comparison {
     if (recorded === replayed) return;
     const [left, right] = [this.#normalise.recorded(recorded), this.#normalise.replayed(replayed)];
     if (left === right) return;
+    // A message that stands in many prompts is told once.
     const difference = firstDifference(left, right);
-    this.add({ kind, at, what, recorded: difference.left, replayed: difference.right });
+    this.#once(`${kind} ${what} ${difference.left} ${difference.right}`, () =>
+      this.add({ kind, at, what, recorded: difference.left, replayed: difference.right }),
+    );
   }
 
   #tools(at: string, recorded: readonly RecordedTool[], replayed: readonly ModelTool[]): void {

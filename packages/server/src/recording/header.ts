@@ -59,7 +59,7 @@ function settingsOf({ settings }: HeaderDependencies, userId: string): Record<st
   return {
     max_budget_per_task: agent.maxBudgetPerTask,
     disabled_skills: [...agent.disabledSkills],
-    agent_settings: {
+    agent_settings_diff: {
       tool_concurrency_limit: agent.toolConcurrencyLimit,
       enable_sub_agents: agent.enableSubAgents,
       enable_switch_llm_tool: agent.enableSwitchLlmTool,
@@ -70,10 +70,11 @@ function settingsOf({ settings }: HeaderDependencies, userId: string): Record<st
 
 function needsOf(
   store: HeaderDependencies["store"],
-  { config, sandboxId }: ConversationRow,
+  { id, config, sandboxId }: ConversationRow,
   snapshotId: string | null,
 ): string[] {
-  const others = store.conversations.bySandbox(sandboxId).length - 1;
+  // What its sub-agents did is among the results of its calls.
+  const others = store.conversations.bySandbox(sandboxId).filter((other) => other.id !== id && other.parentId !== id).length;
   const { selectedRepository, selectedBranch, worktree, forkedFrom } = config;
   return [
     ...(selectedRepository ? [`a clone of ${selectedRepository}${selectedBranch ? `, branch ${selectedBranch}` : ""}`] : []),

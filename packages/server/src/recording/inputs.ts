@@ -24,6 +24,8 @@ export interface PlacedInput {
   input: Input;
   point: Point;
   seq: number;
+  /** How long after that point, ms; 0 where the agent waits for it. */
+  afterMs: number;
 }
 
 /** The inputs of a recording in order. `stop` says why the rest of it cannot be replayed. */
@@ -39,8 +41,12 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
   const inputs: PlacedInput[] = [];
   const work = { actions: 0, results: 0 };
   const open = new Set<string>();
+  /** Calls in order, and of the results since the last call the number of their calls. */
+  const order = new Map<string, number>();
+  /** Times of what the agent did, actions and results. */
+  const marks: number[] = [];
+  let results: { call: number; isCutOff: boolean }[] = [];
   let status: ExecutionStatus = "idle";
-  let cutOff = 0;
   const place = (seq: number, now: ExecutionStatus): Point => {
     const during = callDuring(calls, seq);
     if (during) return { kind: "call", ...during };
@@ -52,10 +58,16 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
     const event = events[index]!.event as Event;
     const next = events[index + 1]?.event as Event | undefined;
     const before = status;
-    const add = (input: Input) => inputs.push({ input, point: place(seq, before), seq });
+    const add = (input: Input, point = place(seq, before)) => {
+      const mark = point.kind === "work" ? marks[point.actions + point.results - 1] : undefined;
+      inputs.push({ input, point, seq, afterMs: mark ? Math.max(0, timeOf(event) - mark) : 0 });
+    };
     switch (event.kind) {
       case "MessageEvent": {
-        if (event.source === "agent") work.actions++;
+        if (event.source === "agent") {
+          work.actions++;
+          marks.push(timeOf(event));
+        }
         if (event.source !== "user") break;
         const run = isStatus(next, "running");
         const { content } = event.llm_message;
@@ -71,14 +83,14 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
       }
       case "ActionEvent":
         work.actions++;
+        marks.push(timeOf(event));
         open.add(event.tool_call_id);
+        order.set(event.tool_call_id, order.size);
+        results = [];
         break;
       case "UserRejectObservation": {
         open.delete(event.tool_call_id);
-        if (event.rejection_source === "hook") {
-          work.results++;
-          break;
-        }
+        if (event.rejection_source === "hook") break;
         const isLast = (next as { kind?: string } | undefined)?.kind !== "UserRejectObservation";
         // Followed by a message, it is that message's doing.
         if (isLast && isStatus(next, "idle")) add({ kind: "reject", reason: event.rejection_reason });
@@ -87,13 +99,18 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
       case "ObservationEvent":
       case "AgentErrorEvent":
         work.results++;
+        marks.push(timeOf(event));
         open.delete(event.tool_call_id);
+        results.push({
+          call: order.get(event.tool_call_id) ?? 0,
+          isCutOff: event.kind === "AgentErrorEvent" && isCutOff(event.error),
+        });
         break;
       case "PauseEvent":
         add({ kind: "pause" });
         break;
       case "InterruptEvent":
-        inputs.push({ input: { kind: "interrupt" }, point: interruptPoint(place(seq, before), cutOff), seq });
+        add({ kind: "interrupt" }, interruptPoint(place(seq, before), results));
         break;
       case "CondensationRequest":
         if (!calls.some(({ failure, at_seq, stored_seq }) => failure && at_seq < seq && seq <= stored_seq))
@@ -107,15 +124,20 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
         // After finished only the agent itself goes on.
         if (status === "running" && before !== "running" && before !== "finished") add({ kind: "run" });
     }
-    if (event.kind === "AgentErrorEvent" && isCutOff(event.error)) cutOff++;
-    else cutOff = 0;
   }
   return { inputs, status };
 }
 
-/** An interrupt came before the results of the calls that it cut off, which stand before it. */
-function interruptPoint(point: Point, cutOff: number): Point {
-  return point.kind === "work" ? { ...point, results: point.results - cutOff } : point;
+/** An interrupt came before the results of the calls that it cut off, and before those of later calls of the batch, which wait for them. */
+function interruptPoint(point: Point, results: readonly { call: number; isCutOff: boolean }[]): Point {
+  if (point.kind !== "work") return point;
+  const first = Math.min(...results.filter(({ isCutOff }) => isCutOff).map(({ call }) => call));
+  return { ...point, results: point.results - results.filter(({ call }) => call >= first).length };
+}
+
+/** Milliseconds since the epoch; 0 for what is no time. */
+function timeOf({ timestamp }: Event): number {
+  return Date.parse(`${timestamp}Z`) || 0;
 }
 
 function isStatus(event: Event | undefined, status: ExecutionStatus): boolean {

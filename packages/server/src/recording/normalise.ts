@@ -6,7 +6,10 @@ const volatile: readonly [RegExp, string][] = [
   [/\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g, "<time>"],
   [/\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?)\b/g, "<duration>"],
   [/\b\d+m\d+(?:\.\d+)?s\b/g, "<duration>"],
+  [/\bterminal_output_[0-9a-f]{8}\b/g, "terminal_output_<id>"],
   [/\/tmp\/(?:tmp[\w.-]+|[\w-]+[.-][A-Za-z0-9_]{6,})/g, "/tmp/<temporary>"],
+  // What a machine has is not the agent's doing.
+  [/^\[Python interpreter: .*\]$\n?/gm, ""],
   [/\bpid[ =:]+\d+/gi, "pid <number>"],
   [/^\[(\d+)\] +\d+$/gm, "[$1] <number>"],
   [/\b[0-9a-f]{40}\b/g, "<commit>"],

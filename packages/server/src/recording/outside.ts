@@ -19,26 +19,23 @@ export class OutsideTools {
   /** How often recorded results were given, by tool. */
   readonly given = new Map<string, number>();
   readonly #outcomes = new Map<string, Outcome[]>();
-  /** Tools of servers and settings that a replay does not have. */
-  readonly #absent: Tool[];
+  /** What the recorded system prompt says of the tools, by name. */
+  readonly #definitions = new Map<string, ToolDefinition>();
+  readonly #next: () => readonly RecordedTool[];
 
-  constructor({ events, tools }: Pick<Recording, "events" | "tools">) {
+  /** `next` gives the tools of the agent's next recorded call. */
+  constructor({ events }: Pick<Recording, "events">, next: () => readonly RecordedTool[]) {
+    this.#next = next;
     const open = new Map<string, { name: string; outcome: Outcome }>();
-    /** Kinds of actions of tools that may not be there, by name. */
-    const kinds = new Map<string, Action["kind"]>();
     for (const { event: recorded } of events) {
       const event = recorded as Event;
       if (event.kind === "SystemPromptEvent") {
-        for (const { title, action_type, mcp_tool } of event.tools) {
-          if (mcp_tool) kinds.set(title, "MCPToolAction");
-          if (action_type === "SwitchLLMAction") kinds.set("switch_llm", action_type);
-        }
+        for (const definition of event.tools) this.#definitions.set(definition.title, definition);
       }
       if (event.kind === "ActionEvent" && outside.test(event.action?.kind ?? "")) {
         const outcome = { action: withoutKind(event.action as Action) };
         open.set(event.tool_call_id, { name: event.tool_name, outcome });
         this.#outcomes.set(event.tool_name, [...(this.#outcomes.get(event.tool_name) ?? []), outcome]);
-        kinds.set(event.tool_name, event.action!.kind);
       }
       if (event.kind === "ObservationEvent" || event.kind === "AgentErrorEvent") {
         const call = open.get(event.tool_call_id);
@@ -47,18 +44,14 @@ export class OutsideTools {
         else call.outcome.error = event.error;
       }
     }
-    const known = new Map(tools.flat().map((tool) => [tool.name, tool]));
-    this.#absent = [...kinds].flatMap(([name, kind]) => {
-      const tool = known.get(name);
-      return tool ? [this.#absentTool(tool, kind)] : [];
-    });
   }
 
   /** The tools of a conversation with these in the place of those that are not run again, and with those that are not there. */
   adapt(tools: readonly Tool[]): readonly Tool[] {
     const own = tools.map((tool) => (outside.test(tool.actionKind) ? this.#recorded(tool) : tool));
     const names = new Set(own.map(({ name }) => name));
-    return [...own, ...this.#absent.filter(({ name }) => !names.has(name))];
+    const absent = this.#next().filter(({ name }) => !names.has(name));
+    return [...own, ...absent.flatMap((tool) => this.#absentTool(tool) ?? [])];
   }
 
   #recorded(tool: Tool): Tool {
@@ -83,28 +76,28 @@ export class OutsideTools {
     throw new Error((outcome.error ?? "The call has no recorded result.").replace(`${name} failed: `, ""));
   }
 
-  #absentTool({ name, description, parameters }: RecordedTool, actionKind: Action["kind"]): Tool {
+  /** A tool of a server or of settings that a replay does not have. One that the prompt does not tell came later, and only servers' do. */
+  #absentTool({ name, description, parameters }: RecordedTool): Tool | undefined {
+    const definition = this.#definitions.get(name) ?? serverDefinition(name, description, parameters);
+    const actionKind = definition.action_type as Action["kind"];
+    if (!outside.test(actionKind)) return undefined;
     const { properties = {}, ...rest } = parameters as { properties?: Record<string, unknown> };
     const { security_risk: risk, summary: _summary, ...own } = properties;
-    const definition = {
-      kind: actionKind.replace(/Action$/, "Definition"),
-      title: name,
-      description,
-      action_type: actionKind,
-      observation_type: actionKind.replace(/Action$/, "Observation"),
-    };
     return {
-      name,
-      definition: definition as unknown as ToolDefinition,
-      description,
+      ...{ name, definition, description, actionKind, idempotent: false, readOnly: risk === undefined },
       parameters: Type.Unsafe({ ...rest, properties: own }),
-      actionKind,
-      idempotent: false,
-      readOnly: risk === undefined,
       readArguments: (received) => ({ fitted: actionKind === "MCPToolAction" ? { data: received } : received }),
       run: (action, { signal }) => this.#run(name, action, signal),
     };
   }
+}
+
+function serverDefinition(name: string, description: string, inputSchema: Record<string, unknown>): ToolDefinition {
+  const annotations = { title: name, readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
+  return {
+    ...{ kind: "MCPToolDefinition", title: name, description, annotations },
+    ...{ action_type: "MCPToolAction", observation_type: "MCPToolObservation", mcp_tool: { name, description, inputSchema } },
+  };
 }
 
 function withoutKind({ kind: _kind, ...rest }: Action | (ActionEvent["action"] & object)): unknown {

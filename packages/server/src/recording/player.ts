@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { ExecutionStatus } from "@sandpiper/wire";
 import { View } from "../agent/view.ts";
 import type { Conversations } from "../conversations/api.ts";
@@ -19,6 +20,9 @@ export interface PlayerParts {
   idleMs: number;
 }
 
+/** Longest wait before an input that came while the agent was at work, ms. */
+const maxDelayMs = 5_000;
+
 /** Does in a conversation what was done in a recorded one, at the same points of the agent's work. */
 export class Player {
   readonly #parts: PlayerParts;
@@ -27,8 +31,8 @@ export class Player {
   #work = { actions: 0, results: 0 };
   /** Inputs that were made. */
   #made = 0;
-  /** The call that waits for its inputs. */
-  #waiting: { usageId: string; index: number } | undefined;
+  /** The call that has begun and is not answered yet. */
+  #held: { usageId: string; index: number } | undefined;
   #isOver = false;
   #wake: () => void = () => {};
 
@@ -67,6 +71,7 @@ export class Player {
             at: `before event ${placed.seq} of the recording`,
             what: `${this.status} in the place of ${point.status}`,
           });
+        if (placed.afterMs > 0) await pause(Math.min(placed.afterMs, maxDelayMs));
         await this.#make(placed);
         this.#made++;
         this.#wake();
@@ -85,16 +90,20 @@ export class Player {
 
   /** Holds a call until the inputs are made that came while it was under way. */
   async beforeAnswer(usageId: string, index: number): Promise<void> {
-    const isMissing = () =>
-      this.#parts.inputs
-        .slice(this.#made)
-        .some(({ point }) => point.kind === "call" && point.usageId === usageId && point.index === index);
-    while (!this.#isOver && isMissing()) {
-      this.#waiting = { usageId, index };
+    this.#held = { usageId, index };
+    while (!this.#isOver && this.#holds) {
       this.#wake();
       await this.#change();
     }
-    this.#waiting = undefined;
+    this.#held = undefined;
+  }
+
+  /** A call waits for inputs that are still to come. */
+  get #holds(): boolean {
+    const { usageId, index } = this.#held ?? {};
+    return this.#parts.inputs
+      .slice(this.#made)
+      .some(({ point }) => point.kind === "call" && point.usageId === usageId && point.index === index);
   }
 
   get #rests(): boolean {
@@ -105,7 +114,7 @@ export class Player {
   /** Waits for the point of an input. Where the work has taken another way, the end of it, or a call that waits for later inputs, is the point. */
   #reached({ point }: PlacedInput): Promise<boolean> {
     return this.#until(() => {
-      if (this.#waiting || this.#rests) return true;
+      if (this.#holds || this.#rests) return true;
       if (point.kind === "work") return this.#work.actions >= point.actions && this.#work.results >= point.results;
       return point.kind === "call" && this.#parts.model().begun(point.usageId) > point.index;
     });
@@ -150,7 +159,7 @@ export class Player {
         return conversations.reject(id, input.reason);
       case "condense":
         // What comes of it is seen in the log.
-        await Promise.race([conversations.condense(id).catch(() => {}), this.#until(() => this.#waiting !== undefined)]);
+        await Promise.race([conversations.condense(id).catch(() => {}), this.#until(() => this.#holds)]);
         return;
       default:
         return conversations[input.kind](id);

@@ -1,4 +1,4 @@
-import type { RecordedCall } from "@sandpiper/wire";
+import type { RecordedCall, RecordedTool } from "@sandpiper/wire";
 import { type ErrorCode, PlatformError } from "../errors.ts";
 import type { Model, ModelRequest, ModelResponse } from "../models/model.ts";
 import type { Comparison } from "./compare.ts";
@@ -30,6 +30,12 @@ export class ReplayModel {
   /** Calls of a usage id that have begun. */
   begun(usageId: string): number {
     return this.#begun.get(usageId) ?? 0;
+  }
+
+  /** The tools of the agent's next call. */
+  get nextTools(): readonly RecordedTool[] {
+    const call = this.#calls.get("agent")?.[this.begun("agent")];
+    return call ? this.#parts.recording.tools[call.tools]! : [];
   }
 
   /** How many calls there were to be, and were. */

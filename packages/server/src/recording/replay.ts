@@ -77,9 +77,9 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     recorded: normaliser(namesOf(header.conversation.id, header.conversation.sandbox_id)),
     replayed: (text) => normaliser(names)(text),
   });
-  const outside = new OutsideTools(recording);
   let player: Player | undefined;
   const model = new ReplayModel({ recording, comparison, onCall: async (...call) => player?.beforeAnswer(...call) });
+  const outside = new OutsideTools(recording, () => model.nextTools);
   const platform = await options.start({ openModel: () => model.open(), adaptTools: (tools) => outside.adapt(tools) });
 
   const sandboxId = await prepare(platform, recording, id, options);
