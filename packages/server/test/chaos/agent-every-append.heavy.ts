@@ -1,10 +1,26 @@
 import { expect, test } from "vitest";
 import { type Death, dieAtCommits } from "./every-append/rounds.ts";
+import { plainTask, type Task, wholeTask } from "./every-append/task.ts";
 
 const phases = ["before", "after", "told"] as const;
 
-test("kill -9 at every commit of a run, before it, after it and when it was just told: each comes to the same end", async () => {
-  const every = (commits: number) =>
-    Array.from({ length: commits }, (_, index) => phases.map((when): Death => ({ when, at: index + 1 }))).flat();
-  expect(await dieAtCommits(every, (text) => process.stdout.write(`${text}\n`))).toEqual([]);
-}, 3_600_000);
+/** Each third of the positions only, where `EVERY_APPEND_STRIDE` says 3. */
+const stride = Number(process.env.EVERY_APPEND_STRIDE ?? 1);
+
+const every = (commits: number) =>
+  Array.from({ length: commits }, (_, index) => phases.map((when): Death => ({ when, at: index + 1 })))
+    .flat()
+    .filter((_, index) => index % stride === 0);
+
+const tasks: [string, Task][] = [
+  ["one call after the other", plainTask],
+  ["calls side by side, sub-agents and hooks", wholeTask],
+];
+
+test.each(tasks)(
+  "kill -9 at every commit, before it, after it and when it was just told: %s",
+  async (_, task) => {
+    expect(await dieAtCommits(task, every, (text) => process.stdout.write(`${text}\n`))).toEqual([]);
+  },
+  3_600_000,
+);

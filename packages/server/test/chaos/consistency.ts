@@ -63,8 +63,10 @@ const relations: Record<string, string> = {
     WHERE conversation_id NOT IN (SELECT id FROM conversations WHERE json_extract(config, '$.ownAgent') = 1)`,
   "log that was being copied": "SELECT id FROM conversations WHERE user_id = ''",
   "run that nobody ends": "SELECT id FROM conversations WHERE execution_status = 'running'",
+  // What sub-agents spent stands in their own conversations, and in those that they work for once more.
   "less counted for the day than was paid": `SELECT c.user_id AS id FROM conversations c GROUP BY c.user_id HAVING
-    sum(coalesce(json_extract(metrics, '$.accumulated_cost'), 0)) > 1e-9 +
+    sum(CASE WHEN stats IS NULL THEN coalesce(json_extract(metrics, '$.accumulated_cost'), 0) ELSE
+      (SELECT coalesce(sum(value ->> '$.accumulated_cost'), 0) FROM json_each(stats, '$.usage_to_metrics') WHERE key NOT LIKE 'task:%') END) > 1e-9 +
     coalesce((SELECT sum(usd) FROM spending s WHERE s.user_id = c.user_id), 0)`,
 };
 

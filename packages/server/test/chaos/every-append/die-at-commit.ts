@@ -36,8 +36,13 @@ if (!isMainThread && typeof workerData?.file === "string" && parentPort) {
     } else if (sql.startsWith("INSERT INTO events")) {
       newest ??= Number(prepare.call(this, "SELECT coalesce(max(number), 0) AS number FROM conversations").get()?.number);
       const known = newest;
+      // A sub-agent counts with the conversation that it works for.
+      const root = prepare.call(
+        this,
+        "SELECT coalesce(p.number, c.number) AS number FROM conversations c LEFT JOIN conversations p ON p.id = c.parent_id WHERE c.number = ?",
+      );
       wrap((run, [, conversation]) => {
-        if (Number(conversation) > known) holdsEvents = true;
+        if (Number(root.get(conversation as number)?.number) > known) holdsEvents = true;
         return run();
       });
     } else if (sql === "COMMIT") {

@@ -38,7 +38,7 @@ export function openCalls(log: readonly Stored[]): Map<string, Json> {
 }
 
 /** Tools that the server may run again by itself. */
-const repeatable = ["think", "finish", "task_tracker", "glob", "grep"];
+const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task"];
 
 export interface Witness {
   /** What was on the disk when the server had died; empty: it did not. */
@@ -47,8 +47,8 @@ export interface Witness {
   after: readonly Stored[];
   /** Ids of the listed events that followers had been told of before. */
   announced: readonly string[];
-  /** What the conversation shows at its end. */
-  shown: string;
+  /** What the conversation shows at its end, and what it is to show; undefined for a sub-agent. */
+  shown?: { is: string; expected: string };
 }
 
 /** What is not as it must be in a conversation whose server was killed, and that has ended. Empty when all is well. */
@@ -110,8 +110,17 @@ export function judge({ before, after, announced, shown }: Witness): string[] {
   const answers = new Set(ofKind("ActionEvent").map((event) => event.llm_response_id)).size;
   const counted = states.findLast(({ key }) => key === "stats")?.value.usage_to_metrics.agent.accumulated_token_usage;
   check("tokens", [counted?.prompt_tokens, counted?.completion_tokens], [usage.prompt * answers, usage.completion * answers]);
-  check("work", shown.trim(), expectedWork);
+  if (shown) check("work", shown.is.trim(), shown.expected);
   return wrong;
 }
 
-const expectedWork = "eight,five,four,one,seven,six,three,two\nfirst\nbetween\nend";
+/** Ids of the sub-agents' conversations. */
+export function partsOf(dataDir: string, conversationId: string): string[] {
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true });
+  try {
+    const rows = database.prepare("SELECT id FROM conversations WHERE parent_id = ? ORDER BY number").all(conversationId);
+    return rows.map(({ id }) => String(id));
+  } finally {
+    database.close();
+  }
+}

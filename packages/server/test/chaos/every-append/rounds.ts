@@ -2,12 +2,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { newId } from "@sandpiper/wire";
+import { startAgentServer } from "../../support/agent-server.ts";
 import { startModelServer } from "../../support/model-server.ts";
 import { type Json, removeSandboxes, SocketClient, until } from "../../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";
-import { judge, type Stored, storedLog } from "./judge.ts";
-import { shownAtEnd, steps, worker } from "./task.ts";
+import { judge, partsOf, type Stored, storedLog } from "./judge.ts";
+import { shownAtEnd, type Task, worker } from "./task.ts";
 
 /** Where a server is killed: before or after the commit of that number, or a moment after it was told of. */
 export interface Death {
@@ -23,10 +24,11 @@ const endMs = 60_000;
  * First once without a death: `choose` gets the number of its commits and gives the deaths to try. Gives what was wrong.
  */
 export async function dieAtCommits(
+  task: Task,
   choose: (commits: number) => Death[],
   tell: (text: string) => void = () => {},
 ): Promise<string[]> {
-  const models = await startModelServer(worker(steps));
+  const models = await startModelServer(worker(task));
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-append-"));
   const start = (death?: Death) =>
     startServerProcess(dataDir, {
@@ -42,8 +44,11 @@ export async function dieAtCommits(
       llm_api_key: "sk-test",
       llm_base_url: models.url,
     });
-    const whole = await begin(server);
-    wrong.push(...(await atEnd(server, dataDir, whole, [])));
+    const { settings } = task;
+    const set = await server.call("POST", "/api/v1/settings", { agent_settings_diff: settings });
+    if (set.status !== 200) throw new Error(JSON.stringify(set));
+    const whole = await begin(server, task);
+    wrong.push(...(await atEnd(server, dataDir, task, whole, new Map())));
     const commits = Number([...server.output().matchAll(/^commit (\d+)$/gm)].at(-1)?.[1]);
     tell(`the work takes ${commits} commits`);
     const deaths = choose(commits);
@@ -52,13 +57,16 @@ export async function dieAtCommits(
     for (const [round, death] of deaths.entries()) {
       if (wrong.length > 0) break;
       const name = `${death.when} commit ${death.at}`;
-      const begun = await begin(server);
-      if (!(await isDead(server))) throw new Error(`The server lives on: ${name}`);
-      const before = storedLog(dataDir, begun.id);
+      const begun = await begin(server, task);
+      const died = await isDead(server, dataDir, begun);
+      // Where calls run side by side, some commits hold the results of several.
+      if (!died && Object.keys(task.parts).length === 0) wrong.push(`the server lives on: ${name}`);
+      if (!died) await server.end("SIGKILL");
+      const before = logsOf(dataDir, begun.id);
       const output = server.output();
       server = await start(deaths[round + 1]);
-      const found = await atEnd(server, dataDir, begun, before);
-      tell(`${name}: ${before.length} records were there, ${found.length} wrong`);
+      const found = await atEnd(server, dataDir, task, begun, before);
+      tell(`${name}${died ? "" : " (not reached)"}: ${before.get(begun.id)!.length} records were there, ${found.length} wrong`);
       if (found.length > 0) tell(`${output}\n${server.output()}`);
       wrong.push(...found.map((text) => `${name}: ${text}`));
     }
@@ -78,11 +86,23 @@ interface Begun {
   announced: string[];
 }
 
+/** The log of a conversation and of its sub-agents, by id. */
+function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
+  return new Map([id, ...partsOf(dataDir, id)].map((one) => [one, storedLog(dataDir, one)]));
+}
+
 /** A client asks for the work and follows it; the server may die while it does. */
-async function begin(server: ServerProcess): Promise<Begun> {
+async function begin(server: ServerProcess, { hooks }: Task): Promise<Begun> {
   const id = newId();
   const announced: string[] = [];
-  const request = { conversation_id: id, initial_message: { content: [{ type: "text", text: "Do the work." }] } };
+  const request: Json = { conversation_id: id, initial_message: { content: [{ type: "text", text: "Do the work." }] } };
+  if (hooks) {
+    const box = await startAgentServer(server);
+    const command = `mkdir -p .openhands && cat > .openhands/hooks.json <<'END'\n${JSON.stringify(hooks)}\nEND`;
+    const { body } = await box.call("POST", "/api/bash/execute_bash_command", { command, cwd: "/workspace" });
+    if (body.exit_code !== 0) throw new Error(JSON.stringify(body));
+    request.sandbox_id = box.sandboxId;
+  }
   const answer = await server.call("POST", "/api/v1/app-conversations", request).catch(() => undefined);
   if (answer && answer.status !== 200) throw new Error(JSON.stringify(answer));
   const { socket } = SocketClient.forConversation(server, id, "&resend_mode=all");
@@ -93,25 +113,42 @@ async function begin(server: ServerProcess): Promise<Begun> {
   return { id, announced };
 }
 
-/** Waits for the end of a process. */
-async function isDead({ child }: ServerProcess): Promise<boolean> {
+/** Waits until a process is killed, or its conversation has come to an end. */
+async function isDead({ child }: ServerProcess, dataDir: string, { id }: Begun): Promise<boolean> {
   const end = Date.now() + endMs;
-  await until(() => child.exitCode !== null || child.signalCode !== null || Date.now() > end || undefined);
+  await until(
+    () => child.signalCode !== null || Date.now() > end || storedLog(dataDir, id).at(-1)?.event.value === "finished" || undefined,
+    50,
+  );
+  // The last commit of all may be the one.
+  if (child.signalCode === null) await new Promise((resolve) => setTimeout(resolve, 200));
   return child.signalCode === "SIGKILL";
 }
 
 /** Waits for the end of a conversation and removes its sandbox; gives what is wrong. */
-async function atEnd({ call }: ServerProcess, dataDir: string, begun: Begun, before: readonly Stored[]): Promise<string[]> {
+async function atEnd(
+  { call }: ServerProcess,
+  dataDir: string,
+  { expected }: Task,
+  { id, announced }: Begun,
+  before: ReadonlyMap<string, readonly Stored[]>,
+): Promise<string[]> {
   const end = Date.now() + endMs;
-  const shown = async () => (await call("GET", `/api/v1/app-conversations?ids=${begun.id}`)).body[0];
+  const shown = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
   await until(async () => {
     const status = (await shown())?.execution_status;
     return ["finished", "error", "stuck"].includes(status) || Date.now() > end || undefined;
   });
-  const after = storedLog(dataDir, begun.id);
-  const action = after.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
-  const result = after.find(({ event }) => event.action_id === action?.id)?.event;
+  const after = logsOf(dataDir, id);
+  const own = after.get(id)!;
+  const action = own.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
+  const result = own.find(({ event }) => event.action_id === action?.id)?.event;
   const { sandbox_id: box } = await shown();
   await call("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`);
-  return judge({ before, after, announced: begun.announced, shown: result?.observation?.content[0]?.text ?? "" });
+  const is: string = result?.observation?.content[0]?.text ?? "";
+  return [...after].flatMap(([one, log]) => {
+    const known = { before: before.get(one) ?? [], after: log };
+    if (one === id) return judge({ ...known, announced, shown: { is, expected } });
+    return judge({ ...known, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
+  });
 }

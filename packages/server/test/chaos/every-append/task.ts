@@ -24,8 +24,21 @@ export const mark = (work: string, more = ""): Work => ({
 const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace });
 const harmless = (name: string, args: object): Work => ({ call: () => ({ name, arguments: args }) });
 
+/** What a conversation is to do, and in what surroundings. */
+export interface Task {
+  steps: readonly Step[];
+  /** What sub-agents do, by the prompts that they are given. */
+  parts: Readonly<Record<string, readonly Step[]>>;
+  /** Agent settings. */
+  settings: Record<string, unknown>;
+  /** Of the project. */
+  hooks: Record<string, unknown> | undefined;
+  /** What the conversation shows at its end. */
+  expected: string;
+}
+
 /** A piece of work with every kind of tool that acts at once. */
-export const steps: readonly Step[] = [
+const steps: readonly Step[] = [
   [mark("one")],
   [harmless("think", { thought: "What comes next?" })],
   [edit({ command: "create", path: notes, file_text: "first\nlast\n" }, `ls ${notes}`)],
@@ -43,6 +56,36 @@ export const steps: readonly Step[] = [
   [harmless("task_tracker", { command: "view" })],
   [mark("six"), mark("seven"), harmless("think", { thought: "Nearly." }), mark("eight")],
 ];
+
+/** A sub-agent that runs its part. The call may be run again: it finds the sub-agent. */
+const part = (prompt: string): Work => ({ call: () => ({ name: "task", arguments: { description: prompt, prompt } }) });
+const expected = (names: string) => `${names}\nfirst\nbetween\nend`;
+
+/** One call after the other. */
+export const plainTask: Task = {
+  steps,
+  parts: {},
+  settings: {},
+  hooks: undefined,
+  expected: expected("eight,five,four,one,seven,six,three,two"),
+};
+
+/** Calls side by side, among them sub-agents, and hooks before and after each. */
+export const wholeTask: Task = {
+  steps: [...steps.slice(0, 6), [part("Do nine."), mark("ten"), part("Do eleven.")], ...steps.slice(6), [part("Do twelve.")]],
+  parts: {
+    "Do nine.": [[mark("nine")]],
+    "Do eleven.": [[harmless("think", { thought: "A part." })], [mark("eleven", "sleep 0.1; ")]],
+    "Do twelve.": [[mark("twelve")]],
+  },
+  settings: { enable_sub_agents: true, tool_concurrency_limit: 4 },
+  hooks: {
+    PreToolUse: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] }],
+    PostToolUse: [{ matcher: "*", hooks: [{ type: "command", command: "echo after >> /tmp/hooked" }] }],
+    Stop: [{ matcher: "*", hooks: [{ type: "command", command: "true" }] }],
+  },
+  expected: expected("eight,eleven,five,four,nine,one,seven,six,ten,three,twelve,two"),
+};
 
 /** What the conversation ends with: everything that its tools did. */
 export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes}`;
@@ -63,9 +106,11 @@ interface Known {
  * A model that does the steps, whatever it finds done already. It keeps nothing between calls: what it reads tells it how far it is. Where it reads that the outcome of a
  * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run.
  */
-export function worker(all: readonly Step[]): (request: ModelRequestSeen) => Reply {
-  const plan = [...all, [atEnd]];
+export function worker({ steps, parts }: Task): (request: ModelRequestSeen) => Reply {
   return ({ messages }) => {
+    const [first] = messages;
+    const [, own] = Object.entries(parts).find(([prompt]) => first?.text.includes(prompt)) ?? [];
+    const plan = own ?? [...steps, [atEnd]];
     const results = resultsOf(messages);
     for (const [index, step] of plan.entries()) {
       const calls = step.flatMap((work, place) => {
