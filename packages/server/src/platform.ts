@@ -113,7 +113,7 @@ export async function startPlatform(
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings, {
       providerHosts: (userId) => secrets.providerHosts(userId),
-      onSecret: (value, userId) => mask.registerSecret(value, userId),
+      onSecret: (value, userId) => mask.registerKey(value, userId),
     });
 
     const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });

@@ -9,7 +9,7 @@ import type { Agents } from "./agents.ts";
 import { secretsIn } from "./masked.ts";
 
 export interface OutputMasksDependencies {
-  mask: Pick<SecretMask, "matcher" | "registerSecret">;
+  mask: Pick<SecretMask, "matcher" | "registerKey">;
   secrets: Pick<Secrets, "forSandbox">;
   settings: Pick<Settings, "agent">;
   agents: Pick<Agents, "own">;
@@ -61,7 +61,7 @@ export class OutputMasks {
     learnSecrets(this.#deps, row.userId, row.sandboxId);
     const own = agents.own(row);
     if (!own || this.#known.has(own)) return;
-    for (const value of secretsIn(own)) mask.registerSecret(value, row.userId);
+    for (const value of secretsIn(own)) mask.registerKey(value, row.userId);
     this.#known.add(own);
   }
 }

@@ -78,7 +78,7 @@ export async function startServer(change: Partial<Config> = {}) {
   const store = await openSqliteStore({ dir: dataDir, vault });
   const settings = new StoredSettings(store.settings, {
     providerHosts: (userId) => secrets.providerHosts(userId),
-    onSecret: (value, userId) => mask.registerSecret(value, userId),
+    onSecret: (value, userId) => mask.registerKey(value, userId),
   });
   const mask = new SecretMask();
   const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });

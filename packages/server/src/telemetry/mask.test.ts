@@ -2,6 +2,7 @@ import { maskText } from "@sandpiper/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { SecretMask } from "./mask.ts";
+import { hideSecrets } from "./secret-stream.ts";
 
 function maskOf(...secrets: string[]): SecretMask {
   const mask = new SecretMask();
@@ -92,4 +93,20 @@ test("values that are many are forgotten, the oldest first, so that nobody fills
   expect(mask.mask("key-of-the-operator secret-of-ann")).toBe("********** **********");
   mask.registerSecret("y".repeat(4000), "bob");
   expect(mask.mask(`${"y".repeat(4000)} the-first-one`)).toBe("********** the-first-one");
+});
+
+test("an owner's texts hide the owner's secrets and keys and the operator's, no others, and no word that stands for a missing key", () => {
+  const mask = new SecretMask();
+  mask.registerSecret("key-of-the-operator-1");
+  mask.registerSecret("production", "ann");
+  mask.registerKey("ollama", "ann");
+  mask.registerKey("sk-key-of-ann", "ann");
+  mask.registerSecret("secret-of-bob", "bob");
+  const hide = (text: string) => hideSecrets(mask.matcher("ann"), text, "#");
+  expect(hide("key-of-the-operator-1 production ollama sk-key-of-ann secret-of-bob")).toBe("# # ollama # secret-of-bob");
+  expect(mask.mask("ollama sk-key-of-ann")).toBe("********** **********");
+  const before = mask.matcher("ann");
+  expect(mask.matcher("ann")).toBe(before);
+  mask.registerKey("sk-another-key-of-ann", "ann");
+  expect(hide("sk-another-key-of-ann")).toBe("#");
 });

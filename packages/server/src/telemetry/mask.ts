@@ -9,6 +9,15 @@ const maxCharacters = 4 * 1024 * 1024;
 /** What a value counts beside its characters: many short ones take time with each line of the log. */
 const valueCost = 1024;
 
+/**
+ * What users write where a model asks for no key, such as `ollama` or `not-needed`: a word, and no key. Texts that go out show it; a secret that a user gave a
+ * name is hidden, whatever it is.
+ */
+const word = /^(?=.{1,14}$)[a-z]+(?:[-_ ][a-z]+)?$/i;
+
+/** Where the keys of an owner stand, beside the secrets. */
+const keysOf = (owner: string) => `keys of ${owner}`;
+
 /** Matchers that are kept ready. */
 const maxMatchers = 200;
 
@@ -45,6 +54,7 @@ export class SecretMask {
     if (known) return;
     if (owner === "") this.#matchers.clear();
     else this.#matchers.delete(owner);
+    if (owner.startsWith(keysOf(""))) this.#matchers.delete(owner.slice(keysOf("").length));
     own.characters += cost(forms);
     this.#longest = Math.max(this.#longest, ...forms.map((form) => form.length));
     if (owner === "") return;
@@ -55,13 +65,20 @@ export class SecretMask {
     }
   }
 
+  /** As `registerSecret`, for a key that the server uses for an owner, such as that of a model. */
+  registerKey(value: string, owner: string): void {
+    this.registerSecret(value, keysOf(owner));
+  }
+
   /**
-   * Finds the secrets of an owner, and those that no owner has, in texts that go out: also encoded. Those of others are not looked for, else whoever tries
+   * Finds the secrets and keys of an owner, and those that no owner has, in texts that go out: also encoded. Those of others are not looked for, else whoever tries
    * texts could learn them. The same one until a secret is registered.
    */
   matcher(owner: string): SecretMatcher {
     const known = this.#matchers.get(owner);
-    const matcher = known ?? new SecretMatcher(["", owner].flatMap((name) => [...(this.#owners.get(name)?.values.keys() ?? [])]));
+    const valuesOf = (name: string) => [...(this.#owners.get(name)?.values.keys() ?? [])];
+    const keys = ["", keysOf(owner)].flatMap(valuesOf).filter((value) => !word.test(value));
+    const matcher = known ?? new SecretMatcher([...valuesOf(owner), ...keys]);
     this.#matchers.delete(owner);
     this.#matchers.set(owner, matcher);
     if (this.#matchers.size > maxMatchers) this.#matchers.delete(this.#matchers.keys().next().value!);
