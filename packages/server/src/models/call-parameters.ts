@@ -30,7 +30,7 @@ export function callParameters(
       replayReasoning: !without.thoughts && wantsReasoning(provider, modelId),
       thoughts: !without.thoughts,
       marksCache: !without.cache && marksCache(address, options),
-      images: without.images ? "none" : imageSupport(address, options),
+      images: without.images ? "refused" : imageSupport(address, options),
       maxToolChars: options.maxToolChars,
     }),
     ...(request.tools.length > 0 && {

@@ -12,7 +12,7 @@ export interface Concessions {
 }
 
 const refused =
-  /unsupported|no endpoints|(?:could |can)not|not (?:supported|support|allowed|permitted|available|valid)|unknown|unrecognized|unexpected|does(?:n't| not)|extra (?:inputs|fields)|invalid|deprecated|only supports?|must|may only|expected/i;
+  /unsupported|no endpoints|(?:could |can)not|not (?:supported|support|allowed|permitted|available|valid)|unknown|unrecognized|unexpected|does(?:n't| not)|extra (?:inputs|fields)|invalid|deprecated|only supports?|must|may only|expected|exceeds?|too (?:large|big|many|long)|maximum|at most/i;
 
 /** What a refusal may be about, in the order in which that is tried. */
 const causes: readonly [keyof Concessions, RegExp][] = [

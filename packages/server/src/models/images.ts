@@ -1,7 +1,7 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart } from "@ai-sdk/provider";
 
-/** How images can be sent: not at all, only inline, or by their address as well. */
-export type ImageSupport = "none" | "inline" | "any";
+/** How images can be sent: not at all, not those of this prompt, only inline, or by their address as well. */
+export type ImageSupport = "none" | "refused" | "inline" | "any";
 
 /** The formats that every provider reads. */
 const readable = /^image\/(?:png|jpeg|gif|webp)$/;
@@ -11,6 +11,7 @@ const note = (why: string): LanguageModelV4TextPart => ({ type: "text", text: `[
 /** An image as data or address, or a note for the model in its place: it has to know that there is something that it does not see. */
 export function imagePart(url: string, support: ImageSupport): LanguageModelV4FilePart | LanguageModelV4TextPart {
   if (support === "none") return note("this model does not read images");
+  if (support === "refused") return note("the model's endpoint refused it, or another one of this conversation");
   const inline = /^data:(image\/[\w.+-]{1,100});base64,/.exec(url);
   if (inline) {
     const mediaType = inline[1]!.toLowerCase().replace("image/jpg", "image/jpeg");

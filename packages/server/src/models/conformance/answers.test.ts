@@ -151,14 +151,15 @@ describe.each(wires)("$title", (under) => {
     expect(messages.find((message) => message.role === "tool")!.text).toContain(note);
   });
 
-  test("an endpoint that refuses images is asked again without them", async () => {
-    const refusal = {
-      error: { message: "No endpoints found that support image input" },
-      message: "image input is not supported",
-    };
-    const model = await servers.open(under, [reply.error(404, refusal), reply.text("Tell me.")]);
+  test.each([
+    [404, "No endpoints found that support image input"],
+    [400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 7340032 bytes > 5242880 bytes"],
+    [400, "At least one of the image dimensions exceed max allowed size: 8000 pixels"],
+    [400, "Could not process image"],
+  ])("an endpoint that refuses images is asked again without them: %i %s", async (status, message) => {
+    const model = await servers.open(under, [reply.error(status, { error: { message }, message }), reply.text("Tell me.")]);
     expect((await model.complete(ask({ messages: pictures(pixel) }))).text).toBe("Tell me.");
-    expect(servers.requests[1]!.messages[0]!.text).toContain("does not read images");
+    expect(servers.requests[1]!.messages[0]!.text).toContain("endpoint refused it");
   });
 
   test("characters survive being split across packets", async () => {
