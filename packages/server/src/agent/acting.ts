@@ -101,10 +101,10 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   return { records: done ? [result, stateRecord("execution_status", "finished")] : [result] };
 }
 
-function resourcesOf(event: ActionEvent, { tools }: ActContext): readonly string[] {
+function resourcesOf(event: ActionEvent, { tools, toolContext }: ActContext): readonly string[] {
   const tool = tools.find(({ name }) => name === event.tool_name);
   if (!tool || !event.action) return [];
-  return tool.resources?.(event.action) ?? [tool.name];
+  return tool.resources?.(event.action, toolContext.workingDir) ?? [tool.name];
 }
 
 const interrupted =

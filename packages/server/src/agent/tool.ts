@@ -31,7 +31,7 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
    * What a call holds while it runs, such as `file:/a` or `terminal`: calls that share a key run one after the other, others may run side by side. Default: the
    * tool's own name, so that it runs once at a time.
    */
-  resources?(action: A): readonly string[];
+  resources?(action: A, workingDir: string): readonly string[];
 }
 
 export interface ToolContext {

@@ -8,6 +8,7 @@ import type { ToolContext } from "../tool.ts";
 import { applyHunks } from "./apply-patch/apply.ts";
 import { parsePatch } from "./apply-patch/parse.ts";
 import { applyPatchTool } from "./apply-patch.ts";
+import { fileEditorTool } from "./file-editor.ts";
 
 let sandbox: Sandbox;
 let remove: () => Promise<void>;
@@ -155,4 +156,12 @@ test("a patch may stand in a code block, and must be whole", () => {
   ]);
   expect(() => parsePatch("*** Begin Patch\n*** Delete File: a")).toThrow(/may be cut off/);
   expect(() => parsePatch("delete a")).toThrow(/must begin with/);
+});
+
+test("a patch and the editor do not change one file at the same time", () => {
+  const patch = "*** Begin Patch\n*** Update File: src/../a.txt\n-a\n+b\n*** Move to: b.txt\n*** End Patch";
+  const held = applyPatchTool.resources!({ kind: "ApplyPatchAction", patch }, "/w");
+  const edited = (path: string) =>
+    fileEditorTool.resources!({ kind: "FileEditorAction", command: "view", path }, "/w").some((key) => held.includes(key));
+  expect(["/w/a.txt", "/w//a.txt", "/w/b.txt", "/w/c.txt", "/w/src/a.txt"].map(edited)).toEqual([true, true, true, false, false]);
 });

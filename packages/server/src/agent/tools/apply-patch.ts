@@ -5,6 +5,7 @@ import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import { readFile } from "../../sandboxes/files.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
+import { touchedPaths } from "../skills/path-rules.ts";
 import type { Tool, ToolContext } from "../tool.ts";
 import { applyHunks } from "./apply-patch/apply.ts";
 import { type FileChange, PatchError, parsePatch } from "./apply-patch/parse.ts";
@@ -51,6 +52,8 @@ export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
   actionKind: "ApplyPatchAction",
   idempotent: false,
   readOnly: false,
+  // Those of the editor.
+  resources: (action, workingDir) => ["apply_patch", ...touchedPaths(action, workingDir).map((path) => `file:${path}`)],
   async run({ patch }, context) {
     const base = { kind: "ApplyPatchObservation" } as const;
     try {
