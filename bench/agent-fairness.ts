@@ -21,7 +21,7 @@ export async function fairnessRows(): Promise<Row[]> {
     // A process that has nothing else to do tells what the machine's other work costs.
     const bare = await startProgram([floorHttp], { BODY_FILE: floorHttp }, /\d+/);
     const began = performance.now();
-    const all = Promise.all(ids.map((id, index) => bench.begin(id, `of-${index}`, steps))).then(() => bench.rested());
+    const all = Promise.all(ids.map((id, index) => bench.begin(id, `of-${index}`, steps))).then(() => bench.rested(500));
     const [loaded, floor] = await Promise.all([health(bench.url, all), health(`http://127.0.0.1:${bare.match[0]}`, all)]);
     const own = figures(loaded);
     const ms = performance.now() - began;

@@ -19,7 +19,7 @@ export interface AgentBench {
   /** Has a conversation do a script of that many steps; resolves when the server has taken the message. */
   begin(conversationId: string, name: string, steps: number): Promise<void>;
   /** Waits until no conversation is running. */
-  rested(): Promise<void>;
+  rested(everyMs?: number): Promise<void>;
   /** The model's exchanges since the last time, by name. */
   exchanges(): Promise<Map<string, Exchange[]>>;
   noted(): Promise<Noted>;
@@ -57,8 +57,8 @@ export async function startAgentBench(prepare: (dir: string) => Promise<unknown>
       const content = [{ type: "text", text: `bench-${name}:${steps};` }];
       await call("POST", `/api/conversations/${id}/events`, { role: "user", content, run: true });
     },
-    async rested() {
-      while ((await server.ask("running")) !== 0) await delay(20);
+    async rested(everyMs = 20) {
+      while ((await server.ask("running")) !== 0) await delay(everyMs);
     },
     exchanges: async () => new Map((await model.ask("exchanges")) as [string, Exchange[]][]),
     noted: () => server.ask("noted") as Promise<Noted>,

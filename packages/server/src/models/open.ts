@@ -1,3 +1,4 @@
+import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { attemptTime, waitsFor } from "./call-options.ts";
 import { modelFacts } from "./catalogue.ts";
 import { DemoModel } from "./demo/demo-model.ts";
@@ -39,9 +40,16 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
     // A signed body cannot be changed any more: Bedrock's client takes the fields of the body before it signs.
     const extras = address.wire === "bedrock" ? { ...options, extraBody: {} } : options;
     const given = withExtras(config.guarded ? guardedFetch : fetch, extras);
+    // One client for all calls: making it builds its schemas, which takes longer than a call's own work.
+    const clients = new Map<boolean, LanguageModelV4>();
+    const endpoint = (marksCache: boolean) => {
+      const client = clients.get(marksCache) ?? openEndpoint(address, given, { marksCache });
+      clients.set(marksCache, client);
+      return client;
+    };
     const model = new ProviderModel({
       address,
-      endpoint: (marksCache) => openEndpoint(address, given, { marksCache }),
+      endpoint,
       times: { ...usual, attempt: attemptTime(usual.attempt, options), retryDelays: waitsFor(usual.retryDelays, options) },
       options,
       facts: modelFacts(options.knownAs ?? address.name, ownKey ? options : { contextWindow: options.contextWindow }),
