@@ -2,7 +2,7 @@ import { ConversationClient } from "@openhands/typescript-client/clients";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "../support/model-server.ts";
-import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
 /** The states of a conversation and what leads from one to the next (agent-server.md section 4), and the frames that tell of them. */
@@ -19,6 +19,8 @@ beforeAll(async () => {
     const last = messages.at(-1)!;
     const [, verb, rest = ""] = (last.role === "user" && /^(\w+): (.*)/m.exec(last.text)) || [];
     if (verb === "run") return reply.toolCalls([terminal(rest)]);
+    if (verb === "slow") return reply.toolCalls([terminal("sleep 600"), terminal("echo never")]);
+    if (messages.some(({ role, text }) => role === "user" && text.startsWith("silence"))) return reply.answer({});
     if (verb === "two") return reply.toolCalls([terminal("echo one"), terminal("echo two")]);
     if (verb === "view")
       return reply.toolCalls([{ name: "file_editor", arguments: { command: "view", path: rest, summary: "look" } }]);
@@ -178,6 +180,18 @@ test("an interrupt cancels the model call, or the tools, whose calls get a resul
   expect(events.at(-2)).toMatchObject({ tool_call_id: action.tool_call_id });
   await two.closing("paused", 0);
   expect(models.requests.at(-1)!.messages.at(-1)!.text).toBe("run: sleep 600");
+
+  const three = await conversation();
+  await three.send("slow: both", true);
+  await three.socket.frame(({ kind }) => kind === "ActionEvent");
+  await until(
+    async () => (await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -fx 'sleep 600'" })).body.stdout,
+  );
+  await client.interruptConversation(three.id);
+  expect((await three.events()).filter(({ kind }) => kind === "AgentErrorEvent").map(({ error }) => error)).toEqual([
+    expect.stringContaining("outcome is unknown"),
+    expect.stringContaining("nothing of it was done"),
+  ]);
 });
 
 test("actions wait for approval: a plain run and accept execute them all, in their order", async () => {
@@ -331,6 +345,10 @@ test("stuck, errors and limits end a run, and a run or a message goes on from th
   expect(await actions()).toBe(8);
   await stuck.send("Something else");
   expect(await stuck.status()).toBe("idle");
+
+  const silent = await conversation();
+  await silent.until("silence", "stuck");
+  expect((await silent.events()).filter(({ source }) => source === "agent").length).toBe(4);
 
   const failing = await conversation();
   await failing.until("fail: now", "error");
