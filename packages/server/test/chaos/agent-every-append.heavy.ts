@@ -14,7 +14,7 @@ const every = (commits: number) =>
 
 const tasks: [string, Task][] = [
   ["one call after the other", plainTask],
-  ["calls side by side, sub-agents and hooks", wholeTask],
+  ["calls side by side, sub-agents, hooks and summaries", wholeTask],
 ];
 
 test.each(tasks)(

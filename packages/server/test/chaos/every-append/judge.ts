@@ -96,6 +96,9 @@ export function judge({ before, after, announced, shown }: Witness): string[] {
     mayNotRunAgain.map((event) => event.tool_call_id).sort(),
   );
 
+  const forgotten = ofKind("Condensation").flatMap((event) => event.forgotten_event_ids as string[]);
+  check("forgotten twice", forgotten.length - new Set(forgotten).size, 0);
+  check("summaries asked for and not made", ofKind("CondensationRequest").length > ofKind("Condensation").length, false);
   check("user messages", ofKind("MessageEvent").filter(({ source }) => source === "user").length, 1);
   check("system prompts", ofKind("SystemPromptEvent").length, 1);
   check(

@@ -49,6 +49,8 @@ export async function dieAtCommits(
     if (set.status !== 200) throw new Error(JSON.stringify(set));
     const whole = await begin(server, task);
     wrong.push(...(await atEnd(server, dataDir, task, whole, new Map())));
+    const summaries = storedLog(dataDir, whole.id).filter(({ event }) => event.kind === "Condensation").length;
+    if ("condenser" in settings && summaries === 0) wrong.push("nothing was summarised");
     const commits = Number([...server.output().matchAll(/^commit (\d+)$/gm)].at(-1)?.[1]);
     tell(`the work takes ${commits} commits`);
     const deaths = choose(commits);
@@ -95,7 +97,7 @@ function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
 async function begin(server: ServerProcess, { hooks }: Task): Promise<Begun> {
   const id = newId();
   const announced: string[] = [];
-  const request: Json = { conversation_id: id, initial_message: { content: [{ type: "text", text: "Do the work." }] } };
+  const request: Json = { conversation_id: id, initial_message: { content: [{ type: "text", text: `Do the work. ${id}` }] } };
   if (hooks) {
     const box = await startAgentServer(server);
     const command = `mkdir -p .openhands && cat > .openhands/hooks.json <<'END'\n${JSON.stringify(hooks)}\nEND`;

@@ -70,7 +70,7 @@ export const plainTask: Task = {
   expected: expected("eight,five,four,one,seven,six,three,two"),
 };
 
-/** Calls side by side, among them sub-agents, and hooks before and after each. */
+/** Calls side by side, among them sub-agents, hooks before and after each, and a history that is summarised again and again. */
 export const wholeTask: Task = {
   steps: [...steps.slice(0, 6), [part("Do nine."), mark("ten"), part("Do eleven.")], ...steps.slice(6), [part("Do twelve.")]],
   parts: {
@@ -78,7 +78,7 @@ export const wholeTask: Task = {
     "Do eleven.": [[harmless("think", { thought: "A part." })], [mark("eleven", "sleep 0.1; ")]],
     "Do twelve.": [[mark("twelve")]],
   },
-  settings: { enable_sub_agents: true, tool_concurrency_limit: 4 },
+  settings: { enable_sub_agents: true, tool_concurrency_limit: 4, condenser: { max_size: 24 } },
   hooks: {
     PreToolUse: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] }],
     PostToolUse: [{ matcher: "*", hooks: [{ type: "command", command: "echo after >> /tmp/hooked" }] }],
@@ -103,15 +103,26 @@ interface Known {
 }
 
 /**
- * A model that does the steps, whatever it finds done already. It keeps nothing between calls: what it reads tells it how far it is. Where it reads that the outcome of a
+ * A model that does the steps, whatever it finds done already. It keeps nothing between calls but what is summarised: what it reads tells it how far it is. Where it reads that the outcome of a
  * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run.
  */
 export function worker({ steps, parts }: Task): (request: ModelRequestSeen) => Reply {
-  return ({ messages }) => {
+  const memory = new Map<string, Map<string, string>>();
+  return ({ messages, system }) => {
+    if (system.includes("You keep the memory")) return reply.text("A summary that leaves nothing out.", { usage });
     const [first] = messages;
     const [, own] = Object.entries(parts).find(([prompt]) => first?.text.includes(prompt)) ?? [];
     const plan = own ?? [...steps, [atEnd]];
     const results = resultsOf(messages);
+    const key = messages.map(({ text }) => /Do the work\. \S+/.exec(text)?.[0]).find(Boolean);
+    if (key) {
+      // What a summary tells is everything that was read before.
+      const known = memory.get(key) ?? new Map<string, string>();
+      for (const [id, text] of results) known.set(id, text);
+      memory.set(key, known);
+      if (messages.some(({ text }) => text.includes("CONVERSATION_SUMMARY")))
+        for (const [id, text] of known) results.set(id, text);
+    }
     for (const [index, step] of plan.entries()) {
       const calls = step.flatMap((work, place) => {
         const name = `${index}_${place}`;
