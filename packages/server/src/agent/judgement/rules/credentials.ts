@@ -1,6 +1,6 @@
 import type { Analysis, Step } from "../shell/analysis.ts";
 import { quotedTexts } from "../shell/code.ts";
-import type { Invocation } from "../shell/invocation.ts";
+import { type Invocation, optionValues } from "../shell/invocation.ts";
 import { namesMetadata } from "./addresses.ts";
 import { isCredentialPath } from "./paths.ts";
 import { gitCommand } from "./version-control.ts";
@@ -37,8 +37,11 @@ function readsFile({ run }: Step): boolean {
     return (
       ["diff", "show", "hash-object"].includes(git.command) && git.args.includes("--no-index") && git.args.some(isCredentialPath)
     );
-  const files = filesOf(name, args);
-  return files.some((arg) => isCredentialPath(arg) || isCredentialPath(arg.slice(arg.search(/[=@]/) + 1)));
+  const isFound = (arg: string, index: number) => /^-i?name$/.test(args[index - 1] ?? "") && isCredentialPath(arg);
+  if (name === "find" && args.some(isFound) && args.some((arg) => arg.startsWith("-exec"))) return true;
+  return filesOf(name, args).some((arg) =>
+    [arg, arg.slice(arg.search(/[=@]/) + 1), arg.replace(/^file:\/\//i, "")].some(isCredentialPath),
+  );
 }
 
 /** The arguments that are files to read: a pattern to look for is none, nor is the place to which something is copied. */
@@ -50,7 +53,9 @@ function filesOf(name: string, args: readonly string[]): readonly string[] {
   }
   if (name === "find" || name === "fd") return plain.slice(0, 1).filter((arg) => arg.includes("/"));
   if (["cp", "mv", "install", "rsync", "ln"].includes(name) && plain.length > 1) return plain.slice(0, -1);
-  if (name === "tee" || name === "docker" || name === "podman") return [];
+  if (name === "docker" || name === "podman")
+    return optionValues({ args: [...args] }, "-v", "--volume").map((mount) => mount.split(":", 1)[0]!);
+  if (name === "tee") return [];
   return plain;
 }
 

@@ -1,12 +1,25 @@
 import type { Analysis, Step } from "../shell/analysis.ts";
+import { quotedTexts } from "../shell/code.ts";
 import { hasOption, type Invocation, operands, optionValues } from "../shell/invocation.ts";
 import { isDevice, isRootOfAll, isSystemPath } from "./paths.ts";
 import { gitCommand } from "./version-control.ts";
 
+/** Calls of other languages that delete. */
+const removes = /\b(?:rmtree|rmSync|rmdirSync|removeSync|rm_rf|rm_r|remove_dir_all|unlink|rimraf|emptyDir)\b|\brm\s{0,5}\(/;
+
+/** Gives the names of all that is there. */
+function listsAll({ name, args }: Invocation): boolean {
+  if (name !== "find" && name !== "ls") return false;
+  const chooses = args.some((arg) => /^-i?(?:name|path|regex|wholename)$/.test(arg));
+  return !chooses && operands({ args }).slice(0, 1).some(isRootOfAll);
+}
+
 /** Deletes or overwrites far more than a project: the root, the home folder, what is above, the system. */
-export function deletesAll({ steps }: Analysis): boolean {
-  return steps.some(({ run }) => {
+export function deletesAll({ steps, code }: Analysis): boolean {
+  if (code.some((text) => removes.test(text) && quotedTexts(text).some(isRootOfAll))) return true;
+  return steps.some(({ run, before }) => {
     const { name, args } = run;
+    if (name === "rm" && run.wrappers.includes("xargs") && before.some(listsAll)) return true;
     if (["rm", "srm", "shred", "unlink", "rimraf", "trash"].includes(name)) {
       if (args.includes("--no-preserve-root")) return true;
       const recursive = name !== "rm" || hasOption(run, "rR", "recursive");
@@ -15,12 +28,11 @@ export function deletesAll({ steps }: Analysis): boolean {
     if (name === "chmod" || name === "chown" || name === "chgrp")
       return hasOption(run, "R", "recursive") && operands(run).slice(1).some(isRootOfAll);
     if (name === "mv") return operands(run).at(-1) === "/dev/null" || operands(run).slice(0, -1).some(isRootOfAll);
-    if (name === "find")
-      return (
-        args.some((arg) => arg === "-delete") &&
-        operands(run).slice(0, 1).some(isRootOfAll) &&
-        !args.some((arg) => /^-i?(?:name|path|regex|wholename)$/.test(arg))
-      );
+    if (name === "find") {
+      const deletes = (arg: string, index: number) =>
+        arg === "-delete" || (arg.startsWith("-exec") && args[index + 1]?.endsWith("rm"));
+      return listsAll(run) && args.some(deletes);
+    }
     if (name === "rsync") return args.some((arg) => arg.startsWith("--delete")) && isRootOfAll(operands(run).at(-1) ?? "");
     return false;
   });

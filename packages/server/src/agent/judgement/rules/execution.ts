@@ -49,15 +49,16 @@ const isRunner = ({ name, args }: Invocation) =>
   (name === "source" && args[0] === "/dev/stdin");
 
 /** Runs what comes from the network, or what only a decoder can read: `curl … | sh`, `bash <(curl …)`, `eval "$(…)"`, and the same in two steps. */
-export function runsUnread({ steps }: Analysis): boolean {
+export function runsUnread({ steps, assignments }: Analysis): boolean {
   const fetched = new Set<string>();
+  const tainted = new Set(assignments.filter(({ nested }) => nested.some(bringsUnread)).map(({ name }) => name));
   return steps.some(({ run, before }) => {
     if (isRunner(run) && before.some((one) => isFetcher(one) || isDecoder(one))) return true;
     // `curl … | xargs -I{} sh -c {}`
     if (isShell(run.name) && run.wrappers.includes("xargs") && before.some((one) => isFetcher(one) || isDecoder(one)))
       return true;
-    if (runsItsWords(run) && run.nested.some(bringsUnread)) return true;
-    for (const file of savedBy(run)) fetched.add(file);
+    if (runsItsWords(run) && (run.nested.some(bringsUnread) || namesVariable(run, tainted))) return true;
+    for (const file of savedBy(run, before)) fetched.add(file);
     return runsFile(run, fetched);
   });
 }
@@ -77,10 +78,21 @@ function bringsUnread(script: string): boolean {
 /** What they give is an answer to a question, and not a script that somebody sent. */
 const parsers = new Set(["jq", "grep", "sed", "awk", "cut", "yq", "head", "tail", "wc", "sha256sum"]);
 
-function savedBy(run: Invocation): string[] {
-  if (!isFetcher(run)) return [];
-  const named = run.name === "wget" ? optionValues(run, "-O", "--output-document") : optionValues(run, "-o", "--output");
+function namesVariable({ args, input, program }: Invocation, names: ReadonlySet<string>): boolean {
+  if (names.size === 0) return false;
+  return [...args, input ?? "", program].some((text) =>
+    [...text.slice(0, 10_000).matchAll(/\$\{?([A-Za-z_]\w{0,100})/g)].some(([, name]) => names.has(name!)),
+  );
+}
+
+/** Files in which a program leaves what came from the network. */
+function savedBy(run: Invocation, before: readonly Invocation[]): string[] {
   const redirected = run.redirects.filter(({ operator }) => operator.startsWith(">")).map(({ target }) => target);
+  if (!isFetcher(run)) {
+    const written = run.name === "tee" ? [...operands(run), ...redirected] : redirected;
+    return before.some(isFetcher) ? written.map(baseName) : [];
+  }
+  const named = run.name === "wget" ? optionValues(run, "-O", "--output-document") : optionValues(run, "-o", "--output");
   const keepsName = run.name === "wget" || run.args.some((arg) => /^-[a-zA-Z]*O/.test(arg) || arg === "--remote-name");
   const fromAddress =
     keepsName && named.length === 0 ? operands(run).map((address) => address.split(/[?#]/, 1)[0]!.split("/").at(-1)!) : [];

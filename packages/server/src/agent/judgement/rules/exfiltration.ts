@@ -8,6 +8,7 @@ const senders = new Set([
   "ncat",
   "netcat",
   "socat",
+  "ssh",
   "telnet",
   "mail",
   "mailx",
@@ -58,6 +59,7 @@ function sendsData({ run, before }: Step): boolean {
     return uploads(run, piped || readsFile);
   }
   if (!senders.has(name) || (!piped && !readsFile)) return false;
+  if (name === "ssh") return readsFile || !before.every((one) => ["echo", "printf", "yes"].includes(one.name));
   if (name === "openssl")
     return args[0] === "s_client" && piped && !before.every(({ name: source }) => ["echo", "true", "printf"].includes(source));
   if (["nc", "ncat", "netcat", "telnet", "socat"].includes(name)) {

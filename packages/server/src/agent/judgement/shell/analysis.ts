@@ -12,7 +12,7 @@ export interface Step {
 export interface Analysis {
   steps: Step[];
   /** `NAME=value` of the script, and redirects without a command, such as `> file`. */
-  assignments: { name: string; value: string }[];
+  assignments: { name: string; value: string; nested: readonly string[] }[];
   redirects: { operator: string; target: string }[];
   /** Code of other languages that is given in words or read from here-documents. */
   code: string[];
@@ -62,7 +62,8 @@ class Reader {
   /** Gives the scripts inside of a command. */
   #command(command: Command, before: Invocation[]): string[] {
     const { analysis } = this;
-    for (const { name, value } of command.assignments) analysis.assignments.push({ name, value: value.text });
+    for (const { name, value } of command.assignments)
+      analysis.assignments.push({ name, value: value.text, nested: value.nested });
     for (const { operator, target } of command.redirects) analysis.redirects.push({ operator, target: target.text });
     const assigned = [...command.assignments.map(({ value }) => value), ...command.redirects.map(({ target }) => target)];
     const run = invocationOf(command);
@@ -81,20 +82,15 @@ class Reader {
       if (at >= 0) return [args.slice(at + 1).find((arg) => !/^[-+]/.test(arg)) ?? ""];
       if (!readsInput(run)) return [];
       const last = before.at(-1);
-      const said =
-        last && ["echo", "printf"].includes(last.name) ? last.args.filter((arg) => !/^-[neE]+$/.test(arg)).join(" ") : undefined;
+      const words =
+        last && ["echo", "printf"].includes(last.name) ? last.args.filter((arg) => !/^-[neE]+$/.test(arg)) : undefined;
+      const said = words?.slice(words[0]?.includes("%") ? 1 : 0).join(" ");
       const read = last?.name === "cat" ? last.input : undefined;
       return [run.input, said, read].filter((script) => script !== undefined);
     }
     if (name === "eval" || name === "trap") return [args.join(" ")];
     if (name === "alias") return args.map((arg) => arg.slice(arg.indexOf("=") + 1));
-    if (name === "ssh" || name === "watch")
-      return [
-        args
-          .filter((arg) => !arg.startsWith("-"))
-          .slice(name === "ssh" ? 1 : 0)
-          .join(" "),
-      ];
+    if (name === "ssh") return [remoteCommand(args)];
     if (name === "env") return args.flatMap((arg, index) => (arg === "-S" ? [args.slice(index + 1).join(" ")] : []));
     if (name === "find" || name === "fd") return this.#found(run);
     if (isInterpreter(name) || ["awk", "gawk", "mawk", "vim", "vi", "ex", "tar"].includes(name)) {
@@ -121,6 +117,13 @@ class Reader {
   }
 }
 
+/** What `ssh` runs at the other end. */
+function remoteCommand(args: readonly string[]): string {
+  let at = 0;
+  for (; at < args.length && args[at]!.startsWith("-"); at++) if (/^-[bcDEeFIiJLlmOopQRSWw]$/.test(args[at]!)) at++;
+  return args.slice(at + 1).join(" ");
+}
+
 const isExec = (arg: string) => /^-(?:exec|execdir|ok|okdir|x|-exec)$/.test(arg);
 
 function nextIndex(args: readonly string[], at: number): number {
@@ -135,7 +138,8 @@ function quoted(word: string): string {
 /** Whether a shell or an interpreter takes what it reads for a script: it was given none. */
 export function readsInput({ name, args }: Pick<Invocation, "name" | "args">): boolean {
   if (isShell(name) && hasLetter(args, "s")) return true;
-  const first = args.find((arg) => !/^[-+]./.test(arg));
+  const takesValue = /^(?:[-+][a-z]*[oO]|--(?:rcfile|init-file))$/;
+  const first = args.find((arg, index) => !/^[-+]./.test(arg) && !takesValue.test(args[index - 1] ?? ""));
   if (isInterpreter(name) && args.some((arg) => /^-(?:c|e|m|r|p|pe|ne|E)$/.test(arg) || arg.startsWith("--eval"))) return false;
   return first === undefined || first === "-" || first === "/dev/stdin";
 }

@@ -78,7 +78,37 @@ export function invocationOf({ words, redirects, input }: Command): Invocation |
 }
 
 function programName(program: string): string {
-  return program.slice(program.lastIndexOf("/") + 1).toLowerCase();
+  const name = program.slice(program.lastIndexOf("/") + 1).toLowerCase();
+  return /[?*[]/.test(name) && name.length < 20 ? (hiddenName(name) ?? name) : name;
+}
+
+const oftenHidden = [
+  "rm",
+  "sh",
+  "bash",
+  "curl",
+  "wget",
+  "nc",
+  "ncat",
+  "dd",
+  "cat",
+  "chmod",
+  "python3",
+  "python",
+  "perl",
+  "base64",
+  "sudo",
+];
+
+/** The program that a pattern such as `/bin/r?m` or `c[a]t` stands for. */
+function hiddenName(pattern: string): string | undefined {
+  if (!/[a-z]/.test(pattern)) return undefined;
+  const escaped = pattern
+    .replaceAll(/[.+^${}()|\\]/g, "\\$&")
+    .replaceAll("?", ".?")
+    .replaceAll("*", ".*");
+  const expression = /\[(?![a-z0-9-]{1,10}\])/.test(escaped) ? undefined : new RegExp(`^${escaped}$`);
+  return expression && oftenHidden.find((name) => expression.test(name));
 }
 
 function withoutOptions(

@@ -132,7 +132,10 @@ export class Lexer {
         if (text[this.#at + 1] !== "\n") word.text += text[this.#at + 1] ?? "";
         this.#at += 2;
       } else if (char === "$" || char === "`") {
-        if (this.#expand(word, false) === "split") split();
+        for (const part of this.#expand(word, false)) {
+          split();
+          word.text += part;
+        }
       } else if (isArray) {
         word.text += "()";
         this.#at = parenEnd(text, this.#at + 1) + 1;
@@ -186,42 +189,46 @@ export class Lexer {
     this.#at++;
   }
 
-  /** Reads what begins with `$` or a backtick. "split": it is a blank. */
-  #expand(word: Word, inQuotes: boolean): "split" | undefined {
+  /** Reads what begins with `$` or a backtick. Gives what of it begins further words. */
+  #expand(word: Word, inQuotes: boolean): string[] {
     const text = this.#text;
     const at = this.#at;
     if (text[at] === "`") {
       const end = backtickEnd(text, at + 1);
       this.#substitute(word, text.slice(at + 1, end).replaceAll("\\`", "`"));
       this.#at = end + 1;
-      return undefined;
+      return [];
     }
     if (text.startsWith("$(", at)) {
       const end = parenEnd(text, at + 2);
       this.#substitute(word, text.slice(at + 2, end));
       this.#at = end + 1;
-      return undefined;
+      return [];
     }
     if (!inQuotes && text.startsWith("$'", at)) {
       const { value, end } = ansiText(text, at + 2);
       word.text += value;
       word.quoted = true;
       this.#at = end;
-      return undefined;
+      return [];
     }
     const end = expansionEnd(text, at);
     const written = text.slice(at, end);
     this.#at = end;
     const name = /^\$\{?([A-Za-z_][A-Za-z0-9_]{0,100})/.exec(written)?.[1] ?? "";
-    if (name === "IFS" && !inQuotes) return "split";
+    if (name === "IFS" && !inQuotes) return [""];
     const value = written.length <= name.length + 3 ? this.#variables.get(name) : undefined;
-    word.text += value !== undefined && value.length <= maxValue ? value : written;
-    return undefined;
+    const known = value !== undefined && value.length <= maxValue ? value : written;
+    const [first = "", ...rest] = inQuotes || known === written ? [known] : known.split(/[ \t\n]+/);
+    word.text += first;
+    return rest;
   }
 
   /** A script that only says something is what it says. */
   #substitute(word: Word, script: string): void {
-    const said = /^\s*(?:echo|printf)\s+(?:-[neE]{1,3}\s+)?(["']?)([\w./~-]{1,200})\1\s*$/.exec(script.slice(0, 300))?.[2];
+    const says = /^\s*(?:echo|printf)\s+(?:-[neE]{1,3}\s+)?(?:'([^'\\%]{1,200})'|"([^"'$`\\%]{1,200})"|([\w./~-]{1,200}))\s*$/;
+    const found = says.exec(script.slice(0, 300));
+    const said = found?.slice(1).find((text) => text !== undefined);
     if (said !== undefined && script.length < 300) word.text += said;
     else {
       word.nested.push(script);
