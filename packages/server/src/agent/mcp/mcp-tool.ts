@@ -1,5 +1,6 @@
 import type { MCPToolAction, MCPToolObservation, ToolDefinition } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import { PlatformError } from "../../errors.ts";
 import type { Tool } from "../tool.ts";
 import { readArguments } from "./arguments.ts";
 import { resultContent } from "./result.ts";
@@ -44,11 +45,24 @@ export function mcpTool(name: string, listed: ListedTool, link: ServerLink): Too
         throw new Error(`The arguments are longer than ${maxArguments} characters.`);
       // One that is paused could not answer.
       if (link.spec.server.command) await sandbox();
-      const { answer, shown } = await link.call(listed.name, data, signal);
+      let answered: Awaited<ReturnType<ServerLink["call"]>>;
+      try {
+        answered = await link.call(listed.name, data, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof PlatformError) || error.code !== "McpFailed") throw error;
+        // Clients show an action as done once it has an observation.
+        return failed(name, error.message);
+      }
+      const { answer, shown } = answered;
       const { content, isError } = resultContent(answer);
       const masked = content.map((part) => (part.type === "text" ? textContent(shown(part.text)) : part));
       const header = `[The tool ${name} ${isError ? "reported an error" : "was run"}.]`;
       return { kind: "MCPToolObservation", content: [textContent(header), ...masked], is_error: isError, tool_name: name };
     },
   };
+}
+
+function failed(name: string, sentence: string): MCPToolObservation {
+  return { kind: "MCPToolObservation", content: [textContent(sentence)], is_error: true, tool_name: name };
 }

@@ -90,9 +90,7 @@ test.each(["current", "older", "unnamed"])(
       '[The tool greet was run.]\ngreet {"who":"you"} Bearer <secret-hidden>',
     );
     expect(remote.seen.at(-1)?.authorization).toBe(`Bearer ${value}`);
-    await expect(call(servers, "refuse")).rejects.toThrow(
-      /^The MCP server remote failed: no, says the owner of Bearer <secret-hidden>$/,
-    );
+    expect(await call(servers, "refuse")).toMatch(/^The MCP server remote failed: no, says the owner of Bearer <secret-hidden>$/);
   },
 );
 
@@ -123,7 +121,7 @@ test("a server that was started anew is greeted anew, and the call is made once"
 test("an answer that is cut off ends the call at once, and the next call goes on", async () => {
   const servers = serversOf();
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
-  await expect(call(servers, "cut")).rejects.toThrow(
+  expect(await call(servers, "cut")).toMatch(
     /The MCP server remote failed: The server ended its answer before the result\. What the call did is unknown\.$/,
   );
   expect(await call(servers, "greet")).toContain("greet");
@@ -139,7 +137,7 @@ test("an answer that is cut off ends the call at once, and the next call goes on
 test("a server that sends messages without end is cut off", async () => {
   const servers = serversOf();
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
-  await expect(call(servers, "flood")).rejects.toThrow(
+  expect(await call(servers, "flood")).toMatch(
     /It sent messages without end, so the connection was cut\. What the call did is unknown/,
   );
   expect(await call(servers, "greet")).toContain("greet");
