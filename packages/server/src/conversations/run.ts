@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Action, ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent, TextContent } from "@sandpiper/wire";
 import { type ActContext, act, cutOff } from "../agent/acting.ts";
 import type { ContextLimits } from "../agent/condenser/context-limits.ts";
@@ -337,7 +338,20 @@ export class Run {
 
   #append(records: NewRecord[]): Promise<LogRecord[]> {
     this.#deltas.flush();
-    return this.#env.store.events.append(this.#id, records, { calls: this.#calls.take() });
+    const told = [...this.#lateMetrics(records), ...records];
+    return this.#env.store.events.append(this.#id, told, { calls: this.#calls.take() });
+  }
+
+  /** Who sees that a run has ended sees what it has cost, calls beside it included: what its steps have not told goes with its last records. */
+  #lateMetrics(records: readonly NewRecord[]): NewRecord[] {
+    const { beside } = this.#env;
+    const { stats } = this.follower.state;
+    const told = new Map(
+      records.map(({ event }) => (event.kind === "ConversationStateUpdateEvent" ? [event.key, event.value] : ["", null])),
+    );
+    if (!told.has("execution_status") || told.get("execution_status") === "running" || told.has("stats")) return [];
+    const late = [...beside].some(([usageId, metrics]) => !isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics));
+    return late ? [stateRecord("stats", withUsage(stats, beside))] : [];
   }
 
   async #end(error: unknown): Promise<boolean> {

@@ -464,7 +464,11 @@ export class ConversationService implements Conversations {
 
   #present(rows: readonly ConversationRow[]): AppConversation[] {
     const { store, sandboxes, settings, publicUrl } = this.#deps;
-    const children = store.conversations.childrenOf(rows.map((row) => row.id));
+    // Clients of this API take each of these for a conversation that its user opened, the released GUI for its planner.
+    const children = store.conversations.childrenOf(
+      rows.map((row) => row.id),
+      { subAgents: false },
+    );
     return rows.map((row) =>
       presentConversation(row, {
         sandbox: sandboxes.get(row.userId, row.sandboxId),

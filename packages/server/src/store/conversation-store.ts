@@ -165,7 +165,8 @@ export interface ConversationStore {
   /** Newest first, unless another order is asked for. */
   search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
   count(filter: ConversationFilter): number;
-  childrenOf(ids: readonly string[]): Map<string, string[]>;
+  /** Ids of the conversations begun from each, in order; `subAgents: false` leaves out those in which sub-agents work. */
+  childrenOf(ids: readonly string[], which?: { subAgents: boolean }): Map<string, string[]>;
   /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */
   update(id: string, change: ConversationChange): Promise<void>;
   /**

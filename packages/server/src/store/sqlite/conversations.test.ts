@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { ConversationFilter, ConversationRow } from "../conversation-store.ts";
+import { emptyConfig } from "../empty-config.ts";
 import type { Store } from "../store.ts";
 import { conversationRow, createTestStore } from "../testing.ts";
 
@@ -116,5 +117,15 @@ test("children and neighbours in a sandbox are found", async () => {
       [lonely, []],
     ]),
   );
+  const subAgent = await create({
+    parentId: parent,
+    createdAt: 3,
+    config: { ...emptyConfig("/w"), task: { id: "task_1", subagent: "x" } },
+  });
+  const found = (which?: { subAgents: boolean }) => store.conversations.childrenOf([parent], which).get(parent);
+  expect([found(), found({ subAgents: false })]).toEqual([
+    [first, second, subAgent],
+    [first, second],
+  ]);
   expect(store.conversations.bySandbox("one").map((row) => row.id)).toEqual([parent, first]);
 });

@@ -44,6 +44,8 @@ export const conversationQueries = {
   get: "SELECT * FROM conversations WHERE id = ?",
   childrenOf: `SELECT id, parent_id FROM conversations
     WHERE parent_id IN (SELECT value FROM json_each(?)) ORDER BY parent_id, created_at, number`,
+  peopledChildrenOf: `SELECT id, parent_id FROM conversations
+    WHERE parent_id IN (SELECT value FROM json_each(?)) AND config -> '$.task' IS NULL ORDER BY parent_id, created_at, number`,
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
   withGoal: "SELECT * FROM conversations WHERE config ->> '$.goal.status' = 'running' ORDER BY number",
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
@@ -167,9 +169,12 @@ export class SqliteConversations implements ConversationStore {
     return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
   }
 
-  childrenOf(ids: readonly string[]): Map<string, string[]> {
+  childrenOf(ids: readonly string[], { subAgents } = { subAgents: true }): Map<string, string[]> {
     const children = new Map<string, string[]>(ids.map((id) => [id, []]));
-    const rows = this.#context.reader.all<{ id: string; parent_id: string }>(conversationQueries.childrenOf, JSON.stringify(ids));
+    const rows = this.#context.reader.all<{ id: string; parent_id: string }>(
+      subAgents ? conversationQueries.childrenOf : conversationQueries.peopledChildrenOf,
+      JSON.stringify(ids),
+    );
     for (const row of rows) children.get(row.parent_id)?.push(row.id);
     return children;
   }
