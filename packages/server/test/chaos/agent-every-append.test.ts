@@ -1,12 +1,21 @@
 import { expect, test } from "vitest";
 import { type Death, dieAtCommits } from "./every-append/rounds.ts";
-import { plainTask } from "./every-append/task.ts";
+import { wholeTask } from "./every-append/task.ts";
 
 const phases = ["before", "after", "told"] as const;
 
-test("kill -9 at a dozen commits of a run: each comes to the same end, and nothing ran twice", async () => {
-  const dozen = (commits: number) =>
-    Array.from({ length: 12 }, (_, index): Death => ({ when: phases[index % 3]!, at: Math.ceil(((index + 1) * commits) / 12) }));
+/** Each takes a start of the server: `npm run test:heavy -- agent-every-append` tries all commits. */
+const deaths = 6;
+
+test("kill -9 at commits all over a run: each comes to the same end, and nothing ran twice", async () => {
+  const some = (commits: number) =>
+    Array.from(
+      { length: deaths },
+      (_, index): Death => ({
+        when: phases[index % 3]!,
+        at: Math.ceil(((index + 0.5) * commits) / deaths),
+      }),
+    );
   const told: string[] = [];
-  expect(await dieAtCommits(plainTask, dozen, (text) => void told.push(text)), told.join("\n")).toEqual([]);
-}, 180_000);
+  expect(await dieAtCommits(wholeTask, some, (text) => void told.push(text)), told.join("\n")).toEqual([]);
+}, 300_000);

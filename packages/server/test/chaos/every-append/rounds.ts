@@ -17,7 +17,7 @@ export interface Death {
 }
 
 /** How long a conversation may take to its end, ms. */
-const endMs = 60_000;
+const endMs = 120_000;
 
 /**
  * Lets a conversation do its work in a server that is killed at one commit, starts the server anew, and looks whether the conversation came to its end as if nothing had been.
