@@ -268,3 +268,13 @@ test("any text and any arguments make a prompt that can be sent", () => {
     ),
   );
 });
+
+test("results are sent in the order of their calls, in which some endpoints match them", () => {
+  const ids = ["a", "b", "c"];
+  const calls = ids.map((id) => ({ id, name: "run", arguments: "{}", origin: "completion" as const }));
+  const answer: ModelMessage = { role: "assistant", text: "", thinkingBlocks: [], toolCalls: calls };
+  const messages = [user("go"), answer, ...["c", "a", "b"].map((id) => result(id, "done"))];
+  const prompt = toPrompt({ system: [], messages }, { wire: "google", replayReasoning: false });
+  const sent = prompt.at(-1)!.content as { toolCallId: string }[];
+  expect(sent.map(({ toolCallId }) => toolCallId)).toEqual(ids);
+});

@@ -57,7 +57,7 @@ export function toPrompt(request: Pick<ModelRequest, "system" | "messages">, opt
     if (message.role === "tool") {
       let end = index + 1;
       while (messages[end]?.role === "tool") end += 1;
-      const results = messages.slice(index, end) as ToolMessage[];
+      const results = inOrderOfCalls(messages.slice(index, end) as ToolMessage[], messages[index - 1]);
       prompt.push(...toolMessages(results, options));
       index += results.length;
       continue;
@@ -70,6 +70,14 @@ export function toPrompt(request: Pick<ModelRequest, "system" | "messages">, opt
   }
   if (options.marksCache) markCacheable(prompt);
   return prompt;
+}
+
+/** Results of unusable calls come first in a log, and some endpoints match calls and results by their places. */
+function inOrderOfCalls(results: ToolMessage[], answer: ModelMessage | undefined): ToolMessage[] {
+  if (results.length < 2 || answer?.role !== "assistant") return results;
+  const places = new Map(answer.toolCalls.map(({ id }, place) => [id, place]));
+  if (results.some(({ toolCallId }) => !places.has(toolCallId))) return results;
+  return results.toSorted((one, other) => places.get(one.toolCallId)! - places.get(other.toolCallId)!);
 }
 
 /** What messages became, for the options of then: a long history is sent with each call of a conversation, and nearly all of it as before. */
