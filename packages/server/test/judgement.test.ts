@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
@@ -12,7 +12,7 @@ let models: ModelServer;
 let script: Script;
 let server: ServerProcess;
 
-beforeEach(async () => {
+beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-judgement-"));
   models = await startModelServer((request) => script(request));
   server = await startServerProcess(dataDir);
@@ -20,7 +20,7 @@ beforeEach(async () => {
   await server.call("POST", "/api/settings", { ...settings, confirmation_mode: true, security_analyzer: "llm" });
 });
 
-afterEach(async () => {
+afterAll(async () => {
   await removeSandboxes(server.call).catch(() => {});
   await server.end("SIGTERM");
   await models.close();
@@ -78,17 +78,16 @@ test("what a model calls harmless and is not waits with its whole batch, over ki
 });
 
 test("settings choose what judges: without a model's word, or each call by the user", async () => {
-  script = ({ index }) =>
-    index === 0 ? reply.toolCalls([{ name: "terminal", arguments: { command: "echo said nothing" } }]) : finish("Done.");
+  let first = models.requests.length;
+  const call = { name: "terminal", arguments: { command: "echo said nothing" } };
+  script = ({ index }) => (index === first ? reply.toolCalls([call]) : finish("Done."));
   await server.call("POST", "/api/settings", { security_analyzer: "pattern" });
   const judged = await startConversation(server.call, "Work");
   await ended(judged.id, "finished");
   expect((await events(judged.id)).find(({ kind }) => kind === "ActionEvent")?.security_risk).toBe("LOW");
 
   await server.call("POST", "/api/settings", { security_analyzer: "llm" });
-  const first = models.requests.length;
-  const before = script;
-  script = (request) => before({ ...request, index: request.index - first });
+  first = models.requests.length;
   const unknown = await startConversation(server.call, "Work");
   await ended(unknown.id, "waiting_for_confirmation");
 });
