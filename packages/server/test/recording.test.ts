@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wire";
@@ -6,6 +6,7 @@ import { RecordingLine as LineSchema, parseId } from "@sandpiper/wire";
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { replayFile } from "../src/cli/replay.ts";
+import { Command } from "./support/command.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
@@ -108,7 +109,11 @@ test("what was recorded is replayed in a sandbox of its own, and goes the same w
   replies = [held, reply.toolCalls([terminal("false"), terminal("hostname; date; echo two > a.txt; ls -la")]), finish("Done.")];
   const { id } = await startConversation(server.call, "Do something");
   await until(() => models.requests.length > asked || undefined);
-  await server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text: "And this" }], run: true });
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text: "And this" }],
+    run: true,
+  });
   answer(reply.toolCalls([terminal("echo one")]));
   await status(id, "finished");
   const { text } = await recording(id);
@@ -117,4 +122,105 @@ test("what was recorded is replayed in a sandbox of its own, and goes the same w
   const report = await replayFile(file, {});
   expect(report.divergences).toEqual([]);
   expect(report.calls).toEqual([{ usage_id: "agent", recorded: 3, replayed: 3 }]);
+}, 60_000);
+
+/** A conversation that has finished, as a file. */
+async function recorded(name: string, given: Reply[], extra: Json = {}): Promise<{ id: string; file: string; text: string }> {
+  replies = given;
+  const { id } = await startConversation(server.call, "Do something", extra);
+  await status(id, "finished");
+  const { text } = await recording(id);
+  const file = join(folder, name);
+  await writeFile(file, text);
+  return { id, file, text };
+}
+
+test("what goes another way is told: a result, a call that does not come, a prompt, a tool, and the end", async () => {
+  const script = [
+    reply.toolCalls([terminal("cat note.txt || echo none")]),
+    reply.toolCalls([terminal("echo two")]),
+    finish("Done."),
+  ];
+  const { file, text } = await recorded("other.jsonl", script);
+  const lines = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  lines.find(({ line }) => line === "system").blocks[0] = "You are somebody else.";
+  lines.find(({ line }) => line === "tools").tools.pop();
+  // The agent said it was done where it went on.
+  lines.filter(({ line }) => line === "call")[1].response = lines.filter(({ line }) => line === "call")[2].response;
+  await writeFile(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  await writeFile(join(folder, "note.txt"), "a note");
+  const { divergences } = await replayFile(file, { dir: folder });
+  expect(divergences.map(({ kind, at }) => [kind, at])).toEqual([
+    ["system prompt", "agent call 1"],
+    ["tools", "agent call 1"],
+    ["tool result", "agent call 2"],
+    ["missing call", "the end"],
+    ["answer", "the end"],
+    ["order of messages", "the end"],
+  ]);
+  expect(divergences[2]).toMatchObject({
+    what: expect.stringMatching(/^result of terminal/),
+    recorded: expect.stringMatching(/none/),
+    replayed: expect.stringMatching(/^a note/),
+  });
+}, 60_000);
+
+test("a fork, a clone and a conversation from before are said to lack something", async () => {
+  const { id, file, text } = await recorded("lacks.jsonl", [finish("Done.")]);
+  const fork = await server.call("POST", `/api/conversations/${id}/fork`, {});
+  const { header, calls } = await recording(fork.body.id);
+  expect(header.needs[0]).toMatch(/before it was forked/);
+  expect(calls).toEqual([]);
+  const lines = text.trimEnd().split("\n");
+  await writeFile(
+    file,
+    `${[JSON.stringify({ ...JSON.parse(lines[0]!), needs: ["a clone of a/b"] }), ...lines.slice(1)].join("\n")}\n`,
+  );
+  await expect(replayFile(file, {})).rejects.toThrow(
+    "It cannot be replayed from nothing: it needs a clone of a/b. Give the files with --dir.",
+  );
+  const events = lines.filter((line) => /^.."?line":"(recording|event)"/.test(line));
+  await writeFile(file, `${[...events, JSON.stringify({ line: "end", events: events.length - 1, calls: 0 })].join("\n")}\n`);
+  await expect(replayFile(file, {})).rejects.toThrow("It has no model call of the agent");
+}, 60_000);
+
+test("questions beside the run and titles are part of the traffic", async () => {
+  const { id } = await recorded("beside.jsonl", [finish("Done.")]);
+  replies = [reply.text("Forty-two.")];
+  expect((await server.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" })).body.response).toBe(
+    "Forty-two.",
+  );
+  const { calls, lines } = await recording(id);
+  expect(calls.map(({ usage_id, exact }) => [usage_id, exact])).toEqual([
+    ["agent", true],
+    ["ask-agent", false],
+  ]);
+  expect(prompt(lines, calls[1]!)).toEqual(["What is it?"]);
+});
+
+test("the command line exports and replays: its exit code says whether something differs", async () => {
+  const { id } = await recorded("cli.jsonl", [reply.toolCalls([terminal("echo one; date")]), finish("Done.")]);
+  const env = { SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key, SANDPIPER_DATA: join(folder, "data") };
+  const file = join(folder, "exported.jsonl");
+  const exported = new Command(["export", id, "--output", file], env);
+  expect(await exported.exit, exported.stderr).toBe(0);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  const text = await readFile(file, "utf8");
+  const other = join(folder, "other-answer.jsonl");
+  await writeFile(other, text.replaceAll("one\\n", "eins\\n"));
+  const cut = join(folder, "cut.jsonl");
+  await writeFile(cut, text.slice(0, text.lastIndexOf("\n", text.length - 2)));
+  const commands = [
+    ["replay", file],
+    ["replay", other, "--json"],
+    ["replay", cut],
+  ].map((args) => new Command(args, env));
+  const [same, differs, unusable] = commands as [Command, Command, Command];
+  expect(await Promise.all(commands.map(({ exit }) => exit))).toEqual([0, 1, 2]);
+  expect(same.stdout).toMatch(/2 of 2 agent calls\.\nNothing differs\.\n$/);
+  expect(JSON.parse(differs.stdout).divergences[0]).toMatchObject({ kind: "tool result", at: "agent call 2" });
+  expect(unusable.stderr).toBe(`sandpiper: ${cut} cannot be replayed. It is cut off: export the conversation again.\n`);
 }, 60_000);

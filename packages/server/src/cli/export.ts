@@ -1,9 +1,10 @@
 import { createWriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
+import { chown, rm } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connect } from "./connect.ts";
 import { CliError } from "./errors.ts";
+import { invoker } from "./user.ts";
 
 /** What the last line of a whole recording begins with. */
 const endOfRecording = '{"line":"end"';
@@ -24,6 +25,9 @@ export async function exportRecording(conversation: string, { output }: { output
       if (error instanceof CliError) throw error;
       throw new CliError(`The recording could not be written: ${(error as Error).message}.`, { cause: error });
     }
+    // The file is the user's also where sudo has written it.
+    const user = invoker();
+    if (output && user) await chown(output, user.uid, user.gid);
     if (output)
       process.stderr.write(`Written to ${output}. It holds what was said and done; secrets that the server knows are masked.\n`);
   } finally {

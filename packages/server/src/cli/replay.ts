@@ -8,6 +8,7 @@ import { reportText } from "../recording/report.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { commandConfig, openPlatform } from "./local-platform.ts";
+import { onStop } from "./signals.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 import { packFolder } from "./tree.ts";
 
@@ -28,6 +29,8 @@ export async function replayCommand(file: string, options: ReplayCommandOptions)
 export async function replayFile(file: string, { spec, dir }: Pick<ReplayCommandOptions, "spec" | "dir">): Promise<ReplayReport> {
   const folder = await temporaryFolder("replay");
   let platform: Platform | undefined;
+  const abort = new AbortController();
+  const restore = onStop(() => abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })));
   try {
     const recording = await readRecording(file);
     const logLevel = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
@@ -43,6 +46,7 @@ export async function replayFile(file: string, { spec, dir }: Pick<ReplayCommand
         return platform;
       },
       specId: spec,
+      signal: abort.signal,
       fill: dir === undefined ? undefined : (sandboxId, workingDir) => upload(platform!, resolve(dir), sandboxId, workingDir),
     });
   } catch (error) {
@@ -51,6 +55,7 @@ export async function replayFile(file: string, { spec, dir }: Pick<ReplayCommand
   } finally {
     await platform?.close();
     await folder.remove();
+    restore();
   }
 }
 

@@ -5,7 +5,9 @@ import { modelTools } from "../agent/tools/call.ts";
 import { PlatformError } from "../errors.ts";
 import type { ModelRequest, OpenModel } from "../models/model.ts";
 import { Queues } from "../queues.ts";
+import { recordedBeside } from "../recording/beside.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
+import type { Store } from "../store/store.ts";
 import type { Agents } from "./agents.ts";
 import type { OutputMasks } from "./output-masks.ts";
 import type { RunLimits, Runner } from "./runner.ts";
@@ -21,6 +23,7 @@ export interface SideCallDependencies {
   agents: Pick<Agents, "model" | "modelOf">;
   runner: Pick<Runner, "history" | "addUsage">;
   masks: OutputMasks;
+  store: Pick<Store, "events">;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
 }
@@ -79,11 +82,14 @@ export class SideCalls {
   }
 
   async #complete(row: ConversationRow, usageId: string, request: Omit<ModelRequest, "signal">, llm?: GivenLlm): Promise<string> {
-    const { agents, openModel, runner, limits, masks } = this.#deps;
+    const { agents, openModel, runner, limits, masks, store } = this.#deps;
     const exhausted = limits.dailyBudget.exhausted(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const { model: name, ...rest } = llm ? agents.modelOf(row.userId, llm) : agents.model(row);
-    const model = maskedModel(openModel({ model: name ?? "", ...rest }), masks.of(row));
+    const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.of(row));
+    // The history before a question is in the log.
+    const partial = request.messages.length > 1;
+    const model = recordedBeside(store.events, { id: row.id, usageId, partial }, asked);
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const response = await model.complete({ ...request, signal });
     await runner.addUsage(row.id, usageId, model.name, response);

@@ -4,8 +4,8 @@ const volatile: readonly [RegExp, string][] = [
   [/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?/g, "<time>"],
   [/\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2}(?:,? +\d{4}|,? +\d\d:\d\d(?::\d\d)?){1,2}/g, "<time>"],
   [/\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g, "<time>"],
-  [/\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?)\b/g, "<duration>"],
   [/\b\d+m\d+(?:\.\d+)?s\b/g, "<duration>"],
+  [/\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?)\b/g, "<duration>"],
   [/\bterminal_output_[0-9a-f]{8}\b/g, "terminal_output_<id>"],
   [/\/tmp\/(?:tmp[\w.-]+|[\w-]+[.-][A-Za-z0-9_]{6,})/g, "/tmp/<temporary>"],
   // What a machine has is not the agent's doing.

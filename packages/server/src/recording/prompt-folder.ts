@@ -52,7 +52,7 @@ export class PromptFolder {
 
   /** The prompt of a call, which has to be asked for before a record is given that came of it. */
   async prompt(call: StoredModelCall): Promise<FoldedPrompt> {
-    if (call.prompt) return { ...call.prompt, exact: true };
+    if (call.prompt) return { ...call.prompt, exact: !call.partial };
     this.#tools = call.tools ?? this.#tools;
     if (call.atSeq === this.#seq) {
       const prompt = this.#promptOf(this.#view, call);

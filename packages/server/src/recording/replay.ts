@@ -35,6 +35,8 @@ export interface ReplayOptions {
   specId?: string | undefined;
   /** Puts files into the working folder before the first message. */
   fill?: ((sandboxId: string, workingDir: string) => Promise<void>) | undefined;
+  /** Ends the replay, which throws its reason then. */
+  signal?: AbortSignal | undefined;
 }
 
 /** How a replay went. */
@@ -65,7 +67,9 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
   const { header, calls } = recording;
   const { needs } = header;
   if (needs.length > 0 && !options.fill)
-    throw new RecordingUnusable(`It cannot be replayed from nothing: it needs ${needs.join(", and ")}.`);
+    throw new RecordingUnusable(
+      `It cannot be replayed from nothing: it needs ${needs.join(", and ")}. Give the files with --dir.`,
+    );
   if (!calls.some(({ usage_id }) => usage_id === "agent"))
     throw new RecordingUnusable(
       "It has no model call of the agent: the conversation is from before calls were recorded, or its agent never worked.",
@@ -91,7 +95,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
       model: () => model,
       idleMs: idleTime(recording),
     });
-    await player.play();
+    await Promise.race([player.play(), ...(options.signal ? [aborted(options.signal)] : [])]);
     if (!inputs.stop) compareEnds(recording, inputs, { player, model, comparison });
     const spec = platform.sandboxes.get(defaultUser, sandboxId)?.specId ?? "";
     return {
@@ -106,6 +110,13 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     await platform.conversations.interrupt(id).catch(() => {});
     await platform.sandboxes.remove(defaultUser, sandboxId).catch(() => {});
   }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }
 
 /** Makes the sandbox and the conversation, which has no event yet. Gives the id of the sandbox. */

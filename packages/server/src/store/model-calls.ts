@@ -15,7 +15,10 @@ export interface ModelCall {
   digests?: PromptDigests;
   /** The tools of the agent, where they are others than at the conversation's call before. */
   tools?: RecordedTool[];
+  /** The prompt of a call that is not made of the view. */
   prompt?: { system: string[]; messages: RecordedMessage[]; tools: RecordedTool[] };
+  /** Of the prompt only the last message was kept. */
+  partial?: boolean;
   /** Milliseconds since the epoch. */
   startedAt: number;
   /** Milliseconds. */
