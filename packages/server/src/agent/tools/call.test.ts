@@ -77,6 +77,7 @@ describe("arguments are forgiven", () => {
     ],
     ["text in pieces", "terminal", { command: ["echo ", "a"] }, terminal("echo a")],
     ["raw line breaks", "terminal", '{"command": "cat <<E\na\tb\nE"}', terminal("cat <<E\na\tb\nE")],
+    ["a raw line break that a backslash continues", "terminal", '{"command": "ls \\\n-l"}', terminal("ls \\\n-l")],
     ["twice encoded", "terminal", JSON.stringify(JSON.stringify({ command: "ls" })), terminal("ls")],
     [
       "lists in text",
@@ -127,6 +128,13 @@ describe("what cannot be used is explained by names, never by values", () => {
     expect(error("terminal", many).length).toBeLessThan(2_000);
     expect(error("terminal", `{"command": ${"[".repeat(100_000)}`)).toMatch(/not a JSON object/);
     expect(error("terminal", `{"command": ${"[".repeat(5_000)}${"]".repeat(5_000)}}`)).toMatch(/command must be string/);
+  });
+
+  test("broken text of megabytes is read in a time that grows with its length alone", () => {
+    const begun = performance.now();
+    for (const piece of ['\n\\"', '"\\', "\\", '"', "\n"])
+      expect(error("terminal", `{"command": "${piece.repeat(500_000)}`)).toMatch(/not a JSON object/);
+    expect(performance.now() - begun).toBeLessThan(5_000);
   });
 });
 
