@@ -8,7 +8,7 @@ import type { Runner } from "./runner.ts";
 
 export interface CondensingDependencies {
   store: Pick<Store, "conversations" | "events">;
-  runner: Pick<Runner, "canCondense" | "summarise">;
+  runner: Pick<Runner, "histories" | "summarise">;
 }
 
 /**
@@ -19,7 +19,7 @@ export async function condense({ store, runner }: CondensingDependencies, row: C
   const { id } = row;
   const request = listed({ kind: "CondensationRequest", source: "environment" });
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));
-  if (!(await runner.canCondense(row))) return;
+  if (!(await runner.histories.canCondense(row))) return;
   const over = Promise.withResolvers<void>();
   // What a sleeping conversation is woken for is over with the summary, or with the error that tells why there is none.
   const unfollow = store.events.follow(id, (records) => {

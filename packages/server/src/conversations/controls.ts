@@ -36,7 +36,7 @@ export interface ControlDependencies {
   agents: Agents;
   knowledge: Pick<Knowledge, "add">;
   hub: Pick<Hub, "publishEvent">;
-  runner: Pick<Runner, "announce" | "atRest" | "renewShell">;
+  runner: Pick<Runner, "announcements" | "atRest" | "renewShell">;
 }
 
 /**
@@ -91,7 +91,7 @@ export class Controls {
     // A shell that does not answer keeps the variables that it has.
     await runner.renewShell(conversationId).catch(() => {});
     sandboxes.letSecretsIn(sandboxId);
-    runner.announce(conversationId);
+    runner.announcements.announce(conversationId);
   }
 
   /**
@@ -129,7 +129,7 @@ export class Controls {
         throw store.conversations.get(id) ? error : gone();
       }
     });
-    runner.announce(id);
+    runner.announcements.announce(id);
   }
 
   /** As the function of this name, until this process is about to end. */
@@ -151,7 +151,7 @@ export class Controls {
   #tell(id: string, key: string, value: unknown): void {
     const { hub, runner } = this.#deps;
     hub.publishEvent(id, { kind: "ConversationStateUpdateEvent", source: "environment", key, value: value ?? undefined });
-    runner.announce(id);
+    runner.announcements.announce(id);
   }
 }
 

@@ -15,7 +15,7 @@ const judgeInstructions = `You judge whether a software engineer has reached a g
 
 export interface GoalDependencies {
   store: Pick<Store, "conversations" | "events">;
-  runner: Pick<Runner, "isAwake" | "history" | "announce">;
+  runner: Pick<Runner, "announcements" | "histories" | "isAwake">;
   sideCalls: Pick<SideCalls, "askAlone">;
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
   logger: Logger;
@@ -106,7 +106,7 @@ export class Goals {
       return same(() => this.#set(id, { ...goal, status: "failed", detail: `The run ended as ${status}.` }));
     if (status !== "finished") return;
 
-    const history = transcript((await runner.history(row)).messages);
+    const history = transcript((await runner.histories.history(row)).messages);
     const answer = await sideCalls.askAlone(
       row,
       "goal",
@@ -138,7 +138,7 @@ export class Goals {
 
   async #set(id: string, goal: Goal): Promise<void> {
     await this.#deps.store.conversations.update(id, { config: { goal } });
-    this.#deps.runner.announce(id);
+    this.#deps.runner.announcements.announce(id);
   }
 
   /** Changes the goal that is pursued, if there is one, as it is then. */

@@ -11,7 +11,7 @@ import type { Runner } from "./runner.ts";
 export interface BranchDependencies {
   store: Store;
   sandboxes: Sandboxes;
-  runner: Pick<Runner, "atRest" | "workspace" | "announceEnd">;
+  runner: Pick<Runner, "atRest" | "workspace" | "announcements">;
   /** By sandbox, since several conversations may work in one folder. */
   replacements: Queues;
 }
@@ -59,7 +59,7 @@ export async function navigate(deps: BranchDependencies, row: ConversationRow, e
       release();
     }
     await workspace.rewind(staged !== undefined);
-    runner.announceEnd(row.id);
+    runner.announcements.announceEnd(row.id);
     return { restored: staged && snapshot?.id };
   });
 }

@@ -1,73 +1,25 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Action, ActionEvent, ConfirmationPolicy, MessageEvent, NewEvent, TextContent } from "@sandpiper/wire";
+import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
 import { type ActContext, act, cutOff } from "../agent/acting.ts";
-import type { ContextLimits } from "../agent/condenser/context-limits.ts";
-import type { CondenserOptions } from "../agent/condenser/options.ts";
 import { type Hooks, stopHookText } from "../agent/hooks/hooks.ts";
-import type { HooksOfRun } from "../agent/hooks/project-hooks.ts";
-import type { Analyzer } from "../agent/judgement/analyzer.ts";
-import type { OutputMask } from "../agent/output-mask.ts";
-import { failure, listed, nudge, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
+import { failure, listed, nudge, stateRecord, withUsage } from "../agent/records.ts";
 import { pathRuleOf } from "../agent/skills/path-rules.ts";
 import { type StepContext, step } from "../agent/step.ts";
 import { judgeStuck } from "../agent/stuck.ts";
-import type { Tool, ToolContext } from "../agent/tool.ts";
 import { View } from "../agent/view.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import { Turns } from "../in-turns.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import { CallRecorder } from "../recording/recorder.ts";
-import type { ConversationRow } from "../store/conversation-store.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
-import type { Store } from "../store/store.ts";
 import { ownCost } from "../store/summary.ts";
 import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
-import type { Hub } from "./hub.ts";
 import { pastObservations } from "./past-observations.ts";
 import { RunCondensing } from "./run-condensing.ts";
-import { type FoldedFacts, foldedFacts } from "./state.ts";
-import type { Toolset } from "./toolset.ts";
-
-/** What a run takes from its surroundings. */
-export interface RunEnvironment {
-  store: Store;
-  hub: Hub;
-  toolset: Toolset;
-  /** The first event of a conversation that begins without a message. */
-  systemPrompt(tools: readonly Tool[]): NewEvent;
-  /** Keeps what clients are shown of the state while the conversation sleeps. */
-  keepFacts(facts: FoldedFacts): Promise<void>;
-  row: ConversationRow;
-  /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
-  openModel(): Model;
-  /** The model that summarises. Throws as `openModel`. */
-  openCondenser(): Model;
-  /** Undefined: the history is not summarised unless somebody asks for it. */
-  condenser(): CondenserOptions | undefined;
-  contextLimits: ContextLimits;
-  toolContext: Omit<ToolContext, "signal" | "actionId">;
-  policy(): ConfirmationPolicy;
-  analyzer(): Analyzer | undefined;
-  /** Rules of the project for the files that an action has touched, without those of these names. */
-  rulesFor(action: Action, known: ReadonlySet<string>): TextContent[];
-  /** The hooks of the project, for this run. */
-  openHooks(run: HooksOfRun): Hooks;
-  /** Asked for each batch of actions: secrets may come meanwhile. */
-  mask(): OutputMask;
-  /** Calls that may run at the same time. */
-  concurrency: number;
-  budget: number | null;
-  /** USD that count against the same budget and are not in the conversation's own metrics: those of its sub-agents, or of the agent it works for. */
-  spentBeside(): number;
-  /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
-  beside: ReadonlyMap<string, UsageMetrics>;
-  /** Why the user's model is not called any more today; undefined while it is. */
-  dailyBudgetExhausted(): string | undefined;
-  /** Ids of the open actions that the user approved: they run instead of being reported as interrupted. */
-  approved: ReadonlySet<string>;
-}
+import type { RunEnvironment } from "./run-environment.ts";
+import { foldedFacts } from "./state.ts";
 
 /** Why a run is cut off: the user interrupts it, or the process ends and leaves the rest to the next start. */
 export type AbortCause = "interrupt" | "shutdown" | "removed";
@@ -75,7 +27,6 @@ export type AbortCause = "interrupt" | "shutdown" | "removed";
 /** How often the Stop hooks may let one run go on. */
 const mostHeldEnds = 10;
 
-/** The result of a call whose end nobody has seen. */
 /** Of the iterations of all runs: those of hundreds whose results become durable at once must not follow each other without a pause. */
 const turns = new Turns();
 

@@ -18,7 +18,7 @@ export interface SendingDependencies {
   /** Makes tools ready that the system prompt has to list, in a bounded time, and gives sentences that the model and the user should read. */
   prepare(row: ConversationRow, signal: AbortSignal): Promise<readonly string[]>;
   knowledge: Pick<Knowledge, "activate" | "remember" | "systemPrompt">;
-  runner: Pick<Runner, "forgetEnd" | "openActions" | "wake">;
+  runner: Pick<Runner, "announcements" | "histories" | "wake">;
   titles: Pick<Titles, "make">;
 }
 
@@ -48,7 +48,7 @@ export class Sending {
   async send(row: ConversationRow, content: Content[], options: SendOptions): Promise<void> {
     const { store, runner } = this.#deps;
     const { id } = row;
-    runner.forgetEnd(id);
+    runner.announcements.forgetEnd(id);
     let opening = this.#opening.get(id);
     const waited = opening !== undefined;
     for (; opening; opening = this.#opening.get(id)) await opening;
@@ -71,7 +71,7 @@ export class Sending {
     const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
     const status = row.summary.executionStatus;
     const waits = options.run && status === "waiting_for_confirmation";
-    const rejected = waits ? rejections(runner.openActions(id), unansweredReason) : [];
+    const rejected = waits ? rejections(runner.histories.openActions(id), unansweredReason) : [];
     const records: NewRecord[] = [...(begin ? [begin.prompt] : []), ...rejected, listed(message), ...(begin?.notes ?? [])];
     // Also when a run goes on: it may be ending without having seen this message.
     if (options.run) records.push(stateRecord("execution_status", "running"));

@@ -246,7 +246,7 @@ export class ConversationService implements Conversations {
 
   info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
     const children = this.#deps.store.conversations.childrenOf([row.id]).get(row.id) ?? [];
-    return conversationInfo({ row, state: this.#runner.stateOf(row), children, agents: this.#agents, skills });
+    return conversationInfo({ row, state: this.#runner.histories.stateOf(row), children, agents: this.#agents, skills });
   }
 
   searchJson(filter: ConversationFilter, page: PageRequest): string {
@@ -284,7 +284,7 @@ export class ConversationService implements Conversations {
       throw new PlatformError("ProfileNotFound", `The settings have no LLM profile ${profile}.`);
     }
     await this.#deps.store.conversations.update(id, { config: { llmProfile: profile } });
-    this.#runner.announce(id);
+    this.#runner.announcements.announce(id);
   }
 
   async remove(userId: string, id: string, { keepSandbox = false } = {}): Promise<void> {
@@ -326,7 +326,7 @@ export class ConversationService implements Conversations {
   }
 
   run(id: string): Promise<void> {
-    this.#runner.forgetEnd(id);
+    this.#runner.announcements.forgetEnd(id);
     // One at a time: of two approvals the second finds the run under way.
     return this.#runsAsked.add(id, () => this.#run(id));
   }
@@ -337,7 +337,7 @@ export class ConversationService implements Conversations {
     if (status === "running" && (this.#runner.isAwake(id) || this.#runner.isWaiting(row))) {
       throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
     }
-    if (status === "finished") return this.#runner.announceEnd(id);
+    if (status === "finished") return this.#runner.announcements.announceEnd(id);
     if (status === "waiting_for_confirmation" && this.#subAgents.isWaiting(id))
       return this.#answerSubAgents(id, () => this.#subAgents.approve(id));
     // Before the record: a run that is ending sees that at once and makes way for the next.
@@ -366,9 +366,9 @@ export class ConversationService implements Conversations {
   async #reject(id: string, reason: string): Promise<void> {
     if (this.#runnable(id).summary.executionStatus !== "waiting_for_confirmation") return;
     if (this.#subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => this.#subAgents.reject(id, reason));
-    const records = rejections(this.#runner.openActions(id), reason);
+    const records = rejections(this.#runner.histories.openActions(id), reason);
     await this.#deps.store.events.append(id, [...records, stateRecord("execution_status", "idle")]);
-    this.#runner.announceEnd(id);
+    this.#runner.announcements.announceEnd(id);
   }
 
   async pause(id: string): Promise<void> {
@@ -378,7 +378,7 @@ export class ConversationService implements Conversations {
       listed({ kind: "PauseEvent", source: "user" }),
       stateRecord("execution_status", "paused"),
     ]);
-    this.#runner.announceEnd(id);
+    this.#runner.announcements.announceEnd(id);
   }
 
   async interrupt(id: string): Promise<void> {
@@ -411,7 +411,7 @@ export class ConversationService implements Conversations {
   }
 
   fullState(id: string): Record<string, unknown> {
-    return this.#runner.stateOf(this.#known(id));
+    return this.#runner.histories.stateOf(this.#known(id));
   }
 
   follow(id: string, listener: (frame: Frame) => void, onDeleted: () => void): () => void {

@@ -21,7 +21,7 @@ const maxQuestions = 100;
 
 export interface SideCallDependencies {
   agents: Pick<Agents, "model" | "modelOf">;
-  runner: Pick<Runner, "history" | "addUsage">;
+  runner: Pick<Runner, "addUsage" | "histories">;
   masks: OutputMasks;
   store: Pick<Store, "events">;
   openModel: OpenModel;
@@ -54,7 +54,7 @@ export class SideCalls {
     try {
       return await this.#lanes.add(`${userId} ${this.#asked % maxAtOnce}`, async () => {
         this.#closing.signal.throwIfAborted();
-        const { system, messages, tools } = await this.#deps.runner.history(row);
+        const { system, messages, tools } = await this.#deps.runner.histories.history(row);
         // Providers refuse calls in the history of tools that are not told.
         const request = {
           system,

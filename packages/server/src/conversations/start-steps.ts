@@ -233,7 +233,7 @@ export class StartSteps {
     const { id } = this.#conversation;
     const code = error instanceof PlatformError && error.code === "RepositoryFailed" ? error.code : "SandboxFailed";
     await store.events.append(id, failure(code, errorText(error)));
-    runner.announceEnd(id);
+    runner.announcements.announceEnd(id);
   }
 
   /** Nothing is left of a conversation that could not be started as a whole and that nobody has written to. */
