@@ -241,3 +241,30 @@ test("an interrupt, and a deletion, of the parent reach the sub-agent; a deleted
   expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(200);
   expect(await conversation(child)).toBeNull();
 });
+
+test("the sub-agents that a project describes are listed, and are used", async () => {
+  const file = "---\nname: reviewer\ndescription: reads changes\n  line by line\n---\nYou review.";
+  script = (request) => {
+    if (isChild(request)) return reply.text(request.system.includes("You review.") ? "Fine." : "Who am I?");
+    const step = request.messages.filter(({ role }) => role === "tool").length;
+    if (step === 1 || request.messages.at(-1)!.text === "Nothing") return finish("Done.");
+    const write = `mkdir -p .agents/agents && cat >.agents/agents/reviewer.md <<'END'\n${file}\nEND`;
+    return reply.toolCalls([lastText(request) === "Write" ? terminal(write) : task("Look", { subagent_type: "reviewer" })]);
+  };
+  const first = await startConversation(server.call, "Write");
+  await ended(first.id);
+  const from = models.requests.length;
+  const { id } = await startConversation(server.call, "Review", { sandbox_id: first.sandboxId });
+  await ended(id);
+  expect((await observations(id)).map(({ content, subagent }) => [subagent, content[0].text])).toEqual([
+    ["reviewer", "Fine."],
+    [undefined, "Done."],
+  ]);
+  // What lies in the sandbox is read while the first call is under way.
+  const tools = models.requests
+    .slice(from)
+    .filter((request) => !isChild(request))
+    .at(-1)!.body.tools as Json[];
+  const { description } = tools.find((tool) => tool.function.name === "task")!.function;
+  expect(description).toContain("- reviewer: reads changes line by line\n- general-purpose:");
+});

@@ -3,6 +3,7 @@ import { contentText, textContent } from "@sandpiper/wire";
 import { loadHooks } from "../agent/hooks/load.ts";
 import { planPathOf } from "../agent/planning.ts";
 import { systemPromptEvent } from "../agent/prompt.ts";
+import { loadAgentDefinitions } from "../agent/skills/agent-definitions.ts";
 import { loadProject, loadSkills } from "../agent/skills/load.ts";
 import { loadMemory, type Memory, memoryBlock } from "../agent/skills/memory.ts";
 import { rulesFor, touchedPaths } from "../agent/skills/path-rules.ts";
@@ -49,10 +50,11 @@ export class Knowledge {
     const { plugins, notes, late } = found;
     const { workingDir } = row.config;
     const { model } = this.#deps.agents.model(row);
-    const [project, servers, hooks] = await Promise.all([
+    const [project, servers, hooks, agents] = await Promise.all([
       loadProject(sandbox, { workingDir, model, plugins }),
       pluginServers(sandbox, plugins),
       loadHooks(sandbox, { workingDir, plugins }),
+      loadAgentDefinitions(sandbox, { workingDir, plugins }).catch(() => []),
     ]);
     const problems = [...project.problems, ...hooks.problems];
     const names = late ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name) : [];
@@ -61,6 +63,7 @@ export class Knowledge {
       skills: mergeSkills(project.skills, before.skills),
       notes,
       hooks: hooks.config,
+      agents: agents.map(({ name, description }) => ({ name, description })),
       ...(plugins.length > 0 && { plugins: [...plugins] }),
       ...(Object.keys(servers).length > 0 && { mcpServers: servers }),
       ...(problems.length > 0 && { problems }),

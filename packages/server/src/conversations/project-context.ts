@@ -15,6 +15,8 @@ export interface KnownContext {
   mcpServers?: Record<string, unknown>;
   /** Names of skills that came after the prompt: the next message tells the agent of them. */
   late?: string[];
+  /** Kinds of sub-agents that it describes. */
+  agents?: { name: string; description: string }[];
   /** Folders of its plugins inside the sandbox. */
   plugins?: string[];
   /** Hooks of the project and of its plugins; undefined: nobody has looked for those of the project. */

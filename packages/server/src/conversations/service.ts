@@ -165,6 +165,7 @@ export class ConversationService implements Conversations {
       agents,
       runner,
       send,
+      known: (id) => knowledge.contexts.get(id).agents ?? [],
       definitions: async (row) =>
         loadAgentDefinitions(await runner.workspace(row).sandbox(), {
           workingDir: row.config.workingDir,

@@ -4,7 +4,7 @@ import { taskUsage } from "../agent/records.ts";
 import type { AgentDefinition } from "../agent/skills/agent-definitions.ts";
 import { builtInSubAgents } from "../agent/sub-agents/built-in.ts";
 import type { Tool } from "../agent/tool.ts";
-import { taskTool } from "../agent/tools/task.ts";
+import { type ListedAgent, taskTool } from "../agent/tools/task.ts";
 import { Queues } from "../queues.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
@@ -26,7 +26,9 @@ export interface SubAgentDependencies {
   settings: Pick<Settings, "agent" | "profileModel">;
   agents: Pick<Agents, "own" | "policy">;
   runner: Pick<Runner, "abort" | "useTaskMetrics">;
-  /** Those of the project. Throws what `exec` throws. */
+  /** Those of the project that were there when the conversation began. */
+  known(id: string): readonly ListedAgent[];
+  /** Those of the project now. Throws what `exec` throws. */
   definitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
   send(id: string, content: ReturnType<typeof textContent>[], options: SendOptions): Promise<void>;
   run(id: string): Promise<void>;
@@ -54,7 +56,9 @@ export class SubAgents implements ToolSource {
     const own = agents.own(row)?.agent;
     const named = own?.tools?.some(({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task");
     if (!(own ? named : settings.agent(row.userId).enableSubAgents)) return [];
-    return [taskTool(builtInSubAgents, (...call) => this.#run(row.id, ...call)) as unknown as Tool];
+    const known = this.#deps.known(row.id).filter(({ name }) => name !== "general-purpose");
+    const others = builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name));
+    return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call)) as unknown as Tool];
   }
 
   /** What sub-agents have used meanwhile counts in the parent's metrics. */

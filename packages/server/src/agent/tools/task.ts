@@ -7,8 +7,14 @@ import { toolDefinition } from "./definition.ts";
 /** Has a sub-agent do what an action says. `actionId` is the call's: a second call with the same one finds the sub-agent of the first. */
 export type RunTask = (action: TaskAction, actionId: string, signal: AbortSignal) => Promise<TaskObservation>;
 
+/** A kind of sub-agent as the model reads of it. */
+export type ListedAgent = Pick<AgentDefinition, "name" | "description">;
+
+/** Characters of a description that the model reads. */
+const maxDescription = 500;
+
 /** Hands a task to a sub-agent and waits for its answer (agent-behaviour.md section 12). */
-export function taskTool(definitions: readonly AgentDefinition[], run: RunTask): Tool<TaskAction, TaskObservation> {
+export function taskTool(definitions: readonly ListedAgent[], run: RunTask): Tool<TaskAction, TaskObservation> {
   const description = `Hands a task to a sub-agent, which works in the same folder with a history of its own, and answers with its last words.
 
 - Use it for work that would fill your history (exploring, long output) or that can be done apart from yours.
@@ -17,7 +23,7 @@ export function taskTool(definitions: readonly AgentDefinition[], run: RunTask):
 - resume: the task_id of an earlier answer, to go on with that sub-agent.
 
 Kinds (subagent_type):
-${definitions.map((definition) => `- ${definition.name}: ${definition.description}`).join("\n")}`;
+${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceAll(/\s+/g, " ").slice(0, maxDescription)}`).join("\n")}`;
   return {
     name: "task",
     description,
