@@ -54,6 +54,27 @@ test("a planning agent reads and writes its plan, and nothing else", async () =>
   expect(stored.find(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(/Unknown tool 'terminal'/);
 });
 
+test("an agent of the settings has the tools that these name, and the usual ones where they name none", async () => {
+  const choose = (tools: { name: string }[] | null) =>
+    server.call("POST", "/api/v1/settings", { agent_settings_diff: { tools } });
+  const offered = async () => {
+    const first = models.requests.length;
+    script = () => finish("Done.");
+    const { id } = await startConversation(server.call, "Look around");
+    await ended(id);
+    return models.requests[first]?.tools;
+  };
+  expect(
+    (await choose([{ name: "terminal" }, { name: "GrepTool" }, { name: "task_tool_set" }, { name: "of_nobody" }])).status,
+  ).toBe(200);
+  try {
+    expect(await offered()).toEqual(["terminal", "grep", "finish", "think", "task"]);
+  } finally {
+    await choose(null);
+  }
+  expect(await offered()).toEqual(["terminal", "file_editor", "task_tracker", "think", "finish"]);
+});
+
 test("a conversation in a sandbox that is there knows the instructions in it, and disabled skills stay out", async () => {
   script = () => finish("Done.");
   await server.call("POST", "/api/v1/settings", { disabled_skills: ["loud"] });

@@ -42,12 +42,19 @@ export class Agents {
   tools(row: Row): readonly Tool[] {
     const own = this.own(row);
     const clientTools = own?.clientTools ?? [];
+    const named = own?.tools?.map((name) => ({ name })) ?? this.#settingsTools(row);
     return this.#deps.toolsFor({
       agentType: row.config.agentType,
       clientTools,
       ...(own?.agent && { agent: own.agent, kept: own.keptTools }),
-      ...(own?.tools && { agent: { tools: own.tools.map((name) => ({ name })) } }),
+      ...(named && { agent: { tools: named } }),
     });
+  }
+
+  /** The tools that the settings name for an agent which they describe. */
+  #settingsTools(row: Row): { name: string }[] | undefined {
+    if (this.own(row)?.agent || row.config.agentType === "plan") return undefined;
+    return this.#deps.settings.agent(row.userId).tools?.map(({ name }) => ({ name }));
   }
 
   /**

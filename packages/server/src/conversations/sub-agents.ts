@@ -54,8 +54,10 @@ export class SubAgents implements ToolSource {
     const { agents, settings } = this.#deps;
     if (row.config.task || row.config.agentType === "plan") return [];
     const own = agents.own(row)?.agent;
-    const named = own?.tools?.some(({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task");
-    if (!(own ? named : settings.agent(row.userId).enableSubAgents)) return [];
+    const { enableSubAgents, tools } = settings.agent(row.userId);
+    const wanted = (own ? own.tools : tools) ?? [];
+    const named = wanted.some(({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task");
+    if (!named && (own || !enableSubAgents)) return [];
     const known = this.#deps.known(row.id).filter(({ name }) => name !== "general-purpose");
     const others = builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name));
     return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call)) as unknown as Tool];

@@ -60,6 +60,7 @@ function settingsOf({ settings }: HeaderDependencies, userId: string): Record<st
     max_budget_per_task: agent.maxBudgetPerTask,
     disabled_skills: [...agent.disabledSkills],
     agent_settings_diff: {
+      ...(agent.tools && { tools: agent.tools.map(({ name }) => ({ name })) }),
       tool_concurrency_limit: agent.toolConcurrencyLimit,
       enable_sub_agents: agent.enableSubAgents,
       enable_switch_llm_tool: agent.enableSwitchLlmTool,

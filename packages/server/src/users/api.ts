@@ -79,6 +79,8 @@ export interface AgentPreferences {
   systemMessageSuffix: string | null;
   /** Goes along with each message of the user. */
   userMessageSuffix: string | null;
+  /** Names of the tools, or sets of tools, that the agent has; null: the usual ones. */
+  tools: readonly { name: string }[] | null;
   /** Calls of tools that may run at the same time. */
   toolConcurrencyLimit: number;
   enableSubAgents: boolean;

@@ -123,6 +123,7 @@ export class StoredSettings implements Settings {
       marketplaces: document.registered_marketplaces ?? [],
       systemMessageSuffix: system_message_suffix || null,
       userMessageSuffix: user_message_suffix || null,
+      tools: agent.tools ?? null,
       toolConcurrencyLimit: agent.tool_concurrency_limit ?? 1,
       enableSubAgents: agent.enable_sub_agents ?? false,
       enableSwitchLlmTool: agent.enable_switch_llm_tool ?? true,
