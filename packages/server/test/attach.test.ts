@@ -1,11 +1,10 @@
-import { type ChildProcessWithoutNullStreams, spawn as spawnPiped } from "node:child_process";
+import { spawn as spawnPiped } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { type IPty, spawn } from "@lydell/node-pty";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { runToEnd } from "../src/sandboxes/run.ts";
+import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
-import { escapes } from "./support/terminal-client.ts";
 
 /** `sandpiper attach` as a person starts it: on a real terminal and in pipes, with a server in this process. */
 
@@ -13,7 +12,7 @@ const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url)
 let server: TestPlatform;
 let id: string;
 let env: Record<string, string>;
-const open: (IPty | ChildProcessWithoutNullStreams)[] = [];
+const open: { kill(signal: "SIGKILL"): unknown }[] = [];
 
 beforeAll(async () => {
   server = await startTestPlatform();
@@ -26,28 +25,10 @@ afterEach(() => {
 });
 afterAll(() => server.stop());
 
-/** A local shell's line on a terminal of its own, with what it shows. */
-class Local {
-  shown = "";
-  readonly pty: IPty;
-  readonly exit: Promise<number>;
-
-  constructor(line: string) {
-    this.pty = spawn("/bin/sh", ["-c", line], { name: "xterm", cols: 90, rows: 30, env, cwd: "/" });
-    open.push(this.pty);
-    this.pty.onData((data) => {
-      this.shown = (this.shown + data).replace(escapes, "");
-    });
-    this.exit = new Promise((resolve) => this.pty.onExit(({ exitCode }) => resolve(exitCode)));
-  }
-
-  shows(pattern: RegExp): Promise<true> {
-    const end = Date.now() + 20_000;
-    return until(() => {
-      if (Date.now() > end) throw new Error(`Without ${pattern}: ${JSON.stringify(this.shown)}`);
-      return pattern.test(this.shown) || undefined;
-    }) as Promise<true>;
-  }
+function onTerminal(line: string): LocalTerminal {
+  const local = new LocalTerminal(line, env);
+  open.push(local);
+  return local;
 }
 
 function piped(args: string[], input: string, change: Record<string, string> = {}) {
@@ -62,7 +43,7 @@ const inside = async (command: string) =>
   (await runToEnd(await server.platform.sandboxes.running(id), { argv: ["sh", "-c", command] })).stdout.toString();
 
 test("on a terminal every key goes to the sandbox, sizes follow, and the shell's exit code is the command's", async () => {
-  const local = new Local(`"${program}" attach ${id}; echo "it ended with $?"; stty -a`);
+  const local = onTerminal(`"${program}" attach ${id}; echo "it ended with $?"; stty -a`);
   await local.shows(/\$ /);
   local.pty.write("stty size; pwd\r");
   await local.shows(/30 90\r\n\/workspace/);
@@ -83,7 +64,7 @@ test("on a terminal every key goes to the sandbox, sizes follow, and the shell's
 });
 
 test("when it is ended from outside, the local terminal is as before and the shell in the sandbox ends", async () => {
-  const local = new Local(`sh -c 'echo "pid $$."; exec "${program}" attach ${id}'; echo "it ended with $?"; stty -a`);
+  const local = onTerminal(`sh -c 'echo "pid $$."; exec "${program}" attach ${id}'; echo "it ended with $?"; stty -a`);
   await local.shows(/pid \d+\..*\$ /s);
   local.pty.write("sleep 1234\r");
   await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) !== "");

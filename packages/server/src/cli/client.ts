@@ -9,6 +9,7 @@ import type {
   SandboxInfo,
   SandboxSpecInfo,
 } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
 import { CliError } from "./errors.ts";
 import { pollUntil } from "./poll.ts";
 
@@ -111,6 +112,22 @@ export class Client {
     const response = await this.#request("GET", `/api/v1/app-conversations/${encodeURIComponent(id)}/recording`);
     if (!response.body) throw new CliError("The server sent no recording.");
     return Readable.fromWeb(response.body as ReadableStream);
+  }
+
+  /** Lets the actions run that wait for the user. */
+  async approve(id: string): Promise<void> {
+    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { json: { accept: true } });
+  }
+
+  /** Rejects the actions that wait for the user; the agent waits for a message then. */
+  async reject(id: string): Promise<void> {
+    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { json: { accept: false } });
+  }
+
+  /** Sends a message and lets the agent go on. */
+  async say(id: string, text: string): Promise<void> {
+    const message = { role: "user", content: [textContent(text)], run: true };
+    await this.#json("POST", `/api/conversations/${id}/events`, { json: message });
   }
 
   /** Stops the model call and the tools that run. */

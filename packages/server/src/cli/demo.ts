@@ -91,7 +91,7 @@ async function job(platform: Platform, client: Client, task: Task): Promise<{ ru
     run = await prepareTask(client, task, abort.signal);
     progress.print(paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in its ${run.workingDir}`));
     const asked = progress.elapsed;
-    const status = await followTask(client, task, run, (event) => progress.event(event), abort.signal);
+    const status = await followTask(client, task, run, (event) => progress.event(event), { signal: abort.signal });
     progress.stop();
     const patch = await collectChanges(client, run, changes);
     const passed = await testPasses(platform, run);

@@ -11,15 +11,15 @@ const fatalCodes = [4001, 4004];
 
 /**
  * Follows a conversation over its socket until the run ends: calls back for every event once, in order, live frames
- * (deltas, state updates) included. Connects again when the connection breaks. Resolves with the state at the end.
+ * (deltas, state updates) included. Connects again when the connection breaks. Resolves with the state at the end. Events in `seen` are known already.
  */
 export async function followRun(
   client: Client,
   id: string,
   onEvent: (event: Event) => void,
   signal?: AbortSignal,
+  seen = new Set<string>(),
 ): Promise<ExecutionStatus> {
-  const seen = new Set<string>();
   const show = (event: Event) => {
     if (seen.has(event.id)) return;
     seen.add(event.id);

@@ -112,3 +112,26 @@ test("no text of a tool makes the printer fail or write a control character", ()
     }),
   );
 });
+
+test("notes, summaries and what hooks stop are told; what other events tell of hooks is not told twice", () => {
+  const hook = { kind: "HookExecutionEvent", source: "hook", hook_command: "./h.sh", blocked: true, reason: "no", exit_code: 2 };
+  const note = { role: "user", content: [{ type: "text", text: "A note." }] };
+  expect(
+    [
+      { kind: "MessageEvent", source: "environment", llm_message: note },
+      { kind: "Condensation", source: "environment", forgotten_event_ids: ["a", "b"], llm_response_id: "r" },
+      { kind: "UserRejectObservation", source: "environment", rejection_reason: "no", rejection_source: "hook" },
+      { ...hook, hook_event_type: "PreToolUse" },
+      { ...hook, hook_event_type: "Stop" },
+      { ...hook, hook_event_type: "UserPromptSubmit" },
+      { ...hook, hook_event_type: "SessionStart", blocked: false },
+      { ...hook, hook_event_type: "SessionStart", blocked: false, error: "It took longer than 60 s." },
+    ].flatMap((event) => print(event).map((line) => line.slice(11))),
+  ).toEqual([
+    "note      A note.",
+    "memory    a summary takes the place of 2 events",
+    "rejected  by a hook: no",
+    "hook      UserPromptSubmit blocked: no",
+    "hook      SessionStart ./h.sh: It took longer than 60 s.",
+  ]);
+});

@@ -1,4 +1,11 @@
-import { type Action, type ActionEvent, contentText, type Event, type Observation } from "@sandpiper/wire";
+import {
+  type Action,
+  type ActionEvent,
+  contentText,
+  type Event,
+  type HookExecutionEvent,
+  type Observation,
+} from "@sandpiper/wire";
 import { duration, type Paint, plain, printable } from "./style.ts";
 
 export interface PrintOptions {
@@ -31,6 +38,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "SystemPromptEvent":
       return entry("ready", `the agent has the tools ${event.tools.map(({ title }) => title).join(", ")}`, "dim");
     case "MessageEvent":
+      if (event.source === "environment") return entry("note", contentText(event.llm_message.content), "yellow", wrap);
       return entry(event.source, contentText(event.llm_message.content), event.source === "user" ? "blue" : "magenta", wrap);
     case "ActionEvent":
       return [
@@ -48,7 +56,11 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "AgentErrorEvent":
       return entry("error", event.error, "red", wrap);
     case "UserRejectObservation":
-      return entry("rejected", event.rejection_reason, "red", wrap);
+      return entry("rejected", `${event.rejection_source === "hook" ? "by a hook: " : ""}${event.rejection_reason}`, "red", wrap);
+    case "HookExecutionEvent":
+      return hook(event);
+    case "Condensation":
+      return entry("memory", `a summary takes the place of ${event.forgotten_event_ids.length} events`, "dim");
     case "PauseEvent":
       return entry("paused", "by the user", "yellow");
     case "InterruptEvent":
@@ -65,6 +77,13 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     }
     default:
       return [];
+  }
+
+  /** What the other events of the log do not tell of it. */
+  function hook({ hook_event_type: type, hook_command: command, blocked, reason, error }: HookExecutionEvent): string[] {
+    if (error) return entry("hook", `${type} ${command}: ${error}`, "yellow", wrap);
+    const isTold = type === "PreToolUse" || type === "Stop";
+    return blocked && !isTold ? entry("hook", `${type} blocked: ${reason ?? command}`, "red", wrap) : [];
   }
 
   function result(observation: Observation): string[] {

@@ -50,7 +50,7 @@ export class Progress {
     this.#stream = stream;
     this.#paint = paint;
     this.#doing = doing;
-    if (stream.isTTY) this.#timer = setInterval(() => this.#draw(), 100);
+    this.#start();
   }
 
   /** Milliseconds since the start. */
@@ -84,6 +84,20 @@ export class Progress {
     clearInterval(this.#timer);
     this.#timer = undefined;
     this.#clear();
+  }
+
+  /** Does something that needs the terminal for itself. */
+  async without<T>(work: () => Promise<T>): Promise<T> {
+    this.stop();
+    try {
+      return await work();
+    } finally {
+      this.#start();
+    }
+  }
+
+  #start(): void {
+    if (this.#stream.isTTY) this.#timer = setInterval(() => this.#draw(), 100);
   }
 
   #draw(): void {

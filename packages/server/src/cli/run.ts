@@ -1,8 +1,9 @@
 import { join, resolve } from "node:path";
-import { createInterface } from "node:readline/promises";
 import type { ExecutionStatus } from "@sandpiper/wire";
+import { ask, canAsk } from "./ask.ts";
 import { Changes, checkFolder, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
+import { confirm } from "./confirm.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { git } from "./git.ts";
@@ -26,8 +27,8 @@ export interface RunOptions {
 const endings: Partial<Record<ExecutionStatus, string>> = {
   error: "ended with an error",
   stuck: "was stopped, because the agent repeated itself",
-  waiting_for_confirmation:
-    "waits for a confirmation (confirmation_mode of the settings), which this command cannot give, and was left",
+  idle: "ended with your rejection",
+  waiting_for_confirmation: "waits for a confirmation (confirmation_mode of the settings), which nobody gave here, and was left",
 };
 
 /** `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff to standard output. Gives the exit code. */
@@ -72,7 +73,10 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     const { sandboxStart, upload } = started.timings;
     progress.print(paint("dim", `sandbox started in ${duration(sandboxStart)}, folder copied in ${duration(upload)}`));
     progress.doing("asks the model");
-    const status = await followTask(client, task, started, (event) => progress.event(event), abort.signal);
+    const status = await followTask(client, task, started, (event) => progress.event(event), {
+      signal: abort.signal,
+      ...(canAsk() && { confirm: (id) => progress.without(() => confirm(client, id, paint)) }),
+    });
     progress.doing("fetches the changes");
     const patch = await collectChanges(client, started, changes);
     progress.stop();
@@ -108,10 +112,8 @@ async function show(patch: Patch | undefined): Promise<void> {
 /** Gives whether the patch is in the folder now. */
 async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: boolean): Promise<boolean> {
   if (!yes && process.stdin.isTTY) {
-    const terminal = createInterface({ input: process.stdin, output: process.stderr });
-    const answer = await terminal.question(`Apply these changes to ${folder}? [y/N] `);
-    terminal.close();
-    if (!/^y(es)?$/i.test(answer.trim())) return false;
+    const answer = await ask(`Apply these changes to ${folder}? [y/N] `);
+    if (!/^y(es)?$/i.test(answer ?? "")) return false;
   }
   await changes.apply(patch);
   process.stderr.write(`Applied to ${folder}.\n`);

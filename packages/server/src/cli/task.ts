@@ -44,16 +44,17 @@ export async function prepareTask(client: Client, task: Task, signal?: AbortSign
   }
 }
 
-/** Gives the task to an agent and follows it to the end of the run. */
+/** Gives the task to an agent and follows it to the end of the run. `confirm` answers what waits for the user, and gives whether the run goes on. */
 export async function followTask(
   client: Client,
   task: Task,
   run: TaskRun,
   onEvent: (event: Event) => void,
-  signal?: AbortSignal,
+  options: { signal?: AbortSignal; confirm?: (conversationId: string) => Promise<boolean> } = {},
 ): Promise<ExecutionStatus> {
+  const { signal, confirm } = options;
   const begin = performance.now();
-  run.conversationId = await client.startConversation(
+  const id = await client.startConversation(
     {
       sandbox_id: run.sandbox.id,
       initial_message: { role: "user", content: [textContent(task.text)], run: true },
@@ -61,7 +62,13 @@ export async function followTask(
     },
     signal,
   );
-  const status = await followRun(client, run.conversationId, onEvent, signal);
+  run.conversationId = id;
+  const seen = new Set<string>();
+  let status = await followRun(client, id, onEvent, signal, seen);
+  while (status === "waiting_for_confirmation" && confirm && (await confirm(id)))
+    status = await followRun(client, id, onEvent, signal, seen);
+  // A rejection ends the run.
+  if (status === "waiting_for_confirmation") status = (await client.conversation(id)).execution_status ?? status;
   run.timings.run = performance.now() - begin;
   return status;
 }

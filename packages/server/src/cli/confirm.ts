@@ -1,0 +1,28 @@
+import type { ActionEvent, Event } from "@sandpiper/wire";
+import { ask } from "./ask.ts";
+import type { Client } from "./client.ts";
+import type { Paint } from "./style.ts";
+
+/** Asks the person about the actions that wait in a conversation, and passes the answer on. Gives whether the run goes on. Throws CliError. */
+export async function confirm(client: Client, id: string, paint: Paint): Promise<boolean> {
+  const waiting = waitingActions(await client.events(id));
+  const risks = [...new Set(waiting.map(({ security_risk }) => (security_risk ?? "UNKNOWN").toLowerCase()))];
+  const risk = risks.length > 0 ? ` (risk: ${risks.join(", ")})` : "";
+  const what = waiting.length > 1 ? `${waiting.length} actions wait` : "This waits";
+  const answer = await ask(paint("bold", `${what} for you${risk}. Run? [y/N, or say what to do instead] `));
+  if (answer === undefined) return false;
+  if (/^y(es)?$/i.test(answer)) await client.approve(id);
+  else if (/^(no?)?$/i.test(answer)) await client.reject(id);
+  else await client.say(id, answer);
+  return !/^(no?)?$/i.test(answer);
+}
+
+/** Calls without a result, in order. Those that wait in a sub-agent are not among them. */
+export function waitingActions(events: readonly Event[]): ActionEvent[] {
+  const open = new Map<string, ActionEvent>();
+  for (const event of events) {
+    if (event.kind === "ActionEvent" && event.action) open.set(event.tool_call_id, event);
+    else if ("tool_call_id" in event) open.delete(event.tool_call_id as string);
+  }
+  return [...open.values()];
+}

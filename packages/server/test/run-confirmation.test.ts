@@ -1,0 +1,91 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { LocalTerminal } from "./support/local-terminal.ts";
+import { type ModelRequestSeen, type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
+import { finish, terminal } from "./support/script.ts";
+
+/** `sandpiper run` on a terminal of its own, where a person is asked before actions run. */
+
+const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
+let server: TestPlatform;
+let models: ModelServer;
+let dir: string;
+const open: LocalTerminal[] = [];
+
+/** Tries something risky first, and obeys a message that says otherwise. */
+function careless({ messages }: ModelRequestSeen) {
+  const last = messages.at(-1)!;
+  const told = /^write (\w+)/.exec(last.role === "user" ? last.text : "")?.[1];
+  if (told) return reply.toolCalls([terminal(`echo ${told} > said.txt`)]);
+  return last.role === "user"
+    ? reply.toolCalls([terminal("echo risky > risky.txt", { security_risk: "HIGH" })])
+    : finish("Done.");
+}
+
+beforeAll(async () => {
+  models = await startModelServer(careless);
+  server = await startTestPlatform();
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test-of-confirming", llm_base_url: models.url };
+  await server.call("POST", "/api/settings", { ...settings, confirmation_mode: true, security_analyzer: "llm" });
+});
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "sandpiper-confirm-"));
+  await mkdir(join(dir, "project"));
+  await writeFile(join(dir, "project/a.txt"), "a\n");
+});
+afterEach(async () => {
+  for (const one of open.splice(0)) one.kill("SIGKILL");
+  await rm(dir, { recursive: true, force: true });
+});
+afterAll(async () => {
+  await server.stop();
+  await models.close();
+});
+
+function run(): LocalTerminal {
+  const line = `"${program}" run "Do it" --dir "${dir}/project" --apply --yes; echo "it ended with $?"`;
+  const env = { PATH: process.env.PATH!, HOME: "/", TERM: "xterm", SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key };
+  const local = new LocalTerminal(line, env);
+  open.push(local);
+  return local;
+}
+
+const written = (name: string) => readFile(join(dir, "project", name), "utf8").catch(() => undefined);
+
+test("y lets what waits run, and what happened before is shown once", async () => {
+  const local = run();
+  await local.shows(/waits for you \(risk: high\)\. Run\? \[y\/N/);
+  local.pty.write("y\r");
+  await local.shows(/it ended with 0/);
+  expect(await written("risky.txt")).toBe("risky\n");
+  expect(local.shown.match(/\$ echo risky/g)).toHaveLength(1);
+});
+
+test("Enter rejects it and ends the run", async () => {
+  const local = run();
+  await local.shows(/Run\?/);
+  local.pty.write("\r");
+  await local.shows(/it ended with 1/);
+  expect(local.shown).toMatch(/The run ended with your rejection/);
+  expect(await written("risky.txt")).toBeUndefined();
+});
+
+test("anything else is a message, with which the agent goes on", async () => {
+  const local = run();
+  await local.shows(/Run\?/);
+  local.pty.write("write instead\r");
+  await local.shows(/it ended with 0/);
+  expect([await written("risky.txt"), await written("said.txt")]).toEqual([undefined, "instead\n"]);
+});
+
+test("Ctrl-C at the question ends the command with 130, and nothing runs", async () => {
+  const local = run();
+  await local.shows(/Run\?/);
+  local.pty.write("\x03");
+  await local.shows(/it ended with 130/);
+  expect(await written("risky.txt")).toBeUndefined();
+});

@@ -1,0 +1,31 @@
+import { type IPty, spawn } from "@lydell/node-pty";
+import { until } from "./platform.ts";
+import { escapes } from "./terminal-client.ts";
+
+/** A local shell's line on a terminal of its own, with what it shows. */
+export class LocalTerminal {
+  shown = "";
+  readonly pty: IPty;
+  readonly exit: Promise<number>;
+
+  constructor(line: string, env: Record<string, string>) {
+    this.pty = spawn("/bin/sh", ["-c", line], { name: "xterm", cols: 90, rows: 30, env, cwd: "/" });
+    this.pty.onData((data) => {
+      this.shown = (this.shown + data).replace(escapes, "");
+    });
+    this.exit = new Promise((resolve) => this.pty.onExit(({ exitCode }) => resolve(exitCode)));
+  }
+
+  /** Waits until the pattern is on the terminal, 20 seconds at most. */
+  shows(pattern: RegExp): Promise<true> {
+    const end = Date.now() + 20_000;
+    return until(() => {
+      if (Date.now() > end) throw new Error(`Without ${pattern}: ${JSON.stringify(this.shown)}`);
+      return pattern.test(this.shown) || undefined;
+    }) as Promise<true>;
+  }
+
+  kill(signal: "SIGKILL"): void {
+    this.pty.kill(signal);
+  }
+}
