@@ -6,6 +6,7 @@ import { RecordingLine as LineSchema, parseId } from "@sandpiper/wire";
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { replayFile } from "../src/cli/replay.ts";
+import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { Command } from "./support/command.ts";
 import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
@@ -185,6 +186,10 @@ test("a fork, a clone and a conversation from before are said to lack something"
   const events = lines.filter((line) => /^.."?line":"(recording|event)"/.test(line));
   await writeFile(file, `${[...events, JSON.stringify({ line: "end", events: events.length - 1, calls: 0 })].join("\n")}\n`);
   await expect(replayFile(file, {})).rejects.toThrow("It has no model call of the agent");
+  const broken = text.replaceAll(/"llm_message":\{"role":"user".*?\}\]\},/g, "");
+  expect(broken).not.toBe(text);
+  await writeFile(file, broken);
+  await expect(replayFile(file, {})).rejects.toThrow("Its events cannot be read");
 }, 60_000);
 
 test("questions beside the run and titles are part of the traffic", async () => {
@@ -223,4 +228,31 @@ test("the command line exports and replays: its exit code says whether something
   expect(same.stdout).toMatch(/2 of 2 agent calls\.\nNothing differs\.\n$/);
   expect(JSON.parse(differs.stdout).divergences[0]).toMatchObject({ kind: "tool result", at: "agent call 2" });
   expect(unusable.stderr).toBe(`sandpiper: ${cut} cannot be replayed. It is cut off: export the conversation again.\n`);
+}, 60_000);
+
+test("an agent that a client gave is replayed as it was, with its tools, and none of its secrets is in the recording", async () => {
+  const agent = await startAgentServer(server);
+  const client_tools = [
+    { name: "lookup", description: "Looks up", parameters: { type: "object", properties: { word: { type: "string" } } } },
+  ];
+  const request = sdkRequest(models.url, {
+    client_tools,
+    secrets: { DEPLOY_KEY: { kind: "StaticSecret", value: "very-secret-value" } },
+  });
+  request.confirmation_policy = { kind: "AlwaysConfirm" };
+  const { body } = await agent.call("POST", "/api/conversations", request);
+  const lookup = { name: "lookup", arguments: { word: "sandpiper" } };
+  replies = [reply.toolCalls([lookup, terminal("echo $DEPLOY_KEY")]), finish("Done.")];
+  const say = { role: "user", content: [{ type: "text", text: "Look it up" }], run: true };
+  await agent.call("POST", `/api/conversations/${body.id}/events`, say);
+  await status(body.id, "waiting_for_confirmation");
+  await agent.call("POST", `/api/conversations/${body.id}/run`);
+  await status(body.id, "finished");
+  const { text } = await recording(body.id);
+  expect(text).not.toMatch(/very-secret-value|sk-own-model-key/);
+  const file = join(folder, "own.jsonl");
+  await writeFile(file, text);
+  const report = await replayFile(file, {});
+  expect(report.divergences).toEqual([]);
+  expect(report.not_run).toEqual({ lookup: 1 });
 }, 60_000);

@@ -6,6 +6,7 @@ const volatile: readonly [RegExp, string][] = [
   [/\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g, "<time>"],
   [/\b\d+m\d+(?:\.\d+)?s\b/g, "<duration>"],
   [/\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?)\b/g, "<duration>"],
+  [/\bsandpiper_[0-9a-f]{40}\b/g, "<placeholder of a secret>"],
   [/\bterminal_output_[0-9a-f]{8}\b/g, "terminal_output_<id>"],
   [/\/tmp\/(?:tmp[\w.-]+|[\w-]+[.-][A-Za-z0-9_]{6,})/g, "/tmp/<temporary>"],
   // What a machine has is not the agent's doing.

@@ -74,7 +74,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     throw new RecordingUnusable(
       "It has no model call of the agent: the conversation is from before calls were recorded, or its agent never worked.",
     );
-  const inputs = readInputs(recording);
+  const inputs = read(() => readInputs(recording));
   const id = newId();
   const names: Record<string, string> = {};
   const comparison = new Comparison(recording, {
@@ -83,7 +83,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
   });
   let player: Player | undefined;
   const model = new ReplayModel({ recording, comparison, onCall: async (...call) => player?.beforeAnswer(...call) });
-  const outside = new OutsideTools(recording, () => model.nextTools);
+  const outside = read(() => new OutsideTools(recording, () => model.nextTools));
   const platform = await options.start({ openModel: () => model.open(), adaptTools: (tools) => outside.adapt(tools) });
 
   const sandboxId = await prepare(platform, recording, id, options);
@@ -112,6 +112,15 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
   }
 }
 
+/** Reads events, which nobody has checked. Throws RecordingUnusable. */
+function read<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new RecordingUnusable(`Its events cannot be read: ${errorText(error)}`);
+  }
+}
+
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -133,7 +142,10 @@ async function prepare(platform: ReplayPlatform, { header }: Recording, id: stri
   }
   const known = sandboxes.specs().some((spec) => spec.id === conversation.spec_id);
   const specId = options.specId ?? (known ? conversation.spec_id : undefined);
-  const sandbox = await sandboxes.create(defaultUser, specId, { network: { mode: "none" } });
+  // Nothing can be reached; but where the recorded agent had a way out, its commands find the same variables and the same refusals.
+  const { mode } = sandboxes.specFor(defaultUser, specId).network;
+  const network = { mode: mode === "none" ? mode : ("allowlist" as const), allow: [] };
+  const sandbox = await sandboxes.create(defaultUser, specId, { network });
   const place = { id, userId: defaultUser, sandboxId: sandbox.id, title: null, parentId: null, createdAt: Date.now() };
   await store.conversations.create({ ...place, ...row }, agent);
   await sandboxes.running(sandbox.id);
@@ -160,11 +172,9 @@ function compareEnds(
   if (player.status !== status)
     comparison.add({ kind: "status", at: "the end", what: `${player.status} in the place of ${status}` });
   const view = new View();
-  try {
+  read(() => {
     for (const { listed, event } of events) if (listed) view.add(event as Event);
-  } catch (error) {
-    throw new RecordingUnusable(`Its events cannot be read: ${errorText(error)}`);
-  }
+  });
   comparison.messages("the end", view.complete(), player.view.complete());
 }
 
