@@ -125,6 +125,30 @@ test("what was recorded is replayed in a sandbox of its own, and goes the same w
   expect(report.calls).toEqual([{ usage_id: "agent", recorded: 3, replayed: 3 }]);
 }, 60_000);
 
+test("notes beside the first message are replayed as they were, and what came after the conversation is no part of it", async () => {
+  const mcpConfig = (servers: object) =>
+    server.call("POST", "/api/v1/settings", { agent_settings_diff: { mcp_config: servers } });
+  await server.call("POST", "/api/v1/secrets", { name: "SOME_TOKEN", value: "a-value-of-a-token" });
+  await mcpConfig({ nowhere: { url: "http://127.0.0.1:9/mcp" } });
+  replies = [reply.toolCalls([terminal("echo one")]), finish("Done.")];
+  const first = await startConversation(server.call, "Do something");
+  await status(first.id, "finished");
+  await mcpConfig({});
+  await server.call("POST", "/api/v1/secrets", { name: "SOME_TOKEN_OF_LATER", value: "another-value" });
+  replies = [finish("Done.")];
+  const second = await startConversation(server.call, "Do more", { sandbox_id: first.sandboxId });
+  await status(second.id, "finished");
+  const { header, lines, calls, text } = await recording(first.id);
+  expect([header.needs, (await recording(second.id)).header.needs]).toEqual([
+    [],
+    ["what another conversation did in the same sandbox"],
+  ]);
+  expect(prompt(lines, calls[0]!)).toEqual(["Do something", expect.stringMatching(/^The MCP server nowhere /)]);
+  const file = join(folder, "notes.jsonl");
+  await writeFile(file, text);
+  expect((await replayFile(file, {})).divergences).toEqual([]);
+}, 60_000);
+
 /** A conversation that has finished, as a file. */
 async function recorded(name: string, given: Reply[], extra: Json = {}): Promise<{ id: string; file: string; text: string }> {
   replies = given;

@@ -11,7 +11,9 @@ const most = 100;
 
 /** What the prompt says of secrets: names, never values. */
 export function secretsBlock(secrets: readonly PromptSecret[]): string {
-  const lines = secrets.slice(0, most).map(({ variable, description, hosts }) => {
+  // In one order, wherever they come from: a replay has all of them from the user.
+  const sorted = secrets.toSorted((a, b) => (a.variable < b.variable ? -1 : 1));
+  const lines = sorted.slice(0, most).map(({ variable, description, hosts }) => {
     const what = description ? `: ${description.replaceAll(/\s+/g, " ").slice(0, 200)}` : "";
     return `* $${variable}${what} (${hosts ? `for ${hosts.slice(0, 5).join(", ")}` : "for allowed hosts"})`;
   });

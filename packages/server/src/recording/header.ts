@@ -71,11 +71,13 @@ function settingsOf({ settings }: HeaderDependencies, userId: string): Record<st
 
 function needsOf(
   store: HeaderDependencies["store"],
-  { id, config, sandboxId }: ConversationRow,
+  { id, config, sandboxId, updatedAt }: ConversationRow,
   snapshotId: string | null,
 ): string[] {
-  // What its sub-agents did is among the results of its calls.
-  const others = store.conversations.bySandbox(sandboxId).filter((other) => other.id !== id && other.parentId !== id).length;
+  // What its sub-agents did is among the results of its calls, and what began after it ended did nothing to it.
+  const others = store.conversations
+    .bySandbox(sandboxId)
+    .filter((other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt).length;
   const { selectedRepository, selectedBranch, worktree, forkedFrom } = config;
   return [
     ...(selectedRepository ? [`a clone of ${selectedRepository}${selectedBranch ? `, branch ${selectedBranch}` : ""}`] : []),

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { Event } from "@sandpiper/wire";
-import { hexId, newId } from "@sandpiper/wire";
+import type { Event, MessageEvent } from "@sandpiper/wire";
+import { contentText, hexId, newId } from "@sandpiper/wire";
 import { View } from "../agent/view.ts";
 import type { Conversations } from "../conversations/api.ts";
 import type { AdaptTools } from "../conversations/toolset.ts";
@@ -129,13 +129,14 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /** Makes the sandbox and the conversation, which has no event yet. Gives the id of the sandbox. */
-async function prepare(platform: ReplayPlatform, { header }: Recording, id: string, options: ReplayOptions): Promise<string> {
+async function prepare(platform: ReplayPlatform, recording: Recording, id: string, options: ReplayOptions): Promise<string> {
+  const { header } = recording;
   const { store, sandboxes, settings, secrets } = platform;
   const { conversation } = header;
-  const { agent, ...row } = replayedConversation(conversation);
+  const { agent, ...row } = replayedConversation(conversation, firstNotes(recording));
   const change = replayedSettings(conversation.settings);
   if (change) await settings.updateV1(defaultUser, change);
-  for (const { name, description, hosts } of conversation.secrets) {
+  for (const { name, description, hosts } of conversation.secrets.filter(isKnownTo(recording))) {
     const secret = { name, description: description ?? null, hosts: hosts ?? null, value: randomBytes(24).toString("base64url") };
     // Tokens of git providers have names that no other secret can have.
     await secrets.put(defaultUser, secret, { replace: true }).catch(() => {});
@@ -151,6 +152,23 @@ async function prepare(platform: ReplayPlatform, { header }: Recording, id: stri
   await sandboxes.running(sandbox.id);
   await options.fill?.(sandbox.id, row.config.workingDir);
   return sandbox.id;
+}
+
+/** Notes beside the first message: of servers and files outside of the replay, whose agent reads them as they were. */
+function firstNotes({ events }: Recording): string[] {
+  const listed = events.filter((line) => line.listed).map(({ event }) => event as Event);
+  const after = listed.slice(listed.findIndex(({ kind }) => kind === "MessageEvent") + 1);
+  const end = after.findIndex(({ kind, source }) => kind !== "MessageEvent" || source !== "environment");
+  const notes = end < 0 ? after : after.slice(0, end);
+  return notes.map((note) => contentText((note as MessageEvent).llm_message.content));
+}
+
+/** Whether the prompt tells of a secret: the user may have got others since. */
+function isKnownTo({ events }: Recording): (secret: { name: string }) => boolean {
+  const prompt = events.map(({ event }) => event as Event).find(({ kind }) => kind === "SystemPromptEvent");
+  // Names of tokens are those of their variables in small letters.
+  const text = JSON.stringify(prompt ?? null).toUpperCase();
+  return ({ name }) => [":", " "].some((end) => text.includes(`* $${name.toUpperCase()}${end}`));
 }
 
 /** What nobody was asked about any more: calls that did not come, the last results, and the status. */

@@ -26,9 +26,10 @@ const Config = Type.Object({
   task: Type.Optional(Type.Object({ id: Type.String(), subagent: Type.String() })),
 });
 
-/** A conversation that the agent takes for the recorded one. Throws RecordingUnusable. */
+/** A conversation that the agent takes for the recorded one, with notes that come with its first message. Throws RecordingUnusable. */
 export function replayedConversation(
   conversation: RecordingHeader["conversation"],
+  notes: readonly string[],
 ): Pick<NewConversation, "config" | "context"> & { agent: AgentDocument | undefined } {
   const given = Clean(Config, structuredClone(conversation.config)) as Static<typeof Config>;
   if (!Check(Config, given)) {
@@ -46,7 +47,7 @@ export function replayedConversation(
   return {
     config,
     agent: config.ownAgent ? withoutServers(agent as AgentDocument) : undefined,
-    ...(conversation.context && { context: { document: conversation.context, activated: [] } }),
+    ...(conversation.context && { context: { document: { ...conversation.context, problems: [...notes] }, activated: [] } }),
   };
 }
 
