@@ -94,6 +94,15 @@ export class Controls {
     runner.announcements.announce(conversationId);
   }
 
+  /** Lets the next model call use an LLM profile of the user. Throws ProfileNotFound. */
+  async switchProfile({ id, userId }: ConversationRow, profile: string): Promise<void> {
+    const { settings, store, runner } = this.#deps;
+    if (!settings.profileModel(userId, profile)?.model)
+      throw new PlatformError("ProfileNotFound", `The settings have no LLM profile ${profile}.`);
+    await store.conversations.update(id, { config: { llmProfile: profile } });
+    runner.announcements.announce(id);
+  }
+
   /**
    * Lets the next model call go to this model. A masked key means the one that the conversation's model of the same address has. Throws InvalidParameter for a
    * description that is too long.

@@ -15,6 +15,7 @@ import type { Files } from "../sandboxes/files.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
+import { abortable } from "./abortable.ts";
 import type { Agents } from "./agents.ts";
 import { type PluginParts, withPlugins } from "./plugin-parts.ts";
 import { pluginServers } from "./plugin-servers.ts";
@@ -100,9 +101,11 @@ export class Knowledge {
     return this.#deps.settings.agent(row.userId).loadMemory;
   }
 
-  /** Reads the memory for the prompt that is written next. What goes wrong leaves it empty. */
-  async recall({ id, config }: Pick<ConversationRow, "id" | "config">, sandbox: Files, signal: AbortSignal): Promise<void> {
-    this.#memories.set(id, await loadMemory(sandbox, config.workingDir, signal).catch(() => ({ notes: [] })));
+  /** Reads the memory, where there is one, for the prompt that is written next. What goes wrong, or takes longer than the signal lets it, leaves it empty. */
+  async recall(row: ConversationRow, sandbox: () => Promise<Files>, signal: AbortSignal): Promise<void> {
+    if (!this.remembers(row)) return;
+    const memory = abortable(sandbox(), signal).then((files) => loadMemory(files, row.config.workingDir, signal));
+    this.#memories.set(row.id, await memory.catch(() => ({ notes: [] })));
   }
 
   /** Rules of the project for the files that an action has touched, without those of these names. */
