@@ -35,6 +35,7 @@ test("a user who never stored settings reads the defaults of the table", () => {
   expect(settings.model(user)).toEqual({});
   expect(settings.agent(user)).toEqual({
     toolConcurrencyLimit: 1,
+    tools: null,
     enableSubAgents: false,
     enableSwitchLlmTool: true,
     loadMemory: false,

@@ -6,6 +6,7 @@ const moreProviders = "the server knows these providers in V1, and V0 shows the 
 const securityScheme = "a key, not a parameter: the document tells it as a security scheme";
 const userOnly = "a client may speak for the user only; who could write as the agent could make it believe anything";
 const inCode = "in the reference's code, not in its document (agent-server.md section 9)";
+const openEffort = "endpoints have further efforts (minimal, max); what is given goes along as it is";
 const newer = "newer than the reference's document (agent-server.md section 3)";
 const openState = "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
@@ -96,6 +97,7 @@ export const legacyV0: readonly Deliberate[] = [
 
 /** The same for the part of the agent server's surface that the server answers itself. */
 export const agentServer: readonly Deliberate[] = [
+  ["POST /api/conversations/{conversation_id}/generate_title: body llm.reasoning_*: an open set", openEffort],
   ["*/api/conversations: *: ours alone", "one path for V0 and for the agent server's clients"],
   ["*/api/conversations/{conversation_id}*: *: ours alone", "one path for V0 and for the agent server's clients"],
   ["GET /api/conversations: query ids: not required", "without ids it is the V0 list"],
@@ -125,6 +127,7 @@ export const agentServer: readonly Deliberate[] = [
 
 /** What differs besides in the document of the agent-server surface itself. */
 export const agentServerInside: readonly Deliberate[] = [
+  ["POST /api/conversations: body agent.llm.reasoning_*: an open set", openEffort],
   ["GET /: answer *: ours alone", "in the reference's code, not in its document (agent-server.md section 2)"],
   [
     "PATCH /api/conversations/{conversation_id}: body title: not required",
