@@ -183,6 +183,20 @@ test("a prompt that does not get short enough ends the run after a few summaries
   await rest(id, "error");
 });
 
+test("a model that refused a short history is simply asked in the next conversation, without a word of summaries", async () => {
+  summarise = () => reply.text("S");
+  const llm = { model: "openai/capricious" };
+  work = window(10, () => finish("Never."));
+  const first = await start({}, llm);
+  await send(first, "Hi");
+  await rest(first, "error");
+  work = () => finish("Now I can.");
+  const id = await start({}, llm);
+  await send(id, "Hi");
+  await rest(id);
+  expect((await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent")).toEqual([]);
+});
+
 test("a history whose shape is refused becomes a summary as a whole", async () => {
   const id = await start();
   work = thinker(3);

@@ -171,7 +171,8 @@ export class RunCondensing {
     if (isForced) throw this.#hopeless(failure);
     this.#tokensBefore = this.#tokens() * (1 + minimumProgress);
     this.#eventsBefore = view.eventCount * (1 + minimumProgress);
-    if (isAsked || !this.#hasTold) await this.#tell(errorText(failure));
+    // Where there is nothing to forget the model is simply asked: a short history is no trouble of anybody's before it is refused.
+    if (isAsked || (!this.#hasTold && !(failure instanceof NothingToForget))) await this.#tell(errorText(failure));
     if (!isAsked) this.#hasTold = true;
   }
 
