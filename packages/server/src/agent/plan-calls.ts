@@ -8,6 +8,9 @@ import { resolveToolCall } from "./tools/call.ts";
 /** A call of the model as an event, and why it cannot be run where it cannot. */
 export type PlannedCall = { event: ActionEvent; error?: string };
 
+/** A model that does not know why its arguments end in the middle would write them again. */
+const wasCut = " Your answer reached the limit of its length and ended there: write less at once, in several calls.";
+
 /**
  * Turns the model's tool calls into action events, each with its risk. What follows a finish is dropped (agent-behaviour.md section 2 point 6).
  * Never throws.
@@ -51,7 +54,12 @@ export async function planCalls(
       security_risk: risk,
       ...(usable && resolved.summary ? { summary: resolved.summary } : {}),
     } as ActionEvent;
-    calls.push(usable ? { event } : { event, error: resolved.error });
+    const isLast = position === response.toolCalls.length - 1;
+    calls.push(
+      usable
+        ? { event }
+        : { event, error: isLast && response.finishReason === "length" ? resolved.error + wasCut : resolved.error },
+    );
     if (usable && resolved.tool.name === "finish") break;
   }
   return calls;

@@ -1,31 +1,31 @@
 import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/provider";
 import { InvalidResponseDataError } from "@ai-sdk/provider";
-import type { MessageToolCall, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
+import type { TokenUsage } from "@sandpiper/wire";
+import { AnswerBound, maxAnswerChars } from "./answer-bound.ts";
 import { type CatalogueEntry, costOf } from "./catalogue.ts";
+import { CallCollector } from "./collect-calls.ts";
 import { ThoughtCollector } from "./collect-thoughts.ts";
 import { EmptyResponse } from "./failure.ts";
 import type { ModelRequest, ModelResponse } from "./model.ts";
 import type { ModelAddress } from "./resolve.ts";
-import { signatureBlock } from "./thinking.ts";
 
-/** More than any model calls at once. Beyond it an endpoint is broken or hostile. */
-const maxToolCalls = 2_000;
+/** Characters of a token, about. */
+const charsOfToken = 4;
 
 /**
  * Folds the parts of one streamed answer. `add` throws what the stream reports as an error; `response` throws when the
- * stream ended before its end, or with nothing in it.
+ * stream ended before its end, or with nothing in it. An answer that is longer than any (`isFull`) ends there, as at a model's own limit.
  */
 export class ResponseCollector {
   readonly #address: Pick<ModelAddress, "name" | "wire">;
   readonly #facts: CatalogueEntry;
   readonly #onDelta: ModelRequest["onDelta"];
   readonly #thoughts: ThoughtCollector;
-  readonly #toolCalls: MessageToolCall[] = [];
+  readonly #bound = new AnswerBound();
+  readonly #calls: CallCollector;
   #id = "";
   #text = "";
   #reasoning = "";
-  #begunCalls = 0;
-  #signature: ThinkingBlock | undefined;
   #end: { reason: LanguageModelV4FinishReason; usage: LanguageModelV4Usage } | undefined;
   /** True once a piece was handed to `onDelta`: from then on the call cannot be repeated. */
   hasEmitted = false;
@@ -37,6 +37,12 @@ export class ResponseCollector {
     this.#facts = facts;
     this.#onDelta = onDelta;
     this.#thoughts = new ThoughtCollector(address.wire);
+    this.#calls = new CallCollector(address.wire, this.#bound);
+  }
+
+  /** Nothing more is to be read of this answer. */
+  get isFull(): boolean {
+    return this.#bound.isReached;
   }
 
   add(part: LanguageModelV4StreamPart): void {
@@ -44,26 +50,26 @@ export class ResponseCollector {
       case "response-metadata":
         this.#id ||= part.id ?? "";
         break;
-      case "text-delta":
-        this.#text += part.delta;
-        this.#emit({ content: part.delta });
+      case "text-delta": {
+        const text = this.#bound.take(part.delta);
+        this.#text += text;
+        this.#emit({ content: text });
         break;
+      }
       case "reasoning-start":
       case "reasoning-delta":
       case "reasoning-end": {
-        const text = this.#thoughts.add(part, this.#toolCalls.length);
+        const taken = part.type === "reasoning-delta" ? { ...part, delta: this.#bound.take(part.delta) } : part;
+        const text = this.#thoughts.add(taken, this.#calls.calls.length);
         this.#reasoning += text;
         this.#emit({ reasoning: text });
         break;
       }
       case "tool-input-start":
-        if (++this.#begunCalls > maxToolCalls) throw new Error(`the endpoint sent more than ${maxToolCalls} tool calls`);
-        break;
       case "tool-input-delta":
-        this.hasBegun = true;
-        break;
       case "tool-call":
-        if (!part.providerExecuted) this.#addCall(part);
+        if (part.type === "tool-input-delta") this.hasBegun = true;
+        this.#calls.add(part);
         break;
       case "finish":
         this.#end = { reason: part.finishReason, usage: part.usage };
@@ -74,6 +80,8 @@ export class ResponseCollector {
   }
 
   response(): ModelResponse {
+    if (this.isFull) this.#cut();
+    const toolCalls = this.#calls.calls;
     const { reason, usage } = this.#end ?? { reason: { unified: "interrupted" as const, raw: undefined } };
     // Bedrock's client calls a stream that ended without saying why an end for another reason.
     const isCut = reason.unified === "interrupted" || reason.unified === "error" || (reason.unified === "other" && !reason.raw);
@@ -85,7 +93,7 @@ export class ResponseCollector {
     }
     const id = this.#id || `response-${crypto.randomUUID()}`;
     const tokens = toTokenUsage(usage, this.#address.name, this.#facts.contextWindow, id);
-    const isEmpty = !this.#text.trim() && !this.#reasoning && this.#toolCalls.length === 0;
+    const isEmpty = !this.#text.trim() && !this.#reasoning && toolCalls.length === 0;
     // A model may choose to say nothing, which the agent answers; an endpoint that counted no output has not answered at all.
     if (isEmpty && tokens.completion_tokens === 0 && reason.unified !== "content-filter") {
       throw new EmptyResponse("the endpoint sent an empty answer");
@@ -94,28 +102,26 @@ export class ResponseCollector {
       id,
       text: this.#text,
       ...(this.#reasoning && { reasoning: this.#reasoning }),
-      thinkingBlocks: [...this.#thoughts.blocks, ...(this.#signature ? [this.#signature] : [])],
+      thinkingBlocks: [...this.#thoughts.blocks, ...(this.#calls.signature ? [this.#calls.signature] : [])],
       ...(this.#address.wire === "responses" && { reasoningItems: this.#thoughts.items }),
-      toolCalls: this.#toolCalls,
+      toolCalls,
       usage: tokens,
       cost: costOf(this.#facts, tokens),
-      finishReason: finishReason(reason.unified, this.#toolCalls.length > 0),
+      finishReason: finishReason(reason.unified, toolCalls.length > 0),
     };
   }
 
-  #addCall(part: Extract<LanguageModelV4StreamPart, { type: "tool-call" }>): void {
-    if (this.#toolCalls.length >= maxToolCalls) throw new Error(`the endpoint sent more than ${maxToolCalls} tool calls`);
-    const { toolCallId: id, toolName: name, input } = part;
-    const itemId = part.providerMetadata?.openai?.itemId;
-    const origin = this.#address.wire === "responses" ? "responses" : "completion";
-    this.#toolCalls.push({
-      id,
-      name,
-      arguments: input,
-      origin,
-      ...(typeof itemId === "string" && { responses_item_id: itemId }),
-    });
-    this.#signature ??= signatureBlock(part.providerMetadata);
+  /** Of an answer that nobody reads to its end the provider's own count is not known. */
+  #cut(): void {
+    this.#calls.cut();
+    const none = { noCache: undefined, cacheRead: undefined, cacheWrite: undefined };
+    this.#end ??= {
+      reason: { unified: "length", raw: undefined },
+      usage: {
+        inputTokens: { total: undefined, ...none },
+        outputTokens: { total: Math.ceil(maxAnswerChars / charsOfToken), text: undefined, reasoning: undefined },
+      },
+    };
   }
 
   #emit(delta: { content?: string; reasoning?: string }): void {

@@ -84,7 +84,7 @@ export class ProviderModel implements Model {
     request.onRetry?.(notice);
   }
 
-  /** Reads one answer into the collector. Leaving the loop early cancels the stream, which closes the connection. */
+  /** Reads one answer into the collector, as far as it takes it. Leaving the loop early cancels the stream, which closes the connection. */
   async #attempt(
     parameters: LanguageModelV4CallOptions,
     without: Concessions,
@@ -105,6 +105,7 @@ export class ProviderModel implements Model {
       for await (const part of stream) {
         clearTimeout(idle);
         collector.add(part);
+        if (collector.isFull) break;
         if (collector.hasBegun) idle = expire(times.idle, "the endpoint sent nothing");
       }
     } catch (error) {

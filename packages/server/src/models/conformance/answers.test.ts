@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Answer, reply } from "../../../test/support/model-server.ts";
+import { maxAnswerChars } from "../answer-bound.ts";
 import type { ModelMessage } from "../model.ts";
 import { ask, keyOf, modelServers, wires } from "./wires.ts";
 
@@ -236,10 +237,10 @@ describe.each(wires)("$title", (under) => {
     expect(new Set(toolCalls.map(({ id }) => id)).size).toBe(500);
   });
 
-  test("10 MB of arguments come back whole", async () => {
-    const command = "x".repeat(10 * 1024 * 1024);
+  test("arguments of nearly the longest answer come back whole", async () => {
+    const command = "x".repeat(maxAnswerChars - 100);
     const model = await servers.open(under, [
-      reply.toolCalls([{ name: "terminal", arguments: { command } }], { deltaSize: 1024 * 1024 }),
+      reply.toolCalls([{ name: "terminal", arguments: { command } }], { deltaSize: 100_000 }),
     ]);
     const { toolCalls } = await model.complete(ask());
     expect(toolCalls[0]!.arguments.length).toBe(command.length + '{"command":""}'.length);

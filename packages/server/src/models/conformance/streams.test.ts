@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { reply } from "../../../test/support/model-server.ts";
+import { maxAnswerChars } from "../answer-bound.ts";
 import { maxAnswerBytes } from "../guarded-fetch.ts";
 import { ask, failure, modelServers, type WireUnderTest, wires } from "./wires.ts";
 
@@ -40,6 +41,26 @@ describe.each(wires)("$title", (under) => {
     expect(response).toMatchObject({ id: "second", toolCalls: [{ name: "terminal" }] });
     expect(JSON.parse(response.toolCalls[0]!.arguments)).toEqual(calls[0]!.arguments);
     expect(servers.requests).toHaveLength(2);
+  });
+
+  test("an answer that is longer than any ends there: its text is cut, and of a call's arguments the beginning is kept", async () => {
+    const long = "x".repeat(maxAnswerChars + 100_000);
+    const calls = [
+      { name: "think", arguments: { thought: "short" } },
+      { name: "terminal", arguments: { command: long } },
+    ];
+    const model = await servers.open(under, ({ index }) =>
+      index === 0 ? reply.text(long, { deltaSize: 90_000 }) : reply.toolCalls(calls, { deltaSize: 90_000 }),
+    );
+    let shown = 0;
+    const told = await model.complete(ask({ onDelta: ({ content }) => (shown += content?.length ?? 0) }));
+    expect(told).toMatchObject({ finishReason: "length", toolCalls: [] });
+    expect([told.text.length, shown]).toEqual([maxAnswerChars, maxAnswerChars]);
+    const called = await model.complete(ask());
+    expect(called).toMatchObject({ finishReason: "length", toolCalls: [{ name: "think" }, { name: "terminal" }] });
+    expect(called.toolCalls[1]!.arguments.length).toBeLessThan(100_000);
+    expect(called.toolCalls[1]!.arguments).toMatch(/^\{"command":"xxx/);
+    expect(called.usage.completion_tokens).toBeGreaterThan(0);
   });
 
   test("a connection that is closed without an answer is tried again", async () => {
