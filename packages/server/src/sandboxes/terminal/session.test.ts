@@ -1,3 +1,5 @@
+import { PassThrough } from "node:stream";
+import { setTimeout } from "node:timers/promises";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -208,7 +210,7 @@ describe("an interrupt", () => {
       { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 60 },
       controller.signal,
     );
-    setTimeout(() => controller.abort(new Error("stop")), 100);
+    void setTimeout(100).then(() => controller.abort(new Error("stop")));
     await expect(running).rejects.toThrow("stop");
   }
 
@@ -224,8 +226,23 @@ describe("an interrupt", () => {
 
   test("replaces a shell whose command ignores it", async () => {
     await run("cd /tmp");
+    const began = performance.now();
     await interrupt("trap '' INT QUIT; while :; do :; done");
-    expect(await output("pwd; echo usable")).toBe("/tmp\nusable\n");
+    expect(performance.now() - began).toBeLessThan(4_900);
+    const next = await run("pwd; echo usable", { timeout: 20 });
+    expect(text(next)).toBe("/tmp\nusable\n");
+    expect(next.metadata.prefix).toMatch("earlier shell has ended");
+    expect((await run("true")).metadata.prefix).toBe("");
+  });
+
+  test("leaves the shell its state on a host that takes seconds for everything", async () => {
+    const slow = slowed(sandbox);
+    terminal = openTerminal(slow.sandbox, { quietMs: 300 });
+    await run("X=kept");
+    slow.lateMs = 2_500;
+    await interrupt("sleep 100");
+    slow.lateMs = 0;
+    expect(await output("echo $X")).toBe("kept\n");
   });
 });
 
@@ -233,3 +250,20 @@ test("calls are served one after the other", async () => {
   const calls = [run("sleep 0.1; echo a"), run("echo b"), run("echo c")];
   expect((await Promise.all(calls)).map(text)).toEqual(["a\n", "b\n", "c\n"]);
 });
+
+/** A sandbox in which commands begin, and tell of themselves, `lateMs` late. */
+function slowed(of: Sandbox): { sandbox: Sandbox; lateMs: number } {
+  const late = { lateMs: 0, sandbox: of };
+  late.sandbox = {
+    ...of,
+    async exec(command) {
+      await setTimeout(late.lateMs);
+      const process = await of.exec(command);
+      const stdout = new PassThrough();
+      process.stdout.on("data", (chunk) => void setTimeout(late.lateMs).then(() => stdout.write(chunk)));
+      process.stdout.on("end", () => void setTimeout(late.lateMs).then(() => stdout.end()));
+      return { ...process, kill: (name) => process.kill(name), stdout };
+    },
+  };
+  return late;
+}

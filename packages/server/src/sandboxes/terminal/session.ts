@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../files.ts";
+import { runToEnd } from "../run.ts";
 import type { Sandbox } from "../sandbox.ts";
 import { changeDirectory, keepCommand } from "./kept-state.ts";
 import { inputCharacters, keyCharacters } from "./keys.ts";
@@ -19,8 +20,9 @@ export interface SessionOptions {
 
 /** Most bytes that are typed into a terminal at once: what its line holds. */
 const maxTyped = 4_000;
-/** How long each key of an interrupt may take to work, ms. */
+/** How long each key of an interrupt may take to work, ms: at least so long, twice what a trivial command takes then, and so long for all of them. */
 const interruptPatience = 700;
+const interruptLimit = 5_000;
 /** How long a shell that runs nothing may take to write its state, ms. */
 const keepPatience = 600;
 /** A shell that does not begin a command for this long is lost, s. */
@@ -38,6 +40,8 @@ export class TerminalSession {
   /** A shell of an earlier session may have left its state. */
   #inherits = true;
   #closed = false;
+  /** An interrupt ended the shell, and nobody was told yet. */
+  #lost = false;
 
   constructor(sandbox: Sandbox, options: SessionOptions) {
     this.#sandbox = sandbox;
@@ -109,6 +113,7 @@ export class TerminalSession {
     if (reason) return refused(reason);
     this.#shell?.kill();
     this.#shell = undefined;
+    this.#lost = false;
     this.#workingDir = this.#options.cwd;
     if (!action.command.trim()) {
       this.#shell = await this.#open(signal);
@@ -119,8 +124,9 @@ export class TerminalSession {
   }
 
   async #command(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
-    const renewed = this.#shell?.ended !== undefined;
+    const renewed = this.#lost || this.#shell?.ended !== undefined;
     if (!this.#shell || renewed) this.#shell = await this.#open(signal);
+    this.#lost = false;
     const shell = this.#shell;
     const file = Buffer.byteLength(action.command) > maxTyped ? await this.#commandFile(action.command, signal) : undefined;
     const background = shell.start(action.command, file);
@@ -175,16 +181,34 @@ export class TerminalSession {
 
   /** Ends the running command, the shell with it if need be, so that the next call finds a shell that works. */
   async #interrupt(shell: Shell): Promise<void> {
+    const limit = AbortSignal.timeout(interruptLimit);
     for (const key of ["\x03", "\x03", "\x1c"]) {
       shell.send(key);
-      const waited = await shell.wait({ timeMs: interruptPatience });
-      if (waited !== "time") {
+      const waited = await shell.wait({ signal: AbortSignal.any([limit, this.#patience(limit)]) });
+      if (waited !== "aborted") {
         await shell.take();
         return;
       }
     }
     shell.kill();
     this.#shell = undefined;
+    this.#lost = true;
+  }
+
+  /**
+   * Aborts once a program that obeys would have ended. On a host with much to do that takes long, and a shell that is given up takes the variables of its
+   * user with it; how long shows a trivial command beside it.
+   */
+  #patience(limit: AbortSignal): AbortSignal {
+    const over = new AbortController();
+    const began = performance.now();
+    runToEnd(this.#sandbox, { argv: ["/bin/sh", "-c", ":"] }, { signal: limit })
+      .catch(() => {})
+      .then(() => {
+        const took = performance.now() - began;
+        setTimeout(() => over.abort(), Math.max(interruptPatience - took, took));
+      });
+    return over.signal;
   }
 
   /** Puts a command that is too long to be typed into a file. */
