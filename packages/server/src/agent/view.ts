@@ -1,31 +1,15 @@
-import type { ActionEvent, Condensation, Content, Event, HookExecutionEvent, MessageEvent, TokenUsage } from "@sandpiper/wire";
+import type { ActionEvent, Content, Event, HookExecutionEvent, MessageEvent, TokenUsage } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "../models/model.ts";
-import { hookContext, isHookContext } from "./hooks/hooks.ts";
+import { hookContext } from "./hooks/hooks.ts";
+import { KeptWords } from "./kept-words.ts";
+import { MessageList } from "./message-list.ts";
 import { readResult } from "./tools/renderers.ts";
-import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
-import { type AssistantMessage, dropNote, goOn, readMessage, startOfCalls, summaryMessage } from "./view-messages.ts";
+import { type AssistantMessage, goOn, readMessage, startOfCalls } from "./view-messages.ts";
 import { textTokens } from "./view-size.ts";
-import { ViewTotals } from "./view-totals.ts";
 
 /** Code of the error that tells why a summary that was asked for did not come. */
 export const condensationFailed = "CondensationFailed";
-
-/**
- * The most that a view holds, whatever a model would take: messages, and tokens by estimate. What goes beyond leaves three quarters. A history that is
- * summarised never comes near; that of a conversation without a condenser may.
- */
-const most = { messages: 20_000, tokens: 3_000_000 };
-
-/** Texts that are remembered beside their messages. */
-const mostTold = 1_000;
-
-/** Words of the user or of the project that outlive their message. */
-export interface Kept {
-  /** The event that brought them. */
-  eventId: string;
-  content: readonly Content[];
-}
 
 /**
  * What the model reads of a conversation, kept up to date event by event.
@@ -33,41 +17,33 @@ export interface Kept {
  * model is being called or while results are missing is read after them.
  */
 export class View {
-  readonly messages: ModelMessage[] = [];
   /** Blocks of the system message; empty until the log has a SystemPromptEvent. */
   system: string[] = [];
-  /** The user's first message, and the latest. */
-  firstRequest: Kept | undefined;
-  latestRequest: Kept | undefined;
-  /** Skills and rules that messages and results brought along. What hooks add is for the moment. */
-  told: Kept[] = [];
-  #requestBefore: Kept | undefined;
+  words = new KeptWords();
+  readonly #list = new MessageList();
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
   #calling = false;
-  readonly #totals = new ViewTotals();
   #condensationRequested = false;
   #batch: { responseId: string; message: AssistantMessage } | undefined;
   #systemTokens = 0;
-  /** Stands for what was left out of the view. */
-  #dropNote: ModelMessage | undefined;
   /** The newest answer, and the sum of tokens when it had come. */
   #answer: { id: string; tokens: number } | undefined;
 
+  get messages(): readonly ModelMessage[] {
+    return this.#list.messages;
+  }
+
   /** Forgets everything: HEAD was moved, and the events of another branch come. */
   reset(): void {
-    this.messages.length = 0;
+    this.#list.reset();
     this.system = [];
-    this.firstRequest = undefined;
-    this.latestRequest = undefined;
-    this.#requestBefore = undefined;
-    this.told = [];
+    this.words = new KeptWords();
     this.#openCalls.clear();
     this.#waiting = [];
     this.#calling = false;
     this.#condensationRequested = false;
     this.#batch = undefined;
-    this.#totals.reset();
     this.#systemTokens = 0;
     this.#answer = undefined;
   }
@@ -88,7 +64,7 @@ export class View {
 
   /** Events that the model reads, the system prompt and a summary included. */
   get eventCount(): number {
-    return this.#totals.events + (this.system.length > 0 ? 1 : 0);
+    return this.#list.totals.events + (this.system.length > 0 ? 1 : 0);
   }
 
   /** Tokens of the system message, by estimate. */
@@ -101,7 +77,7 @@ export class View {
    * Takes no longer for a long history.
    */
   promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
-    const { tokens } = this.#totals;
+    const { tokens } = this.#list.totals;
     const all = this.#systemTokens + tokens;
     if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0) return all;
     const counted = usage.per_turn_token + tokens - this.#answer.tokens;
@@ -121,12 +97,12 @@ export class View {
 
   /** Ids of the events that a message is made of, in order. */
   sources(message: ModelMessage): readonly string[] {
-    return this.#totals.sources(message);
+    return this.#list.totals.sources(message);
   }
 
   /** Tokens of a message of this view, by estimate. */
   tokensOf(message: ModelMessage): number {
-    return this.#totals.tokensOf(message);
+    return this.#list.totals.tokensOf(message);
   }
 
   add(event: Event): void {
@@ -142,7 +118,7 @@ export class View {
       case "ObservationEvent": {
         const extended = event.extended_content ?? [];
         const { observation } = event;
-        this.#tell(
+        this.words.tell(
           event.id,
           observation.kind === "InvokeSkillObservation" && !observation.is_error ? observation.content : extended,
         );
@@ -159,48 +135,19 @@ export class View {
         return;
       case "Condensation":
         this.#condensationRequested = false;
-        return this.#forget(event);
+        // What its provider counted is over.
+        this.#answer = undefined;
+        return this.#list.forget(event.forgotten_event_ids, event.summary, event.summary_offset ?? 0);
       case "ConversationErrorEvent":
         if (event.code === condensationFailed) this.#condensationRequested = false;
     }
-  }
-
-  /** Calls and their results are forgotten together: no provider takes one without the other. */
-  #forget({ forgotten_event_ids: ids, summary, summary_offset: offset = 0 }: Condensation): void {
-    const forgotten = new Set(ids);
-    const calls = new Set<string>();
-    // The system prompt is the first event of a view.
-    let position = 1;
-    let place = 0;
-    const kept: ModelMessage[] = [];
-    for (const message of this.messages) {
-      const sources = this.sources(message);
-      const isForgotten =
-        message.role === "tool" ? calls.has(message.toolCallId) : sources.some((id) => forgotten.has(id)) || sources.length === 0;
-      if (isForgotten && message.role === "assistant") for (const { id } of message.toolCalls) calls.add(id);
-      if (isForgotten) {
-        this.#totals.remove(message);
-        continue;
-      }
-      kept.push(message);
-      position += sources.length;
-      if (position <= offset) place = kept.length;
-    }
-    if (summary) {
-      const message = summaryMessage(summary);
-      this.#totals.add(message, []);
-      kept.splice(place, 0, message);
-    }
-    this.messages.splice(0, this.messages.length, ...kept);
-    // What its provider counted is over.
-    this.#answer = undefined;
   }
 
   #addCall(event: ActionEvent): void {
     if (this.#batch?.responseId !== event.llm_response_id || this.#openCalls.size === 0) {
       const message = startOfCalls(event);
       this.#batch = { responseId: event.llm_response_id, message };
-      this.#totals.add(message, []);
+      this.#list.totals.add(message, []);
       this.#push(message);
     }
     this.#calling = false;
@@ -208,9 +155,9 @@ export class View {
     const item = event.responses_reasoning_item;
     if (item) message.reasoningItems = [...(message.reasoningItems ?? []), { callsBefore: message.toolCalls.length, item }];
     message.toolCalls.push(event.tool_call);
-    this.#totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
+    this.#list.totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
     this.#openCalls.add(event.tool_call_id);
-    this.#answer = { id: event.llm_response_id, tokens: this.#totals.tokens };
+    this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
   }
 
   #addResult(event: { id: string; tool_call_id: string; tool_name: string }, content: Content[], isError: boolean): void {
@@ -218,28 +165,23 @@ export class View {
     if (!this.#openCalls.delete(event.tool_call_id)) return;
     const { id, tool_call_id: toolCallId, tool_name: toolName } = event;
     const message: ModelMessage = { role: "tool", toolCallId, toolName, content, isError };
-    this.#totals.add(message, [id]);
+    this.#list.totals.add(message, [id]);
     this.#push(message);
     if (this.#openCalls.size === 0) this.#release();
   }
 
   #addMessage(event: MessageEvent): void {
     const message = readMessage(event);
-    this.#totals.add(message, [event.id]);
+    this.#list.totals.add(message, [event.id]);
     if (message.role === "assistant") {
-      if (event.llm_response_id) this.#answer = { id: event.llm_response_id, tokens: this.#totals.tokens };
+      if (event.llm_response_id) this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
       this.#push(message);
       this.#release();
       return;
     }
-    this.#tell(event.id, event.extended_content);
-    if (event.source === "user") {
-      this.#requestBefore = this.latestRequest;
-      this.latestRequest = { eventId: event.id, content: event.llm_message.content };
-      this.firstRequest ??= this.latestRequest;
-    }
-    if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
-    else this.#push(message);
+    this.words.tell(event.id, event.extended_content);
+    if (event.source === "user") this.words.request(event.id, event.llm_message.content);
+    this.#pushInTurn(message);
   }
 
   /** A message that hooks block is not read, and what they add is read with it; what they say at a session's start is a message of its own. */
@@ -247,24 +189,21 @@ export class View {
     const content = context === undefined ? [] : [textContent(hookContext(context))];
     if (type === "SessionStart" && content.length > 0) {
       const message: ModelMessage = { role: "user", content };
-      this.#totals.add(message, [id]);
-      if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
-      else this.#push(message);
+      this.#list.totals.add(message, [id]);
+      this.#pushInTurn(message);
     }
     if (messageId === undefined || (!blocked && content.length === 0)) return;
-    for (const list of [this.#waiting, this.messages]) {
+    for (const list of [this.#waiting, this.#list.messages]) {
       const index = list.findLastIndex((message) => message.role === "user" && this.sources(message)[0] === messageId);
       const message = list[index];
       if (message?.role !== "user") continue;
-      this.#totals.remove(message);
+      this.#list.totals.remove(message);
       const told: ModelMessage = { role: "user", content: [...message.content, ...content] };
-      if (!blocked) this.#totals.add(told, this.sources(message));
+      if (!blocked) this.#list.totals.add(told, this.sources(message));
       list.splice(index, 1, ...(blocked ? [] : [told]));
     }
-    if (!blocked) return this.#tell(messageId, content);
-    this.told = this.told.filter(({ eventId }) => eventId !== messageId);
-    if (this.latestRequest?.eventId === messageId) this.latestRequest = this.#requestBefore;
-    if (this.firstRequest?.eventId === messageId) this.firstRequest = undefined;
+    if (blocked) this.words.withdraw(messageId);
+    else this.words.tell(messageId, content);
   }
 
   #release(): void {
@@ -272,46 +211,14 @@ export class View {
     for (const message of this.#waiting.splice(0)) this.#push(message);
   }
 
-  #tell(eventId: string, content: readonly Content[]): void {
-    const lasting = content.filter((part) => part.type === "text" && !isHookContext(part.text));
-    if (lasting.length === 0) return;
-    this.told.push({ eventId, content: lasting });
-    if (this.told.length > mostTold) this.told.shift();
+  /** After what the model is about to answer, or waits for. */
+  #pushInTurn(message: ModelMessage): void {
+    if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
+    else this.#push(message);
   }
 
   #push(message: ModelMessage): void {
-    this.messages.push(message);
-    if (tooMany(this.#totals.images)) this.#dropImages();
-    if (this.messages.length > most.messages || this.#totals.tokens > most.tokens) this.#dropOldest();
-  }
-
-  #dropImages(): void {
-    const holders = this.messages.filter((message) => this.#totals.hasImages(message));
-    const dropped = new Set(imagesToDrop(holders));
-    for (const [index, message] of this.messages.entries()) {
-      if (!dropped.has(message)) continue;
-      const replacement = withoutImages(message);
-      this.#totals.remove(message);
-      this.#totals.add(replacement, this.sources(message));
-      this.messages[index] = replacement;
-    }
-  }
-
-  /** What follows the user's first message, and a summary behind it, goes until a quarter of the bound is free; calls go with their results. */
-  #dropOldest(): void {
-    const { messages, closed } = this;
-    let first = messages.findIndex(({ role }) => role === "user") + 1;
-    while (first < closed && this.sources(messages[first]!).length === 0) first += 1;
-    let end = first;
-    const isTooMuch = () => messages.length - (end - first) > most.messages * 0.75 || this.#totals.tokens > most.tokens * 0.75;
-    while (end < closed && (isTooMuch() || messages[end]!.role === "tool")) this.#totals.remove(messages[end++]!);
-    if (end === first) return;
-    const notes = messages[first - 1] === this.#dropNote ? [] : [dropNote()];
-    for (const note of notes) {
-      this.#totals.add(note, []);
-      this.#dropNote = note;
-    }
-    messages.splice(first, end - first, ...notes);
-    this.#answer = undefined;
+    // What its provider counted is over.
+    if (this.#list.push(message, () => this.closed)) this.#answer = undefined;
   }
 }

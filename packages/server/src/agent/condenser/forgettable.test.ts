@@ -88,7 +88,7 @@ test("whatever is forgotten, calls keep their results, the user's first and late
           expect(orphans(view.messages)).toEqual(openBefore);
           expect(view.eventCount).toBeLessThanOrEqual(before);
           const said = view.messages.flatMap((message) => view.sources(message));
-          for (const request of [view.firstRequest, view.latestRequest]) {
+          for (const request of [view.words.firstRequest, view.words.latestRequest]) {
             const isWaiting = view.complete().length !== view.closed;
             if (request && !isWaiting) expect(said).toContain(request.eventId);
           }

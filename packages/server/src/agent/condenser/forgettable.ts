@@ -114,7 +114,7 @@ function endOfBeginning(view: View, keepFirst: number): number {
 function isRequest(view: View, message: ModelMessage): boolean {
   if (message.role !== "user") return false;
   const [id] = view.sources(message);
-  return id !== undefined && (id === view.firstRequest?.eventId || id === view.latestRequest?.eventId);
+  return id !== undefined && (id === view.words.firstRequest?.eventId || id === view.words.latestRequest?.eventId);
 }
 
 function countOf(view: View, message: ModelMessage): number {

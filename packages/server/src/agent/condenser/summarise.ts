@@ -2,7 +2,8 @@ import { contentText, textContent } from "@sandpiper/wire";
 import { PlatformError } from "../../errors.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../models/model.ts";
 import { cutMiddle } from "../../models/prompt.ts";
-import type { Kept, View } from "../view.ts";
+import type { Kept, KeptWords } from "../kept-words.ts";
+import type { View } from "../view.ts";
 import type { Forgettable } from "./forgettable.ts";
 import { transcript } from "./transcript.ts";
 
@@ -57,18 +58,18 @@ export function withKeptWords(summary: string, view: View, part: Forgettable, li
   const forgotten = new Set(part.eventIds);
   const remaining = new Set(view.messages.flatMap((message) => view.sources(message)).filter((id) => !forgotten.has(id)));
   const gone = (kept: Kept | undefined) => (kept && !remaining.has(kept.eventId) ? contentText(kept.content) : "");
-  const first = gone(view.firstRequest);
-  const latest = view.latestRequest === view.firstRequest ? "" : gone(view.latestRequest);
+  const first = gone(view.words.firstRequest);
+  const latest = view.words.latestRequest === view.words.firstRequest ? "" : gone(view.words.latestRequest);
   const words = [
     ...(first ? [`The first message of the user:\n${cutMiddle(first, limit)}`] : []),
     ...(latest ? [`The latest message of the user:\n${cutMiddle(latest, limit)}`] : []),
-    ...toldTexts(view, remaining, Math.min(limit, maxTold)),
+    ...toldTexts(view.words, remaining, Math.min(limit, maxTold)),
   ];
   return [summary, ...words].join("\n\n");
 }
 
 /** What was told with messages that are gone, each text once, as far as there is room: the newest before older ones. */
-function toldTexts({ told }: View, remaining: ReadonlySet<string>, limit: number): string[] {
+function toldTexts({ told }: KeptWords, remaining: ReadonlySet<string>, limit: number): string[] {
   const texts = new Set<string>();
   let room = limit;
   for (const { eventId, content } of told.toReversed()) {
