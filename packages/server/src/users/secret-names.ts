@@ -2,7 +2,7 @@ import { PlatformError } from "../errors.ts";
 
 /** Variables by which programs in a sandbox work, start others, and find the proxy: a placeholder there would break them. */
 const reserved =
-  /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|PWD|OLDPWD|IFS|ENV|BASH_ENV|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|TMPDIR|LD_\w+|NODE_OPTIONS|NODE_EXTRA_CA_CERTS|NODE_USE_ENV_PROXY|SSL_CERT_FILE|CURL_CA_BUNDLE|GIT_SSL_CAINFO|REQUESTS_CA_BUNDLE|PIP_CERT|CARGO_HTTP_CAINFO|(?:https?|no|all|ftp)_proxy|__proto__)$/i;
+  /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|PWD|OLDPWD|IFS|ENV|BASH_ENV|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|TMPDIR|LD_\w+|NODE_OPTIONS|NODE_EXTRA_CA_CERTS|NODE_USE_ENV_PROXY|SSL_CERT_FILE|CURL_CA_BUNDLE|GIT_SSL_CAINFO|REQUESTS_CA_BUNDLE|PIP_CERT|NPM_CONFIG_CAFILE|CARGO_HTTP_CAINFO|(?:https?|no|all|ftp)_proxy|__proto__)$/i;
 
 const pattern = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 

@@ -18,6 +18,8 @@ export interface HookDefinition {
   plugin?: string;
 }
 
+type Tell = (sentence: string) => void;
+
 /** Hooks, each with the matcher of tool names under which it stands, in the order in which they run. */
 export type HookConfig = { [event in HookEvent]?: HookMatcher[] };
 
@@ -32,28 +34,33 @@ const maxCommand = 30_000;
 const maxTimeout = 600;
 
 /**
- * Reads a configuration: events in PascalCase or snake_case, bare or inside of `{"hooks": …}`. What is no hook is left out; undefined for what is no
- * object at all.
+ * Reads a configuration: events in PascalCase or snake_case, bare or inside of `{"hooks": …}`. What is no hook is left out, and `tell` gets a sentence about it:
+ * somebody relies on it. Undefined for what is no object at all.
  */
-export function readHookConfig(value: unknown, plugin?: string): HookConfig | undefined {
+export function readHookConfig(value: unknown, plugin?: string, tell: Tell = () => {}): HookConfig | undefined {
   if (!isObject(value)) return undefined;
   const events = isObject(value.hooks) ? value.hooks : value;
   const config: HookConfig = {};
   for (const [name, given] of Object.entries(events)) {
     const event = hookEvents.find((known) => known === snakeCase(name));
     const matchers = listOf(given).flatMap((one) => readMatcher(one, plugin));
+    // Other keys are no lists: a version, a description.
+    if (!event && Array.isArray(given)) tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
+    if (event && isLessThan(given, matchers)) tell(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
     if (event && matchers.length > 0) config[event] = [...(config[event] ?? []), ...matchers];
   }
   return config;
 }
 
 /** As `readHookConfig`, of the text of a `.openhands/hooks.json`. Undefined for what is no JSON object. */
-export function parseHookConfig(text: string, plugin?: string): HookConfig | undefined {
+export function parseHookConfig(text: string, plugin?: string, tell?: Tell): HookConfig | undefined {
+  let value: unknown;
   try {
-    return readHookConfig(JSON.parse(text), plugin);
+    value = JSON.parse(text);
   } catch {
     return undefined;
   }
+  return readHookConfig(value, plugin, tell);
 }
 
 /** All hooks, those of the earlier configurations first. */
@@ -62,6 +69,13 @@ export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
   for (const config of configs)
     for (const event of hookEvents) if (config[event]) merged[event] = [...(merged[event] ?? []), ...config[event]];
   return merged;
+}
+
+/** Whether something of a list of matchers was left out. */
+function isLessThan(given: unknown, read: readonly HookMatcher[]): boolean {
+  if (given === null) return false;
+  if (!Array.isArray(given) || given.length !== read.length) return true;
+  return read.some(({ hooks }, index) => (given[index] as { hooks: unknown[] }).hooks.length !== hooks.length);
 }
 
 function readMatcher(value: unknown, plugin: string | undefined): HookMatcher[] {

@@ -90,6 +90,21 @@ test.each([
   expect(decide({ stderr: "", ...outcome })).toEqual(expected);
 });
 
+test.each([
+  [{ version: 1, description: "ours", PreToolUse: [{ hooks: [{ command: "x" }] }], Stop: null, PostToolUse: [] }, []],
+  [
+    { PreToolCall: [{ hooks: [{ command: "x" }] }] },
+    [expect.stringContaining("There is no event PreToolCall for hooks: pre_tool_use, ")],
+  ],
+  [{ PreToolUse: [{ matcher: "terminal", command: "./guard.sh" }] }, [expect.stringContaining("Not all hooks of PreToolUse")]],
+  [{ Stop: [{ hooks: [{ command: "x" }, { url: "http://x" }] }] }, [expect.stringContaining("Not all hooks of Stop")]],
+  [{ Stop: { hooks: [{ command: "x" }] } }, [expect.stringContaining("Not all hooks of Stop")]],
+])("a guard that is not run because it is misspelt is told: %j", (config, told) => {
+  const sentences: string[] = [];
+  parseHookConfig(JSON.stringify(config), undefined, (sentence) => sentences.push(sentence));
+  expect(sentences).toEqual(told);
+});
+
 test("what an event shows of its input is bounded, however much there is", () => {
   expect(cut("x".repeat(60_000))).toHaveLength(50_000);
   const input = { tool_name: "t", tool_input: { a: "x".repeat(10_000_000), b: ["y".repeat(60_000), 1] } };

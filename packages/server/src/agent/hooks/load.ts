@@ -6,6 +6,9 @@ import { type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts"
 const maxBytes = 512 * 1024;
 const timeoutMs = 20_000;
 
+/** Most sentences about problems. */
+const maxProblems = 10;
+
 /** Arguments: the working folder, bytes read of a file, folders of plugins. The project's file counts before the one of the home folder. */
 const findScript = `
 work=$1 LIMIT=$2; shift 2
@@ -44,7 +47,8 @@ export async function loadHooks(
   for (const { kind, path, content } of readRecords(stdout)) {
     const plugin = kind === "plugin" ? path.slice(0, -"/hooks/hooks.json".length) : undefined;
     const isTooLong = Buffer.byteLength(content) > maxBytes;
-    const config = isTooLong ? undefined : parseHookConfig(content, plugin);
+    const tell = (sentence: string) => problems.length < maxProblems && problems.push(`${path}: ${sentence}`);
+    const config = isTooLong ? undefined : parseHookConfig(content, plugin, tell);
     if (config) configs.push(config);
     else
       problems.push(

@@ -46,6 +46,8 @@ export const certificateVariables = {
   GIT_SSL_CAINFO: caBundleFile,
   REQUESTS_CA_BUNDLE: caBundleFile,
   PIP_CERT: caBundleFile,
+  // Goes before a cafile of the machine's or the user's npm configuration, under which npm does not read NODE_EXTRA_CA_CERTS.
+  NPM_CONFIG_CAFILE: caBundleFile,
   CARGO_HTTP_CAINFO: caBundleFile,
   NODE_EXTRA_CA_CERTS: caFile,
 };
