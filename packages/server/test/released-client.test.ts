@@ -168,6 +168,9 @@ test("a conversation over its own address: follow, send, run, confirm, refuse, p
   await own.updateConversation(id, { title: "Second" });
   own.close();
   expect((await cloud.getConversations([id]))[0]).toMatchObject({ title: "Second" });
+  // Who follows reads it without asking again, and it looks like the end of nothing.
+  const told = await until(() => frames.find(({ key, value }) => key === "full_state" && (value as Json).title === "Second"));
+  expect((told.value as Json).execution_status).toBe((await remote.state.getExecutionStatus()) as string);
   expect(await remote.getHookConfig()).toBeNull();
 
   const events = await remote.state.events.getEvents();

@@ -1,7 +1,7 @@
 import { parseId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
 /** Starts of other kinds of agents and in sandboxes that are there already. */
@@ -102,10 +102,10 @@ test("a model that the user names for it makes up the title, beside the run, and
   expect((await server.call("POST", "/api/v1/settings/profiles/titles", { llm })).status).toBe(201);
   await server.call("POST", "/api/v1/settings", { title_llm_profile: "titles" });
   const { id } = await startConversation(server.call, "The pump is broken, please repair it");
-  const titled = await until(async () => {
-    const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
-    return found.title === "🔧 Repair the pump" ? found : undefined;
-  });
+  const socket = SocketClient.forConversation(server, id);
+  await socket.frame(({ key, value }) => key === "full_state" && value.title === "🔧 Repair the pump");
+  socket.close();
+  const [titled] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
   expect(titled.title).toBe("🔧 Repair the pump");
   await ended(id);
   const stats = () => {

@@ -40,6 +40,15 @@ export class Announcements {
     });
   }
 
+  /**
+   * Tells the followers a changed title. While a run begins or ends that is left to its own announcement: a state that is not `running` looks like the end
+   * of that run to the client that waits for it.
+   */
+  announceTitle(conversationId: string): void {
+    const status = this.#deps.store.conversations.get(conversationId)?.summary.executionStatus;
+    if (status === "running" || !this.#deps.isAwake(conversationId)) this.announce(conversationId);
+  }
+
   /** Sends the whole state now, and once more for clients that were not ready for it. */
   announceEnd(conversationId: string): void {
     this.announce(conversationId);

@@ -58,6 +58,7 @@ export class Controls {
     await this.#deps.store.conversations.update(row.id, { ...(title && { title }), ...(tags && { config: { tags } }) });
     this.#deps.callbacks.changed(row.id);
     if (tags) this.#tell(row.id, "tags", tags);
+    else if (title) this.#deps.runner.announcements.announceTitle(row.id);
   }
 
   /** When the agent has to ask before it acts. */

@@ -10,11 +10,13 @@ import type { NewRecord } from "../store/event-log.ts";
 import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { Store } from "../store/store.ts";
 import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
+import type { Runner } from "./runner.ts";
 
 export interface ExternalDependencies {
   store: Pick<Store, "conversations" | "events">;
   callbacks: Pick<Callbacks, "register">;
   sandboxes: Pick<Sandboxes, "running">;
+  runner: Pick<Runner, "announcements">;
 }
 
 /** External conversations of a sandbox, listed events of one, and characters of all events of a sandbox while this process runs. */
@@ -62,6 +64,7 @@ export class ExternalConversations {
       const stats = readStats(info.stats);
       if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
       if (records.length > 0) await this.#deps.store.events.append(id, records);
+      if (change.title) this.#deps.runner.announcements.announceTitle(id);
     });
   }
 

@@ -38,6 +38,7 @@ export function fullState({
   const analyzer = agents.shownAnalyzer(row);
   return {
     id: row.id,
+    ...(row.title !== null && { title: row.title }),
     agent: agents.shown(row, { skills: false }),
     workspace: { working_dir: row.config.workingDir, kind: "LocalWorkspace" },
     persistence_dir: `conversations/${hexId(row.id)}`,

@@ -88,7 +88,7 @@ export function makeParts(deps: ConversationDependencies) {
   const runner: Runner = new Runner({ ...deps, masks, hub, knowledge, hooks, agents, toolsets, onRest });
   const sideCalls = new SideCalls({ ...deps, masks, agents, runner });
   const controls: Controls = new Controls({ ...deps, hub, runner, agents, knowledge });
-  const titles = new Titles({ ...deps, masks, addUsage });
+  const titles = new Titles({ ...deps, masks, runner, addUsage });
   const sending = new Sending({
     ...deps,
     toolsets,
@@ -129,7 +129,7 @@ export function makeParts(deps: ConversationDependencies) {
     waitsForTools: (row) => mcp.isUsedBy(row) || knowledge.remembers(row),
   });
   const reads = new Reads({ ...deps, agents, histories: runner.histories });
-  const external = new ExternalConversations(deps);
+  const external = new ExternalConversations({ ...deps, runner });
   return {
     ...{ access, commands, controls, external, goals, hub, knowledge, pending },
     ...{ reads, runner, sideCalls, starter, subAgents, titles, toolsets },

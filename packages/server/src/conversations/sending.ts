@@ -86,6 +86,7 @@ export class Sending {
     if (untitled && ownTitle) await store.conversations.update(id, { title: ownTitle });
     if (untitled || (isFirst && row.title === ownTitle)) titles.make(id, content);
     if (options.run) runner.wake(id);
+    else if (untitled && ownTitle) runner.announcements.announceTitle(id);
   }
 
   /** The system prompt goes before the first message, with the tools that there are once they were made ready (events.md section 5). */

@@ -142,6 +142,7 @@ export class ConversationService implements Conversations {
     const { access, reads } = this.#parts;
     await this.#deps.store.conversations.update(id, readUpdate(access.owned(userId, id), change));
     this.#deps.callbacks.changed(id);
+    if (change.title !== undefined) this.#parts.runner.announcements.announceTitle(id);
     return reads.present([access.owned(userId, id)])[0]!;
   }
 

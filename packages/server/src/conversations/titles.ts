@@ -8,7 +8,7 @@ import { recordedBeside } from "../recording/beside.ts";
 import type { Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
 import type { OutputMasks } from "./output-masks.ts";
-import type { RunLimits } from "./runner.ts";
+import type { RunLimits, Runner } from "./runner.ts";
 
 /** Characters of a message that are read for a title, and most of a title (agent-behaviour.md section 11). */
 const maxMessage = 1000;
@@ -24,6 +24,7 @@ export const titleInstructions = (max = maxTitle) =>
 export interface TitleDependencies {
   store: Pick<Store, "conversations" | "events">;
   callbacks: Pick<Callbacks, "changed">;
+  runner: Pick<Runner, "announcements">;
   settings: Settings;
   masks: OutputMasks;
   openModel: OpenModel;
@@ -78,6 +79,7 @@ export class Titles {
     if (!title || now.title !== row.title) return;
     await store.conversations.update(id, { title });
     this.#deps.callbacks.changed(id);
+    this.#deps.runner.announcements.announceTitle(id);
   }
 }
 
