@@ -73,7 +73,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   const { signal } = toolContext;
   signal.throwIfAborted();
   const { blocked, context: advice } = await hooks.beforeTool(event);
-  if (blocked !== undefined) return { records: [rejection(event, blocked)] };
+  if (blocked !== undefined) return { records: [rejection(event, "hook", blocked)] };
   signal.throwIfAborted();
   context.begins(event.id);
   let observation: Observation;
@@ -127,8 +127,8 @@ export function toolError(event: Pick<ActionEvent, "tool_name" | "tool_call_id">
   return listed({ kind: "AgentErrorEvent", source: "agent", tool_name, tool_call_id, error });
 }
 
-/** The result of a call that a hook did not let run. */
-function rejection(event: ActionEvent, reason: string): NewRecord {
+/** The result of a call that a hook, or the user, did not let run. */
+export function rejection(event: ActionEvent, source: "hook" | "user", reason: string): NewRecord {
   const { id: action_id, tool_name, tool_call_id } = event;
   return listed({
     kind: "UserRejectObservation",
@@ -137,7 +137,7 @@ function rejection(event: ActionEvent, reason: string): NewRecord {
     tool_call_id,
     action_id,
     rejection_reason: reason,
-    rejection_source: "hook",
+    rejection_source: source,
   });
 }
 

@@ -71,8 +71,14 @@ export class McpTools implements ToolSource {
 
   rest(conversationId: string): void {
     const kept = this.#kept.get(conversationId);
+    kept?.servers.close({ all: false });
+    this.linger(conversationId);
+  }
+
+  /** Keeps the servers for some minutes, unless a run needs them then. */
+  linger(conversationId: string): void {
+    const kept = this.#kept.get(conversationId);
     if (!kept) return;
-    kept.servers.close({ all: false });
     clearTimeout(kept.timer);
     kept.timer = setTimeout(() => this.drop(conversationId), this.#deps.keptMs ?? keptMs).unref();
   }

@@ -99,6 +99,8 @@ export function makeParts(deps: ConversationDependencies) {
       const recalled = knowledge.recall(row, () => runner.workspace(row).sandbox(), signal);
       const notes = await mcp.prepare(row, signal);
       await recalled;
+      // Perhaps no run comes.
+      if (!runner.isAwake(row.id)) mcp.linger(row.id);
       return notes;
     },
   });

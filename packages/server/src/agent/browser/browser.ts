@@ -168,9 +168,9 @@ export class Browser {
 
   /** Waits a while for the downloads that have begun. */
   async downloaded(signal: AbortSignal): Promise<void> {
-    const until = Date.now() + downloadMs;
+    const until = performance.now() + downloadMs;
     await delay(startMs, undefined, { signal });
-    while (this.#downloads.size > 0 && Date.now() < until) await delay(startMs, undefined, { signal });
+    while (this.#downloads.size > 0 && performance.now() < until) await delay(startMs, undefined, { signal });
     for (const name of this.#downloads.values()) this.#note(`The download of ${name} goes on.`);
   }
 

@@ -1,27 +1,50 @@
 import { createContext, Script } from "node:vm";
 
-/** Longest expression, and time for one on a name, ms: it is a stranger's. */
+/** Longest expression, and time for those of one event on a name, ms, as often as one of them uses it up: they are a stranger's. */
 const maxLength = 1_000;
 const matchMs = 50;
+const mostTries = 3;
+
+const script = new Script(`while (results.length < expressions.length) {
+  const index = results.push(true) - 1;
+  try {
+    results[index] = new RegExp("^(?:" + expressions[index] + ")$", "u").test(name);
+  } catch {
+    results[index] = false;
+  }
+}`);
 
 /**
- * Whether a matcher of hooks is for a tool: `*` and nothing are for all, `/…/` and what holds signs of an expression match the whole name, the rest is
- * the name. One that is no expression, or takes too long, is for none.
+ * Which of the matchers of an event are for a tool: `*` and nothing are for all, `/…/` and what holds signs of an expression match the whole name, the rest is
+ * the name. One that is no expression is for none. One that takes too long, or for which others have left no time, is for all: it may be a guard.
  */
-export function matchesTool(matcher: string, toolName: string): boolean {
-  const wanted = matcher.trim();
-  if (wanted === "" || wanted === "*" || wanted === toolName) return true;
-  const [, delimited] = /^\/([\s\S]*)\/$/.exec(wanted) ?? [];
-  if (delimited === undefined && !/[.*+?^${}()|[\]\\]/.test(wanted)) return false;
-  if (wanted.length > maxLength) return false;
-  return matchesWhole(delimited ?? wanted, toolName);
+export function matchTool(matchers: readonly string[], toolName: string): boolean[] {
+  const expressions = matchers.map((matcher) => expressionOf(matcher.trim()));
+  const results = evaluate([...new Set(expressions.filter((one) => one !== undefined))], toolName);
+  return matchers.map((matcher, index) => {
+    const wanted = matcher.trim();
+    if (wanted === "" || wanted === "*" || wanted === toolName) return true;
+    const expression = expressions[index];
+    return expression !== undefined && (results.get(expression) ?? true);
+  });
 }
 
-function matchesWhole(expression: string, name: string): boolean {
-  try {
-    const script = new Script("new RegExp(`^(?:${expression})$`, 'u').test(name)");
-    return script.runInContext(createContext({ expression, name }), { timeout: matchMs }) === true;
-  } catch {
-    return false;
+/** Undefined for what is none, and for one that is too long. */
+function expressionOf(wanted: string): string | undefined {
+  if (wanted === "*" || wanted.length > maxLength) return undefined;
+  const [, delimited] = /^\/([\s\S]*)\/$/.exec(wanted) ?? [];
+  return delimited ?? (/[.*+?^${}()|[\]\\]/.test(wanted) ? wanted : undefined);
+}
+
+/** Without those for which there was no time. */
+function evaluate(expressions: readonly string[], name: string): Map<string, boolean> {
+  const results: boolean[] = [];
+  for (let tries = 0; tries < mostTries && results.length < expressions.length; tries++) {
+    try {
+      script.runInContext(createContext({ expressions, name, results }), { timeout: matchMs });
+    } catch {
+      // Those behind the one that took so long are tried next.
+    }
   }
+  return new Map(results.map((matches, index) => [expressions[index]!, matches]));
 }

@@ -8,7 +8,7 @@ import { runCommandHook } from "./command-hook.ts";
 import type { HookConfig, HookDefinition, HookEvent } from "./config.ts";
 import { cut, type HookInput, promptInput, shownInput, toolInput, toolResponse } from "./hook-input.ts";
 import type { Hooks, HookVerdict } from "./hooks.ts";
-import { matchesTool } from "./matcher.ts";
+import { matchTool } from "./matcher.ts";
 import { runPromptHook } from "./prompt-hook.ts";
 import { decide, type HookOutcome } from "./verdict.ts";
 
@@ -106,9 +106,14 @@ export class ProjectHooks implements Hooks {
     let hooks = this.#matched.get(key);
     if (!hooks) {
       const matchers = this.#config[event] ?? [];
-      hooks = matchers
-        .filter(({ matcher }) => toolName === undefined || matchesTool(matcher, toolName))
-        .flatMap((one) => one.hooks);
+      const matches =
+        toolName === undefined
+          ? undefined
+          : matchTool(
+              matchers.map(({ matcher }) => matcher),
+              toolName,
+            );
+      hooks = matchers.filter((_matcher, index) => matches?.[index] ?? true).flatMap((one) => one.hooks);
       this.#matched.set(key, hooks);
     }
     return hooks;

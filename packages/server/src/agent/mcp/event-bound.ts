@@ -11,6 +11,7 @@ export function boundedBody(
   const reader = body.getReader();
   let length = 0;
   let resumable = false;
+  let tail = Buffer.alloc(0);
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -22,8 +23,11 @@ export function boundedBody(
           }
           resumable ||=
             isStream && /(?:^|\n|\r)id:/.test(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1"));
-          const last = isStream ? lastEmptyLine(value) : -1;
-          length = last === -1 ? length + value.length : value.length - last;
+          // An empty line may come in two pieces.
+          const seen = isStream ? Buffer.concat([tail, value]) : tail;
+          const last = lastEmptyLine(seen);
+          length = last === -1 ? length + value.length : seen.length - last;
+          tail = seen.subarray(-3);
           if (length > maxBytes) throw new Error(`It sent a message of more than ${maxBytes / 1024 / 1024} MB.`);
           controller.enqueue(value);
         } catch (error) {
@@ -41,8 +45,7 @@ export function boundedBody(
   );
 }
 
-/** Where the last empty line of a piece ends; -1 where there is none. */
-function lastEmptyLine(piece: Uint8Array): number {
-  const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+/** Where the last empty line begins; -1 where there is none. */
+function lastEmptyLine(bytes: Buffer): number {
   return Math.max(...["\n\n", "\r\n\r\n", "\r\r"].map((end) => bytes.lastIndexOf(end)));
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { errorText, PlatformError } from "../../errors.ts";
 import type { Outbound } from "../../outbound/api.ts";
 import { boundedBody } from "./event-bound.ts";
@@ -37,7 +38,7 @@ export function remoteFetch({ outbound, headers, secret, signal, onEnd }: Remote
     if (performance.now() - openedAt > steadyMs) streams = 0;
     const wait = streams === 0 ? 0 : Math.min(longestPauseMs, 500 * 2 ** streams);
     streams += 1;
-    if (wait > 0) await delay(wait, signal);
+    if (wait > 0) await delay(wait, undefined, { signal });
     openedAt = performance.now();
   };
   return async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
@@ -86,20 +87,6 @@ async function refusal(answer: Response): Promise<Response> {
 function idOf(body: string): string | number | undefined {
   const message = JSON.parse(body) as { id?: string | number; method?: string };
   return message.method === undefined ? undefined : message.id;
-}
-
-async function delay(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener("abort", onAbort);
-  try {
-    signal.throwIfAborted();
-    await promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", onAbort);
-  }
 }
 
 /** What went wrong with a remote server, in a sentence. */

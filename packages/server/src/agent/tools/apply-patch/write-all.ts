@@ -38,7 +38,7 @@ clean() { rm -f -- "$old"; }
 each commit "$@" || { echo "$target cannot be written" >&2; each back "$@"; exit 45; }
 each clean "$@"`;
 
-/** Writes and removes files, all of them or none. Throws InvalidParameter, and what \`exec\` throws. */
+/** Writes and removes files, all of them or none. Throws InvalidParameter, and what `exec` throws. */
 export async function writeAll(sandbox: Sandbox, writes: readonly Write[], signal: AbortSignal): Promise<void> {
   const word = uniqueWord();
   const staged = (path: string, index: number) => `${posix.dirname(path)}/.patch-${word}-${index}`;

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { boundedBody } from "./event-bound.ts";
+
+/** What is read of a body that comes in these pieces, and what is told at its end. */
+async function read(pieces: readonly string[], isStream = true): Promise<{ length: number; problem: string | undefined }> {
+  let problem: string | undefined;
+  const body = ReadableStream.from(pieces.map((piece) => Buffer.from(piece)));
+  const onEnd = (_resumable: boolean, told?: string) => (problem = told);
+  const bounded = boundedBody(body as ReadableStream<Uint8Array>, { maxBytes: 100, isStream, onEnd });
+  let length = 0;
+  try {
+    for await (const piece of bounded) length += piece.length;
+  } catch {}
+  return { length, problem };
+}
+
+const data = `data: ${"x".repeat(60)}\n`;
+
+test.each([
+  ["in one piece each", Array(10).fill(`${data}\n`)],
+  ["with the empty line in a piece of its own", Array(10).fill([data, "\n"]).flat()],
+  ["with carriage returns, one byte at a time", [...`${data.trim()}\r\n\r\n`.repeat(10)]],
+])("a stream may be longer than any of its messages, %s", async (_name, pieces) => {
+  expect(await read(pieces)).toEqual({ length: pieces.join("").length, problem: undefined });
+});
+
+test("a message that is too long ends it, and so does a long body that is no stream", async () => {
+  const cut = expect.objectContaining({ problem: expect.stringContaining("It sent a message of more than") });
+  expect(await read([`${data}\n`, ...Array(10).fill(data)])).toEqual(cut);
+  expect(await read([`${data}\n`, `${data}\n`], false)).toEqual(cut);
+});
