@@ -139,6 +139,8 @@ export const GivenAgentSettings = Type.Object(
   {
     ...Type.Partial(Type.Object({ ...GivenAgent.properties, llm: Nullable(Type.Partial(GivenLlm)) })).properties,
     agent_kind: text(100),
+    enable_sub_agents: Type.Optional(Nullable(Type.Boolean({ default: false }))),
+    enable_switch_llm_tool: Type.Optional(Nullable(Type.Boolean({ default: true }))),
   },
   { additionalProperties: true },
 );

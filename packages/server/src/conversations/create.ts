@@ -1,9 +1,9 @@
 import { posix } from "node:path";
-import type { CondenserSettings, GivenAgent, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
+import type { CondenserSettings, GivenAgent, GivenAgentSettings, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
 import { checkAnalyzer } from "../agent/judgement/choose-analyzer.ts";
 import { mergeSkills } from "../agent/skills/skill.ts";
-import { checkTools, usualTools } from "../agent/tools/choose.ts";
+import { checkTools, defaultTools, usualTools } from "../agent/tools/choose.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
@@ -188,8 +188,21 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
   const parts = agentParts(given!);
   const condenser = given!.condenser ?? {};
   return {
-    agent: withKind({ ...parts, tools: parts.tools ?? usualTools, llm: { ...llm, model } }),
+    agent: withKind({ ...parts, ...toolsOfSettings(given!), llm: { ...llm, model } }),
     ...(!condenser.kind && { condenser: condenser as Partial<CondenserSettings> }),
+  };
+}
+
+/** Settings say with switches what an agent says by the names of its tools. Schema defaults: no sub-agents, and models that can be switched. */
+function toolsOfSettings(given: GivenAgentSettings): Pick<GivenAgent, "tools" | "include_default_tools"> {
+  const { tools, include_default_tools: builtIn, enable_sub_agents: subAgents, enable_switch_llm_tool: switching } = given;
+  const usual = tools ?? usualTools ?? [];
+  const named = subAgents && !usual.some(({ name }) => name === "task_tool_set");
+  return {
+    tools: named ? [...usual, { name: "task_tool_set", params: {} }] : usual,
+    ...((builtIn || switching !== false) && {
+      include_default_tools: [...new Set([...(builtIn ?? defaultTools), ...(switching === false ? [] : ["SwitchLLMTool"])])],
+    }),
   };
 }
 

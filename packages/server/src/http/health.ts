@@ -2,17 +2,12 @@ import { statfs } from "node:fs/promises";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
 import { ServerInfo, ServerStatus } from "@sandpiper/wire";
 import { type TSchema, Type } from "typebox";
-import { coreTools, planTools } from "../agent/tools/index.ts";
+import { usableTools } from "../agent/tools/choose.ts";
 import { sendJson } from "./json-text.ts";
 import type { App, HttpServices } from "./services.ts";
 
 /** The agent-server release whose wire this server speaks; clients refuse versions that they cannot read. */
 const agentServerVersion = "1.43.1";
-
-/** The tools that agents here can have, without those that every agent has. */
-const usableTools = [...new Set([...coreTools, ...planTools].map(({ name }) => name))].filter(
-  (name) => name !== "finish" && name !== "think",
-);
 
 /**
  * Routes that need no key (app-server.md section 0, agent-server.md section 2), and the agent server's list of tools. The two servers tell in

@@ -168,3 +168,26 @@ test("an id that is taken gives the conversation as it is", async () => {
   );
   expect(again).toMatchObject({ status: 200, body: { id: first.id, max_iterations: 500 } });
 });
+
+test("what the released GUI may ask for is told, and the switches of settings give the tools that they stand for", async () => {
+  const info = (await agent.call("GET", "/server_info")).body;
+  expect(info.usable_tools).toEqual(
+    expect.arrayContaining(["terminal", "glob", "apply_patch", "browser_tool_set", "task_tool_set"]),
+  );
+  const llm = { model: "openai/switches", base_url: models.url, api_key: "sk-test" };
+  await platform.call("POST", "/api/v1/settings/profiles/other", { llm });
+  const offered = async (settings: Json) => {
+    const first = models.requests.length;
+    const { status } = await agent.call("POST", "/api/conversations", {
+      workspace: { working_dir: "/workspace/project" },
+      agent_settings: { agent_kind: "openhands", llm, ...settings },
+      initial_message: message("Hello"),
+    });
+    expect(status).toBe(201);
+    return (await until(() => models.requests.slice(first).find(({ tools }) => tools.length > 0))).tools;
+  };
+  const tools = [{ name: "terminal", params: {} }];
+  expect(await offered({ tools, enable_sub_agents: true })).toEqual(["terminal", "finish", "think", "task", "switch_llm"]);
+  expect(await offered({ tools, enable_switch_llm_tool: false })).toEqual(["terminal", "finish", "think"]);
+  expect(await offered({ tools: [...tools, { name: "task_tool_set" }], enable_sub_agents: true })).toContain("task");
+});

@@ -28,12 +28,22 @@ const absent = new Set(
 /** Names that stand for several tools. */
 const toolSets: ReadonlyMap<string, readonly Tool[]> = new Map([["browser_tool_set", browserTools]]);
 
-const defaults = ["FinishTool", "ThinkTool"];
+/** What an agent has besides the tools that it names, unless its client names others. */
+export const defaultTools: readonly string[] = ["FinishTool", "ThinkTool"];
 
 /** The tools of an agent whose client names none, in the shape in which clients name theirs. */
 export const usualTools: GivenAgent["tools"] = coreTools
   .filter(({ name }) => name !== "finish" && name !== "think")
   .map(({ name }) => ({ name, params: {} }));
+
+/** What agents can be given, by the names that clients look for before they ask for it: tools, and sets of them. */
+export const usableTools: string[] = [
+  ...new Set(
+    [...coreTools, ...planTools, applyPatchTool].map(({ name }) => name).filter((name) => name !== "finish" && name !== "think"),
+  ),
+  ...toolSets.keys(),
+  "task_tool_set",
+];
 
 /** Time for a client's expression on all names, ms. */
 const filterMs = 50;
@@ -77,7 +87,7 @@ export function checkTools(
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
   const known = allTools();
-  const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaults)].map(wireName);
+  const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaultTools)].map(wireName);
   return [...new Set(wanted.flatMap((name) => toolSets.get(name) ?? known.get(name) ?? []))];
 }
 
