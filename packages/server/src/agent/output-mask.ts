@@ -1,4 +1,4 @@
-import type { Observation } from "@sandpiper/wire";
+import type { Content, Observation } from "@sandpiper/wire";
 import type { ModelResponse, PlacedReasoning } from "../models/model.ts";
 
 /** What stands in the place of a secret (agent-behaviour.md section 10). */
@@ -34,11 +34,29 @@ export function maskDeep<T>(value: T, mask: OutputMask): T {
 
 /** What a tool gave, as it may be stored and shown. */
 export function maskObservation<O extends Observation>(observation: O, mask: OutputMask): O {
-  if (observation.kind !== "TerminalObservation") return maskDeep(observation, mask);
+  if (mask === noMask) return observation;
   const { content, ...rest } = observation;
+  if (observation.kind !== "TerminalObservation")
+    return { ...maskDeep(rest, mask), content: maskContent(content, mask) } as unknown as O;
   const more = observation.exit_code === -1;
   const shown = content.map((part) => (part.type === "text" ? { ...part, text: mask.terminal(part.text, more) } : part));
   return { ...maskDeep(rest, mask), content: shown } as O;
+}
+
+/** Texts that follow each other are read as one: a secret may begin in one and end in the next. */
+function maskContent(content: readonly Content[], mask: OutputMask): Content[] {
+  const texts = content.flatMap((part) => (part.type === "text" ? [part.text] : []));
+  const shown = texts.map((text) => mask.text(text));
+  const isSplit = texts.length > 1 && mask.text(texts.join("")) !== shown.join("");
+  const stream = mask.stream();
+  let index = 0;
+  return content.map((part) => {
+    if (part.type !== "text") return maskDeep(part, mask);
+    const piece = texts[index]!;
+    const text = isSplit ? stream.write(piece) + (index === texts.length - 1 ? stream.end() : "") : shown[index]!;
+    index++;
+    return { ...part, text };
+  });
 }
 
 /** Tools whose arguments are what the model says; those of others are run as they are. */
@@ -51,6 +69,7 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
   if (mask === noMask) return response;
   return {
     ...response,
+    id: mask.text(response.id),
     text: mask.text(response.text),
     ...(response.reasoning && { reasoning: mask.text(response.reasoning) }),
     thinkingBlocks: response.thinkingBlocks.map((block) =>
@@ -58,9 +77,12 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
     ),
     ...(response.reasoningItems && { reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)) }),
     ...(response.problem && { problem: mask.text(response.problem) }),
-    toolCalls: response.toolCalls.map((call) =>
-      sayingTools.has(call.name) ? { ...call, arguments: maskJson(call.arguments, mask) } : call,
-    ),
+    toolCalls: response.toolCalls.map((call) => ({
+      ...call,
+      id: mask.text(call.id),
+      name: mask.text(call.name),
+      ...(sayingTools.has(call.name) && { arguments: maskJson(call.arguments, mask) }),
+    })),
   };
 }
 

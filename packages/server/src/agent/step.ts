@@ -51,7 +51,7 @@ export async function step(context: StepContext): Promise<void> {
     ...calls.map((call) => listed(call.event)),
     stats,
     // What cannot be run has its result at once: after a crash nobody may take it for one that may have run.
-    ...calls.flatMap(({ event, error }) => (error ? [toolError(event, error)] : [])),
+    ...calls.flatMap(({ event, error }) => (error ? [toolError(event, context.mask.text(error))] : [])),
     ...(wait ? [stateRecord("execution_status", "waiting_for_confirmation")] : []),
   ]);
   if (wait) return;

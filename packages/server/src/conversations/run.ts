@@ -321,7 +321,7 @@ export class Run {
     }
     const code = error instanceof PlatformError ? error.code : "InternalError";
     const detail = error instanceof PlatformError ? error.message : `The run failed: ${errorText(error)}`;
-    await this.#append([...open, ...failure(code, detail)]);
+    await this.#append([...open, ...failure(code, this.#env.mask().text(detail))]);
     return true;
   }
 }

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from "typebox";
-import { plainText } from "./message-text.ts";
+import { shownText } from "./message-text.ts";
 
 /** How much of a server's schema is kept: parts, levels, properties of one object, values of an enumeration, and characters. */
 const maxParts = 400;
@@ -22,16 +22,19 @@ interface Budget {
   parts: number;
   text: number;
   root: Schema;
+  /** Takes secrets out. */
+  shown(text: string): string;
 }
 
 /**
  * The input schema of an MCP tool as models read it: types, descriptions, properties, required names, items and plain enumerations. References inside
  * the schema and unions with null are resolved, all else is left out, and what is too much is cut off: the server checks arguments itself. A parameter
  * `security_risk` is ours, so that a server cannot decide how risky its calls look.
+ * `shown` takes secrets out of texts; a parameter whose name is one is left out.
  */
-export function inputSchema(given: unknown): TSchema {
+export function inputSchema(given: unknown, shown: (text: string) => string = (text) => text): TSchema {
   const root = isSchema(given) ? given : {};
-  const budget: Budget = { parts: maxParts, text: maxText, root };
+  const budget: Budget = { parts: maxParts, text: maxText, root, shown };
   const { properties = {}, required } = reduceObject(resolve(root, budget), 0, budget, ["security_risk"]);
   return Type.Unsafe<unknown>({ type: "object", properties, ...(required && { required }) });
 }
@@ -39,7 +42,10 @@ export function inputSchema(given: unknown): TSchema {
 function reduce(given: unknown, depth: number, budget: Budget): Schema {
   budget.parts -= 1;
   const schema = resolve(given, budget);
-  const text = typeof schema.description === "string" ? plainText(schema.description, Math.min(maxDescription, budget.text)) : "";
+  const text =
+    typeof schema.description === "string"
+      ? shownText(schema.description, Math.min(maxDescription, budget.text), budget.shown)
+      : "";
   budget.text = Math.max(0, budget.text - text.length);
   const description = text === "" ? {} : { description: text };
   const type = typeOf(schema);
@@ -64,6 +70,7 @@ function reduceObject(
   for (const name in schema.properties) {
     if (count >= maxProperties || budget.parts <= 0) break;
     if (!goodName.test(name) || name === "__proto__" || taken.includes(name) || !Object.hasOwn(schema.properties, name)) continue;
+    if (budget.shown(name) !== name) continue;
     properties[name] = reduce(schema.properties[name], depth + 1, budget);
     count += 1;
   }
@@ -122,7 +129,7 @@ function enumeration(schema: Schema, budget: Budget): string[] | undefined {
   // A sum that is no number is one of other values.
   if (!(length <= budget.text) || values.some((value) => value.length > maxEnumText)) return undefined;
   budget.text -= length;
-  return [...new Set(values.map((value: string) => plainText(value, maxEnumText)))];
+  return [...new Set(values.map((value: string) => shownText(value, maxEnumText, budget.shown)))];
 }
 
 function isSchema(value: unknown): value is Schema {

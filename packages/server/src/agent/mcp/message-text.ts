@@ -9,7 +9,12 @@ export function plainText(text: string, max: number): string {
   return cut.toWellFormed().replace(/\r\n?/g, "\n").replace(invisible, "");
 }
 
-/** The same in one line, for sentences. */
+/** The same, without what `shown` takes out: also where what nobody sees stood between, and where the text is cut. */
+export function shownText(text: string, max: number, shown: (text: string) => string): string {
+  return plainText(shown(plainText(text, 2 * max + 1_000)), max);
+}
+
+/** A text in a plain form in one line, for sentences. */
 export function shortText(text: string, max = 300): string {
   return plainText(text, max).replace(/\s+/g, " ").trim();
 }

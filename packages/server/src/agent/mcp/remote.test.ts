@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type RemoteMcp, startRemoteMcp } from "../../../test/support/remote-mcp.ts";
 import { makeOutbound } from "../../outbound/outbound.ts";
 import type { SandboxSecret } from "../../users/api.ts";
-import type { ToolContext } from "../tool.ts";
+import type { Tool, ToolContext } from "../tool.ts";
 import { type McpSurroundings, sessionOpener } from "./open-session.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { McpServers } from "./servers.ts";
@@ -288,4 +288,42 @@ test("a server with thousands of tools, and one that says all the time that they
   await until(() => lists >= 5);
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(lists).toBeLessThan(10);
+});
+
+test("what a server says of its tools shows no secret of its configuration, however it is written or cut", async () => {
+  const encoded = Buffer.from(`user:${value}`).toString("base64");
+  const split = [...value].join("\u200b");
+  const tools = [
+    {
+      name: "leak",
+      description: `${"x".repeat(3_995)}${value}`,
+      inputSchema: {
+        type: "object",
+        description: value,
+        properties: { [value]: { type: "string" }, key: { description: `${split} ${encoded}`, enum: [value, "other"] } },
+      },
+    },
+    { name: value, inputSchema: { type: "object" } },
+  ];
+  const url = await listen(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const { id, method, params } = JSON.parse(body || "{}");
+    if (id === undefined) return void response.writeHead(202).end();
+    const greeting = {
+      protocolVersion: params?.protocolVersion,
+      capabilities: { tools: {} },
+      serverInfo: { name: value, version: "1" },
+    };
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id, result: method === "initialize" ? greeting : { tools } }));
+  });
+  const servers = serversOf();
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference.
+  expect(await servers.prepare([spec({ url, headers: { Authorization: "Bearer ${API_KEY}" } })], never)).toEqual([]);
+  expect(names(servers)).toEqual(["leak"]);
+  const [{ description, parameters, definition } = {} as Tool] = servers.tools(new Set());
+  expect(parameters).toMatchObject({ properties: { key: { enum: ["<secret-hidden>", "other"] } } });
+  const said = JSON.stringify([description, parameters, definition]);
+  for (const part of [value, value.slice(0, 6), encoded.slice(8, 24)]) expect(said).not.toContain(part);
 });

@@ -1,5 +1,8 @@
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { errorText, PlatformError } from "../../errors.ts";
+import { SecretMatcher } from "../../telemetry/secret-matcher.ts";
+import { hideSecrets } from "../../telemetry/secret-stream.ts";
+import { hiddenSecret } from "../output-mask.ts";
 import { shortText } from "./message-text.ts";
 import { remoteProblem } from "./remote-fetch.ts";
 import { type ListedTool, listTools } from "./tool-list.ts";
@@ -33,7 +36,7 @@ export class Session {
   ended: string | undefined;
   readonly #client: Client;
   readonly #transport: ServerTransport;
-  readonly #hidden: readonly string[];
+  readonly #hidden: SecretMatcher;
   readonly #onChange: () => void;
   readonly #closing = new AbortController();
   #listing: Promise<void> | undefined;
@@ -44,7 +47,7 @@ export class Session {
   private constructor(client: Client, transport: ServerTransport, hidden: readonly string[], onChange: () => void) {
     this.#client = client;
     this.#transport = transport;
-    this.#hidden = [...new Set(hidden)].filter((value) => value.length >= 6).sort((a, b) => b.length - a.length);
+    this.#hidden = new SecretMatcher(hidden);
     this.#onChange = onChange;
   }
 
@@ -114,7 +117,7 @@ export class Session {
 
   /** Takes secrets of the server's configuration out of what it says. */
   shown(text: string): string {
-    return this.#hidden.reduce((shown, value) => shown.replaceAll(value, "<secret-hidden>"), text);
+    return hideSecrets(this.#hidden, text, hiddenSecret);
   }
 
   close(): void {
@@ -156,7 +159,10 @@ export class Session {
   }
 
   async #list(): Promise<void> {
-    const { tools, more } = await listTools(this.#client, this.#closing.signal);
+    const { tools, more } = await listTools(this.#client, {
+      signal: this.#closing.signal,
+      shown: (text) => this.shown(text),
+    });
     this.tools = tools;
     this.more = more;
   }

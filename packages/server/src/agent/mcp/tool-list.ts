@@ -1,7 +1,7 @@
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import type { TSchema } from "typebox";
 import { inputSchema } from "./input-schema.ts";
-import { plainText } from "./message-text.ts";
+import { shownText } from "./message-text.ts";
 
 /** A tool as a server lists it, reduced to what a prompt can hold. */
 export interface ListedTool {
@@ -29,8 +29,14 @@ const maxDescription = 4_000;
 
 const listTimeoutMs = 30_000;
 
-/** A server's tools. `more` tells that there are others, which are left out. Throws what the request throws; entries that are no tools are left out. */
-export async function listTools(client: Client, signal: AbortSignal): Promise<{ tools: ListedTool[]; more: boolean }> {
+/**
+ * A server's tools. `more` tells that there are others, which are left out. `shown` takes secrets out of what it says; a tool whose name is one is left out, like
+ * entries that are no tools. Throws what the request throws.
+ */
+export async function listTools(
+  client: Client,
+  { signal, shown }: { signal: AbortSignal; shown: (text: string) => string },
+): Promise<{ tools: ListedTool[]; more: boolean }> {
   const { ResultSchema } = await import("@modelcontextprotocol/sdk/types.js");
   const tools = new Map<string, ListedTool>();
   const cursors = new Set<string>();
@@ -42,7 +48,7 @@ export async function listTools(client: Client, signal: AbortSignal): Promise<{ 
     const answer = await client.request({ method: "tools/list", params }, ResultSchema, { timeout: listTimeoutMs, signal });
     for (const entry of Array.isArray(answer.tools) ? (answer.tools as unknown[]) : []) {
       if (tools.size >= maxTools || text > maxText) return { tools: [...tools.values()], more: true };
-      const tool = readTool(entry);
+      const tool = readTool(entry, shown);
       if (!tool || tools.has(tool.name)) continue;
       text += tool.size;
       tools.set(tool.name, tool);
@@ -55,20 +61,20 @@ export async function listTools(client: Client, signal: AbortSignal): Promise<{ 
   return { tools: [...tools.values()], more: true };
 }
 
-function readTool(entry: unknown): ListedTool | undefined {
+function readTool(entry: unknown, shown: (text: string) => string): ListedTool | undefined {
   const { name, description, title, inputSchema: schema, annotations, execution } = (entry ?? {}) as Record<string, unknown>;
-  if (typeof name !== "string" || name === "" || name.length > 256) return undefined;
+  if (typeof name !== "string" || name === "" || name.length > 256 || shown(name) !== name) return undefined;
   // It would have to be called in a way of its own.
   if ((execution as { taskSupport?: unknown } | undefined)?.taskSupport === "required") return undefined;
   const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<string, unknown>;
   const text = [description, title, hints.title].find((one) => typeof one === "string" && one.trim() !== "");
-  const shown = plainText((text as string | undefined) ?? name, maxDescription);
-  const parameters = inputSchema(schema);
+  const says = shownText((text as string | undefined) ?? name, maxDescription, shown);
+  const parameters = inputSchema(schema, shown);
   return {
     name,
-    description: shown,
+    description: says,
     parameters,
-    size: shown.length + JSON.stringify(parameters).length,
+    size: says.length + JSON.stringify(parameters).length,
     readOnly: hints.readOnlyHint === true,
     idempotent: hints.idempotentHint === true || hints.readOnlyHint === true,
     destructive: hints.destructiveHint !== false && hints.readOnlyHint !== true,
