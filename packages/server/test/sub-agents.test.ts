@@ -115,7 +115,9 @@ test("a task goes on with a sub-agent that has its history; unknown kinds and ta
         task("x", { subagent_type: "nobody" }),
         task("x", { resume: "task_77" }),
       ]);
-    if (results.length === 3) return reply.toolCalls([task("Which word?", { resume: "task_00000001" })]);
+    // The model knows of it what the result tells.
+    const [, resume = "nobody"] = /\[task_id: (\w+)\]/.exec(results[0]!) ?? [];
+    if (results.length === 3) return reply.toolCalls([task("Which word?", { resume })]);
     return finish("Done.");
   };
   const { id } = await startConversation(server.call, "Remember a word.");

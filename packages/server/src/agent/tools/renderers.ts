@@ -1,4 +1,5 @@
-import type { BrowserObservation, Content, Observation, TerminalObservation } from "@sandpiper/wire";
+import type { BrowserObservation, Content, Observation, TaskObservation, TerminalObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
 import { renderObservation } from "./render.ts";
 import { renderBrowser } from "./render-browser.ts";
 import { renderTerminal } from "./render-terminal.ts";
@@ -9,5 +10,10 @@ export function readResult(observation: Observation): Content[] {
     return renderObservation(observation, renderTerminal(observation as TerminalObservation));
   if (observation.kind === "BrowserObservation")
     return renderObservation(observation, renderBrowser(observation as BrowserObservation));
+  if (observation.kind === "TaskObservation") {
+    const { content, task_id } = observation as TaskObservation;
+    // By this name a later call goes on with the sub-agent.
+    return renderObservation(observation, task_id ? [...content, textContent(`[task_id: ${task_id}]`)] : [...content]);
+  }
   return renderObservation(observation);
 }
