@@ -123,7 +123,8 @@ async function isDead({ child }: ServerProcess, dataDir: string, { id }: Begun):
     50,
   );
   // The last commit of all may be the one.
-  if (child.signalCode === null) await new Promise((resolve) => setTimeout(resolve, 200));
+  const last = Math.min(end, Date.now() + 3_000);
+  await until(() => child.signalCode !== null || Date.now() > last || undefined);
   return child.signalCode === "SIGKILL";
 }
 
