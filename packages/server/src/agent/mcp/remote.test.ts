@@ -319,7 +319,6 @@ test("what a server says of its tools shows no secret of its configuration, howe
     response.end(JSON.stringify({ jsonrpc: "2.0", id, result: method === "initialize" ? greeting : { tools } }));
   });
   const servers = serversOf();
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference.
   expect(await servers.prepare([spec({ url, headers: { Authorization: "Bearer ${API_KEY}" } })], never)).toEqual([]);
   expect(names(servers)).toEqual(["leak"]);
   const [{ description, parameters, definition } = {} as Tool] = servers.tools(new Set());
