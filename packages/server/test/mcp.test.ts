@@ -271,3 +271,53 @@ test("a sandbox that was stopped is there again for the next call", async () => 
   await until(async () => results(await events(id)).length >= 3);
   expect(textOf(results(await ended(id))[1]!)).toContain("back again");
 });
+
+test("the servers of skills join: those of a skill in the prompt, of one that a message names, and of one that the agent reads", async () => {
+  const skill = (name: string, more: string, server: string) =>
+    `mkdir -p .agents/skills/${name} && cat >.agents/skills/${name}${more.includes("folder") ? "/SKILL" : ""}.md <<'END'\n---\n${more}\nmcp_tools:\n  mcpServers:\n    ${name}: ${server}\n---\nText.\nEND`;
+  const named = (tool: string) => `{command: python3, args: [small.py, ${tool}]}`;
+  await use({}, [
+    call("terminal", { command: `cat >small.py <<'END'\n${smallServer}\nEND` }),
+    call("terminal", { command: skill("always", "description: one", named("first_tool")) }),
+    call("terminal", { command: skill("word", "triggers: [pumpkin]", named("second_tool")) }),
+    call("terminal", { command: skill("read", "description: of a folder", named("third_tool")) }),
+    call("terminal", { command: skill("broken", "description: a folder too", "{command: /none/at/all}") }),
+  ]);
+  const made = await startConversation(server.call, "Make the skills");
+  await ended(made.id);
+  await use({}, [
+    finish("Hello."),
+    call("invoke_skill", { name: "read" }),
+    call("third_tool"),
+    call("invoke_skill", { name: "broken" }),
+    call("third_tool"),
+  ]);
+  const { id } = await startConversation(server.call, "Say hello", { sandbox_id: made.sandboxId });
+  await ended(id);
+  const offered = () => models.requests.slice(first).map(({ tools }) => tools.filter((name) => name.endsWith("_tool")));
+  expect(offered()).toEqual([["first_tool"]]);
+  const content = [{ type: "text", text: "Take the pumpkin" }];
+  await server.call("POST", `/api/conversations/${id}/events`, { role: "user", content, run: true });
+  await until(() => offered().length === 6 || undefined);
+  const all = await ended(id);
+  const both = ["first_tool", "second_tool"];
+  const three = [...both, "third_tool"].sort();
+  expect(offered().map((names) => names.sort())).toEqual([["first_tool"], both, three, three, three, three]);
+  const [, read, called, broken, again] = results(all).map(textOf);
+  expect(read).toBe(`[Files that this skill names lie in ${workspace}/.agents/skills/read.]\n\nText.`);
+  expect(called).toContain("ran third_tool");
+  expect(broken).toMatch(/Text\.\n\nThe MCP server broken cannot be reached/);
+  expect(again).toContain("ran third_tool");
+});
+
+const workspace = "/workspace/project";
+
+/** Has one tool, named by its argument. */
+const smallServer = `import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    r = {"initialize": lambda: {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "small", "version": "1"}},
+        "tools/list": lambda: {"tools": [{"name": sys.argv[1], "inputSchema": {"type": "object"}}]},
+        "tools/call": lambda: {"content": [{"type": "text", "text": "ran " + sys.argv[1]}]}}.get(m["method"], dict)()
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)`;

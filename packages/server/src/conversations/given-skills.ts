@@ -1,5 +1,6 @@
 import type { GivenAgent } from "@sandpiper/wire";
 import { readList, readText } from "../agent/skills/front-matter.ts";
+import { readServers } from "../agent/skills/parse.ts";
 import type { Skill } from "../agent/skills/skill.ts";
 
 const bounds = { maxItems: 100, maxLength: 256 };
@@ -13,7 +14,8 @@ export function givenSkills(agent: GivenAgent | undefined): Skill[] {
     const globs = readList(Array.isArray(paths) ? paths : [], { ...bounds, maxLength: 1_000 });
     const triggers = readList([keywords, words].find(Array.isArray) ?? [], bounds);
     const listed = given.is_agentskills_format === true;
-    const { inputs: asked, disable_model_invocation: hidden } = given as Record<string, unknown>;
+    const { inputs: asked, disable_model_invocation: hidden, mcp_tools } = given as Record<string, unknown>;
+    const mcpServers = readServers(mcp_tools);
     const inputs = readInputs(asked);
     return [
       {
@@ -27,6 +29,7 @@ export function givenSkills(agent: GivenAgent | undefined): Skill[] {
         ...(globs.length > 0 && { paths: { globs } }),
         ...(inputs.length > 0 && { inputs }),
         ...(hidden === true && { hidden: true }),
+        ...(mcpServers && { mcpServers }),
       },
     ];
   });

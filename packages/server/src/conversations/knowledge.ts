@@ -159,9 +159,17 @@ export class Knowledge {
     };
   }
 
-  /** The MCP servers of a conversation's plugins, unchecked. */
-  pluginServers(id: string): Readonly<Record<string, unknown>> {
-    return this.contexts.get(id).mcpServers ?? {};
+  /**
+   * The MCP servers of a conversation's plugins, and under free names those of its skills that are always in the prompt, came with a message or were read
+   * by its agent (`invoked` has names that the log does not tell yet). Unchecked.
+   */
+  servers(row: Pick<ConversationRow, "id" | "userId" | "config">, invoked: Iterable<string>): Readonly<Record<string, unknown>> {
+    const { mcpServers = {}, folded } = this.contexts.get(row.id);
+    const skills = this.skills(row).filter((skill) => skill.mcpServers);
+    if (skills.length === 0) return mcpServers;
+    const active = new Set([...this.activated(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
+    const theirs = skills.filter(({ name, type }) => type === "repo" || active.has(name));
+    return Object.assign({}, ...theirs.toReversed().map((skill) => skill.mcpServers), mcpServers);
   }
 
   /** Remembers what a message that is in the log has brought along. */

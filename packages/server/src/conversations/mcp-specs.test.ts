@@ -14,7 +14,7 @@ function sources(own: unknown, plugins: Record<string, unknown> = {}, refs: stri
   return {
     agents: { own: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
     settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
-    pluginServers: () => plugins,
+    foundServers: () => plugins,
   } as unknown as SpecSources;
 }
 

@@ -6,29 +6,32 @@ import type { Settings } from "../users/api.ts";
 import { restore } from "../users/mcp-config.ts";
 import type { Agents } from "./agents.ts";
 
+type Row = Pick<ConversationRow, "id" | "userId" | "config">;
+
 /** Servers of one conversation; a configuration has room for more. */
 const maxServers = 30;
 
 export interface SpecSources {
   agents: Pick<Agents, "own">;
   settings: Pick<Settings, "mcpServers" | "agentProfiles">;
-  /** Those of the plugins that the conversation has loaded. */
-  pluginServers(conversationId: string): Readonly<Record<string, unknown>>;
+  /** Those of the conversation's plugins and active skills; `invoked` are skills that its agent has just read. */
+  foundServers(row: Row, invoked: Iterable<string>): Readonly<Record<string, unknown>>;
 }
 
 /**
- * The MCP servers of a conversation: those of the agent that its client gave, else of the user's settings, and those of its plugins under names that are free.
+ * The MCP servers of a conversation: those of the agent that its client gave, else of the user's settings, and those of its plugins and skills under names that are free.
  * Disabled ones and what is no server are left out.
  */
 export function serverSpecs(
-  { agents, settings, pluginServers }: SpecSources,
-  row: Pick<ConversationRow, "id" | "userId" | "config">,
+  { agents, settings, foundServers }: SpecSources,
+  row: Row,
+  invoked: Iterable<string> = [],
 ): ServerSpec[] {
   const stored = settings.mcpServers(row.userId);
   const given = agents.own(row)?.agent?.mcp_config;
   const own = given ? readServers(given, stored) : ofProfile(stored, settings, row);
   const specs: ServerSpec[] = Object.entries(own).map(([name, server]) => ({ name, server, from: "user" }));
-  for (const [name, server] of Object.entries(readServers(pluginServers(row.id), {})))
+  for (const [name, server] of Object.entries(readServers(foundServers(row, invoked), {})))
     if (!Object.hasOwn(own, name)) specs.push({ name, server, from: "plugin" });
   return specs.filter(({ server }) => server.enabled !== false && (server.url || server.command)).slice(0, maxServers);
 }

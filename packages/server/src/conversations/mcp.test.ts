@@ -24,7 +24,7 @@ test("servers that were made ready for a message stay for a while where no run c
   const mcp = new McpTools({
     agents: { own: () => undefined, tools: () => [] },
     settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: {} as never },
-    pluginServers: () => ({}),
+    foundServers: () => ({}),
     sandboxes: {
       get: () => ({}) as never,
       specOf: () => ({ network: { mode: "allowlist", allow: [], credentials: [] } }) as never,

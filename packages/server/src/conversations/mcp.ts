@@ -32,6 +32,8 @@ export interface McpDependencies extends SpecSources {
 interface Kept {
   servers: McpServers;
   timer: NodeJS.Timeout | undefined;
+  /** Names of skills that the agent has read meanwhile: their servers stay. */
+  invoked: Set<string>;
 }
 
 /** The tools of MCP servers, connected with the first run of a conversation and for some minutes after the last. */
@@ -60,13 +62,21 @@ export class McpTools implements ToolSource {
   }
 
   async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
-    const specs = serverSpecs(this.#deps, row);
     const known = this.#kept.get(row.id);
+    const specs = serverSpecs(this.#deps, row, known?.invoked);
     clearTimeout(known?.timer);
     if (specs.length === 0 && !known) return [];
-    const kept = known ?? { servers: new McpServers(this.#opener(row)), timer: undefined };
+    const kept = known ?? { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
     this.#kept.set(row.id, kept);
     return kept.servers.prepare(specs, signal);
+  }
+
+  /** Adds the servers of a skill that the agent reads in its run, as `prepare`. */
+  async join(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]> {
+    const kept = this.#kept.get(row.id) ?? { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+    this.#kept.set(row.id, kept);
+    kept.invoked.add(skill);
+    return this.prepare(row, signal);
   }
 
   rest(conversationId: string): void {

@@ -66,7 +66,7 @@ export function makeParts(deps: ConversationDependencies) {
   const mcp = new McpTools({
     ...deps,
     agents,
-    pluginServers: (id) => knowledge.pluginServers(id),
+    foundServers: (row, invoked) => knowledge.servers(row, invoked),
     sandbox: (row) => runner.workspace(row).sandbox(),
   });
   const toolsets = new Toolsets(
@@ -74,7 +74,7 @@ export function makeParts(deps: ConversationDependencies) {
       agents,
       mcp,
       { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
-      new SkillTools({ ...deps, knowledge }),
+      new SkillTools({ ...deps, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
       new SwitchTool({
         ...deps,
         agents,

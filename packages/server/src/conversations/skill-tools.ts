@@ -11,6 +11,8 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 export interface SkillToolsDependencies {
   store: { conversations: Pick<Store["conversations"], "get"> };
   knowledge: Pick<Knowledge, "skills" | "contexts">;
+  /** Connects the MCP servers of a skill, in a bounded time; gives sentences about what went wrong. */
+  joinServers(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]>;
 }
 
 /** The tool that reads skills, where there are some to read (agent-behaviour.md section 8); and what could not be read of a project is told at the next run. */
@@ -20,10 +22,16 @@ export class SkillTools implements ToolSource {
 
   constructor(deps: SkillToolsDependencies) {
     this.#deps = deps;
-    const { store, knowledge } = deps;
-    const tool = invokeSkillTool((id) => {
-      const row = store.conversations.get(id);
-      return row ? knowledge.skills(row).filter(isInvocable) : [];
+    const { store, knowledge, joinServers } = deps;
+    const tool = invokeSkillTool({
+      skills(id) {
+        const row = store.conversations.get(id);
+        return row ? knowledge.skills(row).filter(isInvocable) : [];
+      },
+      async joinServers(id, skill, signal) {
+        const row = store.conversations.get(id);
+        return row ? joinServers(row, skill, signal) : [];
+      },
     });
     this.#tools = [tool as unknown as Tool];
   }

@@ -5,7 +5,7 @@ export interface ServerSpec {
   /** Unique in its conversation. */
   name: string;
   server: McpServer;
-  /** Who named it: the user, or a plugin, which is somebody else's text. */
+  /** Who named it: the user, or a plugin or a skill, which is somebody else's text. */
   from: "user" | "plugin";
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseSkill } from "./parse.ts";
+import { parseSkill, readServers } from "./parse.ts";
 import { skillBlocks } from "./prompt-text.ts";
 import { enabledSkills, mergeSkills, type Skill } from "./skill.ts";
 import { activateSkills, holdsWord } from "./triggers.ts";
@@ -67,4 +67,12 @@ test("what comes first wins, disabled ones go, and the prompt has always-on text
   expect(`${always}${list}`).not.toContain("not shown");
   const long = skillBlocks([skill({ name: "long", type: "repo", content: "y".repeat(200_000) })]);
   expect(long[0]!.length).toBeLessThan(101_000);
+});
+
+test("MCP servers of a skill are a map by name, alone or below mcpServers, of a bounded size", () => {
+  const one = { one: { command: "x" } };
+  expect(readServers(one)).toEqual(one);
+  expect(readServers({ mcpServers: one })).toEqual(one);
+  for (const value of [undefined, null, "x", [one], {}, { mcpServers: {} }, { a: "x".repeat(40_000) }])
+    expect(readServers(value)).toBeUndefined();
 });

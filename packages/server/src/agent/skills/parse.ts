@@ -9,6 +9,9 @@ const maxName = 128;
 const maxDescription = 1024;
 const maxTriggers = 100;
 
+/** Most characters of its MCP servers; more are none. */
+const maxServers = 32 * 1024;
+
 /** Names of files that always apply, and the skill's name where that differs from the file's. */
 const alwaysOn: Record<string, string> = {
   "agents.md": "agents",
@@ -33,7 +36,8 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
   const content = body.trim().slice(0, maxContent);
   if (content === "") return undefined;
   const file = basename(path);
-  const common = { content, source, location, ...(broken && { broken }) };
+  const mcpServers = readServers(facts.mcp_tools);
+  const common = { content, source, location, ...(mcpServers && { mcpServers }), ...(broken && { broken }) };
   if (isAlwaysOn(path)) {
     const name = alwaysOn[file.toLowerCase()]!;
     return { ...common, name, type: "repo", triggers: [], description: null };
@@ -52,6 +56,16 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
   const type = isFolder ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
   const more = { ...(inputs.length > 0 && { inputs }), ...(hidden && { hidden }) };
   return { ...common, name, type, triggers: [...new Set(triggers)], description, ...more };
+}
+
+/** The MCP servers that a skill names, by name, alone or below `mcpServers`; undefined for none. */
+export function readServers(value: unknown): Record<string, unknown> | undefined {
+  const map = isMap(value) && isMap(value.mcpServers) ? value.mcpServers : value;
+  return isMap(map) && Object.keys(map).length > 0 && JSON.stringify(map).length <= maxServers ? map : undefined;
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function readInputs(value: unknown): NonNullable<Skill["inputs"]> {

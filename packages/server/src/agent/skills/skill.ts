@@ -15,6 +15,8 @@ export interface Skill {
   paths?: { base?: string; globs: string[] };
   /** What a task of this skill takes; the agent asks for what the message does not tell. */
   inputs?: { name: string; description: string }[];
+  /** MCP servers that join those of the conversation while the skill is active, by name, unchecked. */
+  mcpServers?: Record<string, unknown>;
   /** Its front matter cannot be read. */
   broken?: boolean;
   /** The agent cannot read it by itself: it waits for its trigger. */

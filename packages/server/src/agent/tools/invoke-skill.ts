@@ -13,10 +13,15 @@ const description =
 /** Most names that an error lists. */
 const maxNames = 50;
 
-/** The tool that reads skills; `skills` gives those that a conversation's agent may read. */
-export function invokeSkillTool(
-  skills: (conversationId: string) => readonly Skill[],
-): Tool<InvokeSkillAction, InvokeSkillObservation> {
+export interface InvokeSkillSources {
+  /** Those that a conversation's agent may read. */
+  skills(conversationId: string): readonly Skill[];
+  /** Connects the MCP servers of one of them; gives sentences about what went wrong. */
+  joinServers(conversationId: string, skill: string, signal: AbortSignal): Promise<readonly string[]>;
+}
+
+/** The tool that reads skills. */
+export function invokeSkillTool({ skills, joinServers }: InvokeSkillSources): Tool<InvokeSkillAction, InvokeSkillObservation> {
   return {
     name: "invoke_skill",
     description,
@@ -43,7 +48,8 @@ export function invokeSkillTool(
       }
       const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal });
       const where = skill.location ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n` : "";
-      return result(skill.name, `${where}${text}`, false);
+      const notes = skill.mcpServers ? await joinServers(conversationId, skill.name, signal) : [];
+      return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
     },
   };
 }
