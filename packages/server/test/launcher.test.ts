@@ -245,7 +245,7 @@ test("the set-up installs what the machine lacks with apt-get, after refreshing 
 
   await call("sh", [join(folder, "scripts/setup.sh"), "tests"], { env: { PATH: `${apt}:${few}` } });
   expect((await readFile(log, "utf8")).trim()).toMatch(
-    / golang-github-containers-common python3 procps curl git sudo iproute2 uidmap docker\.io docker-registry$/m,
+    / golang-github-containers-common python3 procps curl git sudo iproute2 uidmap docker\.io docker-registry chromium$/m,
   );
 });
 

@@ -78,7 +78,9 @@ test("MCP servers are added, changed and removed one by one", async () => {
   const { files } = (await get(expose("plaintext"))).body.agent_settings.mcp_config;
   expect(files).toMatchObject({ headers: { "X-B": "b" }, auth: { strategy: "bearer", value: "t0ken" } });
   expect((await call("PATCH", path, { url: null })).status).toBe(422);
-  expect((await call("PATCH", path, { command: "npx" })).status).toBe(422);
+  expect((await call("PATCH", path, { command: "npx", url: "https://files.example/mcp" })).status).toBe(422);
+  const became = (await call("PATCH", path, { command: "npx" })).body.agent_settings.mcp_config.files;
+  expect([became.command, became.url]).toEqual(["npx", undefined]);
   expect((await call("DELETE", path)).body.agent_settings.mcp_config).not.toHaveProperty("files");
   for (const method of ["PATCH", "DELETE"]) {
     expect([method, (await call(method, path, method === "PATCH" ? {} : undefined)).status]).toEqual([method, 404]);
