@@ -110,6 +110,36 @@ test("a database that another process has locked for seconds delays a run, and l
   expect(models.requests).toHaveLength(4);
 }, 60_000);
 
+test("a message in the moment in which actions begin to wait rejects them: none runs, also where its tool may run again", async () => {
+  const server = await startTestPlatform();
+  ends.push(() => server.stop());
+  const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
+  ends.push(async () => database.close());
+  const tasks = { name: "task_tracker", arguments: { command: "plan", task_list: [{ title: "Unasked", status: "todo" }] } };
+  const models = await modelOf(({ index }) => {
+    if (index !== 1) return finish("Done.");
+    // What the run appends waits until the message is there, too.
+    database.exec("BEGIN EXCLUSIVE");
+    return reply.toolCalls([tasks, terminal("cat ~/.ssh/id_none; echo ran")]);
+  });
+  await server.call("POST", "/api/settings", { ...settings(models.url), confirmation_mode: true, security_analyzer: "pattern" });
+  const { id } = await startConversation(server.call, "Hello");
+  await ended(server, id);
+  await send(server, id, "Work");
+  await until(() => models.requests[1]);
+  await models.requests[1]!.finished;
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const sent = send(server, id, "Something else.");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  database.exec("COMMIT");
+  await sent;
+  await ended(server, id);
+  const stored = await events(server, id);
+  const results = stored.filter((event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent");
+  const reason = "it waited for the user's approval, and the user wrote instead.";
+  expect(results).toMatchObject([0, 1].map(() => ({ kind: "UserRejectObservation", rejection_reason: reason })));
+}, 60_000);
+
 test("an endpoint that is gone for a while is tried again and told of; one that stays away ends the run in words, and a message goes on", async () => {
   const server = await startTestPlatform();
   ends.push(() => server.stop());

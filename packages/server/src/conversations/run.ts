@@ -17,12 +17,13 @@ import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
 import { pastObservations } from "./past-observations.ts";
+import { rejections, unansweredReason } from "./rejections.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import { foldedFacts } from "./state.ts";
 
 /** Why a run is cut off: the user interrupts it, or the process ends and leaves the rest to the next start. */
-export type AbortCause = "interrupt" | "shutdown" | "removed";
+export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
 
 /** How often the Stop hooks may let one run go on. */
 const mostHeldEnds = 10;
@@ -215,18 +216,23 @@ export class Run {
     return ends;
   }
 
-  /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown. */
+  /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown; or they waited, and the user wrote. */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
     // A finish ends the turn, unless a message came that the model had not read.
     this.#readSeq = state.readSeq;
     const context = this.#actContext();
+    const { approved } = this.#env;
+    const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
+    const isIdempotent = (event: ActionEvent) => context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true;
     const canRun = (event: ActionEvent) =>
-      event.action &&
-      (this.#env.approved.has(event.id) || context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true);
+      event.action && (approved.has(event.id) || (isIdempotent(event) && !isUnanswered(event)));
     const open = [...state.open.values()];
-    for (const event of open) if (!canRun(event)) await this.#append([cutOff(event, { begun: true })]);
-    await act(open.filter(canRun), context);
+    const rejected = rejections(open.filter(isUnanswered), unansweredReason);
+    if (rejected.length > 0) await this.#append(rejected);
+    const left = open.filter((event) => state.open.has(event.tool_call_id));
+    for (const event of left) if (!canRun(event)) await this.#append([cutOff(event, { begun: true })]);
+    await act(left.filter(canRun), context);
     this.#readSeq = state.seq;
   }
 
@@ -308,6 +314,8 @@ export class Run {
   async #end(error: unknown): Promise<boolean> {
     const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
     if (cause === "shutdown" || cause === "removed") return false;
+    // The log tells that already, and nothing was begun.
+    if (cause === "paused" && this.follower.state.open.size === 0) return true;
     const open = [...this.follower.state.open.values()].map((event) => cutOff(event, { begun: this.#begun.has(event.id) }));
     // Nothing is wrong with the run: it is taken up again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;

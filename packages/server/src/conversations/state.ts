@@ -18,6 +18,8 @@ export interface ConversationState {
   leafEventId: string | undefined;
   /** Actions without a result, in order, by tool call id. */
   open: Map<string, ActionEvent>;
+  /** Ids of open actions that waited for the user, who wrote in the moment in which they began to. */
+  unanswered: Set<string>;
   /** The agent's task list as its last plan left it. */
   taskList: TaskItem[];
   /** Messages of the user that no hook has seen, since the agent's last event or, where hooks saw one before, since that. */
@@ -46,6 +48,7 @@ export function emptyState(): ConversationState {
     readSeq: 0,
     leafEventId: undefined,
     open: new Map(),
+    unanswered: new Set(),
     taskList: [],
     unchecked: [],
     checksMessages: false,
@@ -97,6 +100,8 @@ export function fold(state: ConversationState, { seq, listed, event }: LogRecord
     case "HookExecutionEvent":
       return checked(state, event);
     case "ConversationStateUpdateEvent":
+      if (event.key === "execution_status" && event.value === "running" && state.status === "waiting_for_confirmation")
+        state.unanswered = new Set(state.lastUserMessageSeq === seq - 1 ? [...state.open.values()].map(({ id }) => id) : []);
       if (event.key === "execution_status") state.status = event.value as ExecutionStatus;
       if (state.status === "finished") state.turnOver = false;
       if (event.key === "stats") state.stats = event.value as Stats;
