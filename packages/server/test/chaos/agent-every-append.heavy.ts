@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { type Death, dieAtCommits } from "./every-append/rounds.ts";
+import { talkedTask } from "./every-append/talked-task.ts";
 import { plainTask, type Task, wholeTask } from "./every-append/task.ts";
 
 const phases = ["before", "after", "told"] as const;
@@ -15,6 +16,7 @@ const every = (commits: number) =>
 const tasks: [string, Task][] = [
   ["one call after the other", plainTask],
   ["calls side by side, sub-agents, hooks and summaries", wholeTask],
+  ["a person, MCP servers, another model, a skill, a patch and a browser", talkedTask],
 ];
 
 test.each(tasks)(

@@ -8,6 +8,7 @@ def out(message):
 
 tools = {
     "echo": {"description": "Says it again", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}},
+    "append": {"description": "Adds a line to a file", "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}}},
     "env": {"description": "A variable", "inputSchema": {"type": "object", "properties": {"name": {"type": "string"}}}},
     "die": {"description": "Ends the server", "inputSchema": {"type": "object"}},
     "flood": {"description": "Writes without end", "inputSchema": {"type": "object"}},
@@ -36,6 +37,9 @@ png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 def call(name, args, token):
     if name == "echo": return [{"type": "text", "text": args["text"]}]
+    if name == "append":
+        with open(args["path"], "a") as file: file.write(args["text"] + "\\n")
+        return [{"type": "text", "text": "added"}]
     if name == "env": return [{"type": "text", "text": os.environ.get(args["name"], "") + " " + " ".join(sys.argv[1:])}]
     if name == "die":
         sys.stderr.write("out of cheese\\n")

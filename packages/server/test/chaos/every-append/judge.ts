@@ -38,7 +38,7 @@ export function openCalls(log: readonly Stored[]): Map<string, Json> {
 }
 
 /** Tools that the server may run again by itself. */
-const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task"];
+const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task", "switch_llm"];
 
 export interface Witness {
   /** What was on the disk when the server had died; empty: it did not. */
@@ -49,10 +49,14 @@ export interface Witness {
   announced: readonly string[];
   /** What the conversation shows at its end, and what it is to show; undefined for a sub-agent. */
   shown?: { is: string; expected: string };
+  /** How many messages came of the user, where it is not one. */
+  messages?: number;
+  /** Somebody took part: the run rested and went on. */
+  rested?: boolean;
 }
 
 /** What is not as it must be in a conversation whose server was killed, and that has ended. Empty when all is well. */
-export function judge({ before, after, announced, shown }: Witness): string[] {
+export function judge({ before, after, announced, shown, messages = 1, rested = false }: Witness): string[] {
   const wrong: string[] = [];
   const check = (text: string, is: unknown, wanted: unknown) => {
     if (JSON.stringify(is) !== JSON.stringify(wanted))
@@ -89,7 +93,8 @@ export function judge({ before, after, announced, shown }: Witness): string[] {
       wrong.push(`a result of no action: ${event.id}`);
   }
   const unknown = events.filter((event) => event.kind === "AgentErrorEvent" && interrupted.test(event.error));
-  const mayNotRunAgain = [...openCalls(before).values()].filter((event) => !repeatable.includes(event.tool_name));
+  const waits = statusOf(before) === "waiting_for_confirmation";
+  const mayNotRunAgain = waits ? [] : [...openCalls(before).values()].filter((event) => !repeatable.includes(event.tool_name));
   check(
     "calls whose outcome is unknown",
     unknown.map((event) => event.tool_call_id).sort(),
@@ -99,7 +104,7 @@ export function judge({ before, after, announced, shown }: Witness): string[] {
   const forgotten = ofKind("Condensation").flatMap((event) => event.forgotten_event_ids as string[]);
   check("forgotten twice", forgotten.length - new Set(forgotten).size, 0);
   check("summaries asked for and not made", ofKind("CondensationRequest").length > ofKind("Condensation").length, false);
-  check("user messages", ofKind("MessageEvent").filter(({ source }) => source === "user").length, 1);
+  check("user messages", ofKind("MessageEvent").filter(({ source }) => source === "user").length, messages);
   check("system prompts", ofKind("SystemPromptEvent").length, 1);
   check(
     "errors",
@@ -108,13 +113,18 @@ export function judge({ before, after, announced, shown }: Witness): string[] {
   );
   const states = ofKind("ConversationStateUpdateEvent");
   const statuses = states.filter(({ key }) => key === "execution_status").map(({ value }) => value);
-  check("statuses", statuses, ["running", "finished"]);
+  check("statuses", rested ? [statuses[0], statuses.at(-1)] : statuses, ["running", "finished"]);
   check("the end", events.at(-1)?.value, "finished");
   const answers = new Set(ofKind("ActionEvent").map((event) => event.llm_response_id)).size;
   const counted = states.findLast(({ key }) => key === "stats")?.value.usage_to_metrics.agent.accumulated_token_usage;
   check("tokens", [counted?.prompt_tokens, counted?.completion_tokens], [usage.prompt * answers, usage.completion * answers]);
   if (shown) check("work", shown.is.trim(), shown.expected);
   return wrong;
+}
+
+/** The status that a log tells last. */
+export function statusOf(log: readonly Stored[]): string | undefined {
+  return log.findLast(({ event }) => event.key === "execution_status")?.event.value;
 }
 
 /** Ids of the sub-agents' conversations. */

@@ -3,18 +3,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { newId } from "@sandpiper/wire";
 import { startAgentServer } from "../../support/agent-server.ts";
+import { startMcpServer } from "../../support/mcp-server.ts";
 import { startModelServer } from "../../support/model-server.ts";
 import { type Json, removeSandboxes, SocketClient, until } from "../../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";
-import { judge, partsOf, type Stored, storedLog } from "./judge.ts";
-import { shownAtEnd, type Task, worker } from "./task.ts";
+import { judge, partsOf, type Stored, statusOf, storedLog } from "./judge.ts";
+import { otherModel, shownAtEnd, type Task, worker } from "./task.ts";
 
 /** Where a server is killed: before or after the commit of that number, or a moment after it was told of. */
 export interface Death {
   when: "before" | "after" | "told";
   at: number;
 }
+
+const mcpKey = "mcp-key-of-the-test";
 
 /** How long a conversation may take to its end, ms. */
 const endMs = 120_000;
@@ -29,12 +32,14 @@ export async function dieAtCommits(
   tell: (text: string) => void = () => {},
 ): Promise<string[]> {
   const models = await startModelServer(worker(task));
+  const mcp = await startMcpServer(mcpKey);
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-append-"));
   const start = (death?: Death) =>
     startServerProcess(dataDir, {
       NODE_OPTIONS: `--import=${new URL("./die-at-commit.ts", import.meta.url)}`,
       DIE_AT_COMMIT: death ? `${death.when}:${death.at}` : "",
       SANDPIPER_MAX_REQUESTS: "100000",
+      SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
     });
   const wrong: string[] = [];
   let server = await start();
@@ -43,8 +48,11 @@ export async function dieAtCommits(
       llm_model: "openai/gpt-4o-mini",
       llm_api_key: "sk-test",
       llm_base_url: models.url,
+      ...task.legacySettings,
     });
-    const { settings } = task;
+    const profile = { model: otherModel, api_key: "sk-test", base_url: models.url };
+    await server.call("POST", "/api/v1/settings/profiles/other", { llm: profile });
+    const settings = task.settings({ mcpUrl: mcp.url, modelUrl: models.url });
     const set = await server.call("POST", "/api/v1/settings", { agent_settings_diff: settings });
     if (set.status !== 200) throw new Error(JSON.stringify(set));
     const whole = await begin(server, task);
@@ -60,9 +68,9 @@ export async function dieAtCommits(
       if (wrong.length > 0) break;
       const name = `${death.when} commit ${death.at}`;
       const begun = await begin(server, task);
-      const died = await isDead(server, dataDir, begun);
+      const died = await isDead(server, dataDir, task, begun);
       // Where calls run side by side, some commits hold the results of several.
-      if (!died && Object.keys(task.parts).length === 0) wrong.push(`the server lives on: ${name}`);
+      if (!died && Object.keys(task.parts).length === 0 && !task.person) wrong.push(`the server lives on: ${name}`);
       if (!died) await server.end("SIGKILL");
       const before = logsOf(dataDir, begun.id);
       const output = server.output();
@@ -77,6 +85,7 @@ export async function dieAtCommits(
     await removeSandboxes(server.call).catch(() => {});
     await server.end("SIGTERM");
     await models.close();
+    mcp.close();
     await rm(dataDir, { recursive: true, force: true });
   }
   return wrong;
@@ -94,13 +103,15 @@ function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
 }
 
 /** A client asks for the work and follows it; the server may die while it does. */
-async function begin(server: ServerProcess, { hooks }: Task): Promise<Begun> {
+async function begin(server: ServerProcess, { files = {} }: Task): Promise<Begun> {
   const id = newId();
   const announced: string[] = [];
   const request: Json = { conversation_id: id, initial_message: { content: [{ type: "text", text: `Do the work. ${id}` }] } };
-  if (hooks) {
+  if (Object.keys(files).length > 0) {
     const box = await startAgentServer(server);
-    const command = `mkdir -p .openhands && cat > .openhands/hooks.json <<'END'\n${JSON.stringify(hooks)}\nEND`;
+    const command = Object.entries(files)
+      .map(([path, text]) => `mkdir -p "$(dirname ${path})" && cat > ${path} <<'END'\n${text}\nEND`)
+      .join("\n");
     const { body } = await box.call("POST", "/api/bash/execute_bash_command", { command, cwd: "/workspace" });
     if (body.exit_code !== 0) throw new Error(JSON.stringify(body));
     request.sandbox_id = box.sandboxId;
@@ -116,12 +127,14 @@ async function begin(server: ServerProcess, { hooks }: Task): Promise<Begun> {
 }
 
 /** Waits until a process is killed, or its conversation has come to an end. */
-async function isDead({ child }: ServerProcess, dataDir: string, { id }: Begun): Promise<boolean> {
+async function isDead({ child, call }: ServerProcess, dataDir: string, { person }: Task, { id }: Begun): Promise<boolean> {
   const end = Date.now() + endMs;
-  await until(
-    () => child.signalCode !== null || Date.now() > end || storedLog(dataDir, id).at(-1)?.event.value === "finished" || undefined,
-    50,
-  );
+  await until(async () => {
+    if (child.signalCode !== null || Date.now() > end) return true;
+    const log = storedLog(dataDir, id);
+    const isDone = (await person?.(call, id, log).catch(() => false)) ?? true;
+    return (isDone && log.at(-1)?.event.value === "finished") || undefined;
+  }, 50);
   // The last commit of all may be the one.
   const last = Math.min(end, Date.now() + 3_000);
   await until(() => child.signalCode !== null || Date.now() > last || undefined);
@@ -132,16 +145,18 @@ async function isDead({ child }: ServerProcess, dataDir: string, { id }: Begun):
 async function atEnd(
   { call }: ServerProcess,
   dataDir: string,
-  { expected }: Task,
+  { expected, asked = {}, person }: Task,
   { id, announced }: Begun,
   before: ReadonlyMap<string, readonly Stored[]>,
 ): Promise<string[]> {
   const end = Date.now() + endMs;
   const shown = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
   await until(async () => {
-    const status = (await shown())?.execution_status;
-    return ["finished", "error", "stuck"].includes(status) || Date.now() > end || undefined;
-  });
+    const log = storedLog(dataDir, id);
+    const isDone = (await person?.(call, id, log)) ?? true;
+    const status = statusOf(log)!;
+    return (isDone && status === "finished") || ["error", "stuck"].includes(status) || Date.now() > end || undefined;
+  }, 50);
   const after = logsOf(dataDir, id);
   const own = after.get(id)!;
   const action = own.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
@@ -151,7 +166,11 @@ async function atEnd(
   const is: string = result?.observation?.content[0]?.text ?? "";
   return [...after].flatMap(([one, log]) => {
     const known = { before: before.get(one) ?? [], after: log };
-    if (one === id) return judge({ ...known, announced, shown: { is, expected } });
-    return judge({ ...known, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
+    const asks = log.filter(({ event }) =>
+      Object.keys(asked).some((words) => JSON.stringify(event.llm_message ?? "").includes(words)),
+    );
+    const common = { ...known, messages: 1 + asks.length, rested: asks.length > 0 || person !== undefined };
+    if (one === id) return judge({ ...common, announced, shown: { is, expected } });
+    return judge({ ...common, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
   });
 }

@@ -1,19 +1,25 @@
 import type { ModelRequestSeen, Reply, ScriptedToolCall } from "../../support/model-server.ts";
 import { reply } from "../../support/model-server.ts";
 import { editor, terminal } from "../../support/script.ts";
+import type { Person } from "./person.ts";
 
 /** What a model is to do in one call, again under another id where the first had no effect. */
 export interface Work {
-  call(id: string): ScriptedToolCall;
+  call(id: string, results: ReadonlyMap<string, string>): ScriptedToolCall;
   /** A command that prints something when the work was done. None: the tool may simply be run again, by the server itself. */
   trace?: string;
+  /** The model that answers from then on. */
+  model?: string;
 }
 
 /** Every call of a step is made in one answer; the next step follows when each has a result. */
 export type Step = readonly Work[];
 
-const marks = "/workspace/marks";
-const notes = "/workspace/notes";
+export const marks = "/workspace/marks";
+export const notes = "/workspace/notes";
+
+/** That of the profile `other`. */
+export const otherModel = "openai/gpt-4o";
 
 /** A command that leaves its id behind, so that one that ran twice is seen. */
 export const mark = (work: string, more = ""): Work => ({
@@ -21,18 +27,24 @@ export const mark = (work: string, more = ""): Work => ({
   trace: `grep '^${work} ' ${marks}`,
 });
 
-const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace });
-const harmless = (name: string, args: object): Work => ({ call: () => ({ name, arguments: args }) });
+export const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace });
+export const harmless = (name: string, args: object): Work => ({ call: () => ({ name, arguments: args }) });
 
 /** What a conversation is to do, and in what surroundings. */
 export interface Task {
   steps: readonly Step[];
   /** What sub-agents do, by the prompts that they are given. */
   parts: Readonly<Record<string, readonly Step[]>>;
-  /** Agent settings. */
-  settings: Record<string, unknown>;
-  /** Of the project. */
-  hooks: Record<string, unknown> | undefined;
+  /** What is to be done besides, by the words in a message that ask for it. */
+  asked?: Readonly<Record<string, readonly Step[]>>;
+  /** Agent settings, where an MCP server of `mcpKey` and a model listen at these addresses. */
+  settings: (at: { mcpUrl: string; modelUrl: string }) => Record<string, unknown>;
+  /** Settings besides. */
+  legacySettings?: Record<string, unknown>;
+  /** Files below /workspace that are there before it begins. */
+  files?: Readonly<Record<string, string>>;
+  /** A person who takes part. */
+  person?: Person;
   /** What the conversation shows at its end. */
   expected: string;
 }
@@ -58,15 +70,14 @@ const steps: readonly Step[] = [
 ];
 
 /** A sub-agent that runs its part. The call may be run again: it finds the sub-agent. */
-const part = (prompt: string): Work => ({ call: () => ({ name: "task", arguments: { description: prompt, prompt } }) });
+export const part = (prompt: string): Work => ({ call: () => ({ name: "task", arguments: { description: prompt, prompt } }) });
 const expected = (names: string) => `${names}\nfirst\nbetween\nend`;
 
 /** One call after the other. */
 export const plainTask: Task = {
   steps,
   parts: {},
-  settings: {},
-  hooks: undefined,
+  settings: () => ({}),
   expected: expected("eight,five,four,one,seven,six,three,two"),
 };
 
@@ -78,17 +89,19 @@ export const wholeTask: Task = {
     "Do eleven.": [[harmless("think", { thought: "A part." })], [mark("eleven", "sleep 0.1; ")]],
     "Do twelve.": [[mark("twelve")]],
   },
-  settings: { enable_sub_agents: true, tool_concurrency_limit: 4, condenser: { max_size: 24 } },
-  hooks: {
-    PreToolUse: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] }],
-    PostToolUse: [{ matcher: "*", hooks: [{ type: "command", command: "echo after >> /tmp/hooked" }] }],
-    Stop: [{ matcher: "*", hooks: [{ type: "command", command: "true" }] }],
+  settings: () => ({ enable_sub_agents: true, tool_concurrency_limit: 4, condenser: { max_size: 24 } }),
+  files: {
+    ".openhands/hooks.json": JSON.stringify({
+      PreToolUse: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] }],
+      PostToolUse: [{ matcher: "*", hooks: [{ type: "command", command: "echo after >> /tmp/hooked" }] }],
+      Stop: [{ matcher: "*", hooks: [{ type: "command", command: "true" }] }],
+    }),
   },
   expected: expected("eight,eleven,five,four,nine,one,seven,six,ten,three,twelve,two"),
 };
 
 /** What the conversation ends with: everything that its tools did. */
-export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes}`;
+export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes} patched 2>/dev/null`;
 /** It leaves no trace, so it is always shown anew. */
 const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false" };
 
@@ -106,13 +119,12 @@ interface Known {
  * A model that does the steps, whatever it finds done already. It keeps nothing between calls but what is summarised: what it reads tells it how far it is. Where it reads that the outcome of a
  * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run.
  */
-export function worker({ steps, parts }: Task): (request: ModelRequestSeen) => Reply {
+export function worker({ steps, parts, asked = {} }: Task): (request: ModelRequestSeen) => Reply {
   const memory = new Map<string, Map<string, string>>();
-  return ({ messages, system }) => {
+  return ({ messages, system, body }) => {
     if (system.includes("You keep the memory")) return reply.text("A summary that leaves nothing out.", { usage });
     const [first] = messages;
     const [, own] = Object.entries(parts).find(([prompt]) => first?.text.includes(prompt)) ?? [];
-    const plan = own ?? [...steps, [atEnd]];
     const results = resultsOf(messages);
     const key = messages.map(({ text }) => /Do the work\. \S+/.exec(text)?.[0]).find(Boolean);
     if (key) {
@@ -123,14 +135,26 @@ export function worker({ steps, parts }: Task): (request: ModelRequestSeen) => R
       if (messages.some(({ text }) => text.includes("CONVERSATION_SUMMARY")))
         for (const [id, text] of known) results.set(id, text);
     }
-    for (const [index, step] of plan.entries()) {
-      const calls = step.flatMap((work, place) => {
-        const name = `${index}_${place}`;
-        return next(work, name, knownOf(work, name, results));
+    const wanted = Object.entries(asked).flatMap(([words, more], number) => {
+      // A summary keeps the user's messages.
+      if (!messages.some(({ role, text }) => role === "user" && text.includes(words))) return [];
+      return [more.map((step, index): [string, Step] => [`asked${number}_${index}`, step])];
+    });
+    const plan: [string, Step][] = [
+      ...(own ?? steps).map((step, index): [string, Step] => [String(index), step]),
+      ...wanted.flat(),
+      ...(own ? [] : [[`end${wanted.length}`, [atEnd]] as [string, Step]]),
+    ];
+    for (const [place, step] of plan) {
+      const calls = step.flatMap((work, index) => {
+        const name = `${place}_${index}`;
+        if (work.model && knownOf(work, name, results).done && `openai/${body.model}` !== work.model)
+          throw new Error(`not the model that was switched to: ${body.model}`);
+        return next(work, name, results);
       });
       if (calls.length > 0) return reply.toolCalls(calls, { usage });
     }
-    return reply.toolCalls([{ id: "finish", name: "finish", arguments: { message: "All is done." } }], { usage });
+    return reply.toolCalls([{ id: `finish${wanted.length}`, name: "finish", arguments: { message: "All is done." } }], { usage });
   };
 }
 
@@ -166,9 +190,10 @@ function knownOf(work: Work, name: string, results: Map<string, string>): Known 
   return known;
 }
 
-function next(work: Work, name: string, { done, attempts, looks, told }: Known): ScriptedToolCall[] {
+function next(work: Work, name: string, results: Map<string, string>): ScriptedToolCall[] {
+  const { done, attempts, looks, told } = knownOf(work, name, results);
   if (done) return [];
-  if (told >= attempts) return [{ ...work.call(`${name}_try${attempts}`), id: `${name}_try${attempts}` }];
+  if (told >= attempts) return [{ ...work.call(`${name}_try${attempts}`, results), id: `${name}_try${attempts}` }];
   const look = terminal(`{ ${work.trace}; } >/dev/null 2>&1 && echo is there || echo is missing`);
   return [{ ...look, id: `${name}_look${looks}` }];
 }

@@ -1,0 +1,38 @@
+import type { Json, TestPlatform } from "../../support/platform.ts";
+import { openCalls, type Stored, statusOf } from "./judge.ts";
+
+/**
+ * Looks at what a conversation has come to and does what is next. It keeps nothing in mind: what the log tells was done. True when there is nothing left
+ * that it wants to do. Throws what a call throws whose server dies.
+ */
+export type Person = (call: TestPlatform["call"], id: string, log: readonly Stored[]) => Promise<boolean>;
+
+/** What the person wants to be done besides. */
+export const wish = "Do also thirteen.";
+
+/** A call with this in it may not run. */
+export const forbidden = "forbidden";
+
+/** Lets what waits run, unless it is forbidden; pauses once, goes on, and writes once. */
+export const person: Person = async (call, id, log) => {
+  const base = `/api/conversations/${id}`;
+  const did = async (path: string, body?: Json) => {
+    const { status, body: answer } = await call("POST", `${base}/${path}`, body);
+    if (status >= 500) throw new Error(`${path}: ${JSON.stringify(answer)}`);
+    return false;
+  };
+  const status = statusOf(log);
+  const hasResult = (name: string) =>
+    log.some(({ event }) => event.kind === "ObservationEvent" && event.tool_call_id.startsWith(`${name}_`));
+  const statuses = log.flatMap(({ event }) => (event.key === "execution_status" ? [event.value] : []));
+  if (status === "waiting_for_confirmation") {
+    const accept = !JSON.stringify([...openCalls(log).values()]).includes(forbidden);
+    return did("events/respond_to_confirmation", { accept, reason: accept ? "" : "Not this." });
+  }
+  // A rejection leaves it at rest, too.
+  if (status === "paused" || status === "idle") return did("run");
+  if (status === "running" && hasResult("1") && !statuses.includes("paused")) return did("pause");
+  const wrote = log.some(({ event }) => JSON.stringify(event.llm_message ?? "").includes(wish));
+  if (hasResult("4") && !wrote) return did("events", { role: "user", content: [{ type: "text", text: wish }], run: true });
+  return wrote;
+};
