@@ -165,3 +165,26 @@ test("kill -9 while a summary is made: it is asked for again, and the run goes o
   expect([summaries, thoughts]).toEqual([2, before]);
   expect((await events(id)).filter(({ kind }) => kind === "Condensation")).toHaveLength(1);
 });
+
+test("kill -9 of a paused conversation: with it goes on the sub-agent that was paused with it", async () => {
+  const agent_settings_diff = { enable_sub_agents: true };
+  expect((await server.call("POST", "/api/v1/settings", { agent_settings_diff })).status).toBe(200);
+  const asked = Promise.withResolvers<void>();
+  script = async ({ system, messages }) => {
+    const { role, text } = messages.at(-1)!;
+    if (!system.includes("<SUB_AGENT>"))
+      return role === "tool" ? finish(text) : reply.toolCalls([{ name: "task", arguments: { prompt: "Do it." } }]);
+    asked.resolve();
+    return role === "tool" ? finish("I did it.") : reply.toolCalls([terminal("sleep 1")]);
+  };
+  const { id } = await startConversation(server.call, "Have it done.");
+  await asked.promise;
+  expect((await server.call("POST", `/api/conversations/${id}/pause`)).status).toBe(200);
+  const { items } = (await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=true")).body;
+  const child = items.find((item: Json) => item.parent_conversation_id === id).id;
+  await ended(child, "paused");
+  await restart();
+  expect((await server.call("POST", `/api/conversations/${id}/run`)).status).toBe(200);
+  await ended(id);
+  expect(JSON.stringify(await events(id))).toContain("I did it.");
+});

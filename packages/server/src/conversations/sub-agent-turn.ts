@@ -21,13 +21,15 @@ export class SubAgentTurn {
   #sent = false;
   #telling: Promise<void> = Promise.resolve();
   /** The sub-agent was paused with its parent, and goes on with it. */
-  #pausedWithParent = false;
+  #pausedWithParent: boolean;
 
-  constructor(deps: SubAgentDependencies, parent: ConversationRow, childId: string, signal: AbortSignal) {
+  /** `actionId` is the call's, which an earlier process may have begun. */
+  constructor(deps: SubAgentDependencies, parent: ConversationRow, childId: string, actionId: string, signal: AbortSignal) {
     this.#deps = deps;
     this.#parent = parent;
     this.childId = childId;
     this.#signal = signal;
+    this.#pausedWithParent = this.#child()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
   }
 
   /** Sends the task by `send` and waits for what comes of it. Throws the signal's reason; an interrupt reaches the sub-agent first. */
@@ -117,6 +119,15 @@ export class SubAgentTurn {
       this.#pausedWithParent = false;
       void this.#deps.run(this.childId).catch(() => {});
     }
+  }
+
+  /** Since the call. */
+  #parentWasPaused(actionId: string): boolean {
+    const { events } = this.#deps.store;
+    const [paused] = events.search(this.#parent.id, { kind: "PauseEvent", descending: true, limit: 1 }).items;
+    const [called] = events.batch(this.#parent.id, [actionId]);
+    const timeOf = (json: string) => (JSON.parse(json) as Event).timestamp;
+    return paused !== undefined && Boolean(called) && timeOf(paused) >= timeOf(called!);
   }
 
   #result(): TaskObservation {

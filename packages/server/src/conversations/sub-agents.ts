@@ -95,7 +95,7 @@ export class SubAgents implements ToolSource {
     if ("kind" in begun) return begun;
     const turns = this.#turns.get(parentId) ?? new Set();
     this.#turns.set(parentId, turns);
-    const turn = new SubAgentTurn(this.#deps, parent, begun.id, signal);
+    const turn = new SubAgentTurn(this.#deps, parent, begun.id, actionId, signal);
     turns.add(turn);
     try {
       return await turn.observation(() => this.#message(begun, action, actionId));
