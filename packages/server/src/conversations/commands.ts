@@ -108,10 +108,12 @@ export class Commands {
     else await this.pause(id);
   }
 
-  /** Pauses what works in a sandbox. */
+  /** Pauses what works in a sandbox that was paused. A model call ends then: its answer could not be acted on, and one that hangs would hold up the next message. */
   async pauseAll(sandboxId: string): Promise<void> {
     for (const row of this.#deps.store.conversations.bySandbox(sandboxId)) {
-      if (row.summary.executionStatus === "running") await this.pause(row.id).catch(() => {});
+      if (row.summary.executionStatus !== "running") continue;
+      await this.pause(row.id).catch(() => {});
+      this.#deps.runner.abortCall(row.id);
     }
   }
 }

@@ -22,7 +22,7 @@ import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import { foldedFacts } from "./state.ts";
 
-/** Why a run is cut off: the user interrupts it, or the process ends and leaves the rest to the next start. */
+/** Why a run is cut off: the user interrupts it, its sandbox was paused, or the process ends and leaves the rest to the next start. */
 export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
 
 /** How often the Stop hooks may let one run go on. */

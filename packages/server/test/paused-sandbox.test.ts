@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ModelServer, type Reply, startModelServer } from "./support/model-server.ts";
+import { startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { finish } from "./support/script.ts";
+
+/** The stop button of the released GUI pauses the sandbox: a model that does not answer must not hold up what comes after. */
+
+let server: TestPlatform;
+let models: ModelServer;
+const never = new Promise<Reply>(() => {});
+
+beforeAll(async () => {
+  models = await startModelServer(({ index }) => (index === 0 ? never : finish("Here.")));
+  server = await startTestPlatform();
+  await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_base_url: models.url, llm_api_key: "sk-test" });
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await models?.close();
+});
+
+test("pausing a sandbox ends the model call of its conversation, and a message after the resume is answered", async () => {
+  const { call } = server;
+  const { id, sandboxId } = await startConversation(call, "Think for ever.");
+  const first = await until(() => models.requests[0]);
+  const conversation = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
+  await until(async () => (await call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status === "RUNNING" || undefined);
+  expect((await call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).status).toBe(200);
+  expect(await first.finished).toBe(false);
+  expect((await conversation()).execution_status ?? "paused").toBe("paused");
+  expect((await call("POST", `/api/v1/sandboxes/${sandboxId}/resume`)).status).toBe(200);
+  const message = { role: "user", content: [{ type: "text", text: "Are you there?" }], run: true };
+  expect((await call("POST", `/api/v1/app-conversations/${id}/send-message`, message)).status).toBe(200);
+  await until(async () => (await conversation()).execution_status === "finished" || undefined);
+  const { items } = (await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body;
+  expect(items.map(({ kind }: { kind: string }) => kind)).not.toContain("ConversationErrorEvent");
+  expect(models.requests).toHaveLength(2);
+});
