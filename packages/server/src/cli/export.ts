@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { chown, rm } from "node:fs/promises";
+import { chown, rm, stat } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connect } from "./connect.ts";
@@ -21,18 +21,23 @@ export async function exportRecording(conversation: string, { output }: { output
       if (!end.line.startsWith(endOfRecording))
         throw new CliError("The recording is cut off: the conversation was deleted meanwhile.");
     } catch (error) {
-      if (output) await rm(output, { force: true });
+      if (output && (await isFile(output))) await rm(output, { force: true });
       if (error instanceof CliError) throw error;
       throw new CliError(`The recording could not be written: ${(error as Error).message}.`, { cause: error });
     }
     // The file is the user's also where sudo has written it.
     const user = invoker();
-    if (output && user) await chown(output, user.uid, user.gid);
+    if (output && user && (await isFile(output))) await chown(output, user.uid, user.gid);
     if (output)
       process.stderr.write(`Written to ${output}. It holds what was said and done; secrets that the server knows are masked.\n`);
   } finally {
     await connection.close();
   }
+}
+
+/** Whether it is no device or pipe, which is the machine's. */
+async function isFile(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isFile() === true;
 }
 
 /** Passes a text on and keeps the end of it. */

@@ -75,14 +75,17 @@ export class SecretMask {
    * texts could learn them. The same one until a secret is registered.
    */
   matcher(owner: string): SecretMatcher {
-    const known = this.#matchers.get(owner);
-    const valuesOf = (name: string) => [...(this.#owners.get(name)?.values.keys() ?? [])];
-    const keys = ["", keysOf(owner)].flatMap(valuesOf).filter((value) => !word.test(value));
-    const matcher = known ?? new SecretMatcher([...valuesOf(owner), ...keys]);
+    const matcher = this.#matchers.get(owner) ?? this.#newMatcher(owner);
     this.#matchers.delete(owner);
     this.#matchers.set(owner, matcher);
     if (this.#matchers.size > maxMatchers) this.#matchers.delete(this.#matchers.keys().next().value!);
     return matcher;
+  }
+
+  #newMatcher(owner: string): SecretMatcher {
+    const valuesOf = (name: string) => [...(this.#owners.get(name)?.values.keys() ?? [])];
+    const keys = ["", keysOf(owner)].flatMap(valuesOf).filter((value) => !word.test(value));
+    return new SecretMatcher([...valuesOf(owner), ...keys]);
   }
 
   /** The text with every secret replaced; secrets that overlap or touch become one mask. */
