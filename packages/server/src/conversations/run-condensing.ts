@@ -1,10 +1,8 @@
-import type { TokenUsage } from "@sandpiper/wire";
 import type { ContextLimits } from "../agent/condenser/context-limits.ts";
 import { everything, type Forgettable, forgettable, type Target } from "../agent/condenser/forgettable.ts";
 import type { CondenserOptions } from "../agent/condenser/options.ts";
 import { isHistoryRefused } from "../agent/condenser/refused-history.ts";
-import { askForSummary, NoSummary, type SummaryBounds, withKeptWords } from "../agent/condenser/summarise.ts";
-import { maxTranscriptChars } from "../agent/condenser/transcript.ts";
+import { askForSummary, NoSummary, withKeptWords } from "../agent/condenser/summarise.ts";
 import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "../agent/records.ts";
 import { condensationFailed } from "../agent/view.ts";
 import { charsOf } from "../agent/view-size.ts";
@@ -13,15 +11,10 @@ import { isContextExceeded } from "../models/failure.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import type { LogFollower } from "./follower.ts";
+import { PromptSizes } from "./prompt-sizes.ts";
 
 /** Longest time that one summary may take with all attempts, ms. */
 const timeoutMs = 600_000;
-
-/** Characters of a summary, and of each thing that is added to it word for word. */
-const [minSummaryChars, maxSummaryChars] = [2_000, 32_000];
-
-/** Tokens behind the beginning that a limit leaves at least: a smaller limit would have each answer forgotten at once. */
-const minRoom = 8_000;
 
 export interface RunCondensingEnvironment {
   userId: string;
@@ -48,6 +41,7 @@ interface Need {
 /** Keeps the history of one run short enough for its model (agent-behaviour.md section 6). */
 export class RunCondensing {
   readonly #env: RunCondensingEnvironment;
+  readonly #sizes: PromptSizes;
   /** Prompts in a row that were too long, and the tokens of the last of them. */
   #overflows = 0;
   #overflowTokens = Number.POSITIVE_INFINITY;
@@ -60,6 +54,7 @@ export class RunCondensing {
 
   constructor(env: RunCondensingEnvironment) {
     this.#env = env;
+    this.#sizes = new PromptSizes(env);
   }
 
   /** Summarises where that is needed before `model` is called. True: something was tried, and the log has what came of it. Throws what ends the run. */
@@ -93,7 +88,7 @@ export class RunCondensing {
         code,
         `${message} This agent has no condenser: switch it on, or ask for a summary of the conversation.`,
       );
-    const tokens = this.#tokens();
+    const tokens = this.#sizes.tokens();
     if (!isRefused) limits.learn(userId, model, tokens, error);
     const isShorter = tokens < this.#overflowTokens * (1 - options.minimumProgress);
     if (isRefused ? this.#isRefused : !isShorter || this.#overflows >= options.resets)
@@ -116,17 +111,21 @@ export class RunCondensing {
     this.#overflows = 0;
     this.#overflowTokens = Number.POSITIVE_INFINITY;
     this.#isRefused = false;
-    limits.unlearn(userId, model, this.#usage()?.per_turn_token ?? 0);
+    limits.unlearn(userId, model, this.#sizes.usage()?.per_turn_token ?? 0);
   }
 
   #need(model: Model | undefined): Need | undefined {
     const { view } = this.#env.follower;
     const options = this.#env.options();
     const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
-    const limit = this.#limit(model, options);
-    const tokens = this.#tokens();
+    const limit = this.#sizes.limit(model, options);
+    const tokens = this.#sizes.tokens();
     // Half of the room behind the beginning, which stays.
-    const half = { keepFirst, tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#beginning())) / 2), progress };
+    const half = {
+      keepFirst,
+      tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#sizes.beginning())) / 2),
+      progress,
+    };
     if (view.condensationRequested) return { reason: "request", target: this.#overflows > 0 ? half : { keepFirst } };
     if (!options) return undefined;
     if (tokens > limit && tokens > this.#tokensBefore) return { reason: "tokens", target: half };
@@ -149,7 +148,7 @@ export class RunCondensing {
     // Who asks for a summary of a part does not want the rest to go too.
     const isAsked = need.reason === "request" && !isForced;
     const mayReset = !isAsked && need.reason !== "events";
-    const limit = Math.min(this.#limit(model, options), isForced ? this.#tokens() : Number.POSITIVE_INFINITY);
+    const limit = Math.min(this.#sizes.limit(model, options), isForced ? this.#sizes.tokens() : Number.POSITIVE_INFINITY);
     let isReset = this.#isRefused || this.#overflows > 1;
     let failure: unknown;
     for (let attempt = 0; attempt <= resets; attempt++) {
@@ -169,7 +168,7 @@ export class RunCondensing {
       }
     }
     if (isForced) throw this.#hopeless(failure);
-    this.#tokensBefore = this.#tokens() * (1 + minimumProgress);
+    this.#tokensBefore = this.#sizes.tokens() * (1 + minimumProgress);
     this.#eventsBefore = view.eventCount * (1 + minimumProgress);
     // Where there is nothing to forget the model is simply asked: a short history is no trouble of anybody's before it is refused.
     if (isAsked || (!this.#hasTold && !(failure instanceof NothingToForget))) await this.#tell(errorText(failure));
@@ -180,7 +179,7 @@ export class RunCondensing {
   async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
     const { follower, limits, userId, beside, budget, append, onRetry } = this.#env;
     const model = this.#env.openCondenser();
-    const bounds = this.#bounds(model, room, scale);
+    const bounds = this.#sizes.bounds(model, room, scale);
     const signal = AbortSignal.any([this.#env.signal, AbortSignal.timeout(timeoutMs)]);
     const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch((error: unknown) => {
       if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
@@ -200,36 +199,6 @@ export class RunCondensing {
       llm_response_id: response.id,
     });
     await append([record, stateRecord("stats", stats)]);
-  }
-
-  #bounds(condenser: Model, room: number, scale: number): SummaryBounds {
-    const read = charsOf(Math.min(room, this.#env.limits.of(this.#env.userId, condenser) * 0.8));
-    return {
-      transcript: Math.max(minSummaryChars, Math.min(read, maxTranscriptChars) * scale),
-      summary: Math.min(maxSummaryChars, Math.max(minSummaryChars, charsOf(room / 8))),
-    };
-  }
-
-  /** Tokens that a prompt may have. */
-  #limit(model: Model | undefined, options: CondenserOptions | undefined): number {
-    const { limits, userId } = this.#env;
-    const known = model ? limits.of(userId, model) : Number.POSITIVE_INFINITY;
-    return Math.min(known, Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.#beginning() + minRoom));
-  }
-
-  /** Tokens of the system prompt and the first message. */
-  #beginning(): number {
-    const { view } = this.#env.follower;
-    return view.systemTokens + (view.messages[0] ? view.tokensOf(view.messages[0]) : 0);
-  }
-
-  #tokens(): number {
-    return this.#env.follower.view.promptTokens(this.#usage());
-  }
-
-  /** What the provider counted at the agent's last call. */
-  #usage(): TokenUsage | undefined {
-    return this.#env.follower.state.stats.usage_to_metrics.agent?.accumulated_token_usage ?? undefined;
   }
 
   #hopeless(failure: unknown): PlatformError {

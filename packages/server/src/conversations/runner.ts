@@ -188,7 +188,8 @@ export class Runner {
   /** Ends the model call of a run that was paused, where one goes on: nobody waits for its answer. What a tool does goes on when its sandbox does. */
   abortCall(conversationId: string): void {
     const run = this.#runs.get(conversationId);
-    if (run?.follower.isReady && run.follower.state.status === "paused" && run.follower.state.open.size === 0) run.abort("paused");
+    if (run?.follower.isReady && run.follower.state.status === "paused" && run.follower.state.open.size === 0)
+      run.abort("paused");
   }
 
   /** Cuts a run off and waits for its last record. */

@@ -19,7 +19,7 @@ beforeAll(async () => {
     const last = messages.at(-1)!;
     const [, verb, rest = ""] = (last.role === "user" && /^(\w+): (.*)/m.exec(last.text)) || [];
     if (verb === "run") return reply.toolCalls([terminal(rest)]);
-    if (verb === "slow") return reply.toolCalls([terminal("sleep 600"), terminal("echo never")]);
+    if (verb === "slow") return reply.toolCalls([terminal("sleep 700"), terminal("echo never")]);
     if (messages.some(({ role, text }) => role === "user" && text.startsWith("silence"))) return reply.answer({});
     if (verb === "two") return reply.toolCalls([terminal("echo one"), terminal("echo two")]);
     if (verb === "view")
@@ -185,7 +185,7 @@ test("an interrupt cancels the model call, or the tools, whose calls get a resul
   await three.send("slow: both", true);
   await three.socket.frame(({ kind }) => kind === "ActionEvent");
   await until(
-    async () => (await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -fx 'sleep 600'" })).body.stdout,
+    async () => (await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -fx 'sleep 700'" })).body.stdout,
   );
   await client.interruptConversation(three.id);
   expect((await three.events()).filter(({ kind }) => kind === "AgentErrorEvent").map(({ error }) => error)).toEqual([
