@@ -137,6 +137,31 @@ test("secrets of one conversation are known by what was said of them, and hidden
   expect([text("stdout"), text("stderr")]).toEqual(["a <secret-hidden> b", "<secret-hidden>\n"]);
 });
 
+test("what a project's files say of a secret stands neither in the prompt nor beside messages and results", async () => {
+  const skill = (head: string) => `(printf -- '---\\n${head}\\n---\\n'; ${printed})`;
+  const write = [
+    "mkdir -p .openhands/skills",
+    `(${printed}) > AGENTS.md`,
+    `${skill("triggers: [zebra]")} > .openhands/skills/animal.md`,
+    `${skill('paths: ["*.txt"]')} > .openhands/skills/rule.md`,
+  ];
+  useReplies([reply.toolCalls([terminal(write.join(" && "))]), finish("Done.")]);
+  const { id: before, sandboxId } = await startConversation(server.call, "Prepare");
+  await ended(before);
+  useReplies([
+    reply.toolCalls([editor({ command: "create", path: "/workspace/project/a.txt", file_text: "a" })]),
+    finish("Done."),
+  ]);
+  const { id } = await startConversation(server.call, `The zebra of ${secret}`, { sandbox_id: sandboxId });
+  await ended(id);
+  const [prompt, message, , result] = await events(id);
+  expect(prompt?.dynamic_context.text).toContain("[BEGIN context from agents]\n<secret-hidden>");
+  expect(JSON.stringify(message?.extended_content)).toContain("<secret-hidden>");
+  expect(result?.extended_content[0].text).toMatch(/^<PATH_RULE[\s\S]*<secret-hidden>/);
+  for (const event of [prompt, message?.extended_content, result]) expect(JSON.stringify(event)).not.toContain(secret);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].title).toBe("The zebra of <secret-hidden>");
+});
+
 test("an analyzer that is not here is refused with those that are", async () => {
   const agent = await startAgentServer(server);
   const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url));

@@ -60,10 +60,13 @@ export interface PromptFacts {
   secrets?: readonly PromptSecret[] | undefined;
   /** In the place of our own text, before the facts. */
   prompt?: string | undefined;
+  /** Takes the values of secrets out: files of the project may hold some. */
+  hide?(text: string): string;
 }
 
 /** The first event of a conversation (events.md section 4, agent-behaviour.md section 3). */
 export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): NewEvent {
+  const { hide = (text: string) => text } = facts;
   const context = [
     `<WORKING_DIRECTORY>\n${facts.workingDir}\n</WORKING_DIRECTORY>`,
     ...(facts.repository ? [repositoryBlock(facts.repository)] : []),
@@ -78,9 +81,9 @@ export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): N
   return {
     kind: "SystemPromptEvent",
     source: "agent",
-    system_prompt: textContent(facts.prompt || staticPrompt),
+    system_prompt: textContent(hide(facts.prompt || staticPrompt)),
     tools: tools.map((tool) => tool.definition),
-    dynamic_context: textContent(context),
+    dynamic_context: textContent(hide(context)),
   };
 }
 

@@ -18,6 +18,7 @@ import type { SendOptions } from "./api.ts";
 import { checkGivenSize } from "./given-size.ts";
 import { givenSkills } from "./given-skills.ts";
 import { readContent, titleFrom } from "./messages.ts";
+import { type OutputMasksDependencies, userMask } from "./output-masks.ts";
 import { ignoreDelivered } from "./pending.ts";
 import { type PluginParts, type PluginPlace, withPlugins } from "./plugin-parts.ts";
 import { withParameters } from "./plugins.ts";
@@ -28,6 +29,7 @@ export interface CreateDependencies {
   store: Store;
   settings: Settings;
   secrets: Secrets;
+  mask: OutputMasksDependencies["mask"];
   callbacks: Callbacks;
   sandboxes: Pick<Sandboxes, "get" | "letSecretsIn" | "running">;
   outbound: Pick<Outbound, "fetch">;
@@ -102,7 +104,7 @@ export async function createConversation(
   };
   checkGivenSize(document);
   if (Object.keys(document).length > 0) config.ownAgent = true;
-  const title = (request.autotitle !== false && content && titleFrom(content)) || null;
+  const title = (request.autotitle !== false && content && titleFrom(content, userMask(deps, userId))) || null;
   const parentId = parent?.id ?? null;
   // A crash before it is delivered leaves it to the next start of the server.
   const message = content && { id: newId(), content };

@@ -17,6 +17,7 @@ import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { abortable } from "./abortable.ts";
 import type { Agents } from "./agents.ts";
+import type { OutputMasks } from "./output-masks.ts";
 import { type PluginParts, withPlugins } from "./plugin-parts.ts";
 import { pluginServers } from "./plugin-servers.ts";
 import { ProjectContexts } from "./project-context.ts";
@@ -25,10 +26,14 @@ export interface KnowledgeDependencies {
   store: Pick<Store, "contexts">;
   settings: Settings;
   agents: Pick<Agents, "own" | "model">;
+  /** What the project says is shown without secrets. */
+  masks: Pick<OutputMasks, "of">;
   secrets?: Pick<Secrets, "forSandbox"> | undefined;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
 }
+
+type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /** Skills and notes of conversations: into the prompt, and with the messages that name them. */
 export class Knowledge {
@@ -109,11 +114,11 @@ export class Knowledge {
   }
 
   /** Rules of the project for the files that an action has touched, without those of these names. */
-  rulesFor(row: Pick<ConversationRow, "id" | "userId" | "config">, action: Action, known: ReadonlySet<string>): TextContent[] {
+  rulesFor(row: KnownRow, action: Action, known: ReadonlySet<string>): TextContent[] {
     const { workingDir } = row.config;
     if (touchedPaths(action, workingDir).length === 0) return [];
     const skills = this.skills(row).filter(({ paths }) => paths);
-    return rulesFor(action, { skills, workingDir, known });
+    return this.#hidden(row, rulesFor(action, { skills, workingDir, known }));
   }
 
   /** The first event of a conversation. */
@@ -132,18 +137,24 @@ export class Knowledge {
       planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
       prompt: this.#deps.agents.own(row)?.agent?.system_prompt ?? undefined,
       secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
+      hide: (text) => this.#deps.masks.of(row).text(text),
     });
   }
 
   /** What a user message brings along: skills, none that the conversation has already, and what the agent's client or the settings add to each message. */
-  activate(row: Pick<ConversationRow, "id" | "userId" | "config">, content: readonly Content[]): Activation {
+  activate(row: KnownRow, content: readonly Content[]): Activation {
     const { names, content: found } = this.#activate(row, content);
     const own = this.#deps.agents.own(row)?.agent;
     const suffix = own ? own.agent_context?.user_message_suffix : this.#deps.settings.agent(row.userId).userMessageSuffix;
-    return { names, content: suffix?.trim() ? [...found, textContent(suffix)] : found };
+    return { names, content: this.#hidden(row, suffix?.trim() ? [...found, textContent(suffix)] : found) };
   }
 
-  #activate(row: Pick<ConversationRow, "id" | "userId" | "config">, content: readonly Content[]): Activation {
+  #hidden(row: KnownRow, content: readonly TextContent[]): TextContent[] {
+    const mask = this.#deps.masks.of(row);
+    return content.map((part) => ({ ...part, text: mask.text(part.text) }));
+  }
+
+  #activate(row: KnownRow, content: readonly Content[]): Activation {
     const all = this.skills(row);
     const known = new Set(this.activated(row.id));
     const skills = all.filter(({ triggers }) => triggers.length > 0);

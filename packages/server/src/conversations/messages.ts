@@ -31,9 +31,12 @@ export function userMessage(content: Content[], sender?: string, skills?: Activa
   };
 }
 
-/** A title from the first message: its first line, at most 50 characters (agent-behaviour.md section 11, fallback). Undefined when there is no text. */
-export function titleFrom(content: readonly Content[]): string | undefined {
-  const line = contentText(content).trim().split("\n", 1)[0]?.replace(/\s+/g, " ").trim();
+/**
+ * A title from the first message: its first line, at most 50 characters (agent-behaviour.md section 11, fallback). `hide` takes secrets out: more people read
+ * titles than messages. Undefined when there is no text.
+ */
+export function titleFrom(content: readonly Content[], hide: (text: string) => string): string | undefined {
+  const line = hide(contentText(content)).trim().split("\n", 1)[0]?.replace(/\s+/g, " ").trim();
   if (!line) return undefined;
   const characters = [...line];
   return characters.length > 50 ? `${characters.slice(0, 47).join("")}...` : line;

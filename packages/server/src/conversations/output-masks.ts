@@ -66,6 +66,12 @@ export class OutputMasks {
   }
 }
 
+/** What hides a user's secrets in texts that belong to no conversation yet, such as its title. */
+export function userMask(deps: Omit<OutputMasksDependencies, "agents">, userId: string): (text: string) => string {
+  learnSecrets(deps, userId, "");
+  return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
+}
+
 /** Makes the secrets of a user and of a sandbox's conversations known to the mask: whoever reads them registers them. */
 export function learnSecrets(
   { secrets, settings }: Pick<OutputMasksDependencies, "secrets" | "settings">,

@@ -59,8 +59,8 @@ export function makeParts(deps: ConversationDependencies) {
   const hub = new Hub(deps.store.events);
   const access = new Access(deps);
   const agents = new Agents(deps);
-  const knowledge = new Knowledge({ ...deps, agents });
   const masks = new OutputMasks({ ...deps, agents });
+  const knowledge = new Knowledge({ ...deps, agents, masks });
   const send = (id: string, content: Content[], options: SendOptions): Promise<void> => commands.send(id, content, options);
   const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
   const mcp = new McpTools({
@@ -95,6 +95,7 @@ export function makeParts(deps: ConversationDependencies) {
     knowledge,
     runner,
     titles,
+    masks,
     prepare: async (row, signal) => {
       const recalled = knowledge.recall(row, () => runner.workspace(row).sandbox(), signal);
       const notes = await mcp.prepare(row, signal);

@@ -7,6 +7,7 @@ import type { Store } from "../store/store.ts";
 import type { SendOptions } from "./api.ts";
 import type { Knowledge } from "./knowledge.ts";
 import { titleFrom, userMessage } from "./messages.ts";
+import type { OutputMasks } from "./output-masks.ts";
 import { rejections, unansweredReason } from "./rejections.ts";
 import type { Runner } from "./runner.ts";
 import type { Titles } from "./titles.ts";
@@ -20,6 +21,7 @@ export interface SendingDependencies {
   knowledge: Pick<Knowledge, "activate" | "remember" | "systemPrompt">;
   runner: Pick<Runner, "announcements" | "histories" | "wake">;
   titles: Pick<Titles, "make">;
+  masks: Pick<OutputMasks, "of">;
 }
 
 /** The first records of a conversation, before its first message and after it. */
@@ -65,7 +67,7 @@ export class Sending {
   }
 
   async #send(row: ConversationRow, content: Content[], options: SendOptions, begin?: Beginning): Promise<void> {
-    const { store, knowledge, runner, titles } = this.#deps;
+    const { store, knowledge, runner, titles, masks } = this.#deps;
     const { id } = row;
     const skills = knowledge.activate(row, content);
     const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
@@ -80,7 +82,7 @@ export class Sending {
     const { delivers } = options;
     await store.events.append(id, records, { delivers });
     await knowledge.remember(id, skills);
-    const ownTitle = titleFrom(content);
+    const ownTitle = titleFrom(content, (text) => masks.of(row).text(text));
     const isFirst = begin !== undefined && row.config.autotitle !== false;
     const untitled = row.title === null ? isFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
     if (untitled && ownTitle) await store.conversations.update(id, { title: ownTitle });

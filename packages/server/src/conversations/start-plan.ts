@@ -7,6 +7,7 @@ import type { ConversationConfig, ConversationRow, NewConversation } from "../st
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { readContent, titleFrom } from "./messages.ts";
+import { type OutputMasksDependencies, userMask } from "./output-masks.ts";
 import { findPlugin, type Plugin, withParameters } from "./plugins.ts";
 import { checkBranch, findRepository, type Repository } from "./repository.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
@@ -15,7 +16,8 @@ export interface PlanDependencies {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "specOf" | "specFor">;
   settings: Settings;
-  secrets: Pick<Secrets, "providers">;
+  secrets: Pick<Secrets, "providers" | "forSandbox">;
+  mask: OutputMasksDependencies["mask"];
 }
 
 /** A request that was checked: everything about the conversation but its sandbox, where it gets a new one. */
@@ -104,7 +106,9 @@ export function planStart(
   if (sharesFolder) config.workingDir = inherited.config.workingDir;
   else config.workingDir = work.repository ? posix.join(base, work.repository.folder) : base;
 
-  const title = request.title?.trim() || (task ? titleFrom([textContent(task.title)]) : titleFrom(work.message ?? []));
+  const hide = userMask(deps, userId);
+  const title =
+    request.title?.trim() || (task ? titleFrom([textContent(task.title)], hide) : titleFrom(work.message ?? [], hide));
   const conversation = {
     id,
     userId,

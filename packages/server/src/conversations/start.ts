@@ -5,6 +5,7 @@ import { PlatformError } from "../errors.ts";
 import { newSandboxId } from "../sandboxes/new-sandbox.ts";
 import type { StartTaskRow } from "../store/start-task-store.ts";
 import { sandboxToShare } from "./grouping.ts";
+import type { OutputMasksDependencies } from "./output-masks.ts";
 import type { PendingMessages } from "./pending.ts";
 import { type Plan, planStart, startWork } from "./start-plan.ts";
 import { reasonOf, StartSteps, type StartStepsDependencies } from "./start-steps.ts";
@@ -12,6 +13,7 @@ import { TaskFeed } from "./task-feed.ts";
 
 export interface StarterDependencies extends Omit<StartStepsDependencies, "tasks" | "closing"> {
   pending: Pick<PendingMessages, "deliver" | "discard">;
+  mask: OutputMasksDependencies["mask"];
 }
 
 /** Starts conversations in the background and keeps their start tasks (app-server.md sections 2.3 and 2.4). */

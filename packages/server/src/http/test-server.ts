@@ -167,6 +167,7 @@ export async function startServer(change: Partial<Config> = {}) {
     logger,
     settings,
     secrets,
+    mask,
     apiKeys,
     logins,
     store,
