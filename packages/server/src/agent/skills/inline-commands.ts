@@ -21,13 +21,11 @@ export interface InlineContext {
  * says so. Throws only the signal's reason.
  */
 export async function withCommandOutput(text: string, context: InlineContext): Promise<string> {
-  // Every second part is a fenced block.
-  const parts = text.split(/(^[ \t]*```[\s\S]*?^[ \t]*```[ \t]*$)/m);
   const deadline = performance.now() + allMs;
   let left = maxCommands;
   const done: string[] = [];
-  for (const [index, part] of parts.entries()) {
-    if (index % 2 === 1) {
+  for (const { part, isFenced } of fencedParts(text)) {
+    if (isFenced) {
       done.push(part);
       continue;
     }
@@ -40,6 +38,25 @@ export async function withCommandOutput(text: string, context: InlineContext): P
     done.push(part.slice(at));
   }
   return done.join("");
+}
+
+/** The parts of a text inside and outside of fenced blocks; one that is not closed goes on to the end. */
+function* fencedParts(text: string): Generator<{ part: string; isFenced: boolean }> {
+  let isFenced = false;
+  let from = 0;
+  for (let at = 0; at < text.length; ) {
+    const end = text.indexOf("\n", at);
+    const next = end < 0 ? text.length : end + 1;
+    const line = text.slice(at, next).trim();
+    if (isFenced ? line === "```" : line.startsWith("```")) {
+      const cut = isFenced ? next : at;
+      yield { part: text.slice(from, cut), isFenced };
+      from = cut;
+      isFenced = !isFenced;
+    }
+    at = next;
+  }
+  yield { part: text.slice(from), isFenced };
 }
 
 async function output(command: string, { sandbox, workingDir, signal }: InlineContext): Promise<string> {
