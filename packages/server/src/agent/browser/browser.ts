@@ -1,10 +1,11 @@
 import type { Duplex } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
-import { errorText, PlatformError } from "../../errors.ts";
+import { PlatformError } from "../../errors.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import { CdpConnection, type CdpEvent } from "./cdp.ts";
+import { type DownloadBegins, type DownloadProgress, Downloads } from "./downloads.ts";
 import { endBrowser, type Launched, launchBrowser } from "./launch.ts";
 import { type Patience, Tab, usualPatience } from "./tab.ts";
+import { maxTabs, type TargetInfo, Targets } from "./targets.ts";
 
 /** Where a browser runs. */
 export interface BrowserPlace {
@@ -19,26 +20,8 @@ export interface BrowserPlace {
 /** After this time without a call the connection is given up, ms, so that a page that moves by itself keeps no sandbox awake. The browser stays. */
 const releaseMs = 30_000;
 
-/** Tabs that a browser may have; a page that opens more finds them closed. */
-const maxTabs = 20;
-
 /** Notes that wait for the next result. */
 const maxNotes = 20;
-
-/** How long a download is waited for, and how often one looks, ms. */
-const downloadMs = 10_000;
-const startMs = 100;
-
-/** Bytes that one download may have. */
-const maxDownloadBytes = 500 * 2 ** 20;
-
-interface TargetInfo {
-  targetId: string;
-  type: string;
-  title: string;
-  url: string;
-  openerId?: string;
-}
 
 /** What a list of tabs shows of one. */
 export interface TabInfo {
@@ -57,19 +40,24 @@ type Live = { connection: CdpConnection; launched: Launched; asked: Set<unknown>
  */
 export class Browser {
   readonly #place: BrowserPlace;
-  readonly #targets = new Map<string, TargetInfo & { id: string }>();
+  readonly #targets = new Targets();
   readonly #tabs = new Map<string, Tab>();
   #live: Live | undefined;
   /** Target of the tab that calls are about. */
   #current: string | undefined;
   #follows = false;
   #notes: string[] = [];
-  readonly #downloads = new Map<string, string>();
+  readonly #downloads: Downloads;
   #releaseTimer: NodeJS.Timeout | undefined;
   #launchedOnce = false;
 
   constructor(place: BrowserPlace) {
     this.#place = place;
+    this.#downloads = new Downloads({
+      dir: `${place.dir}/downloads`,
+      cancel: async (guid) => void (await this.#live?.connection.send("Browser.cancelDownload", { guid })),
+      note: (text) => this.#note(text),
+    });
   }
 
   /** Does work with the browser, whose connection is kept for it and for some time after. Throws what the work throws. */
@@ -98,7 +86,7 @@ export class Browser {
     const { connection } = await this.#connected(signal);
     const known = this.#current === undefined ? undefined : this.#targets.get(this.#current);
     if (known) return this.#attached(known.targetId);
-    const last = [...this.#targets.keys()].at(-1);
+    const last = this.#targets.ids.at(-1);
     if (last !== undefined) return this.#attached(last);
     return this.#newTab(connection);
   }
@@ -127,11 +115,11 @@ export class Browser {
     // What the browser tells by itself comes late. Each by itself: addresses may be megabytes, and a frame has a bound.
     const ask = async (targetId: string) => {
       const { targetInfo } = await this.send<{ targetInfo: TargetInfo }>("Target.getTargetInfo", { targetId }, signal);
-      if (this.#targets.has(targetId)) this.#learn(targetInfo);
+      if (this.#targets.has(targetId)) this.#targets.learn(targetInfo);
     };
-    await Promise.allSettled([...this.#targets.keys()].map(ask));
+    await Promise.allSettled(this.#targets.ids.map(ask));
     signal.throwIfAborted();
-    return [...this.#targets.values()].map(({ targetId, id, url, title }) => ({
+    return this.#targets.all.map(({ targetId, id, url, title }) => ({
       id,
       url: url.slice(0, 2_000),
       title: title.slice(0, 200),
@@ -142,7 +130,7 @@ export class Browser {
   /** Makes calls be about another tab. Gives undefined for an unknown id. */
   async select(id: string, signal: AbortSignal): Promise<Tab | undefined> {
     const { connection } = await this.#connected(signal);
-    const target = this.#named(id);
+    const target = this.#targets.named(id);
     if (!target) return undefined;
     await connection.send("Target.activateTarget", { targetId: target.targetId }, { signal });
     return this.#attached(target.targetId);
@@ -151,7 +139,7 @@ export class Browser {
   /** Closes a tab; of the last one a new, empty one is left. Gives false for an unknown id. */
   async closeTab(id: string, signal: AbortSignal): Promise<boolean> {
     const { connection } = await this.#connected(signal);
-    const target = this.#named(id);
+    const target = this.#targets.named(id);
     if (!target) return false;
     // Without a page the browser would end.
     if (this.#targets.size === 1) await this.#newTab(connection);
@@ -167,11 +155,8 @@ export class Browser {
   }
 
   /** Waits a while for the downloads that have begun. */
-  async downloaded(signal: AbortSignal): Promise<void> {
-    const until = performance.now() + downloadMs;
-    await delay(startMs, undefined, { signal });
-    while (this.#downloads.size > 0 && performance.now() < until) await delay(startMs, undefined, { signal });
-    for (const name of this.#downloads.values()) this.#note(`The download of ${name} goes on.`);
+  downloaded(signal: AbortSignal): Promise<void> {
+    return this.#downloads.done(signal);
   }
 
   /** What happened since the last call of this method. */
@@ -225,7 +210,7 @@ export class Browser {
   }
 
   async #connect(launched: Launched): Promise<Live> {
-    const { connect, dir } = this.#place;
+    const { connect } = this.#place;
     const duplex = await connect(launched.port);
     const connection = await CdpConnection.open(duplex, { ...launched, timeoutMs: this.#patience.answerMs }, (event) =>
       this.#read(event),
@@ -234,7 +219,7 @@ export class Browser {
     try {
       await connection.send("Browser.setDownloadBehavior", {
         behavior: "allow",
-        downloadPath: `${dir}/downloads`,
+        downloadPath: this.#downloads.dir,
         eventsEnabled: true,
       });
       // Tells of the pages that are there, before it answers.
@@ -248,7 +233,7 @@ export class Browser {
 
   async #newTab(connection: CdpConnection): Promise<Tab> {
     const { targetId } = await connection.send<{ targetId: string }>("Target.createTarget", { url: "about:blank" });
-    this.#learn({ targetId, type: "page", title: "", url: "about:blank" });
+    this.#targets.learn({ targetId, type: "page", title: "", url: "about:blank" });
     return this.#attached(targetId);
   }
 
@@ -283,10 +268,10 @@ export class Browser {
     }
     const info = params.targetInfo as TargetInfo | undefined;
     if (method === "Target.targetCreated" && info) this.#opened(info);
-    else if (method === "Target.targetInfoChanged" && info) this.#learn(info);
+    else if (method === "Target.targetInfoChanged" && info) this.#targets.learn(info);
     else if (method === "Target.targetDestroyed") this.#forget(String(params.targetId));
-    else if (method === "Browser.downloadWillBegin") this.#downloadBegins(params as { guid: string; suggestedFilename: string });
-    else if (method === "Browser.downloadProgress") this.#downloadGoesOn(params as unknown as Progress);
+    else if (method === "Browser.downloadWillBegin") this.#downloads.begins(params as unknown as DownloadBegins);
+    else if (method === "Browser.downloadProgress") this.#downloads.goesOn(params as unknown as DownloadProgress);
   }
 
   #opened(info: TargetInfo): void {
@@ -295,33 +280,13 @@ export class Browser {
       this.#live.connection.send("Target.closeTarget", { targetId: info.targetId }).catch(() => {});
       return this.#note(`A page tried to open more than ${maxTabs} tabs.`);
     }
-    this.#learn(info);
+    this.#targets.learn(info);
     if (!this.#live || info.openerId === undefined) return;
     const follows = this.#follows && info.openerId === this.#current;
     if (follows) this.#current = info.targetId;
     this.#note(
       `The page opened a new tab, ${this.#targets.get(info.targetId)?.id}${follows ? ", which is the active one now" : ""}.`,
     );
-  }
-
-  #learn(info: TargetInfo): void {
-    const known = this.#targets.get(info.targetId);
-    if (info.type !== "page" || (!known && this.#targets.size > maxTabs)) return;
-    this.#targets.set(info.targetId, { ...info, id: known?.id ?? this.#newId(info.targetId) });
-  }
-
-  /** The end of the target's own id; another part of it where that is taken. */
-  #newId(targetId: string): string {
-    const taken = new Set([...this.#targets.values()].map(({ id }) => id));
-    for (let from = targetId.length - 4; from > 0; from--) {
-      const id = targetId.slice(from, from + 4).toLowerCase();
-      if (!taken.has(id)) return id;
-    }
-    return targetId;
-  }
-
-  #named(id: string): (TargetInfo & { id: string }) | undefined {
-    return [...this.#targets.values()].find((target) => target.id === id.trim().toLowerCase());
   }
 
   #forget(targetId: string): void {
@@ -343,34 +308,7 @@ export class Browser {
     if (proxy && live && live.asked.size < 1_000) live.asked.add(requestId);
   }
 
-  #downloadBegins({ guid, suggestedFilename }: { guid: string; suggestedFilename: string }): void {
-    if (this.#downloads.size >= maxTabs) return void this.#cancel(guid);
-    this.#downloads.set(guid, String(suggestedFilename).slice(0, 200));
-  }
-
-  #downloadGoesOn({ guid, state, receivedBytes, filePath }: Progress): void {
-    const name = this.#downloads.get(guid);
-    if (name === undefined) return;
-    if (state === "inProgress" && receivedBytes <= maxDownloadBytes) return;
-    this.#downloads.delete(guid);
-    if (state === "inProgress") this.#cancel(guid);
-    const file = filePath ?? `${this.#place.dir}/downloads/${name}`;
-    if (state === "completed") this.#note(`Downloaded ${name} (${receivedBytes} bytes) to ${file}`);
-    else this.#note(`The download of ${name} was broken off${state === "inProgress" ? ": it is too large" : ""}.`);
-  }
-
-  #cancel(guid: string): void {
-    this.#live?.connection.send("Browser.cancelDownload", { guid }).catch((error) => this.#note(errorText(error)));
-  }
-
   #note(text: string): void {
     if (this.#notes.length < maxNotes) this.#notes.push(text);
   }
-}
-
-interface Progress {
-  guid: string;
-  state: "inProgress" | "completed" | "canceled";
-  receivedBytes: number;
-  filePath?: string;
 }
