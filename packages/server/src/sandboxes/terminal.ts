@@ -25,6 +25,8 @@ export interface TerminalOptions {
   env?: Record<string, string>;
   /** How long a command without a timeout may be silent before the call answers; default 30 000 ms. */
   quietMs?: number;
+  /** How long such a command may go on printing until the call answers; default 10 minutes. */
+  longestMs?: number;
   /** Folder in the sandbox for copies of outputs that are too long to show. */
   outputDir?: string;
   /** File in the sandbox in which `keep` leaves the shell's state; the first shell of a terminal takes over what lies there. */
@@ -40,6 +42,7 @@ export function openTerminal(sandbox: Sandbox, options: TerminalOptions = {}): T
     cwd: options.cwd ?? sandbox.spec.workingDir,
     env: options.env ?? {},
     quietMs: options.quietMs ?? 30_000,
+    longestMs: options.longestMs ?? 600_000,
     outputDir: options.outputDir ?? "/tmp/terminal_output",
     stateFile: options.stateFile,
   });

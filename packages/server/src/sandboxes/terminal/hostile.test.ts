@@ -227,3 +227,14 @@ test("a sandbox that is gone makes the call throw one clear sentence", async () 
   expect((await running).is_error).toBe(true);
   await expect(run("echo x")).rejects.toThrow(/\w+/);
 });
+
+test("a command that prints without end is answered after a while, and can be stopped then", async () => {
+  terminal.close();
+  terminal = openTerminal(sandbox, { quietMs: 20_000, longestMs: 1_200 });
+  const endless = await run("yes");
+  expect(endless).toMatchObject({ exit_code: -1, is_error: false });
+  expect(endless.metadata.suffix).toMatch(/still prints.*C-c/);
+  expect(text(endless).length).toBeLessThanOrEqual(30_000);
+  expect((await run("C-c", { is_input: true })).exit_code).toBe(130);
+  expect(await output("echo after")).toBe("after\n");
+});

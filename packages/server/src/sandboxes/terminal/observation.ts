@@ -58,6 +58,8 @@ export const notes = {
     return `The command completed with exit code ${exitCode}.${key ? ` ${key} was sent.` : ""}`;
   },
   quiet: (seconds: number) => `The command is still running; it has had no new output for ${seconds} seconds. ${options}`,
+  long: (minutes: number) =>
+    `The command has been running for ${minutes} minutes and still prints. Stop it if it never ends by itself. ${options}`,
   time: (seconds: number) => `The command is still running after ${seconds} seconds, its timeout. ${options}`,
   busy: (running: string) => `The command was NOT run: the earlier command ${brief(running)} is still running. ${options}`,
   idle: "Nothing is running in the terminal, so there is no output to wait for and nothing that takes input. Send a command.",

@@ -14,6 +14,8 @@ export interface SessionOptions {
   env: Record<string, string>;
   /** How long a command without a timeout may be silent before the call answers, ms. */
   quietMs: number;
+  /** How long it may go on printing before the call answers, ms. */
+  longestMs: number;
   outputDir: string;
   stateFile?: string | undefined;
 }
@@ -152,7 +154,7 @@ export class TerminalSession {
     const timeout = action.timeout ?? undefined;
     const waited = await shell.wait(
       timeout === undefined
-        ? { quietMs: this.#options.quietMs, signal }
+        ? { quietMs: this.#options.quietMs, timeMs: this.#options.longestMs, signal }
         : { timeMs: Math.min(timeout * 1000, 2 ** 31 - 1), signal },
     );
     if (waited === "aborted") {
@@ -175,7 +177,10 @@ export class TerminalSession {
       shell.kill();
       return { exitCode: -1, note: notes.lost, isError: true };
     }
-    if (waited === "time") return { exitCode: -1, note: notes.time(timeout ?? 0) };
+    if (waited === "time") {
+      const note = timeout === undefined ? notes.long(this.#options.longestMs / 60_000) : notes.time(timeout);
+      return { exitCode: -1, note };
+    }
     return { exitCode: -1, note: notes.quiet(this.#options.quietMs / 1000) };
   }
 
