@@ -1,6 +1,6 @@
 import { readsCredentials } from "./rules/credentials.ts";
 import { breaksMachine, deletesAll, destroysElsewhere, reachesHost, wipesHistory } from "./rules/destruction.ts";
-import { fetchesCode, isReverseShell, runsUnread } from "./rules/execution.ts";
+import { fetchesCode, isReverseShell, runsFromAddress, runsUnread } from "./rules/execution.ts";
 import { sendsOut } from "./rules/exfiltration.ts";
 import { changesPackageSources, persists, publishes } from "./rules/supply-chain.ts";
 import { rewritesRemote } from "./rules/version-control.ts";
@@ -27,7 +27,10 @@ export type Finding =
   | "cannot be read whole";
 
 const rules: readonly [Finding, (analysis: Analysis, text: string) => boolean][] = [
-  ["runs what nobody has read", (analysis) => runsUnread(analysis) || fetchesCode(analysis)],
+  [
+    "runs what nobody has read",
+    (analysis, text) => runsUnread(analysis, text) || fetchesCode(analysis) || runsFromAddress(analysis),
+  ],
   ["hands a shell to somebody else", isReverseShell],
   ["overwrites or deletes at a remote", rewritesRemote],
   ["reads credentials", readsCredentials],

@@ -17,13 +17,16 @@ function listsAll({ name, args }: Invocation): boolean {
 /** Deletes or overwrites far more than a project: the root, the home folder, what is above, the system. */
 export function deletesAll({ steps, code }: Analysis): boolean {
   if (code.some((text) => removes.test(text) && quotedTexts(text).some(isRootOfAll))) return true;
+  let isAtRoot = false;
   return steps.some(({ run, before }) => {
     const { name, args } = run;
+    if (name === "cd" || name === "pushd") isAtRoot = isRootOfAll(operands(run)[0] ?? "~");
     if (name === "rm" && run.wrappers.includes("xargs") && before.some(listsAll)) return true;
     if (["rm", "srm", "shred", "unlink", "rimraf", "trash"].includes(name)) {
       if (args.includes("--no-preserve-root")) return true;
       const recursive = name !== "rm" || hasOption(run, "rR", "recursive");
-      return recursive && operands(run).some(isRootOfAll);
+      const takesAll = (path: string) => isRootOfAll(path) || (isAtRoot && /^(?:\.\/?)?\*?$/.test(path) && path !== "");
+      return recursive && operands(run).some(takesAll);
     }
     if (name === "chmod" || name === "chown" || name === "chgrp")
       return hasOption(run, "R", "recursive") && operands(run).slice(1).some(isRootOfAll);
@@ -130,7 +133,7 @@ function isHostContainer(run: Invocation): boolean {
 
 function writesSystem(run: Invocation): boolean {
   const paths = operands(run);
-  if (run.name === "tee" || run.name === "truncate") return paths.some(isSystemPath);
+  if (["tee", "truncate", "rm", "shred", "unlink"].includes(run.name)) return paths.some(isSystemPath);
   if (["cp", "mv", "install", "ln"].includes(run.name))
     return paths.length > 1 && /^\/etc\/|^\/boot|^\/proc|^\/sys/.test(paths.at(-1)!) && isSystemPath(paths.at(-1)!);
   if (run.name === "sed") return run.args.some((arg) => /^-[a-zA-Z]*i|^--in-place/.test(arg)) && paths.some(isSystemPath);

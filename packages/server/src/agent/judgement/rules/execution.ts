@@ -22,12 +22,14 @@ const fetchers = new Set([
   "ftp",
   "tftp",
   "gsutil",
+  "get",
   "iwr",
   "invoke-webrequest",
 ]);
 
 /** Programs that take text from the network. */
 export function isFetcher({ name, args }: Invocation): boolean {
+  if (name === "openssl") return args[0] === "s_client";
   if (!fetchers.has(name)) return false;
   const addresses = operands({ args }).filter((arg) => /^[a-z][a-z0-9+.-]*:\/\/|^[\w.-]+(?::\d+)?(?:\/|$)/i.test(arg));
   // What the sandbox serves itself is its own.
@@ -46,21 +48,36 @@ function isDecoder({ name, args }: Invocation): boolean {
 const isRunner = ({ name, args }: Invocation) =>
   ((isShell(name) || isInterpreter(name)) && readsInput({ name, args })) ||
   ["iex", "invoke-expression", "at", "batch"].includes(name) ||
+  (["docker", "podman", "kubectl"].includes(name) && args[0] === "exec" && isShell(baseName(args.at(-1)!))) ||
   (name === "source" && args[0] === "/dev/stdin");
 
 /** Runs what comes from the network, or what only a decoder can read: `curl … | sh`, `bash <(curl …)`, `eval "$(…)"`, and the same in two steps. */
-export function runsUnread({ steps, assignments }: Analysis): boolean {
+export function runsUnread({ steps, assignments }: Analysis, script: string): boolean {
   const fetched = new Set<string>();
+  const isUnread = (one: Invocation) => isFetcher(one) || isDecoder(one);
+  const bringsAny = steps.some(({ run }) => isUnread(run));
   const tainted = new Set(assignments.filter(({ nested }) => nested.some(bringsUnread)).map(({ name }) => name));
   return steps.some(({ run, before }) => {
-    if (isRunner(run) && before.some((one) => isFetcher(one) || isDecoder(one))) return true;
-    // `curl … | xargs -I{} sh -c {}`
-    if (isShell(run.name) && run.wrappers.includes("xargs") && before.some((one) => isFetcher(one) || isDecoder(one)))
+    const isBrought = before.some(isUnread);
+    if (isRunner(run) && (isBrought || (bringsAny && before.some(({ name }) => isDefined(name, script))))) return true;
+    // `curl … | while read line; do $line; done`
+    if (isBrought && /^\$\{?[a-z_]/i.test(run.program)) return true;
+    if (isBrought && runsItsWords(run) && run.args.some((arg) => /\$\{?[a-z_]/i.test(arg))) return true;
+    // `curl … | tee >(sh)`
+    if ((isBrought || isUnread(run)) && run.nested.some((inner) => analyseScript(inner).steps.some((step) => isRunner(step.run))))
       return true;
+    // `curl … | xargs -I{} sh -c {}`
+    if (isShell(run.name) && run.wrappers.includes("xargs") && isBrought) return true;
     if (runsItsWords(run) && (run.nested.some(bringsUnread) || namesVariable(run, tainted))) return true;
     for (const file of savedBy(run, before)) fetched.add(file);
     return runsFile(run, fetched);
   });
+}
+
+/** Whether a script makes a function or an alias of this name, so that nobody sees by the name what it runs. */
+function isDefined(name: string, script: string): boolean {
+  const text = script.slice(0, 100_000);
+  return [`${name}()`, `${name} ()`, `function ${name}`, `alias ${name}=`].some((definition) => text.includes(definition));
 }
 
 function runsItsWords({ name, program }: Invocation): boolean {
@@ -139,6 +156,33 @@ export function fetchesCode({ code }: Analysis): boolean {
     (text) =>
       /\b(?:urlopen|urlretrieve|requests\.get|httpx\.get|fetch|http\.get|https\.get|open-uri|LWP::Simple|file_get_contents)\b/.test(
         text,
-      ) && /\b(?:exec|eval|compile|os\.system|Function)\s*\(/.test(text),
+      ) && /\b(?:exec|eval|compile|system|passthru|shell_exec|execSync|Function)\s*\(/.test(text),
   );
+}
+
+const isAddress = (word: string) => /^(?:[\w.-]{1,100} ?@ ?)?(?:git\+\w+:|https?:\/\/|git:\/\/|github:)/.test(word);
+
+/** Runs or installs a package from an address in the place of a registry, where nobody else has seen it: `npx https://…`, `pip install git+https://…`. */
+export function runsFromAddress({ steps }: Analysis): boolean {
+  return steps.some(({ run }) => fetchedPackages(run).some(isAddress) || isGoProgram(run));
+}
+
+/** What a program that fetches packages is told to run, or to install, which runs their scripts. */
+function fetchedPackages(run: Invocation): string[] {
+  const words = operands(run);
+  const [verb = "", first = ""] = words;
+  if (["npx", "bunx", "pnpx", "uvx"].includes(run.name)) return [verb, ...optionValues(run, "--from", "--package", "-p")];
+  if (["pnpm", "yarn", "npm", "bun"].includes(run.name) && ["dlx", "exec", "x"].includes(verb)) return [first];
+  if (run.name === "deno") return ["run", "install", "serve"].includes(verb) ? [first] : [];
+  if (run.name === "cargo") return verb === "install" ? optionValues(run, "--git") : [];
+  if (!/^(?:npm|pnpm|yarn|bun|pip[0-9.]*|pipx|uv|gem|poetry)$/.test(run.name)) return [];
+  const at = words.findIndex((word) => /^(?:install|i|add)$/.test(word));
+  const sources = optionValues(run, "-i", "--index-url", "--extra-index-url", "--registry", "-f", "--find-links", "--proxy");
+  return at < 0 ? [] : words.slice(at + 1).filter((word) => !sources.includes(word));
+}
+
+/** `go run example.com/x@latest` */
+function isGoProgram(run: Invocation): boolean {
+  const [verb = "", first = ""] = operands(run);
+  return run.name === "go" && verb === "run" && /^[\w-]+\.[\w.-]+\/.*@/.test(first);
 }

@@ -35,7 +35,7 @@ function overwrites(args: readonly string[]): boolean {
   if (args.includes("--dry-run") || args.includes("-n")) return false;
   return args.some(
     (arg, index) =>
-      /^--(?:force(?:-with-lease|-if-includes)?|mirror|delete|prune)(?:=|$)/.test(arg) ||
+      /^--(?:force?(?:-with-lease|-if-includes)?|mirror|delete|prune)(?:=|$)/.test(arg) ||
       /^-[a-z]*[fd][a-z]*$/.test(arg) ||
       // `+main`, `:branch`
       (index > 0 && /^(?:\+[^+]|:[^/])/.test(arg)),

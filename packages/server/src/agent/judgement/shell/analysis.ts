@@ -1,6 +1,7 @@
 import { shellTextsOfCode } from "./code.ts";
-import { type Invocation, invocationOf, isInterpreter, isShell } from "./invocation.ts";
+import { type Invocation, invocationOf, isInterpreter, isShell, operands } from "./invocation.ts";
 import { type Command, parseScript } from "./parse.ts";
+import { ansiText } from "./quoting.ts";
 
 /** What runs, and what is piped into it. */
 export interface Step {
@@ -36,6 +37,8 @@ export function analyseScript(text: string): Analysis {
 class Reader {
   readonly analysis: Analysis = { steps: [], assignments: [], redirects: [], code: [], unreadable: false };
   readonly #variables = new Map<string, string>();
+  /** What the script writes into files, by their names. */
+  readonly #written = new Map<string, string>();
   #left: number;
 
   /** `left`: characters of all scripts that are read. */
@@ -70,8 +73,30 @@ class Reader {
     if (!run) return assigned.flatMap(({ nested }) => nested);
     analysis.steps.push({ run, before: [...before] });
     const inner = [...run.nested, ...command.assignments.flatMap(({ value }) => value.nested), ...this.#given(run, before)];
+    const saved = this.#written.get(baseName(run.program.includes("/") ? run.program : (operands(run)[0] ?? "")));
+    if (saved !== undefined) inner.push(...this.#runsSaved(run, saved));
+    this.#keepSaid(run, before.at(-1));
     before.push(run);
     return inner;
+  }
+
+  /** A file that the script itself has written is no secret when it is run. */
+  #runsSaved(run: Invocation, saved: string): string[] {
+    if (run.program.includes("/") || isShell(run.name) || run.name === "source" || run.name === ".") return [saved];
+    if (!isInterpreter(run.name)) return [];
+    this.analysis.code.push(saved);
+    return shellTextsOfCode(saved);
+  }
+
+  #keepSaid(run: Invocation, last: Invocation | undefined): void {
+    const piped = last && run.name === "tee" ? saidText(last) : undefined;
+    const said = run.input ?? saidText(run) ?? piped;
+    if (said === undefined || this.#written.size > 100) return;
+    const files = run.redirects.filter(({ operator }) => operator.startsWith(">")).map(({ target }) => target);
+    for (const file of run.name === "tee" ? [...files, ...operands(run)] : files) {
+      const name = baseName(file);
+      this.#written.set(name, `${this.#written.get(name) ?? ""}${said}\n`);
+    }
   }
 
   /** The scripts that a program is given to run. */
@@ -82,13 +107,12 @@ class Reader {
       if (at >= 0) return [args.slice(at + 1).find((arg) => !/^[-+]/.test(arg)) ?? ""];
       if (!readsInput(run)) return [];
       const last = before.at(-1);
-      const words =
-        last && ["echo", "printf"].includes(last.name) ? last.args.filter((arg) => !/^-[neE]+$/.test(arg)) : undefined;
-      const said = words?.slice(words[0]?.includes("%") ? 1 : 0).join(" ");
+      const said = last && saidText(last);
       const read = last?.name === "cat" ? last.input : undefined;
       return [run.input, said, read].filter((script) => script !== undefined);
     }
     if (name === "eval" || name === "trap") return [args.join(" ")];
+    if (name === "set" && args[0] === "--") return [args.slice(1).map(quoted).join(" ")];
     if (name === "alias") return args.map((arg) => arg.slice(arg.indexOf("=") + 1));
     if (name === "ssh") return [remoteCommand(args)];
     if (name === "env") return args.flatMap((arg, index) => (arg === "-S" ? [args.slice(index + 1).join(" ")] : []));
@@ -116,6 +140,16 @@ class Reader {
     return scripts;
   }
 }
+
+/** What `echo` and `printf` say, their escapes read. */
+function saidText({ name, args }: Invocation): string | undefined {
+  if (name !== "echo" && name !== "printf") return undefined;
+  const words = args.filter((arg) => !/^-[neE]+$/.test(arg));
+  const said = words.slice(words.length > 1 && words[0]!.includes("%") ? 1 : 0).join(" ");
+  return said.includes("\\") && said.length < 10_000 ? ansiText(`${said.replaceAll("'", "\\'")}'`, 0).value : said;
+}
+
+const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /** What `ssh` runs at the other end. */
 function remoteCommand(args: readonly string[]): string {

@@ -1,3 +1,4 @@
+import { expandBraces } from "./braces.ts";
 import { ansiText, backtickEnd, expansionEnd, parenEnd } from "./quoting.ts";
 
 /** A word of a shell as it comes out after quotes are taken off. Variables that the script does not set stay as they are written. */
@@ -24,6 +25,9 @@ const redirects = ["&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|"
 /** Characters that stand for themselves, outside of quotes and in double ones. */
 const plain = /[^ \t\r\n;&|()<>'"\\$`]+/y;
 const plainInQuotes = /[^"\\$`]+/y;
+
+/** What variables hold that nearly every shell sets. */
+const usual: Readonly<Record<string, string>> = { SHELL: "/bin/bash", BASH: "/bin/bash" };
 
 /** Longest value of a variable that is put in its place: `x=$x$x` must not grow without end. */
 const maxValue = 1_000;
@@ -137,8 +141,11 @@ export class Lexer {
           word.text += part;
         }
       } else if (isArray) {
+        const end = parenEnd(text, this.#at + 1);
+        // What an array holds may be run as a command.
+        word.nested.push(text.slice(this.#at + 1, end));
         word.text += "()";
-        this.#at = parenEnd(text, this.#at + 1) + 1;
+        this.#at = end + 1;
       } else if (char === "<" || char === ">") {
         const end = parenEnd(text, this.#at + 2);
         word.nested.push(text.slice(this.#at + 2, end));
@@ -149,7 +156,7 @@ export class Lexer {
         this.#at++;
       }
     }
-    if (words.length === 1 && !word.text.startsWith("{")) return word;
+    if (words.length === 1 && !word.text.includes("{")) return word;
     const [first, ...rest] = words.flatMap(expandBraces).filter((one, index) => index === 0 || one.text !== "");
     this.#waiting.push(...rest);
     return first!;
@@ -212,12 +219,15 @@ export class Lexer {
       this.#at = end;
       return [];
     }
-    const end = expansionEnd(text, at);
+    const { end, nested } = expansionEnd(text, at);
     const written = text.slice(at, end);
     this.#at = end;
+    word.nested.push(...nested);
     const name = /^\$\{?([A-Za-z_][A-Za-z0-9_]{0,100})/.exec(written)?.[1] ?? "";
     if (name === "IFS" && !inQuotes) return [""];
-    const value = written.length <= name.length + 3 ? this.#variables.get(name) : undefined;
+    const otherwise = written.length < 200 ? /^\$\{\w+:?[-=]([^$`{}]*)\}$/.exec(written)?.[1] : undefined;
+    const isBare = written.length <= name.length + 3 || otherwise !== undefined;
+    const value = isBare ? (this.#variables.get(name) ?? usual[name] ?? otherwise) : undefined;
     const known = value !== undefined && value.length <= maxValue ? value : written;
     const [first = "", ...rest] = inQuotes || known === written ? [known] : known.split(/[ \t\n]+/);
     word.text += first;
@@ -235,10 +245,4 @@ export class Lexer {
       word.text += "$()";
     }
   }
-}
-
-/** `{rm,-rf,/}` is three words. */
-function expandBraces(word: Word): Word[] {
-  const inner = !word.quoted && /^\{([^{}]{1,1000},[^{}]{0,1000})\}$/.exec(word.text)?.[1];
-  return inner ? inner.split(",").map((text) => ({ ...word, text })) : [word];
 }

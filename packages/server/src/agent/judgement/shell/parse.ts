@@ -52,6 +52,10 @@ class Parser {
   #command = emptyCommand();
   /** What a group that has just ended has run. */
   #ended: Command[] | undefined;
+  /** The next command is the head of a loop: `d in a b`. */
+  #isLoop = false;
+  /** The next word names a function. */
+  #isFunction = false;
   #count = 0;
 
   constructor(text: string, variables: Map<string, string>) {
@@ -73,9 +77,16 @@ class Parser {
   #word(word: Word): void {
     const { words, assignments } = this.#command;
     if (words.length === 0 && !word.quoted) {
-      if (openers.has(word.text)) return this.#open();
+      if (openers.has(word.text)) {
+        this.#open();
+        this.#isLoop = word.text === "for";
+        return;
+      }
       if (closers.has(word.text)) return this.#close();
-      if (fillers.has(word.text)) return;
+      if (this.#isFunction || fillers.has(word.text)) {
+        this.#isFunction = word.text === "function" && !this.#isFunction;
+        return;
+      }
     }
     const assigned = words.length === 0 ? /^([A-Za-z_][A-Za-z0-9_]{0,100})\+?=/.exec(word.text) : null;
     if (assigned) {
@@ -140,6 +151,11 @@ class Parser {
     this.#ended = undefined;
     if (command.words.length + command.assignments.length + command.redirects.length === 0) return;
     this.#count++;
+    const [name, , ...values] = command.words;
+    // Of all that it will hold, that of which the most depends.
+    const held = values.find(({ text }) => /^[/~$]/.test(text)) ?? values[0];
+    if (this.#isLoop && held && command.words[1]?.text === "in") this.#variables.set(name!.text, held.text);
+    this.#isLoop = false;
     this.#pipeline.push(command);
     this.#command = emptyCommand();
   }

@@ -33,12 +33,24 @@ export function backtickEnd(text: string, at: number): number {
   return text.length;
 }
 
-/** Where the expansion of a variable ends that begins with the `$` at `at`. */
-export function expansionEnd(text: string, at: number): number {
-  if (text[at + 1] === "{") {
-    const end = text.indexOf("}", at);
-    return end < 0 ? text.length : end + 1;
+/** Where the expansion of a variable ends that begins with the `$` at `at`, and the scripts inside of it: `${x:-$(…)}`. */
+export function expansionEnd(text: string, at: number): { end: number; nested: string[] } {
+  if (text[at + 1] !== "{") return { end: nameEnd(text, at), nested: [] };
+  const nested: string[] = [];
+  for (let index = at + 2; index < text.length; index++) {
+    const char = text[index]!;
+    if (char === "}") return { end: index + 1, nested };
+    const isScript = char === "`" || (char === "$" && text[index + 1] === "(");
+    if (char === "\\") index++;
+    if (!isScript) continue;
+    const from = index + (char === "`" ? 1 : 2);
+    index = char === "`" ? backtickEnd(text, from) : parenEnd(text, from);
+    nested.push(text.slice(from, index));
   }
+  return { end: text.length, nested };
+}
+
+function nameEnd(text: string, at: number): number {
   let end = at + 1;
   while (end < text.length && /[A-Za-z0-9_]/.test(text[end]!)) end++;
   return end === at + 1 && /[@*#?$!-]/.test(text[end] ?? "") ? end + 1 : end;
