@@ -22,11 +22,11 @@ test("a value opens for the user for whom it was sealed, wherever it stands in a
 test("it opens for nobody else, on no other server, and not when it was changed", () => {
   const token = sealed.seal("ann", "sk-secret");
   const other = new SealedValues(createVault(randomBytes(32)));
-  const last = token.at(-1) === "A" ? "B" : "A";
+  const changed = token[20] === "A" ? "B" : "A";
   for (const open of [
     () => sealed.open("bob", token),
     () => other.open("ann", token),
-    () => sealed.open("ann", `${token.slice(0, 20)}${last}${token.slice(21)}`),
+    () => sealed.open("ann", `${token.slice(0, 20)}${changed}${token.slice(21)}`),
     () => sealed.open("ann", token.slice(0, -8)),
     () => sealed.open("ann", "sealed-v1:"),
     () => sealed.openAll("ann", { deep: [{ er: "sealed-v1:%%%" }] }),
