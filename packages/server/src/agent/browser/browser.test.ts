@@ -371,7 +371,13 @@ describe("the process", () => {
       JSON.parse(text(await call("list_tabs"))).find(({ title }: { title: string }) => title === "Third").tab_id,
     );
     await browser.end();
-    expect((await sh("ls -d /tmp/browser_test; pgrep chromium")).stdout.toString()).toBe("");
+    expect(
+      (
+        await sh(
+          "for i in $(seq 100); do pgrep chromium >/dev/null || break; sleep 0.1; done; ls -d /tmp/browser_test; pgrep chromium",
+        )
+      ).stdout.toString(),
+    ).toBe("");
     expect(await open("/two")).toContain('titled "Second"');
   });
 
