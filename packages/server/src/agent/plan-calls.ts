@@ -54,12 +54,8 @@ export async function planCalls(
       security_risk: risk,
       ...(usable && resolved.summary ? { summary: resolved.summary } : {}),
     } as ActionEvent;
-    const isLast = position === response.toolCalls.length - 1;
-    calls.push(
-      usable
-        ? { event }
-        : { event, error: isLast && response.finishReason === "length" ? resolved.error + wasCut : resolved.error },
-    );
+    const isCut = response.finishReason === "length";
+    calls.push(usable ? { event } : { event, error: isCut ? resolved.error + wasCut : resolved.error });
     if (usable && resolved.tool.name === "finish") break;
   }
   return calls;
