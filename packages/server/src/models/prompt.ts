@@ -8,6 +8,7 @@ import type {
   SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
 import type { Content } from "@sandpiper/wire";
+import { argumentsObject } from "./call-arguments.ts";
 import { type ImageSupport, imagePart } from "./images.ts";
 import type { ModelMessage, ModelRequest } from "./model.ts";
 import type { Wire } from "./providers.ts";
@@ -140,18 +141,13 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
 
 /**
  * Arguments as they are replayed. Chat completions and responses carry text, so that valid text goes back byte for byte (and
- * hits the provider's cache); the other wires carry an object. What is not a JSON object was answered with an error already; endpoints
- * refuse it, so it goes back as text inside one.
+ * hits the provider's cache); the other wires carry an object.
  */
 function toolInput(text: string, wire: Wire): unknown {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-      if (!textArguments.has(wire)) return wellFormed(value);
-      return text.includes("\\u") && hasHalves(value) ? JSON.stringify(wellFormed(value)) : text;
-    }
-  } catch {}
-  return { malformed_arguments: text };
+  const value = argumentsObject(text);
+  if (!textArguments.has(wire)) return wellFormed(value);
+  if ("malformed_arguments" in value) return value;
+  return text.includes("\\u") && hasHalves(value) ? JSON.stringify(wellFormed(value)) : text;
 }
 
 /** JSON writes half a surrogate pair as an escape; it becomes U+FFFD, in keys as well as in values. */

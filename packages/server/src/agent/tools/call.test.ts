@@ -127,7 +127,9 @@ describe("what cannot be used is explained by names, never by values", () => {
     const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, index) => [`p${index}`, index]));
     expect(error("terminal", many).length).toBeLessThan(2_000);
     expect(error("terminal", `{"command": ${"[".repeat(100_000)}`)).toMatch(/not a JSON object/);
-    expect(error("terminal", `{"command": ${"[".repeat(5_000)}${"]".repeat(5_000)}}`)).toMatch(/command must be string/);
+    for (const levels of [70, 5_000, 200_000])
+      expect(error("terminal", `{"command": ${"[".repeat(levels)}${"]".repeat(levels)}}`)).toMatch(/nested too deep/);
+    expect(error("terminal", `{"command": ${"[".repeat(50)}${"]".repeat(50)}}`)).toMatch(/command must be string/);
   });
 
   test("broken text of megabytes is read in a time that grows with its length alone", () => {

@@ -1,6 +1,7 @@
 import type { Action, MessageToolCall, SecurityRisk } from "@sandpiper/wire";
 import { securityRisks } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
+import { isTooDeep } from "../../models/call-arguments.ts";
 import type { ModelTool } from "../../models/model.ts";
 import { shellQuote } from "../../sandboxes/terminal/quote.ts";
 import type { Tool } from "../tool.ts";
@@ -22,6 +23,8 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
   const received = parseArguments(call.arguments);
   if (!received)
     return { error: `The arguments of ${tool.name} are not a JSON object (${call.arguments.length} characters received).` };
+  const tooDeep = { error: `The arguments of ${tool.name} are nested too deep.` };
+  if (isTooDeep(received)) return tooDeep;
   const { security_risk, summary, ...rest } = received;
   const risk = readRisk(tool, security_risk);
   const given = complete(tool.name, alias, ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest);
@@ -34,6 +37,8 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
     const names = Object.keys(received).map(shortName).slice(0, 30).join(", ") || "none";
     return { error: `Invalid arguments for ${tool.name}: ${problems.slice(0, 10).join("; ")}. Parameters received: ${names}.` };
   }
+  // Texts may have been read as lists and objects.
+  if (isTooDeep(fit.fitted)) return tooDeep;
   return {
     tool,
     action: { kind: tool.actionKind, ...fit.fitted } as Action,

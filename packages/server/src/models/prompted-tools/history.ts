@@ -1,5 +1,6 @@
 import type { Content, MessageToolCall } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import { argumentsObject } from "../call-arguments.ts";
 import type { ModelMessage } from "../model.ts";
 import { callEnd } from "./instructions.ts";
 
@@ -14,18 +15,10 @@ export function asText(messages: readonly ModelMessage[]): ModelMessage[] {
 }
 
 function writeCall({ name, arguments: text }: MessageToolCall): string {
-  const parameters = Object.entries(argumentsOf(text)).map(
+  const parameters = Object.entries(argumentsObject(text)).map(
     ([key, value]) => `<parameter=${key}>\n${typeof value === "string" ? value : JSON.stringify(value)}\n</parameter>`,
   );
   return [`<function=${name}>`, ...parameters, callEnd].join("\n");
-}
-
-function argumentsOf(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text || "{}");
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  } catch {}
-  return { malformed_arguments: text };
 }
 
 function resultOf(toolName: string, content: readonly Content[], isError: boolean): Content[] {
