@@ -1,5 +1,5 @@
 import { PassThrough } from "node:stream";
-import { setTimeout } from "node:timers/promises";
+import { setImmediate, setTimeout } from "node:timers/promises";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -233,6 +233,20 @@ describe("an interrupt", () => {
     expect(text(next)).toBe("/tmp\nusable\n");
     expect(next.metadata.prefix).toMatch("earlier shell has ended");
     expect((await run("true")).metadata.prefix).toBe("");
+  });
+
+  test("leaves the shell its state also where it comes while the command is being typed", async () => {
+    await run("X=kept");
+    for (let lateMs = 0; lateMs < 8; lateMs += 0.5) {
+      const controller = new AbortController();
+      const action = { kind: "TerminalAction", command: "sleep 100", is_input: false, reset: false, timeout: 60 } as const;
+      const running = terminal.run(action, controller.signal);
+      // Timers are too coarse for this.
+      for (const from = performance.now(); performance.now() - from < lateMs; ) await setImmediate();
+      controller.abort(new Error("stop"));
+      await expect(running).rejects.toThrow("stop");
+      expect(await output("echo $X")).toBe("kept\n");
+    }
   });
 
   test("leaves the shell its state on a host that takes seconds for everything", async () => {

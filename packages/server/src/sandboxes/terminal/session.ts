@@ -186,10 +186,12 @@ export class TerminalSession {
 
   /** Ends the running command, the shell with it if need be, so that the next call finds a shell that works. */
   async #interrupt(shell: Shell): Promise<void> {
+    // A key that comes before the shell has read the command makes the terminal drop it, and nothing would tell of its end.
+    await shell.wait({ begin: true, signal: this.#patience(AbortSignal.timeout(interruptLimit)) });
     const limit = AbortSignal.timeout(interruptLimit);
     for (const key of ["\x03", "\x03", "\x1c"]) {
       shell.send(key);
-      const waited = await shell.wait({ signal: AbortSignal.any([limit, this.#patience(limit)]) });
+      const waited = await shell.wait({ signal: this.#patience(limit) });
       if (waited !== "aborted") {
         await shell.take();
         return;
@@ -201,7 +203,7 @@ export class TerminalSession {
   }
 
   /**
-   * Aborts once a program that obeys would have ended. On a host with much to do that takes long, and a shell that is given up takes the variables of its
+   * Aborts once a program that obeys would have ended, at the latest with the limit. On a host with much to do that takes long, and a shell that is given up takes the variables of its
    * user with it; how long shows a trivial command beside it.
    */
   #patience(limit: AbortSignal): AbortSignal {
@@ -213,7 +215,7 @@ export class TerminalSession {
         const took = performance.now() - began;
         setTimeout(() => over.abort(), Math.max(interruptPatience - took, took));
       });
-    return over.signal;
+    return AbortSignal.any([limit, over.signal]);
   }
 
   /** Puts a command that is too long to be typed into a file. */

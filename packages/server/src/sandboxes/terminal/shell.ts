@@ -20,7 +20,16 @@ export interface ShellOptions {
 }
 
 /** Why a wait came to its end. */
-export type Waited = "ended" | "died" | "time" | "quiet" | "aborted";
+export type Waited = "begun" | "ended" | "died" | "time" | "quiet" | "aborted";
+
+export interface WaitLimits {
+  timeMs?: number | undefined;
+  /** Without output. */
+  quietMs?: number | undefined;
+  /** Also until the shell has begun with the command. */
+  begin?: boolean;
+  signal?: AbortSignal | undefined;
+}
 
 const size = { cols: 200, rows: 50 };
 /** How long startup files may take, ms; after that the shell starts without them. */
@@ -136,21 +145,23 @@ export class Shell {
     this.#process.stdin.write(characters);
   }
 
-  /** Waits for the running command: at most `timeMs`, or until `quietMs` went by without output. */
-  wait(limits: { timeMs?: number | undefined; quietMs?: number | undefined; signal?: AbortSignal | undefined }): Promise<Waited> {
+  /** Waits for the end of the running command, within the limits. */
+  wait(limits: WaitLimits): Promise<Waited> {
     const { promise, resolve } = Promise.withResolvers<Waited>();
     this.#unread = 0;
     this.#release("unread");
     if (this.ended) return Promise.resolve("died");
     if (this.running === undefined) return Promise.resolve("ended");
+    if (limits.begin && this.started) return Promise.resolve("begun");
     if (limits.signal?.aborted) return Promise.resolve("aborted");
     const aborted = () => resolve("aborted");
     const time = limits.timeMs === undefined ? undefined : setTimeout(resolve, limits.timeMs, "time");
     const quiet = limits.quietMs === undefined ? undefined : setTimeout(resolve, limits.quietMs, "quiet");
     limits.signal?.addEventListener("abort", aborted);
     this.#waiting = (event) => {
-      if (event === "output") quiet?.refresh();
-      else resolve(event);
+      if (event !== "output") resolve(event);
+      else if (limits.begin && this.started) resolve("begun");
+      else quiet?.refresh();
     };
     return promise.finally(() => {
       clearTimeout(time);
