@@ -102,7 +102,7 @@ export function viewLlm(llm: LlmDiff, { exposed = false }: Reading = {}): LlmCon
   return view.base_url && isProviderUrl(view.model, view.base_url) ? { ...view, base_url: null } : view;
 }
 
-/** The keys of a document, for the mask. MCP servers' secrets are none of it: they may be ordinary words, and leave only by `users/mcp-probe.ts`. */
+/** The keys of a document, for the mask. MCP servers' secrets are none of it: they may be ordinary words, and leave only by `the test of one, which hides them`. */
 export function documentSecrets(document: SettingsDocument): string[] {
   return [
     ...secretsOf(PlainSettings, document),

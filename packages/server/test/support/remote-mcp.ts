@@ -32,7 +32,7 @@ export interface RemoteMcp {
 export async function startRemoteMcp(): Promise<RemoteMcp> {
   const seen: IncomingHttpHeaders[] = [];
   const calls: string[] = [];
-  const tools = ["greet", "cut", "flood", "refuse"];
+  const tools = ["greet", "cut", "flood", "refuse", "hang"];
   const sessions = new Map<string, StreamableHTTPServerTransport>();
   const streams = new Map<string, SSEServerTransport>();
   const streamResponses = new Set<ServerResponse>();
@@ -58,7 +58,7 @@ export async function startRemoteMcp(): Promise<RemoteMcp> {
         for (let n = 0; n < 5_000; n++)
           void server.notification({ method: "notifications/message", params: { level: "info", data: n } }).catch(() => {});
       if (name === "refuse") throw new Error(`no, says the owner of ${seen.at(-1)?.authorization}`);
-      if (name === "cut" || name === "flood") await new Promise(() => {});
+      if (name === "cut" || name === "flood" || name === "hang") await new Promise(() => {});
       return { content: [{ type: "text", text: `${name} ${JSON.stringify(args ?? {})} ${seen.at(-1)?.authorization ?? ""}` }] };
     });
     server.onclose = () => servers.delete(server);

@@ -1,25 +1,51 @@
 import { errorText } from "../../errors.ts";
 
+/** How a body ended: with a problem that a server must not go on with, after too long a silence, or neither. */
+export interface StreamEnd {
+  problem?: string;
+  silence?: string;
+}
+
+interface BodyOptions {
+  maxBytes: number;
+  isStream: boolean;
+  /** ms. */
+  silenceMs?: number | undefined;
+  onEnd: (resumable: boolean, end: StreamEnd) => void;
+}
+
 /**
  * The body of an answer, cut off with an error where one message of it is longer than `maxBytes`: for a stream of events that is what stands between two empty
- * lines, else all of it. `onEnd` is told when nothing more comes, and whether some of the events had ids, by which a stream can go on in another, and of a message that was too long.
+ * lines, else all of it. A stream of events is cut off, too, where it is silent for `silenceMs`. `onEnd` is told when nothing more comes, and whether some of the events
+ * had ids, by which a stream can go on in another.
  */
 export function boundedBody(
   body: ReadableStream<Uint8Array>,
-  { maxBytes, isStream, onEnd }: { maxBytes: number; isStream: boolean; onEnd: (resumable: boolean, problem?: string) => void },
+  { maxBytes, isStream, silenceMs, onEnd }: BodyOptions,
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   let length = 0;
   let resumable = false;
+  let silent = false;
   let tail = Buffer.alloc(0);
+  const silence = silenceMs === undefined ? "" : `It sent nothing for ${Math.max(1, Math.round(silenceMs / 1000))} s.`;
+  const next = async () => {
+    if (!isStream || silenceMs === undefined) return reader.read();
+    const { promise, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      silent = true;
+      reject(new Error(silence));
+    }, silenceMs);
+    return Promise.race([reader.read(), promise]).finally(() => clearTimeout(timer));
+  };
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
-          const { done, value } = await reader.read();
+          const { done, value } = await next();
           if (done) {
             controller.close();
-            return onEnd(resumable);
+            return onEnd(resumable, {});
           }
           resumable ||=
             isStream && /(?:^|\n|\r)id:/.test(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1"));
@@ -33,12 +59,12 @@ export function boundedBody(
         } catch (error) {
           void reader.cancel().catch(() => {});
           controller.error(error);
-          onEnd(resumable, length > maxBytes ? errorText(error) : undefined);
+          onEnd(resumable, length > maxBytes ? { problem: errorText(error) } : silent ? { silence } : {});
         }
       },
       async cancel(reason) {
         await reader.cancel(reason);
-        onEnd(resumable);
+        onEnd(resumable, {});
       },
     },
     { highWaterMark: 0 },

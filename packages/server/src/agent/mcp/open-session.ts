@@ -3,11 +3,12 @@ import type { Outbound } from "../../outbound/api.ts";
 import type { NetworkPolicy } from "../../sandboxes/driver.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import type { SandboxSecret } from "../../users/api.ts";
-import { remoteAddress } from "./addresses.ts";
+import { type RemoteAddress, remoteAddress } from "./addresses.ts";
+import { refusedStatus } from "./remote-fetch.ts";
 import { remoteTransport } from "./remote-transport.ts";
 import { startServer } from "./sandbox-server.ts";
 import type { OpenSession } from "./server-link.ts";
-import type { ServerSpec } from "./server-spec.ts";
+import { longestSilence, type ServerSpec } from "./server-spec.ts";
 import { Session } from "./session.ts";
 import { GuardedTransport } from "./transport.ts";
 
@@ -27,7 +28,7 @@ export interface McpSurroundings {
 
 /** Opens connections to servers: to commands inside of the sandbox, to others from here. */
 export function sessionOpener(around: McpSurroundings): OpenSession {
-  return (spec, onChange, signal) => (spec.server.command ? openStdio : openRemote)(spec, around, { onChange, signal });
+  return (spec, onChange, signal) => (spec.server.command ? openStdio : openRemoteFrom)(spec, around, { onChange, signal });
 }
 
 type Options = { onChange: () => void; signal: AbortSignal };
@@ -40,16 +41,27 @@ async function openStdio(spec: ServerSpec, around: McpSurroundings, options: Opt
   return Session.open(new GuardedTransport(transport), { hidden, ...options });
 }
 
-async function openRemote(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
+async function openRemoteFrom(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
   const address = remoteAddress(spec, { secrets: around.secrets(), policy: around.policy() });
-  const { hidden, url } = address;
-  for (const value of hidden) around.onSecret?.(value);
+  for (const value of address.hidden) around.onSecret?.(value);
+  return openRemote(spec, address, { outbound: around.outbound, ...options });
+}
+
+/**
+ * Opens a connection to a remote server: over the protocol that its configuration names, else the current one, then the older one. Throws what `Session.open`
+ * throws.
+ */
+export async function openRemote(
+  { server }: ServerSpec,
+  address: RemoteAddress,
+  { outbound, ...options }: Options & Pick<McpSurroundings, "outbound">,
+): Promise<Session> {
   const open = async (sse: boolean) => {
-    const transport = await remoteTransport(address, { sse, outbound: around.outbound });
-    return Session.open(transport, { hidden, ...options });
+    const transport = await remoteTransport(address, { sse, outbound, silenceMs: longestSilence(server) });
+    return Session.open(transport, { hidden: address.hidden, ...options });
   };
-  const { transport } = spec.server;
-  if (transport === "sse" || (!transport && url.pathname.endsWith("/sse"))) return open(true);
+  const { transport } = server;
+  if (transport === "sse" || (!transport && address.url.pathname.endsWith("/sse"))) return open(true);
   try {
     return await open(false);
   } catch (error) {
@@ -57,12 +69,13 @@ async function openRemote(spec: ServerSpec, around: McpSurroundings, options: Op
     if (transport || !isUnknownThere(error)) throw error;
     return open(true).catch((second) => {
       options.signal.throwIfAborted();
-      throw new PlatformError("McpFailed", errorText(error), { cause: second });
+      // A server of the older protocol may want credentials only where it has something.
+      throw refusedStatus(second) === undefined ? new PlatformError("McpFailed", errorText(error), { cause: second }) : second;
     });
   }
 }
 
 function isUnknownThere(error: unknown): boolean {
   const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
-  return code === 404 || code === 405;
+  return code === 400 || code === 404 || code === 405;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { errorText, PlatformError } from "../../errors.ts";
 import type { Outbound } from "../../outbound/api.ts";
-import { boundedBody } from "./event-bound.ts";
+import { boundedBody, type StreamEnd } from "./event-bound.ts";
 import { maxMessageBytes } from "./line-reader.ts";
 import { shortText } from "./message-text.ts";
 
@@ -26,12 +26,17 @@ export interface RemoteFetchOptions {
   secret: boolean;
   /** Ends all requests. */
   signal: AbortSignal;
-  /** The answer of a request of the protocol has ended, and does not go on elsewhere; without an id the stream of messages that nobody asked for has. */
-  onEnd(id: string | number | undefined, problem?: string): void;
+  /** How long a stream of events may be silent, ms. */
+  silenceMs?: number | undefined;
+  /**
+   * The answer of a request of the protocol has ended, and does not go on elsewhere; without an id the stream of messages that nobody asked for has. A problem
+   * means that the server is not to be listened to any more.
+   */
+  onEnd(id: string | number | undefined, end: StreamEnd): void;
 }
 
 /** The protocol library's requests through the guarded way out, their answers bounded. Streams that end at once are opened again more and more slowly. */
-export function remoteFetch({ outbound, headers, secret, signal, onEnd }: RemoteFetchOptions) {
+export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEnd }: RemoteFetchOptions) {
   let streams = 0;
   let openedAt = 0;
   const pause = async () => {
@@ -59,10 +64,10 @@ export function remoteFetch({ outbound, headers, secret, signal, onEnd }: Remote
     if (answer.status >= 400) return refusal(answer);
     if (!answer.body) return answer;
     const isStream = answer.headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") === true;
-    const ended = (resumable: boolean, problem?: string) => {
-      if (method === "GET" || problem !== undefined || (id !== undefined && !resumable)) onEnd(id, problem);
+    const ended = (resumable: boolean, end: StreamEnd) => {
+      if (method === "GET" || end.problem !== undefined || (id !== undefined && !resumable)) onEnd(id, end);
     };
-    const bounded = boundedBody(answer.body, { maxBytes: maxMessageBytes, isStream, onEnd: ended });
+    const bounded = boundedBody(answer.body, { maxBytes: maxMessageBytes, isStream, silenceMs, onEnd: ended });
     return new Response(bounded, { status: answer.status, headers: answer.headers });
   };
 }
@@ -92,15 +97,31 @@ function idOf(body: string): string | number | undefined {
 /** What went wrong with a remote server, in a sentence. */
 export function remoteProblem(error: unknown): string {
   if (error instanceof PlatformError) return error.message;
-  const { cause, code } = error as { cause?: unknown; code?: unknown };
+  const { cause } = error as { cause?: unknown };
   if (cause instanceof PlatformError) return cause.message;
-  const status = typeof code === "number" && code >= 400 && code < 600 ? code : undefined;
+  const status = statusOf(error);
   const said = shortText(
     errorText(error)
       .replace(/^(?:Streamable HTTP error: |SSE error: )/, "")
-      .replace(/^Error POSTing to endpoint: ?/, ""),
+      .replace(/^Error POSTing to endpoint(?: \(HTTP \d+\))?: ?/, "")
+      .replace(/^Non-200 status code \(\d+\)$/, ""),
   );
+  const words = said ? `: ${said}` : "";
   if (status === 401 || status === 403)
-    return `It refused the request (${status})${said ? `: ${said}` : ""}; look at its key or headers.`;
-  return status === undefined ? said || "It could not be reached." : `It answered ${status}${said ? `: ${said}` : ""}.`;
+    return `It refused the credentials (${status})${words}; check its headers, auth or api_key.`;
+  return status === undefined ? said || "It could not be reached." : `It answered ${status}${words}.`;
+}
+
+/** The status by which a server refused who asked, 401 or 403; undefined where it did not. */
+export function refusedStatus(error: unknown): number | undefined {
+  const status = statusOf(error instanceof PlatformError ? error.cause : error);
+  return status === 401 || status === 403 ? status : undefined;
+}
+
+/** The library tells it in a field, or in the text alone. */
+function statusOf(error: unknown): number | undefined {
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (typeof code === "number" && code >= 400 && code < 600) return code;
+  const [, status] = /^Error POSTing to endpoint \(HTTP ([45]\d\d)\)/.exec(errorText(error)) ?? [];
+  return status === undefined ? undefined : Number(status);
 }

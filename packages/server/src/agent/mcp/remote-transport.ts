@@ -10,7 +10,7 @@ const farewellMs = 2_000;
 /** A transport to a remote server, of one of the two protocols (`sse` is the older one). The library is loaded when it is needed. */
 export async function remoteTransport(
   { url, headers, secret }: RemoteAddress,
-  { sse, outbound }: { sse: boolean; outbound: Pick<Outbound, "fetch"> },
+  { sse, outbound, silenceMs }: { sse: boolean; outbound: Pick<Outbound, "fetch">; silenceMs?: number | undefined },
 ): Promise<GuardedTransport> {
   const closing = new AbortController();
   let guarded: GuardedTransport | undefined;
@@ -19,11 +19,12 @@ export async function remoteTransport(
     headers,
     secret,
     signal: closing.signal,
-    onEnd(id, problem) {
+    silenceMs,
+    onEnd(id, { problem, silence }) {
       if (problem !== undefined) return guarded?.fail(problem);
       // The older protocol has all its answers in one stream, which belongs to a session that ends with it.
-      if (!sse && id !== undefined) guarded?.answerEnded(id, "The server ended its answer before the result.");
-      if (sse && id === undefined) guarded?.fail("The server ended the connection.");
+      if (!sse && id !== undefined) guarded?.answerEnded(id, silence ?? "The server ended its answer before the result.");
+      if (sse && id === undefined) guarded?.fail(silence ?? "The server ended the connection.");
     },
   });
   const inner: Transport = sse

@@ -6,7 +6,7 @@ import { makeOutbound } from "../../outbound/outbound.ts";
 import type { SandboxSecret } from "../../users/api.ts";
 import type { Tool, ToolContext } from "../tool.ts";
 import { type McpSurroundings, sessionOpener } from "./open-session.ts";
-import type { ServerSpec } from "./server-spec.ts";
+import { callTimeout, longestSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
 import { McpServers } from "./servers.ts";
 
 const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
@@ -134,6 +134,33 @@ test("an answer that is cut off ends the call at once, and the next call goes on
   expect(await call(older, "greet")).toContain("greet");
 });
 
+test.each([
+  ["current", { transport: "http" as const }, /It sent nothing for 1 s\. What the call did is unknown\.$/],
+  [
+    "older",
+    { transport: "sse" as const },
+    /It sent nothing for 1 s\. What the call did is unknown; the next one connects again\.$/,
+  ],
+] as const)(
+  "a stream that is silent for longer than its configuration allows ends the call: the %s protocol",
+  async (_name, kind, sentence) => {
+    const servers = serversOf();
+    const url = kind.transport === "sse" ? remote.sseUrl : remote.url;
+    await servers.prepare([spec({ url, ...kind, sse_read_timeout: 0.5 })], never);
+    expect(await call(servers, "hang")).toMatch(sentence);
+    expect(await call(servers, "greet")).toContain("greet");
+  },
+);
+
+test("what a configuration says of times is taken within limits", () => {
+  const read = (server: ServerSpec["server"]) => [openTimeout(server), callTimeout(server), longestSilence(server)];
+  expect(read({ url: "x" })).toEqual([30_000, 300_000, undefined]);
+  expect(read({ url: "x", timeout: 60, sse_read_timeout: 5 })).toEqual([60_000, 60_000, 5_000]);
+  expect(read({ url: "x", timeout: null, sse_read_timeout: 900 })).toEqual([30_000, 900_000, 900_000]);
+  expect(read({ url: "x", timeout: 1e9, sse_read_timeout: 1e9 })).toEqual([180_000, 3_600_000, 3_600_000]);
+  expect(read({ command: "x", timeout: 1e-9 })).toEqual([180_000, 1, undefined]);
+});
+
 test("a server that sends messages without end is cut off", async () => {
   const servers = serversOf();
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
@@ -220,7 +247,7 @@ test.each([
   [
     "refuses",
     (_request: unknown, response: any) => response.writeHead(401).end(`no: ${value}`),
-    /It refused the request \(401\): no: <secret-hidden>; look at its key/,
+    /It refused the credentials \(401\): no: <secret-hidden>; check its headers/,
   ],
   ["is no MCP server", (_request: unknown, response: any) => response.end("<html>hello</html>"), /content type/],
   [

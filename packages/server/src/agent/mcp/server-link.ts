@@ -1,11 +1,8 @@
 import { errorText, PlatformError } from "../../errors.ts";
 import type { ServerSpec } from "./server-spec.ts";
-import { callTimeout } from "./server-spec.ts";
+import { callTimeout, openTimeout } from "./server-spec.ts";
 import type { Session } from "./session.ts";
 import type { ListedTool } from "./tool-list.ts";
-
-/** How long a server may take until its tools are known, ms: one that is a command may have to be fetched first. */
-const openMs = { stdio: 180_000, remote: 30_000 };
 
 /** Pauses before a server that failed is tried again: the first try is at once, then these, ms. */
 const firstPauseMs = 1_000;
@@ -53,7 +50,7 @@ export class ServerLink {
     if (this.#session && this.#session.ended === undefined) return this.#session;
     if (this.#opening) return this.#opening.done;
     const abort = new AbortController();
-    const timeoutMs = this.spec.server.command ? openMs.stdio : openMs.remote;
+    const timeoutMs = openTimeout(this.spec.server);
     const timer = setTimeout(() => {
       abort.abort(new PlatformError("McpFailed", `It did not answer within ${timeoutMs / 1000} seconds.`));
     }, timeoutMs);

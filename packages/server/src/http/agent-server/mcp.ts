@@ -49,8 +49,8 @@ export function agentMcpRoutes(app: App, services: Pick<HttpServices, "settings"
 
 /** The form in which servers are stored. */
 function serverOf({ type: given, transport: stored, url, headers, auth, command }: McpTestRequest["server"]): McpServer {
-  const type = given ?? stored ?? (url === undefined ? "stdio" : "http");
-  if (type === "stdio") return { ...(command !== undefined && { command }) };
+  const type = given ?? stored ?? undefined;
+  if (type === "stdio" || url === undefined) return { ...(command !== undefined && { command }) };
   const transport = type === "shttp" ? "streamable-http" : type;
-  return { ...(url !== undefined && { url }), transport, ...(headers && { headers }), ...(auth && { auth }) };
+  return { url, ...(transport && { transport }), ...(headers && { headers }), ...(auth && { auth }) };
 }
