@@ -11,7 +11,7 @@ let models: ModelServer;
 beforeAll(async () => {
   // The user's message holds the calls of its turn.
   models = await startModelServer(({ messages }) => {
-    const from = messages.findLastIndex(({ role }) => role === "user");
+    const from = messages.findLastIndex(({ role, text }) => role === "user" && text.startsWith("["));
     const calls = JSON.parse(messages[from]!.text);
     const call = calls[messages.slice(from).filter(({ role }) => role === "tool").length];
     return call ? reply.toolCalls([call]) : finish("Done.");
@@ -102,6 +102,35 @@ test("edits are taken back after a restart of the server, each once, and none of
     content: [{ text: expect.stringContaining("no edit of this file to undo") }],
   });
 }, 45_000);
+
+test("the user and the model are told once of tools that the settings name in vain", async () => {
+  const tools = ["terminal", "BrowserToolSet", "delegate", "TaskToolSet", "termnal"].map((name) => ({ name, params: {} }));
+  const set = (agent_settings_diff: Json) => platform.call("POST", "/api/v1/settings", { agent_settings_diff });
+  expect((await set({ tools })).status).toBe(200);
+  const notes = async (): Promise<string[]> => {
+    const query = "kind__eq=MessageEvent&limit=100";
+    const { body } = await platform.call("GET", `/api/v1/conversation/${conversation!.id}/events/search?${query}`);
+    const said = body.items.filter(({ source }: Json) => source === "environment");
+    return said.map(({ llm_message }: Json) => llm_message.content[0].text);
+  };
+  try {
+    await turn();
+    await turn();
+    const told = (await notes()).filter((text) => text.includes("termnal"));
+    expect(told).toEqual([
+      expect.stringMatching(
+        /^The settings name tools that do not exist here.*: delegate, termnal\. There are terminal, .*browser_tool_set/,
+      ),
+    ]);
+    expect(models.requests.at(-1)!.messages.some(({ text }) => text.includes("delegate, termnal"))).toBe(true);
+    expect(models.requests.at(-1)!.tools).toEqual(expect.arrayContaining(["terminal", "browser_navigate"]));
+    await set({ tools: [...tools, { name: "edit" }] });
+    await turn();
+    expect((await notes()).filter((text) => text.includes(": edit. "))).toHaveLength(1);
+  } finally {
+    await set({ tools: null });
+  }
+});
 
 test("a model goes on with another profile where there is one, and the next call is that one's", async () => {
   await turn();

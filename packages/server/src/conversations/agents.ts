@@ -42,7 +42,7 @@ export class Agents {
   tools(row: Row): readonly Tool[] {
     const own = this.own(row);
     const clientTools = own?.clientTools ?? [];
-    const named = own?.tools?.map((name) => ({ name })) ?? this.#settingsTools(row);
+    const named = this.toolNames(row)?.map((name) => ({ name }));
     return this.#deps.toolsFor({
       agentType: row.config.agentType,
       clientTools,
@@ -51,10 +51,12 @@ export class Agents {
     });
   }
 
-  /** The tools that the settings name for an agent which they describe. */
-  #settingsTools(row: Row): { name: string }[] | undefined {
-    if (this.own(row)?.agent || row.config.agentType === "plan") return undefined;
-    return this.#deps.settings.agent(row.userId).tools?.map(({ name }) => ({ name }));
+  /** Names of tools that nobody has checked: those of a sub-agent's definition, or of the settings for an agent which they describe. */
+  toolNames(row: Row): readonly string[] | undefined {
+    const own = this.own(row);
+    if (own?.tools) return own.tools;
+    if (own?.agent || row.config.agentType === "plan") return undefined;
+    return this.#deps.settings.agent(row.userId).tools?.map(({ name }) => name);
   }
 
   /**

@@ -19,6 +19,7 @@ import { Goals } from "./goals.ts";
 import { Hub } from "./hub.ts";
 import { Knowledge } from "./knowledge.ts";
 import { McpTools } from "./mcp.ts";
+import { MissedTools } from "./missed-tools.ts";
 import { OutputMasks, type OutputMasksDependencies } from "./output-masks.ts";
 import { PendingMessages } from "./pending.ts";
 import { Reads } from "./reads.ts";
@@ -74,6 +75,7 @@ export function makeParts(deps: ConversationDependencies) {
       agents,
       mcp,
       { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
+      new MissedTools({ agents, contexts: knowledge.contexts }),
       new SkillTools({ ...deps, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
       new SwitchTool({
         ...deps,

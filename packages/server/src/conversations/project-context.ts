@@ -24,6 +24,8 @@ export interface KnownContext {
   pluginHooks?: HookConfig;
   /** Sentences about what could not be used, which nobody has read yet. */
   problems?: string[];
+  /** Names of tools of which the agent was told that there are none. */
+  missedTools?: string[];
   /** What the log tells of a conversation that sleeps. */
   folded?: FoldedFacts;
 }
@@ -78,6 +80,6 @@ export class ProjectContexts {
 
 /** A stored context for a conversation that is made of another one. */
 export function withoutFacts(document: unknown): unknown {
-  const { folded: _folded, problems: _problems, ...rest } = (document ?? {}) as Partial<KnownContext>;
+  const { folded: _folded, problems: _problems, missedTools: _missed, ...rest } = (document ?? {}) as Partial<KnownContext>;
   return document === null ? null : rest;
 }

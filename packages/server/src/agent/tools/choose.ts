@@ -25,6 +25,9 @@ const absent = new Set(
   ),
 );
 
+/** Names of tools that an agent gets, or not, by what else is known of its conversation. */
+const givenOtherwise = new Set(["task", "task_tool_set", "invoke_skill", "switch_llm"]);
+
 /** Names that stand for several tools. */
 const toolSets: ReadonlyMap<string, readonly Tool[]> = new Map([["browser_tool_set", browserTools]]);
 
@@ -83,6 +86,15 @@ export function checkTools(
   }
   if (!agent?.filter_tools_regex) return undefined;
   return namesMatching([...named(agent).map(({ name }) => name), "switch_llm"], agent.filter_tools_regex);
+}
+
+/** Those names, which nobody has checked, for which an agent gets no tool; names of tools that are given in another way are fine. */
+export function namesWithoutTool(names: readonly string[]): string[] {
+  const known = allTools();
+  return names.filter((name) => {
+    const wire = wireName(name);
+    return !known.has(wire) && !toolSets.has(wire) && !givenOtherwise.has(wire);
+  });
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
