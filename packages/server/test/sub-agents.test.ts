@@ -131,6 +131,10 @@ test("a task goes on with a sub-agent that has its history; unknown kinds and ta
     "Done.",
   ]);
   expect(results.slice(1, 3).every(({ is_error, status }) => is_error && status === "error")).toBe(true);
+  expect(results.slice(1, 3).map(({ task_id }) => task_id)).toEqual(["", ""]);
+  const read = models.requests.flatMap(({ messages }) => messages.map(({ text }) => text));
+  expect(read.some((text) => text.includes("There is no task task_77"))).toBe(true);
+  expect(read.some((text) => text.includes("[task_id: task_77]"))).toBe(false);
   expect(await childrenOf(id)).toHaveLength(1);
 });
 

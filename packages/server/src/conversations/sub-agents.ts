@@ -115,11 +115,7 @@ export class SubAgents implements ToolSource {
     if (resume) {
       const found = children.find(({ config }) => config.task?.id === resume);
       if (!found)
-        return failed(
-          resume,
-          kind,
-          `There is no task ${resume}: the tasks are ${children.map(taskId).join(", ") || "none yet"}.`,
-        );
+        return failed("", kind, `There is no task ${resume}: the tasks are ${children.map(taskId).join(", ") || "none yet"}.`);
       if (found.summary.executionStatus === "running" && !this.#hasMessage(found.id, actionId))
         return failed(resume, kind, `The task ${resume} is still at work.`);
       return found;
