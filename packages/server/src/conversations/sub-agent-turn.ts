@@ -35,7 +35,14 @@ export class SubAgentTurn {
   /** Sends the task by `send` and waits for what comes of it. Throws the signal's reason; an interrupt reaches the sub-agent first. */
   async observation(send: () => Promise<void>): Promise<TaskObservation> {
     const { events } = this.#deps.store;
-    const leave = [events.follow(this.childId, () => this.look()), events.follow(this.#parent.id, () => this.#followParent())];
+    const leave = [
+      events.follow(this.childId, () => {
+        this.look();
+        // A pause that becomes durable after the parent went on is to end, too.
+        this.#followParent();
+      }),
+      events.follow(this.#parent.id, () => this.#followParent()),
+    ];
     const onAbort = () => this.#over.resolve();
     this.#signal.addEventListener("abort", onAbort, { once: true });
     try {
