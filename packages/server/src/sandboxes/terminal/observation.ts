@@ -79,6 +79,9 @@ export const notes = {
   lost: "The shell did not answer; the exit code of the command is unknown. The next command gets a new shell.",
   renewed: "[The earlier shell has ended; this is a new one.]\n",
   continued: (running: string) => `[Output of the earlier command ${brief(running)} follows.]\n`,
+  before: (earlier: string, output: string, note: string) =>
+    `[The earlier command ${brief(earlier)} has ended meanwhile; its last output follows.]\n${output}${/(^|\n)$/.test(output) ? "" : "\n"}[${note}]\n`,
+  notSent: "It had ended before your input came, which was not sent.",
   background: "[Output of background work since the last command comes first.]\n",
 };
 

@@ -3,6 +3,7 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { runToEnd } from "../run.ts";
 import type { Sandbox } from "../sandbox.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 import { testSandbox } from "./test-sandbox.ts";
@@ -95,10 +96,7 @@ describe("a command that goes on", () => {
     const refused = await run("touch /tmp/other");
     expect(refused).toMatchObject({ is_error: true, exit_code: -1 });
     expect(refused.metadata.suffix).toMatch(/NOT run.*still running/);
-    await openTerminal(sandbox).run(
-      { kind: "TerminalAction", command: "touch /tmp/poll", is_input: false, reset: false },
-      signal,
-    );
+    await runToEnd(sandbox, { argv: ["touch", "/tmp/poll"] });
     const end = await run("", { timeout: 10 });
     expect(end).toMatchObject({
       exit_code: 0,
@@ -106,6 +104,31 @@ describe("a command that goes on", () => {
       metadata: { prefix: expect.stringMatching(/earlier command/) },
     });
     expect(await output("ls /tmp/other 2>/dev/null")).toBe("");
+  });
+
+  test("that ends between two calls is told with its output and exit code, whatever the next call asks", async () => {
+    const leave = async (name: string) => {
+      const command = `echo first; until [ -e /tmp/${name} ]; do sleep 0.01; done; cd /tmp; echo last; (exit 3)`;
+      expect((await run(command)).exit_code).toBe(-1);
+      await runToEnd(sandbox, { argv: ["touch", `/tmp/${name}`] });
+      await expect.poll(() => terminal.busy, { timeout: 10_000 }).toBe(false);
+    };
+    await leave("ended-1");
+    const polled = await run("");
+    expect(polled).toMatchObject({ exit_code: 3, is_error: false, content: [{ text: "last\n" }] });
+    expect(polled.metadata).toMatchObject({ prefix: expect.stringMatching(/earlier command/), working_dir: "/tmp" });
+    expect((await run("")).metadata.suffix).toBe("");
+
+    await leave("ended-2");
+    const answered = await input("yes");
+    expect(answered).toMatchObject({ exit_code: 3, content: [{ text: "last\n" }] });
+    expect(answered.metadata.suffix).toMatch(/exit code 3.*not sent/);
+
+    await leave("ended-3");
+    const next = await run("pwd");
+    expect(next).toMatchObject({ exit_code: 0, content: [{ text: "/tmp\n" }] });
+    expect(next.metadata.prefix).toMatch(/earlier command `echo first.*has ended[\s\S]*\nlast\n\[.*exit code 3/);
+    expect((await run("pwd")).metadata.prefix).toBe("");
   });
 
   test("that keeps writing is waited for", async () => {

@@ -44,6 +44,10 @@ export class TerminalSession {
   #closed = false;
   /** An interrupt ended the shell, and nobody was told yet. */
   #lost = false;
+  /** The command that the last call left running. */
+  #left: string | undefined;
+  /** How such a command ended after that, which nobody was told. */
+  #untold: (Outcome & { command: string }) | undefined;
 
   constructor(sandbox: Sandbox, options: SessionOptions) {
     this.#sandbox = sandbox;
@@ -91,6 +95,7 @@ export class TerminalSession {
 
   /** Has the shell run something that nobody sees. False when it did not end in time. */
   async #ask(shell: Shell, command: string): Promise<boolean> {
+    await this.#settle();
     shell.start(command);
     const waited = await shell.wait({ timeMs: keepPatience });
     await shell.take();
@@ -100,12 +105,34 @@ export class TerminalSession {
   async #serve(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
     if (this.#closed) throw new Error("The terminal is closed.");
     if (action.reset) return this.#reset(action, signal);
+    await this.#settle();
     const running = this.#shell?.ended ? undefined : this.#shell?.running;
     if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
-    if (action.is_input || !action.command.trim() || keyCharacters(action.command) !== undefined) return refused(notes.idle);
+    const poll = !action.command.trim();
+    if (action.is_input || poll || keyCharacters(action.command) !== undefined) return this.#tellEnd({ sent: !poll });
     const reason = refusal(action.command);
     if (reason) return refused(reason);
     return this.#command(action, signal);
+  }
+
+  /** Notes the end of a command that a call left running. */
+  async #settle(): Promise<void> {
+    const shell = this.#shell;
+    if (this.#left === undefined || !shell || (shell.running !== undefined && !shell.ended)) return;
+    const command = this.#left;
+    this.#left = undefined;
+    this.#workingDir = shell.status.workingDir || this.#workingDir;
+    const verdict = this.#verdict(shell, shell.ended ? "died" : "ended", undefined, undefined);
+    this.#untold = { command, output: await shell.take(), ...verdict };
+  }
+
+  /** A call while nothing runs, about a command that ended since the last one. */
+  #tellEnd({ sent }: { sent: boolean }): Outcome {
+    const untold = this.#untold;
+    if (!untold) return refused(notes.idle);
+    this.#untold = undefined;
+    const note = sent ? `${untold.note} ${notes.notSent}` : untold.note;
+    return { ...untold, prefix: notes.continued(untold.command), note };
   }
 
   async #reset(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
@@ -116,6 +143,8 @@ export class TerminalSession {
     this.#shell?.kill();
     this.#shell = undefined;
     this.#lost = false;
+    this.#left = undefined;
+    this.#untold = undefined;
     this.#workingDir = this.#options.cwd;
     if (!action.command.trim()) {
       this.#shell = await this.#open(signal);
@@ -132,7 +161,10 @@ export class TerminalSession {
     const shell = this.#shell;
     const file = Buffer.byteLength(action.command) > maxTyped ? await this.#commandFile(action.command, signal) : undefined;
     const background = shell.start(action.command, file);
-    const prefix = (renewed ? notes.renewed : "") + (background ? notes.background : "");
+    const untold = this.#untold;
+    this.#untold = undefined;
+    const before = untold ? notes.before(untold.command, untold.output.text, untold.note) : "";
+    const prefix = before + (renewed ? notes.renewed : "") + (background ? notes.background : "");
     return this.#outcome(shell, action, signal, prefix);
   }
 
@@ -152,6 +184,8 @@ export class TerminalSession {
 
   async #outcome(shell: Shell, action: TerminalAction, signal: AbortSignal, prefix: string, sent?: string): Promise<Outcome> {
     const timeout = action.timeout ?? undefined;
+    const command = shell.running ?? action.command;
+    this.#left = undefined;
     const waited = await shell.wait(
       timeout === undefined
         ? { quietMs: this.#options.quietMs, timeMs: this.#options.longestMs, signal }
@@ -162,6 +196,7 @@ export class TerminalSession {
       throw signal.reason;
     }
     if (waited !== "died") this.#workingDir = shell.status.workingDir || this.#workingDir;
+    if (shell.started && (waited === "time" || waited === "quiet")) this.#left = command;
     const output = await shell.take();
     return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
   }
