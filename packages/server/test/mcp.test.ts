@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { startRemoteMcp } from "./support/remote-mcp.ts";
 import { finish } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";
@@ -86,12 +86,29 @@ test("tools of a server in the sandbox are listed, called, shown as images, and 
 
 test("a call lives as long as the server tells of progress, and no longer than its time without a word", async () => {
   await use({ local: stdioMcp({ timeout: 0.6 }) }, [
+    reply.text("Ready."),
     call("slow", { steps: 6 }),
     call("slow", { steps: 0 }),
     call("hang"),
     call("echo", { text: "on" }),
   ]);
-  const { id } = await startConversation(server.call, "Be patient");
+  const { id } = await startConversation(server.call, "Hello");
+  await ended(id);
+  const socket = SocketClient.forConversation(server, id);
+  await socket.frame(({ key }) => key === "full_state");
+  const message = { role: "user", content: [{ type: "text", text: "Be patient" }], run: true };
+  await server.call("POST", `/api/conversations/${id}/events`, message);
+  await socket.status("finished");
+  const told = socket.frames.filter(({ key, value }) => key === "agent_state" && value.tool_progress);
+  const result = socket.frames.findIndex(({ kind, action_id }) => kind === "ObservationEvent" && action_id);
+  expect(told.length).toBeGreaterThanOrEqual(2);
+  // Six steps in 1.5 s.
+  expect(told.length).toBeLessThanOrEqual(4);
+  expect(told.every((frame) => socket.frames.indexOf(frame) < result)).toBe(true);
+  expect(told[0]!.value.tool_progress).toMatchObject({ tool_name: "slow", progress: 0, total: 6 });
+  expect(told[0]!.value.tool_progress.message).toMatch(/^step 0x{400,493}/);
+  expect(told[0]!.value.tool_progress.message).toHaveLength(500);
+  socket.close();
   const [slow, quick, hang, echo] = results(await ended(id));
   expect(textOf(slow!)).toContain("slow but done");
   expect(textOf(quick!)).toContain("slow but done");

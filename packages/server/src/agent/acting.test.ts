@@ -10,7 +10,7 @@ import type { Tool, ToolContext } from "./tool.ts";
 
 /** Which calls run side by side, and in which order their results come. */
 
-type Work = (name: string, signal: AbortSignal) => Promise<string>;
+type Work = (name: string, signal: AbortSignal, onProgress: NonNullable<ToolContext["onProgress"]>) => Promise<string>;
 
 /** Tools whose calls wait until the test lets them go. */
 function stage(options: Partial<ActContext> & { keys?: (name: string) => string[] | undefined; work?: Work } = {}) {
@@ -34,9 +34,9 @@ function stage(options: Partial<ActContext> & { keys?: (name: string) => string[
       idempotent: false,
       readOnly: false,
       ...(options.keys?.(name) && { resources: () => options.keys!(name)! }),
-      run: async (_action: unknown, { signal }: ToolContext) => ({
+      run: async (_action: unknown, { signal, onProgress }: ToolContext) => ({
         kind: name === "finish" ? "FinishObservation" : "ThinkObservation",
-        content: [textContent(await (options.work ?? work)(name, signal))],
+        content: [textContent(await (options.work ?? work)(name, signal, onProgress!))],
         is_error: false,
       }),
     }) as unknown as Tool;
@@ -125,6 +125,33 @@ test("no more run at a time than the limit, and with one each result is in the l
   const one = stage({ concurrency: 1, work: look });
   await one.run("a", "b", "c");
   expect(seen).toEqual([0, 1, 2]);
+});
+
+test("how far a call is is told now and then, without secrets, and not after its end", async () => {
+  const told: unknown[] = [];
+  let late = () => {};
+  const work: Work = async (_name, _signal, onProgress) => {
+    for (let progress = 0; progress < 10_000; progress++) onProgress({ progress, message: `at hush ${"x".repeat(10_000)}` });
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    late = () => onProgress({ progress: 1 });
+    onProgress({ progress: 20_000 });
+    return "over";
+  };
+  const mask = { ...noMask, text: (text: string) => text.replaceAll("hush", "…") };
+  const { run, appended } = stage({
+    work,
+    mask,
+    onProgress: ({ tool_name }, progress) => void told.push([tool_name, progress]),
+  });
+  await run("long");
+  late();
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  const message = expect.stringMatching(/^at … x{400,500}$/);
+  expect(told).toEqual([
+    ["long", { progress: 0, message }],
+    ["long", { progress: 9_999, message }],
+  ]);
+  expect(appended).toEqual(["over"]);
 });
 
 test("a finish waits for all before it", async () => {

@@ -4,8 +4,9 @@ import { errorText, PlatformError } from "../errors.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import { type Hooks, hookContext } from "./hooks/hooks.ts";
 import { maskObservation, type OutputMask } from "./output-mask.ts";
+import { ProgressTeller } from "./progress.ts";
 import { listed, stateRecord } from "./records.ts";
-import type { Tool, ToolContext } from "./tool.ts";
+import type { Tool, ToolContext, ToolProgress } from "./tool.ts";
 
 /** What running actions takes. */
 export interface ActContext {
@@ -20,6 +21,8 @@ export interface ActContext {
   begins(actionId: string): void;
   /** True when the turn must not end now: a user message has come since the model was called, or hooks are asked first. */
   hasUnseenMessage(): boolean;
+  /** Is told now and then how far a call is that takes its time, without secrets. */
+  onProgress?(event: ActionEvent, progress: ToolProgress): void;
   /** Rules of the project for the files that an action has touched: the model reads them with its result. */
   rulesFor(action: Action): TextContent[];
 }
@@ -76,14 +79,20 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   if (blocked !== undefined) return { records: [rejection(event, "hook", blocked)] };
   signal.throwIfAborted();
   context.begins(event.id);
+  const teller = new ProgressTeller(({ message, ...progress }) =>
+    context.onProgress?.(event, message === undefined ? progress : { ...progress, message: mask.text(message) }),
+  );
+  const onProgress = (progress: ToolProgress) => teller.add(progress);
   let observation: Observation;
   try {
-    observation = maskObservation(await tool.run(event.action, { ...toolContext, actionId: event.id }), mask);
+    observation = maskObservation(await tool.run(event.action, { ...toolContext, actionId: event.id, onProgress }), mask);
   } catch (error) {
     signal.throwIfAborted();
     const records = [toolError(event, mask.text(`${tool.name} failed: ${errorText(error)}`))];
     // A deleted sandbox does not come back: whatever the model tried next would be paid for and fail too.
     return error instanceof PlatformError && error.code === "SandboxNotFound" ? { records, fatal: error } : { records };
+  } finally {
+    teller.close();
   }
   const after = await hooks.afterTool(event, observation);
   const extended = [advice, after.context, after.blocked].filter((text) => text !== undefined).map(hookContext);

@@ -34,6 +34,13 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   resources?(action: A, workingDir: string): readonly string[];
 }
 
+/** How far a call is: `progress` of `total`, in the tool's own units. */
+export interface ToolProgress {
+  progress: number;
+  total?: number | undefined;
+  message?: string | undefined;
+}
+
 export interface ToolContext {
   conversationId: string;
   /** Id of the ActionEvent that is run: the same when an idempotent tool is run again after a crash. */
@@ -49,6 +56,8 @@ export interface ToolContext {
   planPath: string;
   /** Aborted on interrupt: stop quickly (the terminal sends C-c). */
   signal: AbortSignal;
+  /** Shows those who follow how far the call is, some of the times that it is called. */
+  onProgress?(progress: ToolProgress): void;
   /** Results of the conversation's calls before this one, the last first; absent where nobody knows them. */
   earlier?(): AsyncIterable<Observation>;
   /** State of tools that lives as long as the conversation is awake (editor history, task list), by tool name. */

@@ -20,6 +20,7 @@ import { pastObservations } from "./past-observations.ts";
 import { rejections, unansweredReason } from "./rejections.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
+import { agentState } from "./shown-goal.ts";
 import { foldedFacts } from "./state.ts";
 
 /** Why a run is cut off: the user interrupts it, its sandbox was paused, or the process ends and leaves the rest to the next start. */
@@ -216,9 +217,16 @@ export class Run {
     return ends;
   }
 
-  /** Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown; or they waited, and the user wrote. */
+  /**
+   * Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown; or they waited, and the user wrote. Those
+   * that were paused in the moment in which they began to wait do so again.
+   */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
+    if ([...state.open.values()].some(({ id }) => state.waiting.has(id))) {
+      await this.#append([stateRecord("execution_status", "waiting_for_confirmation")]);
+      return;
+    }
     // A finish ends the turn, unless a message came that the model had not read.
     this.#readSeq = state.readSeq;
     const context = this.#actContext();
@@ -256,6 +264,8 @@ export class Run {
       append: (records) => this.#append(records),
       begins: (actionId) => this.#begun.add(actionId),
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
+      onProgress: ({ tool_call_id, tool_name }, progress) =>
+        this.#tellState({ tool_progress: { tool_call_id, tool_name, ...progress } }),
       rulesFor: (action) => this.#rulesFor(action),
     };
   }
@@ -278,9 +288,14 @@ export class Run {
     };
   }
 
-  /** Followers see why nothing comes: the frame is not stored. */
   #tellRetry({ attempt, delayMs, reason }: RetryNotice): void {
-    const value = { model_retry: { attempt, delay_ms: delayMs, reason } };
+    this.#tellState({ model_retry: { attempt, delay_ms: delayMs, reason } });
+  }
+
+  /** Followers see why nothing comes: the frame is not stored. Clients put its value in the place of the whole state of the agent. */
+  #tellState(told: Record<string, unknown>): void {
+    if (this.#env.hub.followers(this.#id) === 0) return;
+    const value = { ...agentState(this.#env.store.conversations.get(this.#id)?.config.goal), ...told };
     this.#env.hub.publishEvent(this.#id, {
       kind: "ConversationStateUpdateEvent",
       source: "environment",

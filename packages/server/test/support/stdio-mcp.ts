@@ -56,7 +56,7 @@ def call(name, args, token):
     if name == "slow":
         for step in range(int(args.get("steps", 3))):
             time.sleep(0.25)
-            out({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": step}})
+            out({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": step, "total": args.get("steps", 3), "message": "step %d\u202e%s" % (step, "x" * 5000)}})
         return [{"type": "text", "text": "slow but done"}]
     if name == "ask":
         said = []

@@ -40,14 +40,14 @@ export function mcpTool(name: string, listed: ListedTool, link: ServerLink): Too
     destructive: listed.saysDestructive,
     resources: () => (readOnly ? [] : [`mcp:${link.spec.name}`]),
     readArguments: (received) => readArguments(parameters, received),
-    async run({ data }, { signal, sandbox }) {
+    async run({ data }, { signal, sandbox, onProgress }) {
       if (JSON.stringify(data).length > maxArguments)
         throw new Error(`The arguments are longer than ${maxArguments} characters.`);
       // One that is paused could not answer.
       if (link.spec.server.command) await sandbox();
       let answered: Awaited<ReturnType<ServerLink["call"]>>;
       try {
-        answered = await link.call(listed.name, data, signal);
+        answered = await link.call(listed.name, data, { signal, onProgress });
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof PlatformError) || error.code !== "McpFailed") throw error;

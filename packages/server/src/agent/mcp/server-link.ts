@@ -1,7 +1,7 @@
 import { errorText, PlatformError } from "../../errors.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { callTimeout, openTimeout } from "./server-spec.ts";
-import type { Session } from "./session.ts";
+import type { CallOptions, Session } from "./session.ts";
 import type { ListedTool } from "./tool-list.ts";
 
 /** Pauses before a server that failed is tried again: the first try is at once, then these, ms. */
@@ -76,12 +76,12 @@ export class ServerLink {
   async call(
     name: string,
     args: Record<string, unknown>,
-    signal: AbortSignal,
+    { signal, onProgress }: Pick<CallOptions, "signal" | "onProgress">,
   ): Promise<{ answer: Record<string, unknown>; shown(text: string): string }> {
     for (let attempt = 0; ; attempt++) {
       const session = await this.#forCall(signal);
       try {
-        const answer = await session.call(name, args, { timeoutMs: callTimeout(this.spec.server), signal });
+        const answer = await session.call(name, args, { timeoutMs: callTimeout(this.spec.server), signal, onProgress });
         this.#failures = 0;
         return { answer, shown: (text) => session.shown(text) };
       } catch (error) {

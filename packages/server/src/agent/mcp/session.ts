@@ -3,7 +3,8 @@ import { errorText, PlatformError } from "../../errors.ts";
 import { SecretMatcher } from "../../telemetry/secret-matcher.ts";
 import { hideSecrets } from "../../telemetry/secret-stream.ts";
 import { hiddenSecret } from "../output-mask.ts";
-import { shortText } from "./message-text.ts";
+import type { ToolProgress } from "../tool.ts";
+import { shortText, shownText } from "./message-text.ts";
 import { remoteProblem } from "./remote-fetch.ts";
 import { type ListedTool, listTools } from "./tool-list.ts";
 import type { ServerTransport } from "./transport.ts";
@@ -18,6 +19,9 @@ const longestListPauseMs = 60_000;
 /** How long a call goes on at most while the server tells of progress, ms. */
 const longestCallMs = 3_600_000;
 
+/** Characters that are taken of what a server says about its progress. */
+const maxProgress = 500;
+
 /** Codes of the protocol's library for a connection that ended, and an answer that did not come in time. */
 const codes = { closed: -32_000, late: -32_001 };
 
@@ -25,6 +29,7 @@ export interface CallOptions {
   /** Without a word from the server, ms. */
   timeoutMs: number;
   signal: AbortSignal;
+  onProgress?: ((progress: ToolProgress) => void) | undefined;
 }
 
 /** One connection to a server, from its greeting to its end. */
@@ -90,7 +95,11 @@ export class Session {
   }
 
   /** Calls a tool and gives its answer as it came. Throws McpFailed with a sentence, and the signal's reason. */
-  async call(name: string, args: Record<string, unknown>, { timeoutMs, signal }: CallOptions): Promise<Record<string, unknown>> {
+  async call(
+    name: string,
+    args: Record<string, unknown>,
+    { timeoutMs, signal, onProgress }: CallOptions,
+  ): Promise<Record<string, unknown>> {
     const { ResultSchema } = await import("@modelcontextprotocol/sdk/types.js");
     // The library never takes its listeners off a signal.
     const own = new AbortController();
@@ -102,7 +111,9 @@ export class Session {
         timeout: timeoutMs,
         maxTotalTimeout: Math.max(timeoutMs, longestCallMs),
         resetTimeoutOnProgress: true,
-        onprogress: () => {},
+        onprogress: ({ progress, total, message }) => {
+          onProgress?.({ progress, total, message: message && shownText(message, maxProgress, (text) => this.shown(text)) });
+        },
         signal: own.signal,
       });
       await this.#fresh();
