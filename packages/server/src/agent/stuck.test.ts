@@ -81,6 +81,50 @@ test("three actions in turn are stuck after three rounds", () => {
   );
 });
 
+const inTurn = (names: readonly string[], output: (i: number) => string, thought?: (i: number) => string) => (i: number) => {
+  const command = names[i % names.length]!;
+  return [
+    actionEvent(`c${i}`, command, thought && { thought: thought(i) }),
+    observationEvent(`c${i}`, `${command}: ${output(i)}`),
+  ];
+};
+const commands = (count: number) => Array.from({ length: count }, (_, i) => `cat ${i}`);
+
+test.each([4, 5, 6, 7, 8])("%i actions in turn are stuck after three rounds, whatever is thought", (count) => {
+  const calls = inTurn(
+    commands(count),
+    () => "same",
+    (i) => `thought ${i}`,
+  );
+  expect(judgeStuck(repeat(3 * count - 1, calls))).toBe("fine");
+  expect(judgeStuck(repeat(3 * count, calls))).toBe("stuck");
+  expect(judgeStuck([userEvent("go"), ...repeat(3 * count + 2, calls)])).toBe("stuck");
+  expect(judgeStuck([...repeat(2 * count, calls), userEvent("go on"), ...repeat(count, calls)])).toBe("fine");
+});
+
+test("rounds that bring something new, or that wait, are no loop", () => {
+  const changing = inTurn(commands(5), (i) => (i % 5 === 3 ? `${i}` : "same"));
+  expect(judgeStuck(repeat(25, changing))).toBe("fine");
+  const edited = (i: number) => inTurn(i % 5 === 0 ? [`sed -i s/a/${i}/ a`] : commands(5), () => "same")(i);
+  expect(judgeStuck(repeat(25, edited))).toBe("fine");
+  const waiting = inTurn(["sleep 20", "curl a", "curl b", "curl c", "curl d"], () => "pending");
+  expect(judgeStuck(repeat(25, waiting))).toBe("fine");
+  const cut = inTurn(["npm test 2>&1 | tail -n 20", ...commands(4)], () => "same");
+  expect(judgeStuck(repeat(15, cut))).toBe("stuck");
+});
+
+test("long results cost each step next to nothing", () => {
+  const long = "x".repeat(1_000_000);
+  const events = repeat(
+    30,
+    inTurn(commands(30), () => long),
+  );
+  judgeStuck(events);
+  const from = performance.now();
+  for (let i = 0; i < 20; i++) judgeStuck(events);
+  expect(performance.now() - from).toBeLessThan(200);
+});
+
 test("other thoughts hide a loop for a while only, unless the command waits for something", () => {
   const thinking = (command: string) => (i: number) => [
     actionEvent(`c${i}`, command, { thought: `thought ${i}` }),

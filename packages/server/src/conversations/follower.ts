@@ -102,7 +102,7 @@ export class LogFollower {
     this.view.add(record.event);
     if (!countsAsProgress(record.event)) return;
     this.recent.push(record.event);
-    if (this.recent.length > 4 * stuckWindow) this.recent = this.recent.slice(-2 * stuckWindow);
+    if (this.recent.length > 2 * stuckWindow) this.recent = this.recent.slice(-stuckWindow);
   }
 
   /** Later events are on the branch until it is moved. */
