@@ -140,6 +140,45 @@ test("a message in the moment in which actions begin to wait rejects them: none 
   expect(results).toMatchObject([0, 1].map(() => ({ kind: "UserRejectObservation", rejection_reason: reason })));
 }, 60_000);
 
+test("a pause in the moment in which actions begin to wait approves nothing: they wait again, and run once they are approved", async () => {
+  const server = await startTestPlatform();
+  ends.push(() => server.stop());
+  const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
+  ends.push(async () => database.close());
+  const tasks = { name: "task_tracker", arguments: { command: "plan", task_list: [{ title: "Unasked", status: "todo" }] } };
+  const models = await modelOf(({ index }) => {
+    if (index !== 1) return finish("Done.");
+    // What the run appends waits until the pause is there, too.
+    database.exec("BEGIN EXCLUSIVE");
+    return reply.toolCalls([tasks, terminal("cat ~/.ssh/id_none; echo ran")]);
+  });
+  await server.call("POST", "/api/settings", { ...settings(models.url), confirmation_mode: true, security_analyzer: "pattern" });
+  const { id } = await startConversation(server.call, "Hello");
+  await ended(server, id);
+  await send(server, id, "Work");
+  await until(() => models.requests[1]);
+  await models.requests[1]!.finished;
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const paused = server.call("POST", `/api/conversations/${id}/pause`);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  database.exec("COMMIT");
+  await paused;
+  const results = async () =>
+    (await events(server, id)).filter((event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent");
+  const shows = (status: string) =>
+    until(async () => (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status === status);
+  await shows("paused");
+  await server.call("POST", `/api/conversations/${id}/run`);
+  await shows("waiting_for_confirmation");
+  expect(await results()).toEqual([]);
+  await server.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: true });
+  await ended(server, id);
+  expect((await results()).map(({ observation }) => observation?.kind)).toEqual([
+    "TaskTrackerObservation",
+    "TerminalObservation",
+  ]);
+}, 60_000);
+
 test("an endpoint that is gone for a while is tried again and told of; one that stays away ends the run in words, and a message goes on", async () => {
   const server = await startTestPlatform();
   ends.push(() => server.stop());

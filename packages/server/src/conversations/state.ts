@@ -18,6 +18,8 @@ export interface ConversationState {
   leafEventId: string | undefined;
   /** Actions without a result, in order, by tool call id. */
   open: Map<string, ActionEvent>;
+  /** Ids of open actions that wait for the user's approval, also while the conversation is paused. */
+  waiting: Set<string>;
   /** Ids of open actions that waited for the user, who wrote in the moment in which they began to. */
   unanswered: Set<string>;
   /** The agent's task list as its last plan left it. */
@@ -48,6 +50,7 @@ export function emptyState(): ConversationState {
     readSeq: 0,
     leafEventId: undefined,
     open: new Map(),
+    waiting: new Set(),
     unanswered: new Set(),
     taskList: [],
     unchecked: [],
@@ -100,12 +103,25 @@ export function fold(state: ConversationState, { seq, listed, event }: LogRecord
     case "HookExecutionEvent":
       return checked(state, event);
     case "ConversationStateUpdateEvent":
-      if (event.key === "execution_status" && event.value === "running" && state.status === "waiting_for_confirmation")
-        state.unanswered = new Set(state.lastUserMessageSeq === seq - 1 ? [...state.open.values()].map(({ id }) => id) : []);
-      if (event.key === "execution_status") state.status = event.value as ExecutionStatus;
+      if (event.key === "execution_status") becomes(state, event.value as ExecutionStatus, seq);
       if (state.status === "finished") state.turnOver = false;
       if (event.key === "stats") state.stats = event.value as Stats;
   }
+}
+
+function becomes(state: ConversationState, status: ExecutionStatus, seq: number): void {
+  const open = [...state.open.values()].map(({ id }) => id);
+  // Where it is a sub-agent that asks, the newest event is its question.
+  if (status === "waiting_for_confirmation") state.waiting = new Set(open.includes(state.leafEventId ?? "") ? open : []);
+  const wrote = state.lastUserMessageSeq === seq - 1;
+  if (status === "running" && state.status === "waiting_for_confirmation") {
+    state.unanswered = new Set(wrote ? open : []);
+    state.waiting = new Set();
+  } else if (status === "running" && wrote && state.waiting.size > 0) {
+    state.unanswered = state.waiting;
+    state.waiting = new Set();
+  }
+  state.status = status;
 }
 
 /** What the agent has answered to needs no hook any more, where there were none. */
