@@ -37,3 +37,30 @@ export class Turns {
     if (this.#waiting.length > 0) setImmediate(this.#serve);
   };
 }
+
+/** Does work that comes in bursts one after the other, in the order in which it came, while the server goes on serving. */
+export class Backlog {
+  readonly #waiting: (() => void)[] = [];
+  #done: Promise<void> | undefined;
+
+  /** `work` must not throw. */
+  add(work: () => void): void {
+    this.#waiting.push(work);
+    this.#done ??= this.#work();
+  }
+
+  /** Resolves when all is done that was given. */
+  done(): Promise<void> {
+    return this.#done ?? Promise.resolve();
+  }
+
+  async #work(): Promise<void> {
+    // More may come in the moment in which the rest is done.
+    while (this.#waiting.length > 0) for await (const work of inTurns(this.#rest())) work();
+    this.#done = undefined;
+  }
+
+  *#rest(): Generator<() => void> {
+    for (let work = this.#waiting.shift(); work; work = this.#waiting.shift()) yield work;
+  }
+}

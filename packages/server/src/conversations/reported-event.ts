@@ -12,6 +12,7 @@ import {
   type TokenUsage,
 } from "@sandpiper/wire";
 import { Value } from "typebox/value";
+import { cleaned } from "../cleaned.ts";
 import { PlatformError } from "../errors.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import { withoutNulls } from "../store/event-text.ts";
@@ -45,7 +46,7 @@ export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
     const place = problem.instancePath === "" ? "" : ` at ${problem.instancePath.slice(0, 128)}`;
     throw new PlatformError("InvalidParameter", `The event ${event.id} is no ${event.kind}: it ${problem.message}${place}.`);
   }
-  return record({ ...(Value.Clean(schema as never, stamped) as Fields), ...tool });
+  return record({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
 }
 
 /**

@@ -2,6 +2,7 @@ import type { FastifySchemaCompiler } from "fastify";
 import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
+import { cleaned } from "../cleaned.ts";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import { ofMeantBranches } from "./union-errors.ts";
 
@@ -31,7 +32,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 
 function check(validator: Validator, value: unknown, part: string): { value: unknown } | { error: Error } {
   if (!validator.Check(value)) return { error: new InvalidInput(issuesOf(validator.Errors(value), part)) };
-  return { value: part === "body" ? validator.Clean(value) : value };
+  return { value: part === "body" ? cleaned(validator.Type(), value) : value };
 }
 
 /** The problems of a value against a compiled schema, where any; `part` begins their `loc`. */

@@ -2,6 +2,7 @@ import { ExecuteBashRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
 import type { RawData, WebSocket } from "ws";
+import { cleaned } from "../../cleaned.ts";
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import type { Bash } from "../../sandboxes/bash/api.ts";
@@ -90,7 +91,7 @@ async function startCommand(
   if (caller.readOnly) throw new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.");
   const row = sandboxes.get(caller.userId, id);
   if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
-  await bash.start(row, requests.Clean(frame) as ExecuteBashRequest);
+  await bash.start(row, cleaned(requests.Type(), frame) as ExecuteBashRequest);
 }
 
 function errorFrame(error: unknown, logger: FastifyBaseLogger): string {

@@ -1,6 +1,7 @@
 import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
+import { cleaned } from "../../cleaned.ts";
 import type { Conversations } from "../../conversations/api.ts";
 import { readContent } from "../../conversations/messages.ts";
 import { PlatformError } from "../../errors.ts";
@@ -73,5 +74,5 @@ function readMessage(text: string): SendMessageRequest | undefined {
   const frame = parseJson(text);
   if (readAuthKey(frame) !== undefined) return undefined;
   if (!messages.Check(frame)) throw new InvalidInput(issuesOf(messages.Errors(frame), "frame"));
-  return messages.Clean(frame) as SendMessageRequest;
+  return cleaned(messages.Type(), frame) as SendMessageRequest;
 }

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { PlatformError } from "../../errors.ts";
+import { Backlog } from "../../in-turns.ts";
 import { Changes } from "../changes.ts";
 import {
   type AppendJob,
@@ -27,13 +28,14 @@ interface Waiting {
 
 /**
  * The main thread's end of the writer thread. Jobs that are given within one turn of the event loop travel in one message.
- * Every promise settles in the order of the jobs, after the commit.
+ * Every promise settles in the order of the jobs, after the commit. What hundreds do next once theirs has settled does not hold up the rest of the server.
  */
 export class WriterClient {
   readonly changes = new Changes();
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
   readonly #waiting: Waiting[] = [];
+  readonly #settled = new Backlog();
   #outbox: Job[] = [];
   #ended: Error | undefined;
 
@@ -88,6 +90,7 @@ export class WriterClient {
     this.#end(new Error("The store is closed."), false);
     this.#worker.postMessage("close");
     await this.#exited;
+    await this.#settled.done();
   }
 
   #send(job: Job, touches: readonly string[]): Promise<Stamps | number> {
@@ -108,8 +111,7 @@ export class WriterClient {
     for (const [index, waiting] of this.#waiting.splice(0, results.length).entries()) {
       const result = results[index]!;
       this.changes.touch(waiting.touches);
-      if (result.ok) waiting.resolve(result.value);
-      else waiting.reject(errorOf(result.failure));
+      this.#settled.add(() => (result.ok ? waiting.resolve(result.value) : waiting.reject(errorOf(result.failure))));
     }
   }
 
