@@ -23,7 +23,7 @@ import type { Knowledge } from "./knowledge.ts";
 import { unmasked } from "./masked.ts";
 import { fetchPlugins, type PluginParts, type PluginPlace } from "./plugin-parts.ts";
 import type { Runner } from "./runner.ts";
-import { resolveSecrets, secretDescriptions } from "./secret-sources.ts";
+import { aboutSecrets, resolveSecrets } from "./secret-sources.ts";
 
 export interface ControlDependencies {
   store: Pick<Store, "conversations" | "agents" | "events">;
@@ -80,7 +80,7 @@ export class Controls {
     const { runner, sandboxes, secrets, store } = this.#deps;
     if (Object.keys(values).length > 0) {
       const owner = { userId, conversationId, sandboxId };
-      await secrets.putConversation(owner, values, secretDescriptions(sources));
+      await secrets.putConversation(owner, values, aboutSecrets(this.#deps, sources));
     }
     if (!store.conversations.get(conversationId)) {
       // Those of a conversation that is gone would stay in its sandbox.

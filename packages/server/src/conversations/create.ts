@@ -22,7 +22,7 @@ import { type OutputMasksDependencies, userMask } from "./output-masks.ts";
 import { ignoreDelivered } from "./pending.ts";
 import { type PluginParts, type PluginPlace, withPlugins } from "./plugin-parts.ts";
 import { withParameters } from "./plugins.ts";
-import { resolveSecrets, secretDescriptions } from "./secret-sources.ts";
+import { aboutSecrets, resolveSecrets } from "./secret-sources.ts";
 import { dropWorktree, makeWorktree } from "./worktree.ts";
 
 export interface CreateDependencies {
@@ -123,7 +123,7 @@ export async function createConversation(
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
   try {
     const owner = { userId, conversationId: id, sandboxId };
-    if (Object.keys(values).length > 0) await secrets.putConversation(owner, values, secretDescriptions(sources));
+    if (Object.keys(values).length > 0) await secrets.putConversation(owner, values, aboutSecrets(deps, sources));
     await Promise.all([
       callbacks.register(userId, id, []),
       store.conversations.create(row, config.ownAgent ? document : undefined),

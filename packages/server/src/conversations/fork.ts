@@ -66,7 +66,7 @@ export async function forkConversation(
   const head = source.head === null ? null : eventId;
   const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
   const own = store.conversationSecrets.get(source.id);
-  if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own.descriptions);
+  if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own);
   let log: string | undefined;
   try {
     log = await conversations.copyLog(source.id, way.spans);

@@ -18,6 +18,7 @@ import { ExternalConversations } from "./external.ts";
 import { Goals } from "./goals.ts";
 import { Hub } from "./hub.ts";
 import { Knowledge } from "./knowledge.ts";
+import { LookedUpSecrets } from "./looked-up-secrets.ts";
 import { McpTools } from "./mcp.ts";
 import { MissedTools } from "./missed-tools.ts";
 import { OutputMasks, type OutputMasksDependencies } from "./output-masks.ts";
@@ -75,6 +76,7 @@ export function makeParts(deps: ConversationDependencies) {
       agents,
       mcp,
       { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
+      new LookedUpSecrets(deps),
       new MissedTools({ agents, contexts: knowledge.contexts }),
       new SkillTools({ ...deps, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
       new SwitchTool({

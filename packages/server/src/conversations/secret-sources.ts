@@ -1,6 +1,7 @@
 import type { SecretSource } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";
+import type { ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { Secrets } from "../users/api.ts";
 import { unmasked } from "./masked.ts";
 
@@ -18,7 +19,7 @@ const timeoutMs = 10_000;
 const ownPath = /(?:^|\/)api\/(?:v1\/sandboxes\/[^/]+\/)?settings\/secrets\/([^/?]+)$/;
 
 /**
- * The values of secrets that a client gives or says where to get (agent-server.md section 3, secrets). Addresses are asked now, once; one of this
+ * The values of secrets that a client gives or says where to get (agent-server.md section 3, secrets). Addresses are asked now (and again later, see `looked-up-secrets.ts`); one of this
  * server, or a path of it, means the sandbox's secret of that name. Masked values are left out, for they are what the server has already, and so is
  * what names the user's secret of the same name: it applies anyway, and a copy would not change with it.
  * Throws InvalidParameter, and OutboundFailed or OutboundRefused for an address that does not give one.
@@ -36,13 +37,20 @@ export async function resolveSecrets(
   return Object.fromEntries(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
 }
 
-/** What clients say of the secrets that they give. */
-export function secretDescriptions(sources: Readonly<Record<string, SecretSource>>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(sources).flatMap(([name, source]): [string, string][] =>
-      typeof source === "object" && source.description ? [[name, source.description]] : [],
-    ),
-  );
+/** What clients say of the secrets that they give, and where the fetched ones came from. */
+export function aboutSecrets(
+  { publicUrl }: Pick<SecretSourceDependencies, "publicUrl">,
+  given: Readonly<Record<string, SecretSource>>,
+): Required<Pick<ConversationSecretsRow, "descriptions" | "sources">> {
+  const descriptions: Record<string, string> = {};
+  const sources: Record<string, LookedUpSecret> = {};
+  for (const [name, source] of Object.entries(given)) {
+    if (typeof source === "string") continue;
+    const { description, url, headers } = source;
+    if (description) descriptions[name] = description;
+    if (url && ownName(url, publicUrl()) === undefined) sources[name] = { url, ...(headers && { headers }), at: Date.now() };
+  }
+  return { descriptions, sources };
 }
 
 async function readSource(
@@ -52,9 +60,7 @@ async function readSource(
 ): Promise<string | undefined> {
   if (typeof source === "string") return unmasked(source);
   if (!source.url) return unmasked(source.value);
-  const base = publicUrl();
-  const url = URL.canParse(source.url, base) ? new URL(source.url, base) : undefined;
-  const own = url?.origin === new URL(base).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
+  const own = ownName(source.url, publicUrl());
   if (own !== undefined) {
     const wanted = decoded(own);
     if (wanted === name && secrets.value(userId, name) !== undefined) return undefined;
@@ -63,12 +69,26 @@ async function readSource(
     return found.value;
   }
   if (!URL.canParse(source.url)) throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
-  const headers = source.headers ?? {};
+  return fetchSecret({ outbound }, name, { url: source.url, ...(source.headers && { headers: source.headers }) });
+}
+
+/** The value that an address gives. Throws OutboundFailed or OutboundRefused, in whose sentences no value stands. */
+export async function fetchSecret(
+  { outbound }: Pick<SecretSourceDependencies, "outbound">,
+  name: string,
+  { url, headers = {} }: Pick<LookedUpSecret, "url" | "headers">,
+): Promise<string> {
   const secret = Object.keys(headers).length > 0;
-  const answer = await outbound.fetch(source.url, { headers, timeoutMs, maxBytes, secret });
+  const answer = await outbound.fetch(url, { headers: { ...headers }, timeoutMs, maxBytes, secret });
   if (answer.ok) return answer.text();
   await answer.body?.cancel();
   throw new PlatformError("OutboundFailed", `The address of the secret ${name} answered ${answer.status}.`);
+}
+
+/** The name of the secret that an address of this server means. */
+function ownName(address: string, base: string): string | undefined {
+  const url = URL.canParse(address, base) ? new URL(address, base) : undefined;
+  return url?.origin === new URL(base).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
 }
 
 /** A part of an address as text; one that is no text names nothing. */

@@ -68,4 +68,14 @@ export interface ConversationSecretsRow {
   values: Readonly<Record<string, string>>;
   /** What the agent is told of them, by name. */
   descriptions?: Readonly<Record<string, string>> | undefined;
+  /** Where the server got some of them, and gets them again. */
+  sources?: Readonly<Record<string, LookedUpSecret>> | undefined;
+}
+
+/** An address that gives a secret. */
+export interface LookedUpSecret {
+  url: string;
+  headers?: Readonly<Record<string, string>>;
+  /** When it was asked, ms since the epoch. */
+  at: number;
 }

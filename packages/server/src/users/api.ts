@@ -18,6 +18,7 @@ import type {
   UserInfo,
 } from "@sandpiper/wire";
 import type { ModelConfig } from "../models/model.ts";
+import type { ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
 import type { AgentServerSettingsView } from "./settings-agent-server.ts";
 import type { Exposure } from "./settings-fields.ts";
@@ -151,11 +152,19 @@ export interface Secrets {
   providerHosts(userId: string): Readonly<Record<string, string | null>>;
   /** Replaces all: an empty token keeps the stored one and updates its host; providers that are absent are dropped. */
   setProviders(userId: string, tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>): Promise<void>;
-  /** Adds secrets that only this conversation's sandbox has (`secrets` of a start request); those of the same name are replaced. */
+  /**
+   * Adds secrets that only this conversation's sandbox has (`secrets` of a start request); those of the same name are replaced. `sources` tells of those that were
+   * fetched.
+   */
   putConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    descriptions?: Readonly<Record<string, string>>,
+    about?: Pick<ConversationSecretsRow, "descriptions" | "sources">,
+  ): Promise<void>;
+  /** Takes values that were fetched again, of those secrets that are still the same. */
+  renewConversation(
+    owner: { userId: string; conversationId: string },
+    found: Readonly<Record<string, { source: LookedUpSecret; value: string }>>,
   ): Promise<void>;
   /** Removes a conversation's secrets; deleting a conversation from the store does it too. An unknown one is fine. */
   dropConversation(conversationId: string): Promise<void>;

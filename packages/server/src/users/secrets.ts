@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
-import type { ConversationSecretStore } from "../store/conversation-parts.ts";
+import type { ConversationSecretStore, ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { DocumentStore } from "../store/user-store.ts";
 import type { SecretMask } from "../telemetry/mask.ts";
 import type { ProviderToken, SandboxSecret, SecretChange, SecretInfo, Secrets } from "./api.ts";
@@ -101,7 +102,7 @@ export class StoredSecrets implements Secrets {
   async putConversation(
     { userId, conversationId, sandboxId }: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    descriptions: Readonly<Record<string, string>> = {},
+    { descriptions, sources }: Pick<ConversationSecretsRow, "descriptions" | "sources"> = {},
   ): Promise<void> {
     for (const [name, value] of Object.entries(values)) {
       checkSecretName(name);
@@ -114,8 +115,30 @@ export class StoredSecrets implements Secrets {
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
       if (total > maxTotal || Object.keys(all).length > maxSecrets)
         throw new PlatformError("TooManySecrets", `A conversation can have ${maxSecrets} secrets and 1 MB of them.`);
-      const described = { ...before?.descriptions, ...descriptions };
-      await conversations.put({ userId, conversationId, sandboxId, values: all, descriptions: described });
+      const kept = Object.entries(before?.sources ?? {}).filter(([name]) => !Object.hasOwn(values, name));
+      await conversations.put({
+        ...{ userId, conversationId, sandboxId, values: all },
+        descriptions: { ...before?.descriptions, ...descriptions },
+        sources: { ...Object.fromEntries(kept), ...sources },
+      });
+    });
+  }
+
+  async renewConversation(
+    { userId, conversationId }: { userId: string; conversationId: string },
+    found: Readonly<Record<string, { source: LookedUpSecret; value: string }>>,
+  ): Promise<void> {
+    await this.#changes.add(`conversation ${conversationId}`, async () => {
+      const { conversations, mask } = this.#options;
+      const row = conversations.get(conversationId);
+      const same = Object.entries(found).filter(([name, { source }]) => isDeepStrictEqual(row?.sources?.[name], source));
+      if (!row || same.length === 0) return;
+      for (const [, { value }] of same) mask.registerSecret(value, userId);
+      const values = { ...row.values, ...Object.fromEntries(same.map(([name, { value }]) => [name, value])) };
+      if (Object.values(values).reduce((sum, value) => sum + value.length, 0) > maxTotal) return;
+      const at = Date.now();
+      const sources = { ...row.sources, ...Object.fromEntries(same.map(([name, { source }]) => [name, { ...source, at }])) };
+      await conversations.put({ ...row, values, sources });
     });
   }
 

@@ -1,9 +1,9 @@
-import type { ConversationSecretStore, ConversationSecretsRow } from "../conversation-parts.ts";
+import type { ConversationSecretStore, ConversationSecretsRow, LookedUpSecret } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 
-/** A secret in the sealed document: its value, with a description where it has one. */
-type Stored = string | { value: string; description: string };
+/** A secret in the sealed document: its value, with a description and a source where it has them. */
+type Stored = string | { value: string; description?: string; source?: LookedUpSecret };
 
 /** Secrets of conversations, sealed. They have no foreign key, because they are written before their conversation. */
 export class SqliteConversationSecrets implements ConversationSecretStore {
@@ -13,10 +13,18 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     this.#context = context;
   }
 
-  async put({ conversationId, userId, sandboxId, values, descriptions = {} }: ConversationSecretsRow): Promise<void> {
+  async put({
+    conversationId,
+    userId,
+    sandboxId,
+    values,
+    descriptions = {},
+    sources = {},
+  }: ConversationSecretsRow): Promise<void> {
     const entries = Object.entries(values).map(([name, value]) => {
       const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
-      return [name, description === undefined ? value : { value, description }] as const;
+      const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
+      return [name, description === undefined && source === undefined ? value : { value, description, source }] as const;
     });
     const document = this.#context.vault.seal(JSON.stringify(Object.fromEntries(entries)), place(conversationId));
     const change = { user_id: userId, sandbox_id: sandboxId, document };
@@ -50,11 +58,13 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     const stored = JSON.parse(this.#context.vault.open(document, place(conversation_id))) as Record<string, Stored>;
     const values: Record<string, string> = {};
     const descriptions: Record<string, string> = {};
+    const sources: Record<string, LookedUpSecret> = {};
     for (const [name, one] of Object.entries(stored)) {
       values[name] = typeof one === "string" ? one : one.value;
-      if (typeof one !== "string") descriptions[name] = one.description;
+      if (typeof one !== "string" && one.description !== undefined) descriptions[name] = one.description;
+      if (typeof one !== "string" && one.source) sources[name] = one.source;
     }
-    return { conversationId: conversation_id, userId: user_id, sandboxId: sandbox_id, values, descriptions };
+    return { conversationId: conversation_id, userId: user_id, sandboxId: sandbox_id, values, descriptions, sources };
   }
 }
 
