@@ -166,6 +166,23 @@ test("kill -9 while a summary is made: it is asked for again, and the run goes o
   expect((await events(id)).filter(({ kind }) => kind === "Condensation")).toHaveLength(1);
 });
 
+test("kill -9 after an approval: what ran is not told as rejected, also where the user had written before it", async () => {
+  expect((await server.call("POST", "/api/settings", { confirmation_mode: true })).status).toBe(200);
+  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
+  const { id } = await startConversation(server.call, "Work");
+  await ended(id, "waiting_for_confirmation");
+  const message = { role: "user", content: [{ type: "text", text: "Take your time." }], run: false };
+  expect((await server.call("POST", `/api/conversations/${id}/events`, message)).status).toBe(200);
+  await ended(id, "waiting_for_confirmation");
+  const accepted = server.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: true });
+  expect((await accepted).status).toBe(200);
+  await ended(id, "running");
+  await restart();
+  await ended(id);
+  const results = (await events(id)).filter((event) => event.tool_name === "terminal" && event.kind !== "ActionEvent");
+  expect(results).toMatchObject([{ kind: "AgentErrorEvent", error: expect.stringMatching(/interrupted.*unknown/) }]);
+});
+
 test("kill -9 of a paused conversation: with it goes on the sub-agent that was paused with it", async () => {
   const agent_settings_diff = { enable_sub_agents: true };
   expect((await server.call("POST", "/api/v1/settings", { agent_settings_diff })).status).toBe(200);

@@ -63,7 +63,9 @@ export class Commands {
     // Before the record: a run that is ending sees that at once and makes way for the next.
     const takeBack = status === "waiting_for_confirmation" ? runner.approve(id) : undefined;
     try {
-      if (status !== "running") await store.events.append(id, [stateRecord("execution_status", "running")]);
+      const running = stateRecord("execution_status", "running");
+      // A message right before it would make one record that of a message which rejects.
+      if (status !== "running") await store.events.append(id, takeBack ? [running, running] : [running]);
     } catch (error) {
       takeBack?.();
       throw error;

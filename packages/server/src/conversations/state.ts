@@ -6,6 +6,8 @@ import type { LogRecord } from "../store/event-log.ts";
 export interface ConversationState {
   seq: number;
   status: ExecutionStatus;
+  /** The last record that said `running`. */
+  runningSeq: number;
   stats: Stats;
   /** The log has a SystemPromptEvent. */
   initialised: boolean;
@@ -42,6 +44,7 @@ export function emptyState(): ConversationState {
   return {
     seq: 0,
     status: "idle",
+    runningSeq: 0,
     stats: { usage_to_metrics: {} },
     initialised: false,
     lastUserMessageId: undefined,
@@ -109,6 +112,7 @@ export function fold(state: ConversationState, { seq, listed, event }: LogRecord
   }
 }
 
+/** An approval says `running` twice in one append: the user may have written right before it, and the actions that waited are not unanswered then. */
 function becomes(state: ConversationState, status: ExecutionStatus, seq: number): void {
   const open = [...state.open.values()].map(({ id }) => id);
   // Where it is a sub-agent that asks, the newest event is its question.
@@ -120,6 +124,10 @@ function becomes(state: ConversationState, status: ExecutionStatus, seq: number)
   } else if (status === "running" && wrote && state.waiting.size > 0) {
     state.unanswered = state.waiting;
     state.waiting = new Set();
+  }
+  if (status === "running") {
+    if (state.runningSeq === seq - 1) state.unanswered = new Set();
+    state.runningSeq = seq;
   }
   state.status = status;
 }
