@@ -122,6 +122,7 @@ export class Runner {
     if (this.#closing) return;
     const current = this.#runs.get(conversationId);
     if (current) {
+      this.#workspaces.get(conversationId)?.thaw();
       // The sandbox may have been paused under a tool call, which cannot end then. If it fails to wake, the call tells why.
       if (current.follower.state.open.size > 0)
         void this.#workspaces
@@ -133,6 +134,7 @@ export class Runner {
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
     const workspace = this.workspace(row);
+    workspace.thaw();
     // A sub-agent works in the place of the agent that waits for it.
     if (!row.config.task && !this.#queue.enter(row.userId, row.id)) return;
     const run = new Run(
@@ -189,13 +191,13 @@ export class Runner {
   abortCall(conversationId: string): void {
     const run = this.#runs.get(conversationId);
     if (run?.follower.isReady && run.follower.state.status === "paused" && run.follower.state.open.size === 0)
-      run.abort("paused");
+      this.#cutOff(conversationId, run, "paused");
   }
 
   /** Cuts a run off and waits for its last record. */
   async abort(conversationId: string, cause: AbortCause): Promise<void> {
     const run = this.#runs.get(conversationId);
-    run?.abort(cause);
+    if (run) this.#cutOff(conversationId, run, cause);
     await run?.done;
   }
 
@@ -209,6 +211,18 @@ export class Runner {
     this.#approved.delete(conversationId);
     this.#summarised(conversationId);
     this.#dropWorkspace(conversationId);
+  }
+
+  /** Whoever interrupts a command wants it ended, for which a paused sandbox has to wake. */
+  #cutOff(conversationId: string, run: Run, cause: AbortCause): void {
+    run.abort(cause);
+    const workspace = this.#workspaces.get(conversationId);
+    if (cause === "interrupt") workspace?.thaw();
+    else workspace?.giveUp();
+  }
+
+  sandboxChanged(change: Parameters<Workspaces["sandboxChanged"]>[0]): void {
+    this.#workspaces.sandboxChanged(change);
   }
 
   #endSession(conversationId: string, mostMs: number): Promise<void> {
@@ -235,11 +249,11 @@ export class Runner {
     for (const id of [...this.#summaries.keys()]) if (!this.#runs.has(id)) this.#summarised(id);
     this.announcements.close();
     for (const timer of this.#timers) clearTimeout(timer);
-    const runs = [...this.#runs.values()];
+    const runs = [...this.#runs];
     const timer = setTimeout(() => {
-      for (const run of runs) run.abort("shutdown");
+      for (const [id, run] of runs) this.#cutOff(id, run, "shutdown");
     }, graceMs);
-    await Promise.all(runs.map((run) => run.done));
+    await Promise.all(runs.map(([, run]) => run.done));
     clearTimeout(timer);
     await Promise.all(this.#deps.hooks.sessions().map((id) => this.#endSession(id, sessionEndMs.shutdown)));
     this.#workspaces.close();

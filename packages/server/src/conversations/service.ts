@@ -66,6 +66,7 @@ export class ConversationService implements Conversations {
     pending.recover();
     starter.recover();
     sandboxes.onChange((row) => {
+      runner.sandboxChanged(row);
       if ("status" in row && row.status === "PAUSED") void commands.pauseAll(row.id);
     });
     const running = store.conversations.listRunning().filter(({ config }) => !config.external);

@@ -29,6 +29,8 @@ export class Workspace {
   readonly #leave: () => void;
   /** Resolves when nobody holds the sandbox any more, such as the start of the conversation that makes its project. */
   #held: Promise<void> | undefined;
+  /** Resolves when the sandbox may be woken again after it was paused under a run. */
+  #frozen: PromiseWithResolvers<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
   #browser: { incarnation: string; browser: Browser } | undefined;
@@ -51,10 +53,13 @@ export class Workspace {
     });
   }
 
-  /** The running, prepared sandbox; waits for its start and wakes a paused one. Throws SandboxFailed, SandboxNotFound. */
-  async sandbox(): Promise<Sandbox> {
+  /**
+   * The running, prepared sandbox; waits for its start and wakes a paused one, after `mayWake` where that is given (see `Sandboxes.running`).
+   * Throws SandboxFailed, SandboxNotFound.
+   */
+  async sandbox(mayWake?: () => Promise<void>): Promise<Sandbox> {
     await this.#held;
-    const sandbox = await this.#sandboxes.running(this.#sandboxId);
+    const sandbox = await this.#sandboxes.running(this.#sandboxId, mayWake);
     if (this.#prepared?.incarnation !== sandbox.incarnation) {
       const done = prepare(sandbox, this.#config, this.#identity());
       this.#prepared = { incarnation: sandbox.incarnation, done };
@@ -66,8 +71,13 @@ export class Workspace {
     return sandbox;
   }
 
+  /** For what a run does: who pauses the sandbox under it does not want that the call that just begins wakes it again. */
+  #runSandbox(): Promise<Sandbox> {
+    return this.sandbox(async () => this.#frozen?.promise);
+  }
+
   async terminal(): Promise<Terminal> {
-    const sandbox = await this.sandbox();
+    const sandbox = await this.#runSandbox();
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
       const stateFile = `/tmp/terminal_output/shell_${hexId(this.#conversationId)}`;
@@ -78,10 +88,13 @@ export class Workspace {
   }
 
   async browser(): Promise<Browser> {
-    const sandbox = await this.sandbox();
+    const sandbox = await this.#runSandbox();
     if (this.#browser?.incarnation !== sandbox.incarnation) {
       this.#browser?.browser.release();
-      const connect = (port: number) => this.#sandboxes.connect(this.#sandboxId, port);
+      const connect = async (port: number) => {
+        await this.#runSandbox();
+        return this.#sandboxes.connect(this.#sandboxId, port);
+      };
       const browser = new Browser({ sandbox, connect, dir: `/tmp/browser_${hexId(this.#conversationId)}` });
       this.#browser = { incarnation: sandbox.incarnation, browser };
     }
@@ -91,7 +104,7 @@ export class Workspace {
   toolContext(): Omit<ToolContext, "signal" | "actionId"> {
     return {
       conversationId: this.#conversationId,
-      sandbox: () => this.sandbox(),
+      sandbox: () => this.#runSandbox(),
       terminal: () => this.terminal(),
       browser: () => this.browser(),
       workingDir: this.#config.workingDir,
@@ -129,6 +142,24 @@ export class Workspace {
       if (this.#held === held) this.#held = undefined;
     });
     return resolve;
+  }
+
+  /** The sandbox was paused under a run: what the run does in it waits until `thaw`, or the end of the pause. */
+  freeze(): void {
+    if (this.#frozen) return;
+    this.#frozen = Promise.withResolvers();
+    this.#frozen.promise.catch(() => {});
+  }
+
+  /** What waits goes on, and wakes the sandbox. */
+  thaw(): void {
+    this.#frozen?.resolve();
+    this.#frozen = undefined;
+  }
+
+  /** What waits fails: its run ends. */
+  giveUp(): void {
+    this.#frozen?.reject(new PlatformError("SandboxFailed", "The sandbox is paused."));
   }
 
   /** Nobody would miss it: another one can be made at any time, which goes on where this one was. */

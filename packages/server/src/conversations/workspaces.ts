@@ -52,6 +52,16 @@ export class Workspaces {
     return this.#kept.get(conversationId)?.workspace;
   }
 
+  /** A sandbox was paused, or is not any more. Runs that go on in a paused one wait. One that was stopped with a reason says that to its runs. */
+  sandboxChanged(change: Parameters<Parameters<Sandboxes["onChange"]>[0]>[0]): void {
+    const freezes = "status" in change && change.status === "PAUSED" && change.statusDetail === null;
+    for (const { row, workspace } of this.#kept.values()) {
+      if (row.sandboxId !== change.id) continue;
+      if (!freezes) workspace.thaw();
+      else if (this.#deps.isAwake(row)) workspace.freeze();
+    }
+  }
+
   /** Unloads what has rested for that long, ms. */
   unload(restedMs = unloadAfterMs): void {
     const now = performance.now();

@@ -35,8 +35,8 @@ export class Access {
     this.#options.onUse(id);
   }
 
-  /** A handle of the incarnation that the record names. */
-  handle(row: SandboxRow): Sandbox {
+  /** A handle of the incarnation that the record names; `mayWake` as of `Sandboxes.running`. */
+  handle(row: SandboxRow, mayWake?: () => Promise<void>): Sandbox {
     const { id, incarnation } = row;
     return {
       id,
@@ -45,7 +45,7 @@ export class Access {
       shell: this.#options.driver.shell,
       exec: (command) => {
         const env = { ...this.#options.environment(row), ...command.env };
-        return this.#exec(id, incarnation, Object.keys(env).length > 0 ? { ...command, env } : command);
+        return this.#exec(id, incarnation, Object.keys(env).length > 0 ? { ...command, env } : command, mayWake);
       },
     };
   }
@@ -64,10 +64,15 @@ export class Access {
     return connection;
   }
 
-  async #exec(id: string, incarnation: string, command: ExecRequest): Promise<SandboxProcess> {
+  async #exec(
+    id: string,
+    incarnation: string,
+    command: ExecRequest,
+    mayWake: (() => Promise<void>) | undefined,
+  ): Promise<SandboxProcess> {
     const live = this.#current(id, incarnation);
     this.used(id);
-    const start = () => this.#awake(id, incarnation, () => this.#options.driver.exec(id, command));
+    const start = () => this.#awake(id, incarnation, () => this.#options.driver.exec(id, command), mayWake);
     // A shell on a terminal is there for long; who uses it tells when it is at work.
     if (command.tty) return start();
     live.commands += 1;
@@ -98,7 +103,7 @@ export class Access {
    * Has the driver do something in a sandbox. An operation may have paused it meanwhile, or may just be at it: then it is waited for, and the
    * sandbox woken. One whose processes are gone is to be started anew.
    */
-  async #awake<T>(id: string, incarnation: string, work: () => Promise<T>): Promise<T> {
+  async #awake<T>(id: string, incarnation: string, work: () => Promise<T>, mayWake?: () => Promise<void>): Promise<T> {
     const { settled, wake } = this.#options;
     try {
       return await work();
@@ -106,6 +111,7 @@ export class Access {
       if (!isGone(error)) throw error;
     }
     await settled(id);
+    if (mayWake && this.#current(id, incarnation).status === "PAUSED") await mayWake();
     if (this.#current(id, incarnation).status === "PAUSED") await wake(id);
     const live = this.#current(id, incarnation);
     try {

@@ -27,9 +27,10 @@ export interface Sandboxes {
   bySessionKey(key: string): SandboxRow | undefined;
   /**
    * Waits until the sandbox runs: a STARTING one is awaited, a PAUSED one resumed, one whose processes are gone is started again on its files.
-   * Counts as use. Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do.
+   * Counts as use. `mayWake` is awaited before a PAUSED one is resumed, now and whenever a command through the handle finds it so: for work that its
+   * user has stopped with the sandbox. Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do, and what `mayWake` throws.
    */
-  running(id: string): Promise<Sandbox>;
+  running(id: string, mayWake?: () => Promise<void>): Promise<Sandbox>;
   /** Throws SandboxNotFound, SandboxFailed. Operations on one sandbox wait for each other; each is idempotent. */
   pause(userId: string, id: string): Promise<void>;
   /** Also starts one that was stopped for its size, for a minute, so that files can be deleted in it. */

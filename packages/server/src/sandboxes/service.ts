@@ -175,9 +175,10 @@ export class SandboxService implements Sandboxes {
     return this.#store.sandboxes.bySessionKey(key);
   }
 
-  async running(id: string): Promise<Sandbox> {
+  async running(id: string, mayWake?: () => Promise<void>): Promise<Sandbox> {
     this.#access.used(id);
     await this.#queues.idle(id);
+    if (mayWake && this.#store.sandboxes.get(id)?.status === "PAUSED") await mayWake();
     const usable = (row: SandboxRow | undefined) =>
       row?.status === "RUNNING" && row.prepared && this.#live.get(id)?.incarnation !== undefined;
     if (!usable(this.#store.sandboxes.get(id))) {
@@ -190,7 +191,7 @@ export class SandboxService implements Sandboxes {
         await this.#bringUp(row);
       });
     }
-    return this.#access.handle(this.#existing(id));
+    return this.#access.handle(this.#existing(id), mayWake);
   }
 
   async pause(userId: string, id: string): Promise<void> {
