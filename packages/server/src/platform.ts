@@ -27,7 +27,6 @@ import { platformVersion } from "./recording/version.ts";
 import type { Sandboxes } from "./sandboxes/api.ts";
 import { BashService } from "./sandboxes/bash/service.ts";
 import type { SandboxDriver, SandboxSpec } from "./sandboxes/driver.ts";
-import { DockerDriver } from "./sandboxes/drivers/docker/docker-driver.ts";
 import { OciDriver } from "./sandboxes/drivers/oci/oci-driver.ts";
 import { EgressProxy } from "./sandboxes/network/egress-proxy.ts";
 import { SandboxService } from "./sandboxes/service.ts";
@@ -126,7 +125,7 @@ export async function startPlatform(
     const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
     opened.push(() => outbound.close());
     const sandboxes = new SandboxService({
-      driver: makeDriver(config, logger),
+      driver: await makeDriver(config, logger),
       store,
       specs,
       defaultSpec: (userId) => chosenSpec(settings.view(userId), specs),
@@ -261,8 +260,15 @@ export async function startPlatform(
   }
 }
 
-function makeDriver({ driver, dataDir, runtime, registryAuth, dockerHost }: Config, logger: Logger): SandboxDriver {
-  if (driver === "docker") return new DockerDriver({ dir: join(dataDir, "docker"), host: dockerHost, authFile: registryAuth });
+async function makeDriver(
+  { driver, dataDir, runtime, registryAuth, dockerHost }: Config,
+  logger: Logger,
+): Promise<SandboxDriver> {
+  if (driver === "docker") {
+    // The client library is a tenth of a start.
+    const { DockerDriver } = await import("./sandboxes/drivers/docker/docker-driver.ts");
+    return new DockerDriver({ dir: join(dataDir, "docker"), host: dockerHost, authFile: registryAuth });
+  }
   return new OciDriver({ dir: join(dataDir, "sandboxes"), runtime, registryAuth, logger });
 }
 

@@ -1,5 +1,5 @@
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
-import { type JSONRPCMessage, JSONRPCMessageSchema } from "@modelcontextprotocol/sdk/types.js";
+import type { JSONRPCMessage, JSONRPCMessageSchema } from "@modelcontextprotocol/sdk/types.js";
 import type { SandboxProcess } from "../../sandboxes/driver.ts";
 import { exitCode } from "../../sandboxes/run.ts";
 import { Allowance } from "./allowance.ts";
@@ -26,6 +26,7 @@ export class StdioTransport implements Transport {
   readonly #process: SandboxProcess;
   readonly #allowance = new Allowance();
   readonly #lines: LineReader;
+  #schema: typeof JSONRPCMessageSchema | undefined;
   #errors = "";
   #reason: string | undefined;
   #closing = false;
@@ -48,6 +49,7 @@ export class StdioTransport implements Transport {
     stdin.on("error", () => {});
     stdout.on("error", () => {});
     stderr.on("error", () => {});
+    this.#schema = (await import("@modelcontextprotocol/sdk/types.js")).JSONRPCMessageSchema;
     stdout.on("data", (chunk: Buffer) => this.#lines.take(chunk));
     stderr.on("data", (chunk: Buffer) => {
       this.#errors = (this.#errors + chunk.toString("utf8", Math.max(0, chunk.length - maxErrors))).slice(-maxErrors);
@@ -93,7 +95,7 @@ export class StdioTransport implements Transport {
     if (!this.#allowance.take(line.length)) return this.#fail("It wrote to its output without end, so it was ended.");
     let message: JSONRPCMessage;
     try {
-      message = JSONRPCMessageSchema.parse(JSON.parse(line));
+      message = this.#schema!.parse(JSON.parse(line));
     } catch {
       if (!this.#allowance.take(nonsenseBytes)) this.#fail("It wrote what is not the protocol to its output, so it was ended.");
       return;
