@@ -8,8 +8,8 @@ export const usageOf = (answer: Answer): Usage => ({ ...defaultUsage, ...answer.
 
 export const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 
-/** Pieces of a text, by characters and without splitting a surrogate pair. */
-export function pieces(text: string, size = 12): string[] {
+/** Pieces of a text, by characters and without splitting a surrogate pair: of 12 characters, larger ones where they would be more than some hundred. */
+export function pieces(text: string, size = Math.max(12, Math.ceil(text.length / 100))): string[] {
   if (size >= text.length) return text === "" ? [] : [text];
   const characters = [...text];
   return Array.from({ length: Math.ceil(characters.length / size) }, (_, at) =>
