@@ -1,4 +1,4 @@
-import type { Content, Observation } from "@sandpiper/wire";
+import type { Content, Observation, ThinkingBlock } from "@sandpiper/wire";
 import type { ModelResponse, PlacedReasoning } from "../models/model.ts";
 
 /** What stands in the place of a secret (agent-behaviour.md section 10). */
@@ -72,9 +72,7 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
     id: mask.text(response.id),
     text: mask.text(response.text),
     ...(response.reasoning && { reasoning: mask.text(response.reasoning) }),
-    thinkingBlocks: response.thinkingBlocks.map((block) =>
-      block.type === "thinking" && !block.signature ? { ...block, thinking: mask.text(block.thinking) } : block,
-    ),
+    thinkingBlocks: response.thinkingBlocks.flatMap((block) => maskBlock(block, mask)),
     ...(response.reasoningItems && { reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)) }),
     ...(response.problem && { problem: mask.text(response.problem) }),
     toolCalls: response.toolCalls.map((call) => ({
@@ -84,6 +82,12 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
       ...(sayingTools.has(call.name) && { arguments: maskJson(call.arguments, mask) }),
     })),
   };
+}
+
+/** Some providers want plain text back unchanged: where a secret stands in it, it is left out. */
+function maskBlock(block: ThinkingBlock, mask: OutputMask): ThinkingBlock[] {
+  if (block.type === "redacted_thinking") return mask.text(block.data) === block.data ? [block] : [];
+  return [block.signature ? block : { ...block, thinking: mask.text(block.thinking) }];
 }
 
 /** The encrypted form stays: only its provider reads it. */

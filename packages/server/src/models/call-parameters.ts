@@ -29,6 +29,7 @@ export function callParameters(
       wire,
       replayReasoning: !without.thoughts && wantsReasoning(provider, modelId),
       thoughts: !without.thoughts,
+      model: address.name,
       marksCache: !without.cache && marksCache(address, options),
       images: without.images ? "refused" : imageSupport(address, options),
       maxToolChars: options.maxToolChars,

@@ -1,13 +1,15 @@
 import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/provider";
 import { InvalidResponseDataError } from "@ai-sdk/provider";
-import type { TokenUsage } from "@sandpiper/wire";
+import type { ThinkingBlock, TokenUsage } from "@sandpiper/wire";
 import { AnswerBound, maxAnswerChars } from "./answer-bound.ts";
 import { type CatalogueEntry, costOf } from "./catalogue.ts";
 import { CallCollector } from "./collect-calls.ts";
 import { ThoughtCollector } from "./collect-thoughts.ts";
 import { EmptyResponse } from "./failure.ts";
 import type { ModelRequest, ModelResponse } from "./model.ts";
+import { detailsBlock } from "./reasoning-details.ts";
 import type { ModelAddress } from "./resolve.ts";
+import { phaseBlock } from "./thinking.ts";
 
 /** Characters of a token, about. */
 const charsOfToken = 4;
@@ -26,6 +28,9 @@ export class ResponseCollector {
   #id = "";
   #text = "";
   #reasoning = "";
+  /** Of its text; of several the last one's. */
+  #phase: string | undefined;
+  #details: ThinkingBlock | undefined;
   #end: { reason: LanguageModelV4FinishReason; usage: LanguageModelV4Usage } | undefined;
   /** True once a piece was handed to `onDelta`: from then on the call cannot be repeated. */
   hasEmitted = false;
@@ -56,6 +61,12 @@ export class ResponseCollector {
         this.#emit({ content: text });
         break;
       }
+      case "text-start":
+      case "text-end": {
+        const phase = part.providerMetadata?.openai?.phase;
+        if (typeof phase === "string") this.#phase = phase;
+        break;
+      }
       case "reasoning-start":
       case "reasoning-delta":
       case "reasoning-end": {
@@ -73,6 +84,7 @@ export class ResponseCollector {
         break;
       case "finish":
         this.#end = { reason: part.finishReason, usage: part.usage };
+        this.#details = detailsBlock(part.providerMetadata, this.#address.name);
         break;
       case "error":
         throw part.error;
@@ -102,13 +114,19 @@ export class ResponseCollector {
       id,
       text: this.#text,
       ...(this.#reasoning && { reasoning: this.#reasoning }),
-      thinkingBlocks: [...this.#thoughts.blocks, ...(this.#calls.signature ? [this.#calls.signature] : [])],
+      thinkingBlocks: this.#blocks(),
       ...(this.#address.wire === "responses" && { reasoningItems: this.#thoughts.items }),
       toolCalls,
       usage: tokens,
       cost: costOf(this.#facts, tokens),
       finishReason: finishReason(reason.unified, toolCalls.length > 0),
     };
+  }
+
+  /** What the provider wants to see again. */
+  #blocks(): ThinkingBlock[] {
+    const phase = this.#phase === undefined ? undefined : phaseBlock(this.#phase, this.#address.name);
+    return [...this.#thoughts.blocks, this.#calls.signature, this.#details, phase].filter((block) => block !== undefined);
   }
 
   /** Of an answer that nobody reads to its end the provider's own count is not known. */

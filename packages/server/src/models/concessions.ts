@@ -19,7 +19,7 @@ const causes: readonly [keyof Concessions, RegExp][] = [
   ["cache", /cache[_ -]?(?:control|point|creation)|cached content|cachePoint|prompt_cache|caching|cache.{0,40}too small/i],
   [
     "thoughts",
-    /thinking[` ]*block|`?signature`?|redacted_thinking|encrypted[_ ]content|reasoning[_ ](?:item|content|details)|thought[_ ]?signature|expected `?(?:thinking|redacted_thinking)/i,
+    /thinking[` ]*block|`?signature`?|redacted_thinking|encrypted[_ ]content|reasoning[_ ](?:item|content|details)|thought[_ ]?signature|\bphase\b|expected `?(?:thinking|redacted_thinking)/i,
   ],
   ["images", /image|vision|multi-?modal/i],
   [

@@ -8,6 +8,7 @@ import { guardedFetch } from "./guarded-fetch.ts";
 import { markCacheableBody } from "./openai-cache.ts";
 import { isOpenAiReasoner, nameTokenLimit } from "./openai-models.ts";
 import { providers } from "./providers.ts";
+import { detailsExtractor, givesDetails } from "./reasoning-details.ts";
 import type { ModelAddress } from "./resolve.ts";
 
 /** Sent where the SDK insists on a key and the endpoint needs none; without it the SDK would look into the environment. */
@@ -40,6 +41,7 @@ export function openEndpoint(
     ...(address.apiKey && { apiKey: address.apiKey }),
     fetch: guarded,
     includeUsage: true,
+    ...(givesDetails(address) && { metadataExtractor: detailsExtractor }),
     ...(marksCache && /claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
     ...(isOpenAiReasoner(modelId) && { transformRequestBody: nameTokenLimit }),
   }).chatModel(modelId);

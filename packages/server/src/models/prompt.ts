@@ -12,7 +12,15 @@ import { argumentsObject } from "./call-arguments.ts";
 import { type ImageSupport, imagePart } from "./images.ts";
 import type { ModelMessage, ModelRequest } from "./model.ts";
 import type { Wire } from "./providers.ts";
-import { type AssistantPart, anthropicThoughts, bedrockThoughts, responsesThought, thoughtSignature } from "./thinking.ts";
+import { replayedDetails } from "./reasoning-details.ts";
+import {
+  type AssistantPart,
+  anthropicThoughts,
+  bedrockThoughts,
+  phaseOf,
+  responsesThought,
+  thoughtSignature,
+} from "./thinking.ts";
 
 /** Characters of a tool's text that are sent; the middle of longer ones is left out (agent-behaviour.md section 3). */
 export const maxToolChars = 30_000;
@@ -23,6 +31,8 @@ export interface PromptOptions {
   replayReasoning: boolean;
   /** Replay signed and encrypted thoughts; default: true. */
   thoughts?: boolean;
+  /** The name of the model that is asked: what only it gets back of its thoughts is marked with it. */
+  model?: string;
   /** Mark where a prompt cache may end. */
   marksCache?: boolean;
   /** Default: any. */
@@ -66,7 +76,9 @@ export function toPrompt(request: Pick<ModelRequest, "system" | "messages">, opt
     const content = once(message, options, () =>
       message.role === "user" ? userParts(message.content, options) : assistantParts(message, options),
     );
-    if (content.length > 0) prompt.push({ role: message.role, content } as LanguageModelV4Message);
+    const providerOptions = message.role === "assistant" ? details(message, options) : undefined;
+    if (content.length > 0)
+      prompt.push({ role: message.role, content, ...(providerOptions && { providerOptions }) } as LanguageModelV4Message);
     index += 1;
   }
   if (options.marksCache) markCacheable(prompt);
@@ -86,9 +98,9 @@ const made = new WeakMap<ModelMessage, { key: string; parts: unknown }>();
 
 /** A turn gets its calls and thoughts one after the other; what was made of it before counts as long as it has no more of them. */
 function once<Parts>(message: ModelMessage, options: PromptOptions, make: () => Parts): Parts {
-  const { wire, replayReasoning, thoughts, images, maxToolChars: limit } = options;
+  const { wire, replayReasoning, thoughts, images, model, maxToolChars: limit } = options;
   const size = message.role === "assistant" ? `${message.toolCalls.length} ${message.reasoningItems?.length}` : "";
-  const key = `${wire} ${replayReasoning} ${thoughts} ${images} ${limit} ${size}`;
+  const key = `${wire} ${replayReasoning} ${thoughts} ${images} ${limit} ${model} ${size}`;
   const known = made.get(message);
   if (known?.key === key) return known.parts as Parts;
   const parts = make();
@@ -110,6 +122,11 @@ function userParts(content: readonly Content[], { images = "any" }: PromptOption
   });
 }
 
+/** What stands beside the content of a turn. */
+function details({ thinkingBlocks }: AssistantMessage, { wire, thoughts = true, model = "" }: PromptOptions) {
+  return wire === "openai" && thoughts ? replayedDetails(thinkingBlocks, model) : undefined;
+}
+
 function assistantParts(message: AssistantMessage, options: PromptOptions): AssistantPart[] {
   const { wire, replayReasoning, thoughts = true } = options;
   const parts: AssistantPart[] = [];
@@ -123,7 +140,10 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
     parts.push({ type: "reasoning", text: message.reasoning.toWellFormed() });
   }
   addItems(0);
-  if (message.text.trim() !== "") parts.push({ type: "text", text: message.text.toWellFormed() });
+  const phase = thoughts && wire === "responses" ? phaseOf(message.thinkingBlocks, options.model ?? "") : undefined;
+  const providerOptions = phase === undefined ? undefined : { openai: { phase } };
+  if (message.text.trim() !== "")
+    parts.push({ type: "text", text: message.text.toWellFormed(), ...(providerOptions && { providerOptions }) });
   const signature = thoughts && (wire === "google" || wire === "openai") ? thoughtSignature(message.thinkingBlocks) : undefined;
   message.toolCalls.forEach((call, index) => {
     if (index > 0) addItems(index);

@@ -13,6 +13,14 @@ const googlePrefix = "google-thought-signature:";
 /** Encrypted thoughts of Bedrock's models, which only Bedrock reads. */
 const bedrockPrefix = "bedrock-redacted:";
 
+/** What OpenRouter wants back of its models' thoughts (`reasoning-details.ts`). */
+export const detailsPrefix = "openrouter-reasoning:";
+
+/** Which part of its work a text of OpenAI's responses belongs to, with the model that said so. */
+const phasePrefix = "openai-phase:";
+
+const prefixes = [googlePrefix, bedrockPrefix, detailsPrefix, phasePrefix];
+
 /** Whether a block is signed, and can be sent without a change, which would make the signature wrong. */
 function isWhole(block: Extract<ThinkingBlock, { type: "thinking" }>): block is typeof block & { signature: string } {
   return Boolean(block.signature) && block.thinking.isWellFormed();
@@ -25,7 +33,7 @@ export function anthropicThoughts(blocks: readonly ThinkingBlock[]): AssistantPa
       if (!isWhole(block)) return [];
       return [{ type: "reasoning", text: block.thinking, providerOptions: { anthropic: { signature: block.signature } } }];
     }
-    if (block.data.startsWith(googlePrefix) || block.data.startsWith(bedrockPrefix)) return [];
+    if (prefixes.some((prefix) => block.data.startsWith(prefix))) return [];
     return [{ type: "reasoning", text: "", providerOptions: { anthropic: { redactedData: block.data } } }];
   });
 }
@@ -68,4 +76,19 @@ export function signatureBlock(metadata: SharedV4ProviderMetadata | undefined): 
 /** The block that keeps what Bedrock encrypted. */
 export function bedrockBlock(data: string): ThinkingBlock {
   return { type: "redacted_thinking", data: bedrockPrefix + data };
+}
+
+/** The block that keeps the phase of a model's text, such as `commentary`: OpenAI wants it back with the text. */
+export function phaseBlock(phase: string, model: string): ThinkingBlock {
+  return { type: "redacted_thinking", data: `${phasePrefix}${phase}:${model}` };
+}
+
+/** The phase of a text that this model wrote. */
+export function phaseOf(blocks: readonly ThinkingBlock[], model: string): string | undefined {
+  for (const block of blocks) {
+    if (block.type !== "redacted_thinking" || !block.data.startsWith(phasePrefix)) continue;
+    const [phase, ...rest] = block.data.slice(phasePrefix.length).split(":");
+    if (rest.join(":") === model) return phase;
+  }
+  return undefined;
 }

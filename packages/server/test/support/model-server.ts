@@ -122,6 +122,10 @@ export interface Answer extends Delivery {
   thinking?: { text: string; signature?: string };
   /** Anthropic and Bedrock only: a block of encrypted thoughts. */
   redactedThinking?: string;
+  /** OpenRouter only: `reasoning_details`, one list for each chunk. */
+  reasoningDetails?: object[][];
+  /** Responses only: what the text is said to be, such as `commentary`. */
+  phase?: string;
   toolCalls?: ScriptedToolCall[];
   usage?: Partial<Usage>;
   /** In the words of chat completions. Default: `tool_calls` with calls, else `stop`. */

@@ -27,6 +27,7 @@ function openAiEvents(answer: Answer, index: number, dialect?: Dialect): string[
   ];
   const thought = dialect === "openrouter" || dialect === "vllm" ? "reasoning" : "reasoning_content";
   for (const piece of pieces(answer.thinking?.text ?? "", answer.deltaSize)) events.push(delta({ [thought]: piece }));
+  for (const reasoning_details of answer.reasoningDetails ?? []) events.push(delta({ reasoning_details }));
   for (const piece of pieces(answer.text ?? "", answer.deltaSize)) events.push(delta({ content: piece }));
   for (const piece of pieces(answer.refusal ?? "", answer.deltaSize)) events.push(delta({ refusal: piece }));
   answer.toolCalls?.forEach((call, position) => {

@@ -81,7 +81,8 @@ export function responsesEvents(answer: Answer, index: number): string[] {
   const said = answer.refusal ?? answer.text;
   if (said) {
     const kind = answer.refusal ? "refusal" : "output_text";
-    addItem({ id: `msg_${index}`, type: "message", role: "assistant", content: [] }, {}, (place) => [
+    const phase = answer.phase && { phase: answer.phase };
+    addItem({ id: `msg_${index}`, type: "message", role: "assistant", content: [], ...phase }, {}, (place) => [
       ...pieces(said, answer.deltaSize).map((delta) => event(`response.${kind}.delta`, { ...place, content_index: 0, delta })),
       event(`response.${kind}.done`, { ...place, content_index: 0, text: said, refusal: said }),
     ]);

@@ -145,3 +145,85 @@ test("a thought without its encrypted form is not sent, and thoughts alone are n
   await model.complete(ask({ messages: [...hello, turn("Hm.", bare), ...hello, turn("", sealed), ...hello] }));
   expect(JSON.stringify(servers.requests[0]!.body.input)).not.toContain("reasoning");
 });
+
+const router = wires.find(({ title }) => title === "OpenRouter")!;
+const text = (text: string, more: object = {}) => ({
+  type: "reasoning.text",
+  text,
+  format: "anthropic-claude-v1",
+  index: 0,
+  ...more,
+});
+const sealed = { type: "reasoning.encrypted", data: "c2VhbGVk", id: "rs_1", format: "openai-responses-v1", index: 1 };
+
+test("the details of OpenRouter's thoughts come back whole, with the turn that they belong to, to their own model", async () => {
+  const details = [
+    [text("Let me ", { signature: null })],
+    [text("see."), sealed],
+    [text("Then.", { index: 2, signature: "c2ln" })],
+  ];
+  const calls = [{ name: "terminal", arguments: { command: "ls" } }];
+  const first = await servers.open(router, [
+    reply.toolCalls(calls, { reasoningDetails: details, thinking: { text: "Let me see." } }),
+  ]);
+  const response = await first.complete(ask());
+  expect(response.reasoning).toBe("Let me see.");
+  const messages = [...hello, replay(response), ...results(response)];
+  const whole = [text("Let me see.", { signature: null }), sealed, text("Then.", { index: 2, signature: "c2ln" })];
+
+  const model = await servers.open(router, [reply.text("Done.")]);
+  await model.complete(ask({ messages }));
+  const turns = servers.requests[0]!.body.messages.filter(({ role }: { role: string }) => role === "assistant");
+  expect(turns).toMatchObject([{ reasoning_details: whole, tool_calls: [{ function: { name: "terminal" } }] }]);
+  expect(turns[0]).not.toHaveProperty("reasoning_content");
+
+  for (const other of [...wires.filter((one) => one !== router), { ...router, name: "openrouter/openai/gpt-5" }]) {
+    const stranger = await servers.open(other, [reply.text("Done.")]);
+    await stranger.complete(ask({ messages }));
+    expect(JSON.stringify(servers.requests[0]!.body)).not.toMatch(/c2ln|c2VhbGVk|reasoning_details|openrouter-reasoning/);
+  }
+});
+
+test("details that OpenRouter refuses are left out; ones without end or form are not kept", async () => {
+  const given = await servers.open(router, [reply.text("Hm.", { reasoningDetails: [[text("Let me see.")]] })]);
+  const response = await given.complete(ask());
+  const messages = [...hello, replay(response), ...hello];
+  const words = "Invalid reasoning_details in messages.1";
+  const model = await servers.open(router, [reply.error(400, { error: { message: words } }), reply.text("Anyway.")]);
+  expect((await model.complete(ask({ messages }))).text).toBe("Anyway.");
+  expect(JSON.stringify(servers.requests[1]!.body)).not.toContain("reasoning_details");
+
+  const nonsense = [[7, null, "x", {}, { type: 7 }, { type: "reasoning.text", text: { deep: [] } }]] as object[][];
+  const endless = Array.from({ length: 30 }, () => [text("x".repeat(50_000))]);
+  for (const reasoningDetails of [nonsense, endless]) {
+    const one = await servers.open(router, [reply.text("Hm.", { reasoningDetails })]);
+    const { text: said, thinkingBlocks } = await one.complete(ask());
+    expect(said).toBe("Hm.");
+    expect(JSON.stringify(thinkingBlocks).length).toBeLessThan(200);
+  }
+  for (const data of ["", "{", "null", "[]", '{"model":7,"details":[[]]}', '{"details":"x"}']) {
+    const block = { type: "redacted_thinking" as const, data: `openrouter-reasoning:${data}` };
+    const turn = { role: "assistant" as const, text: "Hm.", thinkingBlocks: [block], toolCalls: [] };
+    const one = await servers.open(router, [reply.text("Done.")]);
+    expect((await one.complete(ask({ messages: [...hello, turn, ...hello] }))).text).toBe("Done.");
+  }
+});
+
+test("the phase of a text of responses comes back with it, to the model that said it", async () => {
+  const calls = [{ name: "terminal", arguments: { command: "ls" } }];
+  const first = await servers.open(wires[1]!, [reply.toolCalls(calls, { text: "I look.", phase: "commentary" })]);
+  const response = await first.complete(ask());
+  const messages = [...hello, replay(response), ...results(response)];
+  const said = () => servers.requests[0]!.body.input.filter(({ role }: { role?: string }) => role === "assistant");
+  const model = await servers.open(wires[1]!, [reply.text("Done.", { phase: "final_answer" })]);
+  const last = await model.complete(ask({ messages }));
+  expect(said()).toMatchObject([{ content: "I look.", phase: "commentary" }]);
+  const more = await servers.open(wires[1]!, [reply.text("Done.")]);
+  await more.complete(ask({ messages: [...messages, replay(last), ...hello] }));
+  expect(said()).toMatchObject([{ phase: "commentary" }, { content: "Done.", phase: "final_answer" }]);
+  for (const other of [...wires.filter((_, index) => index !== 1), { ...wires[1]!, name: "openai/gpt-5-mini" }]) {
+    const stranger = await servers.open(other, [reply.text("Done.")]);
+    await stranger.complete(ask({ messages }));
+    expect(JSON.stringify(servers.requests[0]!.body)).not.toMatch(/commentary|openai-phase/);
+  }
+});
