@@ -16,7 +16,8 @@ const maxOutputBytes = 8 * 2 ** 20;
 const findScript = `
 [ -e "$1" ] || exit 42
 if [ "$#" -gt 1 ]; then
-  problem=$(grep -qE -e "$2" </dev/null 2>&1 >/dev/null); [ $? -lt 2 ] || { printf '%s' "$problem" >&2; exit 44; }
+  # Without a line busybox would not look at the pattern.
+  problem=$(echo | grep -qE -e "$2" 2>&1 >/dev/null); [ $? -lt 2 ] || { printf '%s' "$problem" >&2; exit 44; }
   find "$1" \\( -name .git -o -name node_modules \\) -prune -o -type f -exec grep -lisE -e "$2" -- {} + 2>/dev/null |
     tr '\\n' '\\0' | xargs -0 stat -c '%Y %n' -- 2>/dev/null
 else
