@@ -1,5 +1,6 @@
 import type { ConfirmationPolicy, Stats } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import { Turns } from "../in-turns.ts";
 import type { Model, ModelResponse, RetryNotice } from "../models/model.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import { type ActContext, act, toolError } from "./acting.ts";
@@ -25,6 +26,9 @@ export interface StepContext extends ActContext {
   onRetry(notice: RetryNotice): void;
 }
 
+/** Of the answers of all models: hundreds may come at once. */
+const turns = new Turns();
+
 /**
  * One turn of the loop: call the model, append what it decided, act, append what came of it (agent-behaviour.md section 2).
  * Every action is in the log before it runs. Throws what the model call throws; tool failures become events.
@@ -39,6 +43,7 @@ export async function step(context: StepContext): Promise<void> {
     onDelta: context.onDelta,
     onRetry: context.onRetry,
   });
+  await turns.next();
   const stats = stateRecord("stats", addUsage(context.stats, "agent", context.model.name, response, context.budget));
   if (response.toolCalls.length === 0) return answer(context, response, stats);
 

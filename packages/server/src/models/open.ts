@@ -1,6 +1,6 @@
-import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { attemptTime, waitsFor } from "./call-options.ts";
 import { modelFacts } from "./catalogue.ts";
+import { Clients } from "./clients.ts";
 import { DemoModel } from "./demo/demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
 import type { OpenModel, RetryNotice } from "./model.ts";
@@ -31,6 +31,7 @@ const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 30
 export function makeOpenModel(options: OpenModelOptions): OpenModel {
   const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
   const refusals = new Refusals();
+  const clients = new Clients();
   return (config) => {
     if (/^demo(\/|$)/.test(config.model.trim())) return new DemoModel(config.model.trim());
     const address = resolveModel(config, env);
@@ -40,13 +41,9 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
     // A signed body cannot be changed any more: Bedrock's client takes the fields of the body before it signs.
     const extras = address.wire === "bedrock" ? { ...options, extraBody: {} } : options;
     const given = withExtras(config.guarded ? guardedFetch : fetch, extras);
-    // One client for all calls: making it builds its schemas, which takes longer than a call's own work.
-    const clients = new Map<boolean, LanguageModelV4>();
-    const endpoint = (marksCache: boolean) => {
-      const client = clients.get(marksCache) ?? openEndpoint(address, given, { marksCache });
-      clients.set(marksCache, client);
-      return client;
-    };
+    const parts = [address, extras.headers, extras.extraBody, config.guarded === true];
+    const endpoint = (marksCache: boolean) =>
+      clients.of([...parts, marksCache], () => openEndpoint(address, given, { marksCache }));
     const model = new ProviderModel({
       address,
       endpoint,

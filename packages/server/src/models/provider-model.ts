@@ -97,6 +97,7 @@ export class ProviderModel implements Model {
       setTimeout(() => stop.abort(new CallTimeout(`${what} for ${milliseconds / 1000} s`)), milliseconds);
     const total = expire(times.attempt, "the endpoint did not finish its answer");
     let idle: NodeJS.Timeout | undefined;
+    let isRead = false;
     const follow = () => stop.abort(signal.reason);
     signal.addEventListener("abort", follow, { once: true });
     try {
@@ -108,6 +109,7 @@ export class ProviderModel implements Model {
         if (collector.isFull) break;
         if (collector.hasBegun) idle = expire(times.idle, "the endpoint sent nothing");
       }
+      isRead = !collector.isFull;
     } catch (error) {
       throw stop.signal.aborted ? stop.signal.reason : error;
     } finally {
@@ -115,7 +117,7 @@ export class ProviderModel implements Model {
       clearTimeout(idle);
       signal.removeEventListener("abort", follow);
       // A client that reads an answer ahead would go on after its first error.
-      stop.abort();
+      if (!isRead) stop.abort();
     }
   }
 

@@ -1,10 +1,14 @@
 import { errorText, PlatformError } from "../errors.ts";
+import { Turns } from "../in-turns.ts";
 import type { Model, ModelRequest } from "../models/model.ts";
 import type { ModelCall } from "../store/model-calls.ts";
 import { PromptDigester } from "./digest.ts";
 
 /** Code of a call that was cut off. */
 export const abortedCall = "Aborted";
+
+/** Of the digests of all calls. */
+const turns = new Turns();
 
 export interface RecorderParts {
   /** Number of the last record of the log that is known now. */
@@ -48,31 +52,34 @@ export class CallRecorder {
 
   #around(model: Model, usageId: string, ofView: boolean): Model {
     const complete = async (request: ModelRequest) => {
-      const begun = this.#begin(model.name, usageId, request, ofView);
+      const call = { usageId, model: model.name, atSeq: this.#parts.seq(), startedAt: Date.now() };
       const start = performance.now();
-      const end = (outcome: Pick<ModelCall, "response" | "failure">) =>
-        this.#calls.push({ ...begun, latency: Math.round(performance.now() - start), ...outcome });
-      try {
-        const response = await model.complete({ ...request, usageId });
-        end({ response });
-        return response;
-      } catch (error) {
-        end({ failure: failureOf(error, request.signal) });
-        throw error;
-      }
+      const answer = model.complete({ ...request, usageId });
+      const outcome = answer.then(
+        (response) => ({ response }),
+        (error) => ({ failure: failureOf(error, request.signal) }),
+      );
+      const latency = outcome.then(() => Math.round(performance.now() - start));
+      // While the answer is waited for: to read the whole of a long history takes some milliseconds.
+      await turns.next();
+      const prompt = this.#promptOf(request, ofView);
+      this.#calls.push({ ...call, ...prompt, latency: await latency, ...(await outcome) });
+      return answer;
     };
     return { name: model.name, contextWindow: model.contextWindow, complete };
   }
 
-  #begin(model: string, usageId: string, { system, messages, tools }: ModelRequest, ofView: boolean): Omit<ModelCall, "latency"> {
-    const call = { usageId, model, atSeq: this.#parts.seq(), startedAt: Date.now() };
-    if (!ofView) return { ...call, first: false, prompt: { system, messages, tools } };
+  #promptOf(
+    { system, messages, tools }: ModelRequest,
+    ofView: boolean,
+  ): Pick<ModelCall, "first" | "digests" | "tools" | "prompt"> {
+    if (!ofView) return { first: false, prompt: { system, messages, tools } };
     const digests = this.#digester.of({ system, messages, tools });
     const first = this.#first;
     const hasNewTools = digests.tools !== this.#lastTools;
     this.#first = false;
     this.#lastTools = digests.tools;
-    return { ...call, first, digests, ...(hasNewTools && { tools }) };
+    return { first, digests, ...(hasNewTools && { tools }) };
   }
 }
 
