@@ -5,11 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { initial } from "../src/store/sqlite/migrations/001-initial.ts";
 import { sandboxLifecycle } from "../src/store/sqlite/migrations/002-sandbox-lifecycle.ts";
 import { openVault } from "../src/users/vault.ts";
 import { Command } from "./support/command.ts";
+
+// Each test starts several servers and commands, a second of work each where the machine is busy.
+vi.setConfig({ testTimeout: 120_000 });
 
 const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
 const task = "Repair the failing test: sh test.sh";
@@ -131,8 +134,9 @@ test("run says what is wrong in one sentence: no model, no folder, no task, two 
     [["run", task, "--dir", dir, "--repo", "x"], /^sandpiper: Give --dir or --repo, not both\.$/m, 2],
     [["run", task, "--repo", join(base, "no-repository"), ...model], /git clone failed/, 1],
   ];
-  for (const [args, sentence, code] of cases) {
-    const run = new Command(args, env);
+  const runs = cases.map(([args], index) => new Command(args, { ...env, SANDPIPER_DATA: join(base, `data-${index}`) }));
+  for (const [index, [, sentence, code]] of cases.entries()) {
+    const run = runs[index]!;
     expect(await run.exit, run.stderr).toBe(code);
     expect(run.stderr).toMatch(sentence);
     expect(run.stderr).not.toMatch(/\n {4}at /);
@@ -144,14 +148,14 @@ test("serve prints its key only at the first start, run works with that server, 
   expect((await get(url, key)).status).toBe(200);
 
   const locked = new Command(["run", task, "--dir", dir, ...model], env);
+  const remote = new Command(["run", task, "--dir", dir, ...model], { SANDPIPER_URL: `${url}/`, SANDPIPER_API_KEY: key });
+  const wrongKey = new Command(["run", task, "--dir", dir], { SANDPIPER_URL: url, SANDPIPER_API_KEY: "wrong" });
   expect(await locked.exit).toBe(2);
   expect(locked.stderr).toMatch(/A server is using the data folder .*: set SANDPIPER_URL and SANDPIPER_API_KEY/);
 
-  const remote = new Command(["run", task, "--dir", dir, ...model], { SANDPIPER_URL: `${url}/`, SANDPIPER_API_KEY: key });
   expect(await remote.exit, remote.stderr).toBe(0);
   expect(remote.stdout).toMatch(/^diff --git/m);
 
-  const wrongKey = new Command(["run", task, "--dir", dir], { SANDPIPER_URL: url, SANDPIPER_API_KEY: "wrong" });
   expect(await wrongKey.exit).toBe(1);
   expect(wrongKey.stderr).toMatch(/does not accept the API key/);
 
@@ -256,27 +260,28 @@ test("keys belong to users, expire and may be read-only; wrong options are expla
   expect((await keys("revoke", "laptop")).code).toBe(0);
   await expect.poll(async () => (await call("GET")).status, { timeout: 5_000 }).toBe(401);
 
-  for (const [args, sentence] of [
+  const refused = [
     [["--user", "Ann Smith"], /The name of a user has 1 to 64 lower-case letters/],
     [["--expires", "2020-01-01"], /--expires takes a number of days such as 30d/],
     [["--expires", "soon"], /--expires takes a number of days such as 30d/],
     [["--name", " "], /The name of a key has 1 to 100 characters/],
-  ] as const) {
-    const wrong = await keys("create", ...args);
+  ] as const;
+  const wrongs = await Promise.all(refused.map(([args]) => keys("create", ...args)));
+  for (const [index, wrong] of wrongs.entries()) {
     expect([wrong.code, wrong.stdout]).toEqual([2, ""]);
-    expect(wrong.stderr).toMatch(sentence);
+    expect(wrong.stderr).toMatch(refused[index]![1]);
   }
 });
 
 test("doctor says what is there, and fails with advice when something essential is missing", async () => {
   await mkdir(join(base, "data"));
   const well = new Command(["doctor", "--json"], env);
+  const ill = new Command(["doctor"], { ...env, SANDPIPER_RUNTIME: "no-such-runtime" });
   expect(await well.exit, well.stdout).toBe(0);
   const report = JSON.parse(well.stdout);
   expect(report.ok).toBe(true);
   expect(report.findings.find(({ name }: any) => name === "sandbox").found).toMatch(/started and ran a command/);
 
-  const ill = new Command(["doctor"], { ...env, SANDPIPER_RUNTIME: "no-such-runtime" });
   expect(await ill.exit).toBe(1);
   expect(ill.stdout).toMatch(/^MISSING +OCI runtime .*\n +→ .*apt-get install crun/m);
   expect(ill.stdout).toMatch(/cannot run Sandpiper/);

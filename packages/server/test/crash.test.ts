@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, removeSandboxes, SocketClient, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
@@ -12,18 +12,27 @@ let models: ModelServer;
 let script: Script;
 let server: ServerProcess;
 
-beforeEach(async () => {
+beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
-  models = await startModelServer((request) => script(request));
   server = await startServerProcess(dataDir);
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
+});
+
+// The server that a test started last goes on to the next one.
+beforeEach(async () => {
+  const { exitCode, signalCode } = server.child;
+  if (exitCode !== null || signalCode !== null) server = await startServerProcess(dataDir);
+  models = await startModelServer((request) => script(request));
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url, confirmation_mode: false };
   expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
 });
 
 afterEach(async () => {
   await removeSandboxes(server.call).catch(() => {});
-  await server.end("SIGTERM");
   await models.close();
+});
+
+afterAll(async () => {
+  await server?.end("SIGTERM");
   await rm(dataDir, { recursive: true, force: true });
 });
 

@@ -41,6 +41,15 @@ function call(
   });
 }
 
+/** The clone's dependencies are those of this checkout: another user has to get there. Throws with what to do where that is not so. */
+async function needOthersAccess(): Promise<void> {
+  const { code } = await call("ls", [join(root, "node_modules")], { cwd: "/", ...nobody });
+  if (code !== 0)
+    throw new Error(
+      `This test runs the launcher as another user, who may not enter ${root}: give the folders of its path and node_modules the permission to be entered and read by everybody (chmod a+rx), or put the clone somewhere else.`,
+    );
+}
+
 async function ok(command: string, args: string[]): Promise<void> {
   const { code, stderr } = await call(command, args);
   if (code !== 0) throw new Error(stderr);
@@ -82,13 +91,14 @@ test("npx finds the launcher from a subfolder of the clone", async () => {
 
 test("wrong use ends with code 2 and one hint, help with code 0", async () => {
   const launcher = join(clone, "bin/sandpiper");
-  for (const args of [["serv"], ["serve", "--fast"], ["run"], ["keys", "revoke"]]) {
-    const { code, stderr } = await call(launcher, args, { env: { SANDPIPER_DATA: join(base, "data") } });
+  const env = { SANDPIPER_DATA: join(base, "data") };
+  const wrong = [["serv"], ["serve", "--fast"], ["run"], ["keys", "revoke"]].map((args) => call(launcher, args, { env }));
+  for (const { code, stderr } of await Promise.all(wrong)) {
     expect(stderr).toMatch(/^error: /);
     expect(code).toBe(2);
   }
-  for (const args of [["--help"], ["serve", "--help"], ["run", "--help"], ["help", "demo"]]) {
-    const { code, stdout } = await call(launcher, args);
+  const helped = [["--help"], ["serve", "--help"], ["run", "--help"], ["help", "demo"]].map((args) => call(launcher, args));
+  for (const { code, stdout } of await Promise.all(helped)) {
     expect(stdout).toMatch(/^Usage: sandpiper/);
     expect(code).toBe(0);
   }
@@ -105,6 +115,7 @@ test("a wrong configuration ends the start with one sentence and code 2, without
 });
 
 test("another user than root gets root by sudo, with keys in the environment and not in the arguments", async () => {
+  await needOthersAccess();
   const path = await fake("sudo", `printf '%s\\n' "$@" > "${base}/sudo-arguments"; env > "${base}/sudo-environment"`);
   const secret = "sk-not-to-be-seen-in-arguments";
   const env = {
@@ -130,6 +141,7 @@ test("another user than root gets root by sudo, with keys in the environment and
 });
 
 test("without sudo, or with a server elsewhere, the launcher says so or needs no root", async () => {
+  await needOthersAccess();
   const path = join(base, "few");
   await mkdir(path, { mode: 0o755 });
   for (const name of ["sh", "id", "awk", "cmp", "dirname", "readlink", "uname", "mkdir"])
