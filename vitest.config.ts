@@ -5,7 +5,8 @@ const isolation = "packages/server/test/isolation/*.test.ts";
 export default defineConfig({
   test: {
     pool: "forks",
-    maxWorkers: 2,
+    // One more than the two processors that the suite is measured on: near half of the time a file waits for a server's start, a disk or a sandbox.
+    maxWorkers: 3,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     setupFiles: ["packages/server/test/support/check-events.ts"],
