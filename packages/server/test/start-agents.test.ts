@@ -1,5 +1,6 @@
 import { parseId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { browserTools } from "../src/agent/tools/browser/index.ts";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
@@ -72,7 +73,11 @@ test("an agent of the settings has the tools that these name, and the usual ones
   } finally {
     await choose(null);
   }
-  expect(await offered()).toEqual(["terminal", "file_editor", "task_tracker", "think", "finish"]);
+  // The machine has a Chromium, so its sandboxes have one.
+  expect(await offered()).toEqual([
+    ...["terminal", "file_editor", "task_tracker", "think", "finish"],
+    ...browserTools.map(({ name }) => name),
+  ]);
 });
 
 test("a conversation in a sandbox that is there knows the instructions in it, and disabled skills stay out", async () => {

@@ -4,7 +4,7 @@ import { policyFromSettings } from "../agent/confirmation.ts";
 import type { Analyzer } from "../agent/judgement/analyzer.ts";
 import { chooseAnalyzer, namedAnalyzer } from "../agent/judgement/choose-analyzer.ts";
 import type { Tool } from "../agent/tool.ts";
-import type { ToolChoice } from "../agent/tools/choose.ts";
+import { namesOf, type ToolChoice } from "../agent/tools/choose.ts";
 import { awsAccess } from "../models/aws.ts";
 import { addressOptions, callOptions } from "../models/call-options.ts";
 import type { ModelConfig } from "../models/model.ts";
@@ -45,6 +45,7 @@ export class Agents {
     const named = this.toolNames(row)?.map((name) => ({ name }));
     return this.#deps.toolsFor({
       agentType: row.config.agentType,
+      browser: row.config.browser,
       clientTools,
       ...(own?.agent && { agent: own.agent, kept: own.keptTools }),
       ...(named && { agent: { tools: named } }),
@@ -158,6 +159,6 @@ export class Agents {
 
 /** The agent of the settings in the shape in which clients give theirs. */
 function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
-  const names = tools.map(({ name }) => name).filter((name) => name !== "finish" && name !== "think");
+  const names = namesOf(tools).filter((name) => name !== "finish" && name !== "think");
   return { tools: names.map((name) => ({ name, params: {} })), include_default_tools: ["FinishTool", "ThinkTool"] };
 }

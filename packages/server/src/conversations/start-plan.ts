@@ -1,8 +1,10 @@
 import { posix } from "node:path";
 import type { AppConversationStartRequest, Content, GroupingStrategy } from "@sandpiper/wire";
 import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
+import { browserPrograms } from "../agent/browser/launch.ts";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
+import { hasAnyFile } from "../sandboxes/programs.ts";
 import type { ConversationConfig, ConversationRow, NewConversation } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
@@ -89,6 +91,7 @@ export function planStart(
     public: request.public ?? null,
     tags: request.tags ?? {},
     agentType: request.agent_type ?? "default",
+    ...(hasAnyFile(spec, browserPrograms) && { browser: true }),
     systemMessageSuffix: request.system_message_suffix ?? profile?.system_message_suffix ?? preferences.systemMessageSuffix,
     workingDir: "",
     maxIterations: preferences.maxIterations,

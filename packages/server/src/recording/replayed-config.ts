@@ -13,6 +13,7 @@ const Config = Type.Object({
   workingDir: Type.String({ pattern: "^/" }),
   maxIterations: Type.Integer({ minimum: 1 }),
   agentType: Type.Union([Type.Literal("default"), Type.Literal("plan")]),
+  browser: Type.Optional(Type.Boolean()),
   llmModel: nullableText,
   selectedRepository: nullableText,
   selectedBranch: nullableText,

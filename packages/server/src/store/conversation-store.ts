@@ -30,6 +30,8 @@ export interface ConversationConfig {
   public: boolean | null;
   tags: Record<string, string>;
   agentType: "default" | "plan";
+  /** The usual tools include the browser: the sandbox began with one. */
+  browser?: boolean;
   systemMessageSuffix: string | null;
   workingDir: string;
   maxIterations: number;

@@ -33,6 +33,14 @@ const flags = [
   `--window-size=${viewport.width},${viewport.height}`,
 ].join(" ");
 
+/** Where a browser that works in a sandbox lies; Ubuntu's `chromium-browser` is only a word about a snap. */
+export const browserPrograms = [
+  "/usr/lib/chromium/chromium",
+  "/usr/bin/google-chrome-stable",
+  "/usr/bin/google-chrome",
+  "/usr/local/bin/chromium",
+];
+
 /**
  * Finds the browser of a folder or starts one. Its arguments: the folder. Prints how it went, port, path and the proxy's address, a line each.
  * The proxy's token is not for the process list, and the browser would not take it there.

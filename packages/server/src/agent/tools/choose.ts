@@ -10,6 +10,8 @@ import { coreTools, planTools } from "./index.ts";
 /** What decides about the tools of a conversation. */
 export interface ToolChoice {
   agentType: "default" | "plan";
+  /** An agent whose tools nobody names has the browser too. */
+  browser?: boolean | undefined;
   /** The agent that a client gave. */
   agent?: Pick<GivenAgent, "tools" | "include_default_tools">;
   /** Names of those of its tools that its expression has left; undefined where it has none. */
@@ -55,8 +57,9 @@ const filterMs = 50;
  * The tools of a conversation, in the order in which the model reads them: those that its agent's type has, or that the client's agent names, and
  * the client's own.
  */
-export function chooseTools({ agentType, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
-  const ofType = agentType === "plan" ? planTools : coreTools;
+export function chooseTools({ agentType, browser, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
+  const usual = browser ? [...coreTools, ...browserTools] : coreTools;
+  const ofType = agentType === "plan" ? planTools : usual;
   const own = agent ? named(agent).filter(({ name }) => !kept || kept.includes(name)) : ofType;
   return clientTools.length > 0 ? [...own, ...clientTools.map(clientTool)] : own;
 }
@@ -95,6 +98,13 @@ export function namesWithoutTool(names: readonly string[]): string[] {
     const wire = wireName(name);
     return !known.has(wire) && !toolSets.has(wire) && !givenOtherwise.has(wire);
   });
+}
+
+/** Tools by the names by which clients ask for them: a whole set by its own. */
+export function namesOf(tools: readonly Tool[]): string[] {
+  const whole = [...toolSets].filter(([, set]) => set.every((tool) => tools.includes(tool)));
+  const setOf = (tool: Tool) => whole.find(([, set]) => set.includes(tool))?.[0];
+  return [...new Set(tools.map((tool) => setOf(tool) ?? tool.name))];
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
