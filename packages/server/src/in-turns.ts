@@ -38,10 +38,15 @@ export class Turns {
   };
 }
 
-/** Does work that comes in bursts one after the other, in the order in which it came, while the server goes on serving. */
+/**
+ * Does work one after the other, in the order in which it came, and in each round of the event loop no more than some milliseconds of it: what comes from
+ * hundreds of places in one round does not hold up the rest of the server.
+ */
 export class Backlog {
   readonly #waiting: (() => void)[] = [];
   #done: Promise<void> | undefined;
+  /** When the time of this round is over; undefined before its first work. */
+  #until: number | undefined;
 
   /** `work` must not throw. */
   add(work: () => void): void {
@@ -55,12 +60,16 @@ export class Backlog {
   }
 
   async #work(): Promise<void> {
-    // More may come in the moment in which the rest is done.
-    while (this.#waiting.length > 0) for await (const work of inTurns(this.#rest())) work();
+    while (this.#waiting.length > 0) {
+      // What follows from the work before has its time first, and counts.
+      await Promise.resolve();
+      if (this.#until !== undefined && performance.now() > this.#until) await new Promise((resolve) => setImmediate(resolve));
+      if (this.#until === undefined) {
+        this.#until = performance.now() + turnMs;
+        setImmediate(() => (this.#until = undefined));
+      }
+      this.#waiting.shift()!();
+    }
     this.#done = undefined;
-  }
-
-  *#rest(): Generator<() => void> {
-    for (let work = this.#waiting.shift(); work; work = this.#waiting.shift()) yield work;
   }
 }

@@ -1,4 +1,5 @@
 import { PlatformError } from "../errors.ts";
+import { Backlog } from "../in-turns.ts";
 import { InvalidInput } from "./invalid-input.ts";
 import type { App } from "./services.ts";
 
@@ -80,6 +81,9 @@ function invalidJson(position: number, reason: string): InvalidInput {
   return new InvalidInput([{ loc: ["body", position], msg: `JSON decode error: ${reason}`, type: "json_invalid" }]);
 }
 
+/** Of requests that come at once: parsing and checking a body, and what its route does at once, never add up. */
+const bodies = new Backlog();
+
 /**
  * Bodies are JSON. A route without a body ignores whatever a client sends (released clients send `{}` or an empty form);
  * a route with one answers 415 to any other content type.
@@ -87,21 +91,29 @@ function invalidJson(position: number, reason: string): InvalidInput {
 export function installBodyParsers(app: App): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, text, done) => {
-    if (!request.routeOptions.schema?.body || text === "") return done(null, undefined);
-    try {
-      const value = parseJson(text);
-      // Where the schema allows null, it says the same as no body.
-      if (value === null && allowsNull(request.routeOptions.schema.body)) return done(null, undefined);
-      if (value === null) throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
-      done(null, value);
-    } catch (error) {
-      done(error as Error);
-    }
+    const schema = request.routeOptions.schema?.body;
+    if (!schema || text === "") return done(null, undefined);
+    bodies.add(() => {
+      try {
+        done(null, readBody(text, schema));
+      } catch (error) {
+        done(error as Error);
+      }
+    });
   });
   app.addContentTypeParser("*", (request, _payload, done) => {
     if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0") return done(null, undefined);
     done(new PlatformError("UnsupportedMediaType", "Unsupported media type: send application/json"));
   });
+}
+
+/** Undefined for none. Throws InvalidInput. */
+function readBody(text: string, schema: unknown): unknown {
+  const value = parseJson(text);
+  if (value !== null) return value;
+  // Where the schema allows null, it says the same as no body.
+  if (allowsNull(schema)) return undefined;
+  throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
 }
 
 function allowsNull(body: unknown): boolean {
