@@ -5,7 +5,7 @@ export interface FrontMatter {
   /** Empty where there is none, or where it cannot be read. */
   facts: Record<string, unknown>;
   body: string;
-  /** It is there and cannot be read. */
+  /** It is there and cannot be read, or does not end. */
   broken: boolean;
 }
 
@@ -13,7 +13,9 @@ export interface FrontMatter {
 export function splitFrontMatter(text: string): FrontMatter {
   const whole = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   const [block, yaml] = /^---[ \t]*\n([\s\S]{0,16384}?)(?:\n|^)---[ \t]*(?:\n|$)/.exec(whole) ?? [];
-  if (block === undefined || yaml === undefined) return { facts: {}, body: whole, broken: false };
+  // A line alone may be a rule across the page; one with a fact below it is none.
+  if (block === undefined || yaml === undefined)
+    return { facts: {}, body: whole, broken: /^---[ \t]*\n[ \t]*[\w-]{1,100}:(?:[ \t]|\n|$)/.test(whole) };
   const facts = readFacts(yaml);
   return { facts: facts ?? {}, body: whole.slice(block.length), broken: facts === undefined };
 }

@@ -49,7 +49,7 @@ test("a folder that is not there has no skills, and a flood of files is bounded"
   ]);
   await sh(
     sandbox,
-    "mkdir -p /tmp/f/.agents/skills; cd /tmp/f/.agents/skills; for i in $(seq 1000); do echo $i >$i.md; done; head -c 9000000 /dev/zero | tr '\\\\0' x >0.md",
+    "mkdir -p /tmp/f/.agents/skills; cd /tmp/f/.agents/skills; for i in $(seq 1000); do echo $i >$i.md; done; head -c 9000000 /dev/zero | tr '\\0' x >0.md",
   );
   expect((await loadSkills(sandbox, { workingDir: "/tmp/f" })).length).toBe(200);
 });
@@ -60,7 +60,7 @@ test("files in folders below are rules there, commands of plugins wait for their
     `mkdir -p /tmp/n/.git /tmp/n/a/b /tmp/n/node_modules/x /tmp/n/.agents/skills /tmp/cmd/commands && cd /tmp/n
 echo top >AGENTS.md; echo low >a/b/AGENTS.md; echo no >node_modules/x/AGENTS.md; echo c >a/CLAUDE.md; ln -s /tmp/n a/loop
 printf -- '---\\npaths: "*.ts"\\n---\\nrule' >.agents/skills/r.md; printf -- '---\\nx: [\\n---\\nbad' >.agents/skills/bad.md
-head -c 10000000 /dev/zero | tr '\\\\0' y >.cursorrules; echo go >/tmp/cmd/commands/go.md`,
+head -c 10000000 /dev/zero | tr '\\0' y >.cursorrules; echo go >/tmp/cmd/commands/go.md`,
   );
   const { skills, problems } = await loadProject(sandbox, { workingDir: "/tmp/n", plugins: ["/tmp/cmd"] });
   const byName = new Map(skills.map((skill) => [skill.name, skill]));
@@ -73,4 +73,31 @@ head -c 10000000 /dev/zero | tr '\\\\0' y >.cursorrules; echo go >/tmp/cmd/comma
     "/tmp/n/.cursorrules: it is longer than 64 KiB, and the rest is left out.",
     "/tmp/n/.agents/skills/bad.md: its front matter cannot be read, and does not count.",
   ]);
+});
+
+test("files that are no text are left out, broken front matter of every kind is told, and there is an end to that", async () => {
+  const broken = {
+    "open.md": "---\\nname: open\\nText",
+    "kinds.md": "---\\nname: [a]\\ntriggers: 7\\npaths: [{}]\\nmcp_tools: []\\n---\\nText",
+    "rule.md": "---\\nText below a rule",
+    "red.md": "\\033[31mred\\001 \\377 end",
+  };
+  const files = Object.entries(broken).map(([name, text]) => `printf -- '${text}' >${name}`);
+  await sh(
+    sandbox,
+    `mkdir -p /tmp/b/.agents/skills/bin && cd /tmp/b/.agents/skills && ${files.join(" && ")} && printf 'a\\0b' >bin/SKILL.md && mkfifo pipe.md`,
+  );
+  const { skills, problems } = await loadProject(sandbox, { workingDir: "/tmp/b" });
+  expect(problems.toSorted()).toEqual([
+    "/tmp/b/.agents/skills/bin/SKILL.md: it is not text, and is left out.",
+    "/tmp/b/.agents/skills/kinds.md: of its front matter name, triggers, paths, mcp_tools cannot be used.",
+    "/tmp/b/.agents/skills/open.md: its front matter cannot be read, and does not count.",
+  ]);
+  const texts = Object.fromEntries(skills.map(({ name, content }) => [name, content]));
+  expect(texts).toMatchObject({ kinds: "Text", open: expect.stringContaining("Text"), red: "[31mred \ufffd end" });
+  expect(texts).not.toHaveProperty("bin");
+  await sh(sandbox, "cd /tmp/b/.agents/skills && for i in $(seq 30); do printf -- '---\\nx: [\\n---\\nbad' >x$i.md; done");
+  const many = (await loadProject(sandbox, { workingDir: "/tmp/b" })).problems;
+  expect(many).toHaveLength(11);
+  expect(many[10]).toBe("23 more files of the project's skills and rules are not as they should be.");
 });

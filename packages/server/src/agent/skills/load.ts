@@ -13,6 +13,9 @@ const { basename, dirname, relative } = posix;
 const maxNested = 100;
 const maxProblems = 10;
 
+/** Characters that are no text, such as those by which colours of terminals begin. */
+const unseen = /[\u0001-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+
 /** Time to find them all, ms. */
 const timeoutMs = 20_000;
 
@@ -52,17 +55,25 @@ export async function loadProject(sandbox: Files, options: LoadSkillsOptions): P
   const read = await mapInTurns(files, (file) => readSkill(file, workingDir, problems));
   const skills = mergeSkills(read.filter((skill) => skill !== undefined));
   if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
-  return { skills: skills.slice(0, maxSkills), problems: problems.slice(0, maxProblems) };
+  const more = problems.length - maxProblems;
+  if (more > 0)
+    problems.splice(maxProblems, more, `${more} more files of the project's skills and rules are not as they should be.`);
+  return { skills: skills.slice(0, maxSkills), problems };
 }
 
 function readSkill({ kind, path, content }: FoundFile, workingDir: string, problems: string[]): Skill | undefined {
   const isCut = Buffer.byteLength(content) > maxFileBytes;
   const tell = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
+  if (content.includes("\0")) {
+    tell("it is not text, and is left out.");
+    return undefined;
+  }
   if (isCut) tell(`it is longer than ${maxFileBytes / 1024} KiB, and the rest is left out.`);
-  const text = isCut ? `${content.slice(0, maxFileBytes)}\n[The rest is left out. Read ${path}.]` : content;
+  const whole = content.replace(unseen, "");
+  const text = isCut ? `${whole.slice(0, maxFileBytes)}\n[The rest is left out. Read ${path}.]` : whole;
   const skill = parseSkill(path, text, kind === "user" ? "user" : "project");
   if (!skill) return undefined;
-  if (skill.broken) tell("its front matter cannot be read, and does not count.");
+  if (skill.problem !== undefined) tell(skill.problem);
   if (kind === "nested") return folderRule(skill, path, workingDir);
   if (kind === "command" && skill.type === "repo") return { ...skill, type: "knowledge", triggers: [`/${skill.name}`] };
   if (skill.paths) return { ...skill, paths: { ...skill.paths, base: projectOf(path, workingDir) } };

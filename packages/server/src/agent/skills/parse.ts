@@ -37,25 +37,42 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
   if (content === "") return undefined;
   const file = basename(path);
   const mcpServers = readServers(facts.mcp_tools);
-  const common = { content, source, location, ...(mcpServers && { mcpServers }), ...(broken && { broken }) };
+  const common = { content, source, location, ...(mcpServers && { mcpServers }) };
+  const unread = { ...(broken && { problem: "its front matter cannot be read, and does not count." }) };
   if (isAlwaysOn(path)) {
     const name = alwaysOn[file.toLowerCase()]!;
-    return { ...common, name, type: "repo", triggers: [], description: null };
+    return { ...common, ...unread, name, type: "repo", triggers: [], description: null };
   }
+  const wrong = wrongFields(facts);
+  const problem = wrong.length === 0 ? unread : { problem: `of its front matter ${wrong.join(", ")} cannot be used.` };
   const isFolder = isSkillFile(path);
   const name =
     readText(facts.name, maxName) ?? (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, "")).slice(0, maxName);
   if (name === "" || name === ".") return undefined;
   const description = readText(facts.description, maxDescription) ?? null;
   const globs = readList(facts.paths, { maxItems: maxTriggers, maxLength: 1_000 });
-  if (globs.length > 0) return { ...common, name, type: "knowledge", triggers: [], description, paths: { globs } };
+  if (globs.length > 0) return { ...common, ...problem, name, type: "knowledge", triggers: [], description, paths: { globs } };
   const triggers = readList(facts.triggers, { maxItems: maxTriggers, maxLength: maxName });
   const inputs = readInputs(facts.inputs);
   const hidden = facts["disable-model-invocation"] === true;
   if (inputs.length > 0 || hidden) triggers.push(`/${name}`);
   const type = isFolder ? "agentskills" : triggers.length > 0 ? "knowledge" : "repo";
   const more = { ...(inputs.length > 0 && { inputs }), ...(hidden && { hidden }) };
-  return { ...common, name, type, triggers: [...new Set(triggers)], description, ...more };
+  return { ...common, ...problem, name, type, triggers: [...new Set(triggers)], description, ...more };
+}
+
+/** Fields of a front matter that hold what nobody can use. */
+function wrongFields(facts: Readonly<Record<string, unknown>>): string[] {
+  const isText = (value: unknown) => typeof value === "string";
+  const isList = (value: unknown) =>
+    isText(value) || (Array.isArray(value) && value.every((item) => isText(item) || typeof item === "number"));
+  const kinds: [string, (value: unknown) => boolean][] = [
+    ...["name", "description"].map((field): [string, typeof isText] => [field, isText]),
+    ...["triggers", "paths"].map((field): [string, typeof isList] => [field, isList]),
+    ["inputs", (value) => isText(value) || Array.isArray(value)],
+    ["mcp_tools", (value) => isMap(value)],
+  ];
+  return kinds.flatMap(([field, fits]) => ((facts[field] ?? null) === null || fits(facts[field]) ? [] : [field]));
 }
 
 /** The MCP servers that a skill names, by name, alone or below `mcpServers`; undefined for none. */

@@ -17,8 +17,8 @@ export interface Skill {
   inputs?: { name: string; description: string }[];
   /** MCP servers that join those of the conversation while the skill is active, by name, unchecked. */
   mcpServers?: Record<string, unknown>;
-  /** Its front matter cannot be read. */
-  broken?: boolean;
+  /** What is wrong with its front matter, as the end of a sentence about the file. */
+  problem?: string;
   /** The agent cannot read it by itself: it waits for its trigger. */
   hidden?: boolean;
   /** Absolute path inside the sandbox; null for a skill that lies elsewhere. */
