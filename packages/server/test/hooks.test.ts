@@ -181,6 +181,51 @@ test("a model may decide, its call is counted, and one that says nothing of use 
   expect(Object.keys(stats.usage_to_metrics)).toEqual(expect.arrayContaining(["agent", "prompt-hook:1"]));
 });
 
+test("an agent may look at the project before it decides; one that comes to no decision in its time or turns allows, and its event says so", async () => {
+  const hook = (prompt: string, timeout = 30) => ({ matcher: "terminal", hooks: [{ type: "agent", prompt, timeout }] });
+  const call = (name: string, args: object) => ({ name, arguments: args });
+  const id = await start("Work", {
+    files: { "rules.md": "Nobody may say one." },
+    hook_config: { pre_tool_use: [hook("Do the project's rules allow it?")] },
+    replies: [
+      reply.toolCalls([terminal("echo one")]),
+      reply.toolCalls([
+        call("glob", { pattern: "**/*.md" }),
+        call("file_editor", { command: "create", path: "/tmp/x", file_text: "x" }),
+      ]),
+      reply.toolCalls([
+        call("file_editor", { command: "view", path: `/workspace/p${folders + 1}/rules.md` }),
+        call("terminal", { command: "id" }),
+      ]),
+      reply.text('{"decision": "deny", "reason": "rules.md forbids it."}'),
+      reply.toolCalls([terminal("ls /tmp/x; echo two")]),
+      ...Array.from({ length: 15 }, () => reply.toolCalls([call("glob", { pattern: "*" })])),
+    ],
+  });
+  const all = await ended(id);
+  expect(hooksOf(all)).toMatchObject([
+    { blocked: true, reason: "rules.md forbids it.", exit_code: 0, hook_command: "Do the project's rules allow it?" },
+    { blocked: false, success: false, exit_code: 1, error: expect.stringContaining("in each of 15 answers") },
+  ]);
+  expect(models.requests[first + 1]!.tools.sort()).toEqual(["file_editor", "glob", "grep"]);
+  const results = (index: number) =>
+    models.requests[first + index]!.messages.filter(({ role }) => role === "tool").map(({ text }) => text);
+  expect(results(2)[0]).toContain("rules.md");
+  expect(results(3)[2]).toContain("Nobody may say one.");
+  expect(results(3)[3]).toContain("Unknown tool 'terminal'");
+  expect(all.find(({ kind }) => kind === "ObservationEvent")!.observation.content[0].text).toContain("cannot access '/tmp/x'");
+  const { stats } = (await agent.call("GET", `/api/conversations/${id}`)).body;
+  expect(stats.usage_to_metrics["agent-hook:1"]).toBeDefined();
+
+  const slow = await start("Work", {
+    hook_config: { pre_tool_use: [hook("Is it fine?", 1)] },
+    replies: [reply.toolCalls([terminal("echo three")]), reply.hang()],
+  });
+  expect(hooksOf(await ended(slow))).toMatchObject([
+    { blocked: false, success: false, error: expect.stringContaining("longer than 1 s.") },
+  ]);
+});
+
 test("hooks that hang, flood, die, print nonsense or cannot be run are told and block nothing", async () => {
   const hooks = [
     "sleep 60 & sleep 60",

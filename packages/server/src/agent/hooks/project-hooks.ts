@@ -4,6 +4,7 @@ import type { Sandbox } from "../../sandboxes/sandbox.ts";
 import type { NewRecord } from "../../store/event-log.ts";
 import { maskDeep, type OutputMask } from "../output-mask.ts";
 import { listed } from "../records.ts";
+import { runAgentHook } from "./agent-hook.ts";
 import { runCommandHook } from "./command-hook.ts";
 import type { HookConfig, HookDefinition, HookEvent } from "./config.ts";
 import { cut, type HookInput, promptInput, shownInput, toolInput, toolResponse } from "./hook-input.ts";
@@ -48,14 +49,14 @@ export class ProjectHooks implements Hooks {
   readonly #context: ProjectHooksContext;
   /** Which hooks are for a tool, by event and tool name. */
   readonly #matched = new Map<string, HookDefinition[]>();
-  /** Numbers of prompt hooks, for their usage ids. */
+  /** Numbers of the hooks that ask a model, for their usage ids. */
   readonly #numbers = new Map<HookDefinition, number>();
 
   constructor(config: HookConfig, context: ProjectHooksContext) {
     this.#config = config;
     this.#context = context;
     const all = Object.values(config).flatMap((matchers) => matchers.flatMap(({ hooks }) => hooks));
-    for (const hook of all) if (hook.type === "prompt") this.#numbers.set(hook, this.#numbers.size + 1);
+    for (const hook of all) if (hook.type !== "command") this.#numbers.set(hook, this.#numbers.size + 1);
   }
 
   get holdsEnd(): boolean {
@@ -123,13 +124,13 @@ export class ProjectHooks implements Hooks {
     const { conversationId, workingDir, sandbox, signal, openModel, addUsage } = this.#context;
     const event_type = eventTypes[event];
     const told = JSON.stringify({ event_type, ...input, session_id: conversationId, working_dir: workingDir, metadata: {} });
-    if (hook.type === "prompt") {
-      const usageId = `prompt-hook:${this.#numbers.get(hook)}`;
+    if (hook.type !== "command") {
+      const usageId = `${hook.type}-hook:${this.#numbers.get(hook)}`;
       const onUsage = (model: Model, response: ModelResponse) => addUsage(usageId, model, response);
-      return runPromptHook(hook, { openModel: () => openModel(usageId), input: told, onUsage, signal });
+      const asks = { openModel: () => openModel(usageId), input: told, onUsage, signal };
+      if (hook.type === "prompt") return runPromptHook(hook, asks);
+      return runAgentHook(hook, { ...asks, conversationId, workingDir, sandbox, mask: this.#context.mask });
     }
-    if (hook.type === "agent")
-      return { exitCode: 1, stdout: "", stderr: "", error: "Hooks of type agent are not run here, so nothing is blocked." };
     const env = {
       OPENHANDS_PROJECT_DIR: workingDir,
       OPENHANDS_SESSION_ID: conversationId,
