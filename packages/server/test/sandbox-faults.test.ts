@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { groupMembers, installationGroup } from "../src/sandboxes/drivers/oci/cgroups.ts";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 let folder: string;
@@ -118,4 +118,9 @@ test("a deleted sandbox leaves a conversation that can be read and says what is 
   const last = await until(async () => (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent"));
   expect(last).toMatchObject({ code: "SandboxNotFound", detail: expect.stringMatching(/There is no sandbox/) });
   expect((await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(/There is no sandbox/);
+  // Lists tell the state of a run only while there is a sandbox; who opens the conversation sees how it ended.
+  const socket = SocketClient.forConversation(server, id);
+  const { value } = await socket.frame((frame) => frame.key === "full_state");
+  socket.close();
+  expect(value.execution_status).toBe("error");
 });

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, expect, test } from "vitest";
+import { openGate } from "./support/gate.ts";
 import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
 import {
   type Json,
@@ -217,40 +217,3 @@ test("an endpoint that is gone for a while is tried again and told of; one that 
   );
   expect(outputs.map(({ text }) => text)).toEqual(["back\n", "again\n"]);
 }, 60_000);
-
-interface Gate {
-  url: string;
-  /** Nothing listens any more, and what was open is cut. */
-  close(): Promise<void>;
-  open(): Promise<void>;
-}
-
-/** A port before a server that can vanish and come back. */
-async function openGate(target: string): Promise<Gate> {
-  const { port: targetPort } = new URL(target);
-  const sockets = new Set<Socket>();
-  let server: Server | undefined;
-  let port = 0;
-  const gate: Gate = {
-    url: "",
-    async close() {
-      const closed = new Promise<void>((resolve) => (server ? server.close(() => resolve()) : resolve()));
-      server = undefined;
-      for (const socket of sockets) socket.destroy();
-      await closed;
-    },
-    async open() {
-      const opened = createServer((socket) => {
-        const onward = connect(Number(targetPort), "127.0.0.1");
-        for (const one of [socket, onward]) sockets.add(one.on("error", () => {}).on("close", () => sockets.delete(one)));
-        socket.pipe(onward).pipe(socket);
-      });
-      server = opened;
-      await new Promise<void>((resolve) => opened.listen(port, "127.0.0.1", resolve));
-      ({ port } = opened.address() as { port: number });
-      gate.url = `http://127.0.0.1:${port}`;
-    },
-  };
-  await gate.open();
-  return gate;
-}

@@ -1,0 +1,79 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Health } from "./isolation/health.ts";
+import { type Gate, openGate } from "./support/gate.ts";
+import { type ModelServer, startModelServer } from "./support/model-server.ts";
+import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { obey } from "./support/script.ts";
+
+/** A model's endpoint that is away for three minutes in three ways, with the waits that everybody has. */
+
+let server: TestPlatform;
+let models: ModelServer;
+let gate: Gate;
+let health: Health;
+
+beforeAll(async () => {
+  models = await startModelServer(obey);
+  gate = await openGate(models.url);
+  server = await startTestPlatform();
+  health = new Health(server.url);
+  const settings = { llm_model: "openai/gpt-4o-mini", llm_api_key: "sk-test", llm_base_url: gate.url };
+  expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
+});
+
+afterAll(async () => {
+  health?.end();
+  await server?.stop();
+  await gate?.close();
+  await models?.close();
+});
+
+const status = async (id: string) => (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
+const rests = (id: string) => until(async () => [await status(id)].find((one) => ["finished", "error"].includes(one)), 200);
+const events = async (id: string): Promise<Json[]> =>
+  (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
+const say = (id: string, text: string) =>
+  server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+const outputs = async (id: string) =>
+  (await events(id)).flatMap(({ observation }) => (observation?.kind === "TerminalObservation" ? observation.content : []));
+
+test("a run that is patient enough goes on by itself; another ends in words, and goes on when it is asked to", async () => {
+  const [early, late] = [await startConversation(server.call, "Hello"), await startConversation(server.call, "Hello")];
+  for (const { id } of [early, late]) expect(await rests(id)).toBe("finished");
+  await health.look();
+
+  const began = performance.now();
+  const since = () => (performance.now() - began) / 1000;
+  const at = (second: number) => delay(Math.max(0, second - since()) * 1000);
+  await gate.close();
+  await say(early.id, "run: echo early");
+  await at(20);
+  await gate.hang();
+  await at(60);
+  await say(late.id, "run: echo late");
+  await at(80);
+  expect([await status(early.id), await status(late.id)]).toEqual(["running", "running"]);
+  await gate.reset();
+  // Its fifth attempt was the one that hung.
+  expect(await rests(early.id)).toBe("error");
+  expect((await events(early.id)).at(-1)).toMatchObject({
+    kind: "ConversationErrorEvent",
+    code: "ModelFailed",
+    detail: expect.stringMatching(/gpt-4o-mini failed.*5 attempts/s),
+  });
+  await at(180);
+  expect(await status(late.id)).toBe("running");
+  await gate.open();
+  expect((await server.call("POST", `/api/conversations/${early.id}/run`)).status).toBe(200);
+  for (const { id } of [early, late]) expect(await rests(id)).toBe("finished");
+  expect(since()).toBeLessThan(240);
+  expect((await outputs(early.id)).map(({ text }) => text)).toEqual(["early\n"]);
+  expect((await outputs(late.id)).map(({ text }) => text)).toEqual(["late\n"]);
+  expect((await events(late.id)).some(({ kind }) => kind === "ConversationErrorEvent")).toBe(false);
+  const { count, p99, lag } = await health.look();
+  process.stdout.write(
+    `/health while the endpoint was away: p99 ${p99.toFixed(1)} ms of ${count}, timers late by ${lag.toFixed(1)} ms\n`,
+  );
+  expect(p99).toBeLessThan(100 + 4 * lag);
+}, 300_000);

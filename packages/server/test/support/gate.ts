@@ -1,0 +1,56 @@
+import { connect, createServer, type Server, type Socket } from "node:net";
+
+/** A port before a server that can vanish and come back. */
+export interface Gate {
+  url: string;
+  /** Nothing listens any more, and what was open is cut. */
+  close(): Promise<void>;
+  open(): Promise<void>;
+  /** Who connects is not answered. */
+  hang(): Promise<void>;
+  /** Who connects, or was not answered, is reset. */
+  reset(): Promise<void>;
+}
+
+/** What becomes of a new connection. */
+type Serve = (socket: Socket) => void;
+
+/** Opens a gate before the server with this address. */
+export async function openGate(target: string): Promise<Gate> {
+  const { port: targetPort } = new URL(target);
+  const sockets = new Set<Socket>();
+  let server: Server | undefined;
+  let port = 0;
+  const keep = (socket: Socket) => sockets.add(socket.on("error", () => {}).on("close", () => sockets.delete(socket)));
+  const close = async () => {
+    const closed = new Promise<void>((resolve) => (server ? server.close(() => resolve()) : resolve()));
+    server = undefined;
+    for (const socket of sockets) socket.resetAndDestroy();
+    await closed;
+  };
+  const listen = async (serve: Serve) => {
+    await close();
+    const opened = createServer((socket) => {
+      keep(socket);
+      serve(socket);
+    });
+    server = opened;
+    await new Promise<void>((resolve) => opened.listen(port, "127.0.0.1", resolve));
+    ({ port } = opened.address() as { port: number });
+    gate.url = `http://127.0.0.1:${port}`;
+  };
+  const gate: Gate = {
+    url: "",
+    close,
+    open: () =>
+      listen((socket) => {
+        const onward = connect(Number(targetPort), "127.0.0.1");
+        keep(onward);
+        socket.pipe(onward).pipe(socket);
+      }),
+    hang: () => listen((socket) => void socket.resume()),
+    reset: () => listen((socket) => void socket.resetAndDestroy()),
+  };
+  await gate.open();
+  return gate;
+}
