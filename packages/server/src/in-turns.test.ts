@@ -1,5 +1,7 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { expect, test } from "vitest";
-import { Backlog, Turns } from "./in-turns.ts";
+import { Backlog, newcomer, Turns } from "./in-turns.ts";
 
 /** Keeps the event loop busy, ms. */
 function work(ms: number): void {
@@ -58,4 +60,39 @@ test("each of those who ask for a turn gets a round of its own, in order", async
   );
   expect(done).toEqual(["a", "b", "c"]);
   expect(new Set(at).size).toBe(3);
+});
+
+test("work gives way to connections that come at once, and is not held up by them", async () => {
+  const connections = 60;
+  let taken = 0;
+  /** Work that was done when each connection was taken. */
+  const doneAt: number[] = [];
+  let done = 0;
+  const all = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    newcomer();
+    socket.on("error", () => {});
+    doneAt.push(done);
+    if (++taken === connections) all.resolve();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const clients = Array.from({ length: connections }, () => connect(port, "127.0.0.1").on("error", () => {}));
+  const turns = new Turns();
+  const backlog = new Backlog();
+  const step = () => {
+    work(2);
+    done++;
+  };
+  const inTurns = Array.from({ length: 100 }, () => turns.next().then(step));
+  for (let index = 0; index < 100; index++) backlog.add(step);
+  await all.promise;
+  const meanwhile = done - doneAt[0]!;
+  expect(meanwhile).toBeGreaterThan(3);
+  expect(meanwhile).toBeLessThan(connections / 2);
+  await Promise.all([...inTurns, backlog.done()]);
+  expect(done).toBe(200);
+  for (const client of clients) client.destroy();
+  server.close();
 });

@@ -1,5 +1,29 @@
-/** Time after which others get their turn, ms. */
+/** Time after which others get their turn, ms; the shorter one while connections come. */
 const turnMs = 10;
+const crowdedTurnMs = 2;
+
+/** Rounds of the event loop in which work waits for newcomers, before some of it is done all the same. */
+const mostGivenWay = 8;
+
+/** Rounds until no connection has come for one. */
+let crowded = 0;
+
+/**
+ * Tells that a connection has come. A round of the event loop takes one only, so that more may be waiting, each as long as all rounds before it take: work that
+ * comes in turns gives way to them.
+ */
+export function newcomer(): void {
+  if (crowded === 0) setImmediate(passRound);
+  crowded = 2;
+}
+
+function passRound(): void {
+  if (--crowded > 0) setImmediate(passRound);
+}
+
+function nextRound(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 /** Gives one item after the other, made while the server goes on serving, however long all of them take together. */
 export async function* inTurns<Item>(items: Iterable<Item>): AsyncGenerator<Item> {
@@ -7,7 +31,7 @@ export async function* inTurns<Item>(items: Iterable<Item>): AsyncGenerator<Item
   for (const item of items) {
     yield item;
     if (performance.now() < turn) continue;
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextRound();
     turn = performance.now() + turnMs;
   }
 }
@@ -25,6 +49,7 @@ export async function mapInTurns<Item, Result>(items: readonly Item[], map: (ite
  */
 export class Turns {
   readonly #waiting: (() => void)[] = [];
+  #givenWay = 0;
 
   next(): Promise<void> {
     return new Promise((resolve) => {
@@ -33,6 +58,8 @@ export class Turns {
   }
 
   readonly #serve = () => {
+    if (crowded > 0 && this.#givenWay++ < mostGivenWay) return void setImmediate(this.#serve);
+    this.#givenWay = 0;
     this.#waiting.shift()?.();
     if (this.#waiting.length > 0) setImmediate(this.#serve);
   };
@@ -63,9 +90,10 @@ export class Backlog {
     while (this.#waiting.length > 0) {
       // What follows from the work before has its time first, and counts.
       await Promise.resolve();
-      if (this.#until !== undefined && performance.now() > this.#until) await new Promise((resolve) => setImmediate(resolve));
+      if (this.#until !== undefined && performance.now() > this.#until) await nextRound();
       if (this.#until === undefined) {
-        this.#until = performance.now() + turnMs;
+        for (let given = 0; crowded > 0 && given < mostGivenWay; given++) await nextRound();
+        this.#until = performance.now() + (crowded > 0 ? crowdedTurnMs : turnMs);
         setImmediate(() => (this.#until = undefined));
       }
       this.#waiting.shift()!();

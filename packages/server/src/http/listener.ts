@@ -1,5 +1,6 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { FastifyServerOptions } from "fastify";
+import { newcomer } from "../in-turns.ts";
 import type { Previews } from "./preview/preview.ts";
 
 /**
@@ -14,6 +15,7 @@ export function createListener(routes: RequestListener, previews: Previews, opti
       if (!previews.request(request, response)) routes(request, response);
     },
   );
+  server.on("connection", newcomer);
   server.keepAliveTimeout = options.keepAliveTimeout!;
   // An upload may take its time; silence is what `connectionTimeout` bounds.
   server.requestTimeout = options.requestTimeout!;
