@@ -116,15 +116,19 @@ test("a call lives as long as the server tells of progress, and no longer than i
   expect(textOf(echo!)).toContain("on");
 });
 
-test("a server that dies, and one that floods, end their call with a sentence and are there for the next", async () => {
+test("a server that answers nonsense, one that dies, and one that floods, end their call with a sentence and are there for the next", async () => {
   await use({ local: stdioMcp() }, [
+    call("nonsense"),
     call("die"),
     call("echo", { text: "risen" }),
     call("flood"),
     call("echo", { text: "again" }),
   ]);
   const { id } = await startConversation(server.call, "Do what breaks");
-  const [died, risen, flooded, again] = results(await ended(id));
+  const [nonsense, died, risen, flooded, again] = results(await ended(id));
+  expect(textOf(nonsense!)).toBe(
+    "The MCP server local failed: It answered what the protocol does not allow. What the call did is unknown.",
+  );
   expect(died!.observation).toMatchObject({ kind: "MCPToolObservation", tool_name: "die", is_error: true });
   expect(textOf(died!)).toMatch(
     /The MCP server local failed: Its process ended with exit code 3; it wrote: out of cheese\. What the call did is unknown/,

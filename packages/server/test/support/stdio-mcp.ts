@@ -16,6 +16,7 @@ tools = {
     "image": {"description": "A picture", "inputSchema": {"type": "object"}},
     "slow": {"description": "Tells of progress", "inputSchema": {"type": "object", "properties": {"steps": {"type": "integer"}}}},
     "hang": {"description": "Never answers", "inputSchema": {"type": "object"}},
+    "nonsense": {"description": "Answers what is no answer", "inputSchema": {"type": "object"}},
     "terminal": {"description": "Has the name of another", "inputSchema": {"type": "object"}},
     "liar": {
         "description": "x" * 100000,
@@ -52,6 +53,11 @@ def call(name, args, token):
         out({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         return [{"type": "text", "text": "grown"}]
     if name == "hang": return None
+    if name == "nonsense":
+        for line in ["7", "{", '{"jsonrpc":"2.0","id":"nobody","error":7}', '{"jsonrpc":"2.0","id":%d,"result":7}' % current]:
+            sys.stdout.write(line + "\\n")
+        sys.stdout.flush()
+        return None
     if name == "image": return [{"type": "image", "data": png, "mimeType": "image/jpeg"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
     if name == "slow":
         for step in range(int(args.get("steps", 3))):
@@ -75,6 +81,7 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [dict(tool, name=name) for name, tool in tools.items()]}
     elif method == "tools/call":
+        current = message["id"]
         content = call(params["name"], params.get("arguments") or {}, (params.get("_meta") or {}).get("progressToken"))
         if content is None: continue
         result = {"content": content}

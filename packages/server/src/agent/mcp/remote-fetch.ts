@@ -99,6 +99,7 @@ export function remoteProblem(error: unknown): string {
   if (error instanceof PlatformError) return error.message;
   const { cause } = error as { cause?: unknown };
   if (cause instanceof PlatformError) return cause.message;
+  if (error instanceof SyntaxError) return "It answered what is not JSON.";
   const status = statusOf(error);
   const said = shortText(
     errorText(error)

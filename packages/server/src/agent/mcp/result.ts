@@ -7,6 +7,10 @@ const maxImages = 10;
 const maxImageBytes = 5 * 1024 * 1024;
 const maxParts = 1_000;
 
+/** Sequences that steer terminals, and characters that are no text: some providers refuse them. */
+const controls =
+  /\u001b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\u0007\u001b]{0,1000}(?:\u0007|\u001b\\))|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
+
 /** How images of the kinds that models take begin. */
 const imageTypes: readonly [type: string, begin: RegExp][] = [
   ["image/png", /^\x89PNG\r\n\x1a\n/],
@@ -18,14 +22,16 @@ const imageTypes: readonly [type: string, begin: RegExp][] = [
 /** What a server gave for a call, as the content of an observation. Never throws: what cannot be shown is named in its place. */
 export function resultContent(answer: Record<string, unknown>): { content: Content[]; isError: boolean } {
   const { content: given, structuredContent, isError } = answer;
-  const parts = Array.isArray(given) ? (given as unknown[]) : [];
+  // Some servers give a text alone.
+  const parts = Array.isArray(given) ? (given as unknown[]) : typeof given === "string" ? [{ type: "text", text: given }] : [];
   const content: Content[] = [];
   let room = maxText;
   let images = 0;
-  const addText = (text: string) => {
-    if (text === "" || room < 0) return;
-    const shown = text.length > room ? `${text.slice(0, room)}\n[The result is longer: the rest was left out.]` : text;
-    room -= text.length;
+  const addText = (whole: string) => {
+    if (whole === "" || room < 0) return;
+    const text = whole.slice(0, room + 1).replace(controls, "");
+    const shown = whole.length > room ? `${text.slice(0, room)}\n[The result is longer: the rest was left out.]` : text;
+    room -= whole.length;
     content.push(textContent(shown.toWellFormed()));
   };
   for (const part of parts.slice(0, maxParts)) {
@@ -34,6 +40,8 @@ export function resultContent(answer: Record<string, unknown>): { content: Conte
     else if (images++ < maxImages) content.push(found);
     else if (images === maxImages + 2) addText("[More images were left out.]");
   }
+  if ((given ?? undefined) !== undefined && !Array.isArray(given) && typeof given !== "string")
+    addText("[The result is of a form that cannot be shown.]");
   if (parts.length > maxParts) addText(`[${parts.length - maxParts} more parts were left out.]`);
   if (content.length === 0 && structuredContent !== undefined) addText(jsonText(structuredContent));
   // The first forms of the protocol had only this.

@@ -120,7 +120,14 @@ test("lines are cut however they arrive, and one without end is refused once", (
 test("whatever a call gives becomes content", () => {
   const read = (answer: Record<string, unknown>) =>
     resultContent(answer).content.map((part) => (part.type === "text" ? part.text : part.image_urls[0]));
-  expect(read({ content: "text" })).toEqual([]);
+  expect(read({ content: "text" })).toEqual(["text"]);
+  expect(read({ content: 7 })).toEqual(["[The result is of a form that cannot be shown.]"]);
+  expect(read({ content: null })).toEqual([]);
+  const steering = "\u001b]0;title\u0007\u001b[1;31mred\u001b[0m\u0000 \u009b\ud800 \u202bא\u202c\tb\r\n\u001b]open";
+  expect(read({ content: [{ type: "text", text: steering }] })).toEqual(["red \ufffd \u202bא\u202c\tb\r\n]open"]);
+  const begin = performance.now();
+  for (const text of ["\u001b[", "\u001b]", "\u001b]a;", "\u001b[1;", "\u0000"]) read({ content: text.repeat(2_000_000) });
+  expect(performance.now() - begin).toBeLessThan(1_500);
   expect(read({ content: [], structuredContent: { a: 1 } })).toEqual(['{"a":1}']);
   const parts = [
     null,

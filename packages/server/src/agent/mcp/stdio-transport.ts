@@ -93,11 +93,16 @@ export class StdioTransport implements Transport {
   #read(line: string): void {
     if (line === "") return;
     if (!this.#allowance.take(line.length)) return this.#fail("It wrote to its output without end, so it was ended.");
+    let given: unknown;
     let message: JSONRPCMessage;
     try {
-      message = this.#schema!.parse(JSON.parse(line));
+      given = JSON.parse(line);
+      message = this.#schema!.parse(given);
     } catch {
-      if (!this.#allowance.take(nonsenseBytes)) this.#fail("It wrote what is not the protocol to its output, so it was ended.");
+      if (!this.#allowance.take(nonsenseBytes))
+        return this.#fail("It wrote what is not the protocol to its output, so it was ended.");
+      const answer = refusedAnswer(given);
+      if (answer) this.onmessage?.(answer);
       return;
     }
     this.onmessage?.(message);
@@ -114,4 +119,12 @@ export class StdioTransport implements Transport {
     this.#closed = true;
     this.onclose?.();
   }
+}
+
+/** What an answer that is none becomes, so that nobody waits for another. */
+function refusedAnswer(given: unknown): JSONRPCMessage | undefined {
+  if (typeof given !== "object" || given === null || "method" in given || !("id" in given)) return undefined;
+  const { id } = given;
+  if (typeof id !== "number" && typeof id !== "string") return undefined;
+  return { jsonrpc: "2.0", id, error: { code: -32_000, message: "It answered what the protocol does not allow." } };
 }
