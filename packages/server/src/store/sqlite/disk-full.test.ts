@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../testing.ts";
 
@@ -41,6 +41,35 @@ test("a full disk refuses appends with StorageFull, stores none of them by half,
     const stored = reopened.events.read(row.id, 0, 1000).map((record) => record.seq);
     expect(stored).toEqual(Array.from({ length: acknowledged + 1 }, (_, index) => index + 1));
     await reopened.close();
+  } finally {
+    execFileSync("umount", ["--lazy", dir]);
+    remove();
+  }
+});
+
+test("a disk that is full when the index of the log has to grow is told as full, too", async () => {
+  const { dir, remove } = temporaryFolder();
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=64m,mode=700", "sandpiper-test", dir]);
+  try {
+    const [before, after] = [join(dir, "before"), join(dir, "after")];
+    mkdirSync(before);
+    const row = conversationRow();
+    const large = message("x".repeat(100_000));
+    const first = await openStore(before);
+    await first.conversations.create(row);
+    for (let count = 0; count < 180; count++) await first.events.append(row.id, [large]);
+    // What a kill leaves: a log with room for more, and no index, which begins small.
+    cpSync(before, after, { recursive: true, filter: (path) => !basename(path).endsWith("-shm") });
+    await first.close();
+    rmSync(before, { recursive: true });
+    const store = await openStore(after);
+    expect(() => writeFileSync(join(dir, "ballast"), Buffer.alloc(64 << 20))).toThrow(/ENOSPC/);
+    let refusal: unknown;
+    while (refusal === undefined) await store.events.append(row.id, [large]).catch((error) => (refusal = error));
+    expect(refusal).toMatchObject({ code: "StorageFull", status: 507 });
+    rmSync(join(dir, "ballast"));
+    await store.events.append(row.id, [large]);
+    await store.close();
   } finally {
     execFileSync("umount", ["--lazy", dir]);
     remove();

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { primaryCode, sqliteFull } from "./protocol.ts";
+import { isDiskFull } from "./protocol.ts";
 
 /** What is stored before its conversation, under the conversation's id. */
 const early = ["conversation_secrets", "callbacks", "pending_messages"];
@@ -13,6 +13,6 @@ export function removeOrphans(database: DatabaseSync): void {
         AND NOT EXISTS (SELECT 1 FROM start_tasks t WHERE t.conversation_id = ${table}.conversation_id
           AND t.status NOT IN ('READY', 'ERROR'))`);
   } catch (error) {
-    if (primaryCode((error as { errcode?: number }).errcode ?? 0) !== sqliteFull) throw error;
+    if (!isDiskFull((error as { errcode?: number }).errcode ?? 0)) throw error;
   }
 }

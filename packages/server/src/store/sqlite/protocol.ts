@@ -68,14 +68,21 @@ export type Failure =
 
 /** SQLite's primary result codes that mean something here. */
 export const sqliteBusy = 5;
-export const sqliteFull = 13;
+const sqliteFull = 13;
 export const sqliteConstraint = 19;
 const sqliteIoError = 10;
+/** The index of the write-ahead log cannot grow (SQLITE_IOERR_SHMSIZE). */
+const sqliteNoRoomForIndex = 4874;
 const sqliteNoMemory = 7;
 
 /** An extended result code carries the primary one in its low byte. */
 export function primaryCode(errcode: number): number {
   return errcode & 0xff;
+}
+
+/** No room on the disk, for the database or for what SQLite keeps beside it. */
+export function isDiskFull(errcode: number): boolean {
+  return primaryCode(errcode) === sqliteFull || errcode === sqliteNoRoomForIndex;
 }
 
 /** Errors after which the whole transaction has to be given up, not only the statement. */

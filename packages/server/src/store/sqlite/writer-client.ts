@@ -6,6 +6,7 @@ import {
   type AppendJob,
   type CopyJob,
   type Failure,
+  isDiskFull,
   type Job,
   primaryCode,
   type Result,
@@ -13,7 +14,6 @@ import {
   type Statement,
   sqliteBusy,
   sqliteConstraint,
-  sqliteFull,
 } from "./protocol.ts";
 
 /** A write that breaks a UNIQUE rule, for example a second row of the same id. */
@@ -133,7 +133,7 @@ function errorOf(failure: Failure): Error {
     case "conversation-running":
       return new PlatformError("ConversationRunning", "The conversation is running: pause it first.");
     case "error":
-      if (primaryCode(failure.errcode) === sqliteFull) {
+      if (isDiskFull(failure.errcode)) {
         return new PlatformError(
           "StorageFull",
           "The disk of the data folder is full: nothing was stored; make room and try again.",
