@@ -35,6 +35,9 @@ export interface KnowledgeDependencies {
 
 type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
+/** Sentences about descriptions of sub-agents that cannot be used as they are. */
+const mostOdd = 10;
+
 /** Skills and notes of conversations: into the prompt, and with the messages that name them. */
 export class Knowledge {
   readonly contexts: ProjectContexts;
@@ -56,13 +59,15 @@ export class Knowledge {
     const { plugins, notes, late } = found;
     const { workingDir } = row.config;
     const { model } = this.#deps.agents.model(row);
+    const odd: string[] = [];
+    const tell = (sentence: string) => void (odd.length < mostOdd && odd.push(sentence));
     const [project, servers, hooks, agents] = await Promise.all([
       loadProject(sandbox, { workingDir, model, plugins }),
       pluginServers(sandbox, plugins),
       loadHooks(sandbox, { workingDir, plugins }),
-      loadAgentDefinitions(sandbox, { workingDir, plugins }).catch(() => []),
+      loadAgentDefinitions(sandbox, { workingDir, plugins, tell }).catch(() => []),
     ]);
-    const problems = [...project.problems, ...hooks.problems];
+    const problems = [...project.problems, ...hooks.problems, ...odd];
     const names = late ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name) : [];
     await this.contexts.change(row.id, (before) => ({
       ...before,

@@ -1,4 +1,5 @@
 import { hookEvents } from "@sandpiper/wire";
+import { isMatcher } from "./matcher.ts";
 
 /** An event that hooks follow, as files and clients name it in snake_case. */
 export type HookEvent = (typeof hookEvents)[number];
@@ -47,6 +48,9 @@ export function readHookConfig(value: unknown, plugin?: string, tell: Tell = () 
     // Other keys are no lists: a version, a description.
     if (!event && Array.isArray(given)) tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
     if (event && isLessThan(given, matchers)) tell(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
+    for (const { matcher } of matchers)
+      if (event?.endsWith("_tool_use") && !isMatcher(matcher))
+        tell(`A matcher of ${name} is no expression, so its hooks are run for no tool: ${matcher.slice(0, 100)}`);
     if (event && matchers.length > 0) config[event] = [...(config[event] ?? []), ...matchers];
   }
   return config;

@@ -108,6 +108,11 @@ test.each([
   [{ PreToolUse: [{ matcher: "terminal", command: "./guard.sh" }] }, [expect.stringContaining("Not all hooks of PreToolUse")]],
   [{ Stop: [{ hooks: [{ command: "x" }, { url: "http://x" }] }] }, [expect.stringContaining("Not all hooks of Stop")]],
   [{ Stop: { hooks: [{ command: "x" }] } }, [expect.stringContaining("Not all hooks of Stop")]],
+  [
+    { PostToolUse: ["(a+", "terminal", "/ok.*/", "", "*"].map((matcher) => ({ matcher, hooks: [{ command: "x" }] })) },
+    ["A matcher of PostToolUse is no expression, so its hooks are run for no tool: (a+"],
+  ],
+  [{ Stop: [{ matcher: "(a+", hooks: [{ command: "x" }] }] }, []],
 ])("a guard that is not run because it is misspelt is told: %j", (config, told) => {
   const sentences: string[] = [];
   parseHookConfig(JSON.stringify(config), undefined, (sentence) => sentences.push(sentence));

@@ -29,6 +29,18 @@ export function matchTool(matchers: readonly string[], toolName: string): boolea
   });
 }
 
+/** Whether a matcher can be for a tool at all. */
+export function isMatcher(matcher: string): boolean {
+  const wanted = matcher.trim();
+  if (wanted.length > maxLength) return false;
+  try {
+    new RegExp(`^(?:${expressionOf(wanted) ?? ""})$`, "u");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Undefined for what is none, and for one that is too long. */
 function expressionOf(wanted: string): string | undefined {
   if (wanted === "*" || wanted.length > maxLength) return undefined;

@@ -22,7 +22,14 @@ printf -- '---\\nname: tester\\n---\\nfar' >/tmp/a/.openhands/agents/x.md; print
 printf -- '---\\ntools: grep, glob\\nmodel: inherit\\n---\\nPlugged' >/tmp/plug/agents/plugged.md; printf mine >~/.openhands/agents/mine.md
 printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -- '---\\n: [\\n---\\nbroken' >~/.openhands/agents/broken.md; : >~/.openhands/agents/empty.md`,
   );
-  const found = await loadAgentDefinitions(sandbox, { workingDir: "/tmp/a/sub", plugins: ["/tmp/plug"] });
+  const told: string[] = [];
+  const tell = (sentence: string) => void told.push(sentence.replace(/^.*\//, ""));
+  const found = await loadAgentDefinitions(sandbox, { workingDir: "/tmp/a/sub", plugins: ["/tmp/plug"], tell });
+  expect(told.toSorted()).toEqual([
+    "broken.md: its front matter cannot be read, and does not count.",
+    "empty.md: it has no instructions below its front matter, and describes no sub-agent.",
+    "odd.md: its name has other characters than letters, digits and _.:-, so there is no such sub-agent.",
+  ]);
   const tester = { name: "tester", description: "Runs tests.", systemPrompt: "Run them.", tools: ["terminal", "grep"] };
   const byName = found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   expect(byName).toEqual([
@@ -34,7 +41,14 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
   ]);
 });
 
-test("values of the wrong kind are passed over", () => {
+test("values of the wrong kind are passed over, and told", () => {
+  const told: string[] = [];
+  const tell = (sentence: string) => void told.push(sentence);
   const text = "---\nname: [1]\ntools: {a: 1}\nmodel: 5\npermission_mode: yolo\nmax_iterations: -1\n---\nBody";
-  expect(parseAgentDefinition("/x/odd.md", text)).toEqual({ name: "odd", description: "", systemPrompt: "Body" });
+  expect(parseAgentDefinition("/x/odd.md", text, tell)).toEqual({ name: "odd", description: "", systemPrompt: "Body" });
+  expect(parseAgentDefinition("/x/nul.md", "\0\0", tell)).toBeUndefined();
+  expect(told).toEqual([
+    "/x/odd.md: of its front matter name, tools, model, permission_mode, max_iterations cannot be used.",
+    "/x/nul.md: it is not text, and describes no sub-agent.",
+  ]);
 });

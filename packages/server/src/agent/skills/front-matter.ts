@@ -41,3 +41,23 @@ export function readList(value: unknown, { maxItems, maxLength }: { maxItems: nu
   const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
   return list.flatMap((item) => readText(typeof item === "number" ? String(item) : item, maxLength) ?? []).slice(0, maxItems);
 }
+
+/** Whether a value is a text, or a list that `readList` reads. */
+export function isText(value: unknown): boolean {
+  return typeof value === "string";
+}
+
+export function isList(value: unknown): boolean {
+  return isText(value) || (Array.isArray(value) && value.every((item) => isText(item) || typeof item === "number"));
+}
+
+/** The fields of a front matter that hold what nobody can use; nothing is fine everywhere. */
+export function wrongFields(
+  facts: Readonly<Record<string, unknown>>,
+  kinds: Readonly<Record<string, (value: unknown) => boolean>>,
+): string[] {
+  return Object.entries(kinds).flatMap(([field, fits]) => {
+    const value = Object.hasOwn(facts, field) ? facts[field] : null;
+    return value === null || value === undefined || fits(value) ? [] : [field];
+  });
+}

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { readList, readText, splitFrontMatter } from "./front-matter.ts";
+import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
 
@@ -43,7 +43,7 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
     const name = alwaysOn[file.toLowerCase()]!;
     return { ...common, ...unread, name, type: "repo", triggers: [], description: null };
   }
-  const wrong = wrongFields(facts);
+  const wrong = wrongFields(facts, kinds);
   const problem = wrong.length === 0 ? unread : { problem: `of its front matter ${wrong.join(", ")} cannot be used.` };
   const isFolder = isSkillFile(path);
   const name =
@@ -61,19 +61,12 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
   return { ...common, ...problem, name, type, triggers: [...new Set(triggers)], description, ...more };
 }
 
-/** Fields of a front matter that hold what nobody can use. */
-function wrongFields(facts: Readonly<Record<string, unknown>>): string[] {
-  const isText = (value: unknown) => typeof value === "string";
-  const isList = (value: unknown) =>
-    isText(value) || (Array.isArray(value) && value.every((item) => isText(item) || typeof item === "number"));
-  const kinds: [string, (value: unknown) => boolean][] = [
-    ...["name", "description"].map((field): [string, typeof isText] => [field, isText]),
-    ...["triggers", "paths"].map((field): [string, typeof isList] => [field, isList]),
-    ["inputs", (value) => isText(value) || Array.isArray(value)],
-    ["mcp_tools", (value) => isMap(value)],
-  ];
-  return kinds.flatMap(([field, fits]) => ((facts[field] ?? null) === null || fits(facts[field]) ? [] : [field]));
-}
+/** What the fields of a skill hold. */
+const kinds = {
+  ...{ name: isText, description: isText, triggers: isList, paths: isList },
+  inputs: (value: unknown) => isText(value) || Array.isArray(value),
+  mcp_tools: isMap,
+};
 
 /** The MCP servers that a skill names, by name, alone or below `mcpServers`; undefined for none. */
 export function readServers(value: unknown): Record<string, unknown> | undefined {
