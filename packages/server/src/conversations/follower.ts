@@ -3,7 +3,7 @@ import { countsAsProgress, stuckWindow } from "../agent/stuck.ts";
 import type { View } from "../agent/view.ts";
 import { Turns } from "../in-turns.ts";
 import { isInside } from "../store/branch.ts";
-import type { Branch, EventLog, LogRecord } from "../store/event-log.ts";
+import type { Branch, EventLog, LogRecord, ParsedRecord } from "../store/event-log.ts";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
 /** Records that are read before others get their turn. */
@@ -73,7 +73,7 @@ export class LogFollower {
 
   /** Gives the number of records. */
   #readPage(): number {
-    const records = this.#events.read(this.#id, this.state.seq, pageSize);
+    const records = this.#events.readParsed(this.#id, this.state.seq, pageSize);
     // One that moves HEAD has the log read anew, and not after these.
     for (const record of records) if (record.seq === this.state.seq + 1) this.#apply(record);
     return records.length;
@@ -88,7 +88,7 @@ export class LogFollower {
     }
   }
 
-  #apply(record: LogRecord): void {
+  #apply(record: ParsedRecord): void {
     const { event, seq, listed } = record;
     const moves = event.kind === "ConversationStateUpdateEvent" && event.key === "leaf_event_id";
     if (moves && seq > this.#knownSeq) return this.#refold();

@@ -1,6 +1,6 @@
 import type { ActionEvent, ExecutionStatus, HookExecutionEvent, MessageEvent, Stats, TaskItem } from "@sandpiper/wire";
 import { pathRuleOf } from "../agent/skills/path-rules.ts";
-import type { LogRecord } from "../store/event-log.ts";
+import type { ParsedRecord } from "../store/event-log.ts";
 
 /** The state of a conversation: a fold over its log, and nothing else. */
 export interface ConversationState {
@@ -67,7 +67,7 @@ export function emptyState(): ConversationState {
 }
 
 /** Takes the next record into the state (in place). Records must come in order. */
-export function fold(state: ConversationState, { seq, listed, event }: LogRecord): void {
+export function fold(state: ConversationState, { seq, listed, event }: ParsedRecord): void {
   state.seq = seq;
   if (listed) state.leafEventId = event.id;
   if (event.kind === "ActionEvent") state.readSeq = state.open.size > 0 ? state.readSeq : state.lastOtherSeq;

@@ -85,6 +85,28 @@ test("control records are read and followed, but not listed, counted or found by
   ).toEqual([records[0]!.json, null, records[2]!.json]);
 });
 
+test("records are read without their texts as with them, and fewer where they are long", async () => {
+  const parsed = (after: number, limit: number) => store.events.readParsed(id, after, limit);
+  const whole = (after: number, limit: number) => store.events.read(id, after, limit).map(({ json: _, ...record }) => record);
+  expect(parsed(0, 10)).toEqual([]);
+  await store.events.append(id, [message('quotes " and \\ and ] and \u2028'), stateUpdate("execution_status", "running")]);
+  await store.events.append(id, [message("a"), message("b")]);
+  expect(parsed(0, 10)).toEqual(whole(0, 10));
+  expect(parsed(0, 10).map(({ seq, listed }) => [seq, listed])).toEqual([
+    [1, true],
+    [2, false],
+    [3, true],
+    [4, true],
+  ]);
+  expect(parsed(1, 2)).toEqual(whole(1, 2));
+  expect(parsed(4, 10)).toEqual([]);
+  const long = "x".repeat(5 * 2 ** 20);
+  await store.events.append(id, [message(long), message(long)]);
+  expect(parsed(4, 10).map(({ seq }) => seq)).toEqual([5]);
+  expect(parsed(5, 10).map(({ seq }) => seq)).toEqual([6]);
+  expect(store.events.readParsed("unknown", 0, 10)).toEqual([]);
+});
+
 test("pages follow one another in both directions, whatever lies between the listed events", async () => {
   for (let index = 0; index < 25; index++) {
     await store.events.append(id, [message(`${index}`), stateUpdate("x", index)]);

@@ -3,7 +3,17 @@ import { eventTime } from "@sandpiper/wire/time";
 import { errorText, PlatformError } from "../../errors.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import { type Navigation, spansTo } from "../branch.ts";
-import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, LogRecord, NewRecord, Way } from "../event-log.ts";
+import type {
+  AppendOptions,
+  Branch,
+  EventFilter,
+  EventLog,
+  EventQuery,
+  LogRecord,
+  NewRecord,
+  ParsedRecord,
+  Way,
+} from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
 import { boundedPage, maxPageLength, pageOffset } from "../paging.ts";
 import { summaryChange } from "../summary.ts";
@@ -16,6 +26,11 @@ type Listener = (records: readonly LogRecord[]) => void;
 export const eventQueries = {
   log: "SELECT number, last_seq, last_listed, last_micros FROM conversations WHERE id = ?",
   read: "SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
+  readLength: `SELECT sum(length) AS length FROM
+    (SELECT octet_length(json) AS length FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?)`,
+  // One text to take out of SQLite and to parse.
+  readParsed: `SELECT group_concat('[' || key || ',' || coalesce(listed_index, 0) || ',' || json || ']') AS items FROM
+    (SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?)`,
   byId: "SELECT json FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
   indexOf: "SELECT listed_index FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
   navigations: `SELECT c.number, c.last_listed, n.after, n.target, n.micros FROM conversations c
@@ -119,6 +134,19 @@ export class SqliteEventLog implements EventLog {
       event: JSON.parse(row.json) as Event,
       json: row.json,
     }));
+  }
+
+  readParsed(conversationId: string, afterSeq: number, limit: number): ParsedRecord[] {
+    const log = this.#log(conversationId);
+    if (!log) return [];
+    const from = Math.min(Math.max(afterSeq, 0), maxSeq) + 1;
+    const span = [eventKey(log.number, from), eventKey(log.number, maxSeq), limit];
+    const { reader } = this.#context;
+    const { length } = reader.get<{ length: number | null }>(eventQueries.readLength, ...span)!;
+    if (length !== null && length > maxPageLength) return this.read(conversationId, afterSeq, limit);
+    const { items } = reader.get<{ items: string | null }>(eventQueries.readParsed, ...span)!;
+    const rows = JSON.parse(`[${items ?? ""}]`) as [key: number, listedIndex: number, event: Event][];
+    return rows.map(([key, listedIndex, event]) => ({ seq: key - eventKey(log.number, 0), listed: listedIndex > 0, event }));
   }
 
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null } {
