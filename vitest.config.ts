@@ -7,7 +7,8 @@ export default defineConfig({
     pool: "forks",
     // One more than the two processors that the suite is measured on: near half of the time a file waits for a server's start, a disk or a sandbox.
     maxWorkers: 3,
-    testTimeout: 30_000,
+    // For what hangs: a machine that is busy with other work takes ten times as long as a quiet one.
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     setupFiles: ["packages/server/test/support/check-events.ts"],
     projects: [

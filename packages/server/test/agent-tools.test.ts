@@ -78,7 +78,7 @@ test("a command that goes on is waited for, answered, and stopped, and the next 
   expect(texts[6]!.length).toBeLessThanOrEqual(30_000);
   expect(texts[6]).toMatch(/characters are left out[\s\S]*\ufffdred$/);
   expect(texts[7]).toContain("Nothing is running");
-}, 45_000);
+});
 
 test("edits are taken back after a restart of the server, each once, and none of another file", async () => {
   const path = "/workspace/project/a.txt";
@@ -101,7 +101,7 @@ test("edits are taken back after a restart of the server, each once, and none of
     is_error: true,
     content: [{ text: expect.stringContaining("no edit of this file to undo") }],
   });
-}, 45_000);
+});
 
 test("the user and the model are told once of tools that the settings name in vain", async () => {
   const tools = ["terminal", "BrowserToolSet", "delegate", "TaskToolSet", "termnal"].map((name) => ({ name, params: {} }));

@@ -107,7 +107,7 @@ test("callbacks are added, shown, retried and removed by their conversation's us
   } finally {
     await platform.stop();
   }
-}, 30_000);
+});
 
 test("by default no callback reaches the server's own machine", async () => {
   const platform = await startTestPlatform({ dataDir });
@@ -126,4 +126,4 @@ test("by default no callback reaches the server's own machine", async () => {
   } finally {
     await platform.stop();
   }
-}, 30_000);
+});

@@ -26,4 +26,4 @@ test("a sandbox that is paused between the output of a script and its end is not
   } finally {
     await driver.resume("run");
   }
-}, 20_000);
+});

@@ -72,7 +72,7 @@ test("neither for one that the pause caught while it was being started, which th
     await driver.remove(id);
   };
   await Promise.all([1, 3, 5, 7, 9, 11, 15, 20].map(caught));
-}, 30_000);
+});
 
 test("ends a command when it is aborted, and does not begin one that was", async () => {
   const controller = new AbortController();

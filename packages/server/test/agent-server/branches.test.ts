@@ -322,7 +322,7 @@ test("files go along where a snapshot has them: back and forth in place, and int
   // Nothing is left of the sandbox that held the snapshot's files.
   const { body } = await platform.call("GET", "/api/v1/sandboxes/search");
   expect(body.items.map((sandbox: Json) => sandbox.id)).toEqual([agent.sandboxId]);
-}, 30_000);
+});
 
 test("the released client forks and moves", async () => {
   const client = new ConversationClient({ host: agent.url, apiKey: agent.key });

@@ -99,7 +99,7 @@ beforeAll(async () => {
   await driver.listen(id, 8000, (connection) => server.emit("connection", connection));
   sandbox = { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) };
   browser = new Browser(place());
-}, 30_000);
+});
 beforeEach(() => void Object.assign(patience, usual));
 afterAll(async () => {
   browser.release();
@@ -389,7 +389,7 @@ describe("the process", () => {
     const said = await open("/two");
     Object.assign(patience, usual);
     expect(said).toContain('titled "Second"');
-  }, 30_000);
+  });
 
   test("is missed in one sentence where the image has none", async () => {
     mkdirSync(`${dir}/root/bin`, { recursive: true });
