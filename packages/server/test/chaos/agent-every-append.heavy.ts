@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { type Death, dieAtCommits } from "./every-append/rounds.ts";
+import { dieAtCommits } from "./every-append/rounds.ts";
+import type { Death } from "./every-append/site.ts";
 import { talkedTask } from "./every-append/talked-task.ts";
 import { plainTask, type Task, wholeTask } from "./every-append/task.ts";
 
@@ -22,7 +23,8 @@ const tasks: [string, Task][] = [
 test.each(tasks)(
   "kill -9 at every commit, before it, after it and when it was just told: %s",
   async (_, task) => {
-    expect(await dieAtCommits(task, every, (text) => process.stdout.write(`${text}\n`))).toEqual([]);
+    const tell = (text: string) => void process.stdout.write(`${text}\n`);
+    expect(await dieAtCommits(task, { choose: every, tell, sites: 2 })).toEqual([]);
   },
   3_600_000,
 );

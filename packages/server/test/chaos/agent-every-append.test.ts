@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { type Death, dieAtCommits } from "./every-append/rounds.ts";
+import { dieAtCommits } from "./every-append/rounds.ts";
+import type { Death } from "./every-append/site.ts";
 import { wholeTask } from "./every-append/task.ts";
 
 const phases = ["before", "after", "told"] as const;
@@ -17,5 +18,8 @@ test("kill -9 at commits all over a run: each comes to the same end, and nothing
       }),
     );
   const told: string[] = [];
-  expect(await dieAtCommits(wholeTask, some, (text) => void told.push(text)), told.join("\n")).toEqual([]);
+  expect(
+    await dieAtCommits(wholeTask, { choose: some, tell: (text) => void told.push(text), sites: 1 }),
+    told.join("\n"),
+  ).toEqual([]);
 }, 300_000);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Json } from "../../support/platform.ts";
-import { interrupted, usage } from "./task.ts";
+import { interrupted, shownAtEnd, type Task, usage, wish } from "./task.ts";
 
 /** A record as the database has it. */
 export interface Stored {
@@ -41,11 +41,11 @@ export function openCalls(log: readonly Stored[]): Map<string, Json> {
 const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task", "switch_llm"];
 
 export interface Witness {
-  /** What was on the disk when the server had died; empty: it did not. */
-  before: readonly Stored[];
+  /** What was on the disk each time that the server had died. */
+  deaths: readonly (readonly Stored[])[];
   /** What is there at the end. */
   after: readonly Stored[];
-  /** Ids of the listed events that followers had been told of before. */
+  /** Ids of the listed events that followers had been told of. */
   announced: readonly string[];
   /** What the conversation shows at its end, and what it is to show; undefined for a sub-agent. */
   shown?: { is: string; expected: string };
@@ -53,10 +53,16 @@ export interface Witness {
   messages?: number;
   /** Somebody took part: the run rested and went on. */
   rested?: boolean;
+  /** Other things than the server failed as well: more calls may have an outcome that is unknown, and a run that met a full disk may have been begun anew. */
+  faults?: boolean;
 }
 
+/** What runs say that could not be stored. */
+export const diskFull = /The disk of the data folder is full/;
+
 /** What is not as it must be in a conversation whose server was killed, and that has ended. Empty when all is well. */
-export function judge({ before, after, announced, shown, messages = 1, rested = false }: Witness): string[] {
+export function judge(witness: Witness): string[] {
+  const { deaths, after, announced, shown, messages = 1, rested = false, faults = false } = witness;
   const wrong: string[] = [];
   const check = (text: string, is: unknown, wanted: unknown) => {
     if (JSON.stringify(is) !== JSON.stringify(wanted))
@@ -64,13 +70,14 @@ export function judge({ before, after, announced, shown, messages = 1, rested = 
   };
   const events = after.map(({ event }) => event);
   const ofKind = (kind: string) => events.filter((event) => event.kind === kind);
-  const stored = new Set((before.length > 0 ? before : after).map(({ event }) => event.id));
+  const stored = new Set(events.map(({ id }) => id));
   check(
     "announced and not stored",
     announced.filter((id) => !stored.has(id)),
     [],
   );
-  check("lost or changed", before.filter(({ json }, index) => after[index]?.json !== json).length, 0);
+  for (const before of deaths)
+    check("lost or changed", before.filter(({ json }, index) => after[index]?.json !== json).length, 0);
   check("doubled ids", events.length - new Set(events.map(({ id }) => id)).size, 0);
   check(
     "times that do not increase",
@@ -93,12 +100,14 @@ export function judge({ before, after, announced, shown, messages = 1, rested = 
       wrong.push(`a result of no action: ${event.id}`);
   }
   const unknown = events.filter((event) => event.kind === "AgentErrorEvent" && interrupted.test(event.error));
-  const waits = statusOf(before) === "waiting_for_confirmation";
-  const mayNotRunAgain = waits ? [] : [...openCalls(before).values()].filter((event) => !repeatable.includes(event.tool_name));
+  const cutOff = new Set(deaths.flatMap((before) => (waits(before) ? [] : mayNotRunAgain(before))));
   check(
     "calls whose outcome is unknown",
-    unknown.map((event) => event.tool_call_id).sort(),
-    mayNotRunAgain.map((event) => event.tool_call_id).sort(),
+    unknown
+      .map((event) => event.tool_call_id)
+      .filter((id) => !faults || cutOff.has(id))
+      .sort(),
+    [...cutOff].sort(),
   );
 
   const forgotten = ofKind("Condensation").flatMap((event) => event.forgotten_event_ids as string[]);
@@ -108,12 +117,12 @@ export function judge({ before, after, announced, shown, messages = 1, rested = 
   check("system prompts", ofKind("SystemPromptEvent").length, 1);
   check(
     "errors",
-    ofKind("ConversationErrorEvent").map(({ detail }) => detail),
+    ofKind("ConversationErrorEvent").flatMap(({ detail }) => (faults && diskFull.test(detail) ? [] : detail)),
     [],
   );
   const states = ofKind("ConversationStateUpdateEvent");
   const statuses = states.filter(({ key }) => key === "execution_status").map(({ value }) => value);
-  check("statuses", rested ? [statuses[0], statuses.at(-1)] : statuses, ["running", "finished"]);
+  check("statuses", rested || faults ? [statuses[0], statuses.at(-1)] : statuses, ["running", "finished"]);
   check("the end", events.at(-1)?.value, "finished");
   const answers = new Set(ofKind("ActionEvent").map((event) => event.llm_response_id)).size;
   const counted = states.findLast(({ key }) => key === "stats")?.value.usage_to_metrics.agent.accumulated_token_usage;
@@ -125,6 +134,74 @@ export function judge({ before, after, announced, shown, messages = 1, rested = 
 /** The status that a log tells last. */
 export function statusOf(log: readonly Stored[]): string | undefined {
   return log.findLast(({ event }) => event.key === "execution_status")?.event.value;
+}
+
+function mayNotRunAgain(log: readonly Stored[]): string[] {
+  return [...openCalls(log).values()].filter((event) => !repeatable.includes(event.tool_name)).map((event) => event.tool_call_id);
+}
+
+/** Whether what is open waits for the user, also while the conversation is paused. */
+function waits(log: readonly Stored[]): boolean {
+  let [status, waiting] = ["", false];
+  for (const { event } of log) {
+    if (event.key !== "execution_status") continue;
+    if (event.value === "waiting_for_confirmation") waiting = true;
+    else if (event.value === "running" && status === "waiting_for_confirmation") waiting = false;
+    status = event.value;
+  }
+  return waiting;
+}
+
+/** What a conversation shows at its end. */
+export function shownBy(log: readonly Stored[]): string {
+  const action = log.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
+  const result = log.find(({ event }) => event.action_id === action?.id)?.event;
+  return result?.observation?.content[0]?.text ?? "";
+}
+
+/** A conversation that has ended, as it was left by each death. */
+export interface Ended {
+  id: string;
+  task: Pick<Task, "asked" | "person" | "expected" | "parts">;
+  deaths: readonly ReadonlyMap<string, readonly Stored[]>[];
+  after: ReadonlyMap<string, readonly Stored[]>;
+  announced: readonly string[];
+  faults?: boolean;
+}
+
+/** What is wrong in a conversation and its sub-agents. */
+export function judgeAll({ id, task, deaths, after, announced, faults = false }: Ended): string[] {
+  const { asked = {}, person, expected } = task;
+  return [...after].flatMap(([one, log]) => {
+    const asks = log.filter(({ event }) =>
+      Object.keys(asked).some((words) => JSON.stringify(event.llm_message ?? "").includes(words)),
+    );
+    const common = {
+      deaths: deaths.map((logs) => logs.get(one) ?? []),
+      after: log,
+      faults,
+      messages: 1 + asks.length,
+      rested: asks.length > 0 || person !== undefined,
+    };
+    const is = faults ? withoutRepeats(shownBy(log), task) : shownBy(log);
+    if (one === id) return judge({ ...common, announced, shown: { is, expected } });
+    return judge({ ...common, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
+  });
+}
+
+/** A sub-agent that ended with an error is followed by another one, which does the same once more. */
+function withoutRepeats(shown: string, { parts, asked = {} }: Pick<Task, "parts" | "asked">): string {
+  const others = Object.entries(asked).flatMap(([words, steps]) => (words === wish ? [] : [steps]));
+  const works = [...Object.values(parts), ...others].flat(2);
+  const may = new Set(works.flatMap(({ trace = "" }) => /\^(\w+) /.exec(trace)?.[1] ?? []));
+  const [names = "", ...rest] = shown.split("\n");
+  const once = names.split(",").filter((name, index, all) => !may.has(name) || all.indexOf(name) === index);
+  return [once.join(","), ...rest.filter((line) => !may.has(/^(\w+) \S+_try\d+$/.exec(line)?.[1] ?? ""))].join("\n");
+}
+
+/** The log of a conversation and of its sub-agents, by id. */
+export function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
+  return new Map([id, ...partsOf(dataDir, id)].map((one) => [one, storedLog(dataDir, one)]));
 }
 
 /** Ids of the sub-agents' conversations. */

@@ -1,94 +1,110 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { newId } from "@sandpiper/wire";
-import { startAgentServer } from "../../support/agent-server.ts";
 import { startMcpServer } from "../../support/mcp-server.ts";
 import { startModelServer } from "../../support/model-server.ts";
-import { type Json, removeSandboxes, SocketClient, until } from "../../support/platform.ts";
-import { type ServerProcess, startServerProcess } from "../../support/server-process.ts";
+import { type Json, SocketClient, until } from "../../support/platform.ts";
+import type { ServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";
-import { judge, partsOf, type Stored, statusOf, storedLog } from "./judge.ts";
-import { otherModel, shownAtEnd, type Task, worker } from "./task.ts";
-
-/** Where a server is killed: before or after the commit of that number, or a moment after it was told of. */
-export interface Death {
-  when: "before" | "after" | "told";
-  at: number;
-}
+import { judgeAll, logsOf, type Stored, statusOf, storedLog } from "./judge.ts";
+import { requestFor } from "./request.ts";
+import { type Death, openSite, type Site } from "./site.ts";
+import { type Task, worker } from "./task.ts";
 
 const mcpKey = "mcp-key-of-the-test";
 
 /** How long a conversation may take to its end, ms. */
 const endMs = 120_000;
 
+/** After that many positions with something wrong the others are not tried. */
+const mostFailed = 5;
+
+interface Options {
+  /** Gets the number of the work's commits and gives the deaths to try. */
+  choose(commits: number): Death[];
+  tell(text: string): void;
+  /** Servers that die side by side. */
+  sites: number;
+}
+
 /**
  * Lets a conversation do its work in a server that is killed at one commit, starts the server anew, and looks whether the conversation came to its end as if nothing had been.
- * First once without a death: `choose` gets the number of its commits and gives the deaths to try. Gives what was wrong.
+ * First once without a death. Gives what was wrong.
  */
-export async function dieAtCommits(
-  task: Task,
-  choose: (commits: number) => Death[],
-  tell: (text: string) => void = () => {},
-): Promise<string[]> {
+export async function dieAtCommits(task: Task, { choose, tell, sites: count }: Options): Promise<string[]> {
   const models = await startModelServer(worker(task));
   const mcp = await startMcpServer(mcpKey);
-  const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-append-"));
-  const start = (death?: Death) =>
-    startServerProcess(dataDir, {
-      NODE_OPTIONS: `--import=${new URL("./die-at-commit.ts", import.meta.url)}`,
-      DIE_AT_COMMIT: death ? `${death.when}:${death.at}` : "",
-      SANDPIPER_MAX_REQUESTS: "100000",
-      SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
-    });
   const wrong: string[] = [];
-  let server = await start();
+  const sites: Site[] = [];
+  const open = async () => {
+    const site = await openSite(task, { mcpUrl: mcp.url, modelUrl: models.url });
+    sites.push(site);
+    return site;
+  };
   try {
-    await server.call("POST", "/api/settings", {
-      llm_model: "openai/gpt-4o-mini",
-      llm_api_key: "sk-test",
-      llm_base_url: models.url,
-      ...task.legacySettings,
-    });
-    const profile = { model: otherModel, api_key: "sk-test", base_url: models.url };
-    await server.call("POST", "/api/v1/settings/profiles/other", { llm: profile });
-    const settings = task.settings({ mcpUrl: mcp.url, modelUrl: models.url });
-    const set = await server.call("POST", "/api/v1/settings", { agent_settings_diff: settings });
-    if (set.status !== 200) throw new Error(JSON.stringify(set));
-    const whole = await begin(server, task);
-    wrong.push(...(await atEnd(server, dataDir, task, whole, new Map())));
-    const summaries = storedLog(dataDir, whole.id).filter(({ event }) => event.kind === "Condensation").length;
-    if ("condenser" in settings && summaries === 0) wrong.push("nothing was summarised");
-    const commits = Number([...server.output().matchAll(/^commit (\d+)$/gm)].at(-1)?.[1]);
-    tell(`the work takes ${commits} commits`);
+    const first = await open();
+    const began = Date.now();
+    const commits = await commitsOf(first, task, wrong);
     const deaths = choose(commits);
-    await server.end("SIGTERM");
-    server = await start(deaths[0]);
-    for (const [round, death] of deaths.entries()) {
-      if (wrong.length > 0) break;
-      const name = `${death.when} commit ${death.at}`;
-      const begun = await begin(server, task);
-      const died = await isDead(server, dataDir, task, begun);
-      // Where calls run side by side, some commits hold the results of several.
-      if (!died && Object.keys(task.parts).length === 0 && !task.person) wrong.push(`the server lives on: ${name}`);
-      if (!died) await server.end("SIGKILL");
-      const before = logsOf(dataDir, begun.id);
-      const output = server.output();
-      server = await start(deaths[round + 1]);
-      const found = await atEnd(server, dataDir, task, begun, before);
-      tell(`${name}${died ? "" : " (not reached)"}: ${before.get(begun.id)!.length} records were there, ${found.length} wrong`);
-      if (found.length > 0) tell(`${output}\n${server.output()}`);
-      wrong.push(...found.map((text) => `${name}: ${text}`));
-    }
-    if (wrong.length === 0) wrong.push(...(await settled(dataDir, { archived: true })));
+    tell(`the work takes ${commits} commits: ${deaths.length} deaths`);
+    let [taken, died, failed] = [0, 0, wrong.length > 0 ? mostFailed : 0];
+    const next = () => (failed < mostFailed ? deaths[taken++] : undefined);
+    const tryDeaths = async (site: Site) => {
+      let death = next();
+      await site.restart(death);
+      while (death) {
+        const [round, one, since] = [taken, death, Date.now()];
+        const name = `${one.when} commit ${one.at}`;
+        const { outcome, found, records, output } = await dieOnce(site, task, () => {
+          death = next();
+          return death;
+        });
+        if (outcome === "died") died += 1;
+        if (found.length > 0) failed += 1;
+        const seconds = ((Date.now() - since) / 1000).toFixed(1);
+        tell(`${round} of ${deaths.length}: ${name}: ${outcome}, ${records} records, ${found.length} wrong, ${seconds} s`);
+        if (found.length > 0) tell([...found, output].join("\n"));
+        wrong.push(...found.map((text) => `${name}: ${text}`));
+      }
+    };
+    while (sites.length < Math.min(count, deaths.length)) await open();
+    await Promise.all(sites.map(tryDeaths));
+    tell(`${died} of ${deaths.length} deaths came, ${failed} positions wrong, ${((Date.now() - began) / 1000).toFixed(0)} s`);
+    for (const { dataDir } of wrong.length > 0 ? [] : sites) wrong.push(...(await settled(dataDir, { archived: true })));
   } finally {
-    await removeSandboxes(server.call).catch(() => {});
-    await server.end("SIGTERM");
+    for (const site of sites) await site.close();
     await models.close();
     mcp.close();
-    await rm(dataDir, { recursive: true, force: true });
   }
   return wrong;
+}
+
+/** Lets the work be done once without a death. */
+async function commitsOf({ server, dataDir }: Site, task: Task, wrong: string[]): Promise<number> {
+  const whole = await begin(server, task);
+  wrong.push(...(await atEnd(server, dataDir, task, whole, [])));
+  const summaries = storedLog(dataDir, whole.id).filter(({ event }) => event.kind === "Condensation").length;
+  const summarises = "condenser" in task.settings({ mcpUrl: "", modelUrl: "" });
+  if (summarises && summaries === 0) wrong.push("nothing was summarised");
+  return Number([...server.output().matchAll(/^commit (\d+)$/gm)].at(-1)?.[1]);
+}
+
+/** The work with one death; the server that comes after it is to die as `next` says. */
+async function dieOnce(site: Site, task: Task, next: () => Death | undefined) {
+  const begun = await begin(site.server, task);
+  const died = await isDead(site.server, site.dataDir, task, begun);
+  if (!died) await site.server.end("SIGKILL");
+  const before = logsOf(site.dataDir, begun.id);
+  const output = site.server.output();
+  await site.restart(next());
+  const found = await atEnd(site.server, site.dataDir, task, begun, [before]);
+  // Where calls run side by side, some commits hold the results of several.
+  const mayLive = Object.keys(task.parts).length > 0 || task.person !== undefined;
+  if (!died && !mayLive) found.push("the server lives on");
+  return {
+    outcome: died ? "died" : "not reached",
+    records: before.get(begun.id)!.length,
+    found,
+    output: `${output}\n${site.server.output()}`,
+  };
 }
 
 interface Begun {
@@ -97,25 +113,11 @@ interface Begun {
   announced: string[];
 }
 
-/** The log of a conversation and of its sub-agents, by id. */
-function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
-  return new Map([id, ...partsOf(dataDir, id)].map((one) => [one, storedLog(dataDir, one)]));
-}
-
 /** A client asks for the work and follows it; the server may die while it does. */
-async function begin(server: ServerProcess, { files = {} }: Task): Promise<Begun> {
+async function begin(server: ServerProcess, task: Task): Promise<Begun> {
   const id = newId();
   const announced: string[] = [];
-  const request: Json = { conversation_id: id, initial_message: { content: [{ type: "text", text: `Do the work. ${id}` }] } };
-  if (Object.keys(files).length > 0) {
-    const box = await startAgentServer(server);
-    const command = Object.entries(files)
-      .map(([path, text]) => `mkdir -p "$(dirname ${path})" && cat > ${path} <<'END'\n${text}\nEND`)
-      .join("\n");
-    const { body } = await box.call("POST", "/api/bash/execute_bash_command", { command, cwd: "/workspace" });
-    if (body.exit_code !== 0) throw new Error(JSON.stringify(body));
-    request.sandbox_id = box.sandboxId;
-  }
+  const request = await requestFor(server, id, task);
   const answer = await server.call("POST", "/api/v1/app-conversations", request).catch(() => undefined);
   if (answer && answer.status !== 200) throw new Error(JSON.stringify(answer));
   const { socket } = SocketClient.forConversation(server, id, "&resend_mode=all");
@@ -145,32 +147,20 @@ async function isDead({ child, call }: ServerProcess, dataDir: string, { person 
 async function atEnd(
   { call }: ServerProcess,
   dataDir: string,
-  { expected, asked = {}, person }: Task,
+  task: Task,
   { id, announced }: Begun,
-  before: ReadonlyMap<string, readonly Stored[]>,
+  deaths: readonly ReadonlyMap<string, readonly Stored[]>[],
 ): Promise<string[]> {
   const end = Date.now() + endMs;
   const shown = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
   await until(async () => {
     const log = storedLog(dataDir, id);
-    const isDone = (await person?.(call, id, log)) ?? true;
+    const isDone = (await task.person?.(call, id, log)) ?? true;
     const status = statusOf(log)!;
     return (isDone && status === "finished") || ["error", "stuck"].includes(status) || Date.now() > end || undefined;
   }, 50);
   const after = logsOf(dataDir, id);
-  const own = after.get(id)!;
-  const action = own.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
-  const result = own.find(({ event }) => event.action_id === action?.id)?.event;
   const { sandbox_id: box } = await shown();
   await call("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`);
-  const is: string = result?.observation?.content[0]?.text ?? "";
-  return [...after].flatMap(([one, log]) => {
-    const known = { before: before.get(one) ?? [], after: log };
-    const asks = log.filter(({ event }) =>
-      Object.keys(asked).some((words) => JSON.stringify(event.llm_message ?? "").includes(words)),
-    );
-    const common = { ...known, messages: 1 + asks.length, rested: asks.length > 0 || person !== undefined };
-    if (one === id) return judge({ ...common, announced, shown: { is, expected } });
-    return judge({ ...common, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
-  });
+  return judgeAll({ id, task, after, deaths, announced });
 }

@@ -1,9 +1,9 @@
 import { stdioMcp } from "../../support/stdio-mcp.ts";
-import { forbidden, person, wish } from "./person.ts";
-import { edit, harmless, mark, marks, notes, otherModel, part, type Step, type Task, type Work } from "./task.ts";
+import { forbidden, person } from "./person.ts";
+import { allDone, edit, harmless, mark, marks, notes, otherModel, part, type Step, type Task, type Work, wish } from "./task.ts";
 
 /** Leaves nothing that could be looked at. */
-const again = (name: string, args: object): Work => ({ call: () => ({ name, arguments: args }), trace: "false" });
+const again = (name: string, args: object, says: RegExp): Work => ({ ...harmless(name, args, says), trace: "false" });
 
 /** In the eyes of the rules, since it reads a key. */
 const risky = "cat ~/.ssh/id_none 2>/dev/null; ";
@@ -12,30 +12,37 @@ const patch = "*** Begin Patch\n*** Add File: patched\n+patched\n*** End Patch";
 const site =
   "mkdir -p /tmp/site; echo '<title>Shop</title>' > /tmp/site/index.html; setsid python3 -m http.server 8000 -d /tmp/site >/dev/null 2>&1 & until curl -s localhost:8000 >/dev/null; do sleep 0.05; done; ";
 
+const taskId = /task_[0-9a-f]{8}/;
+
 /** Goes on with the sub-agent of an earlier call. */
 const resumed = (prompt: string, earlier: string): Work => ({
-  call: (_, results) => ({
-    name: "task",
-    arguments: { description: prompt, prompt, resume: /task_\d+/.exec(results.get(`${earlier}_try0`) ?? "")?.[0] },
-  }),
+  call: (_, results) => {
+    const [, told] = [...results].findLast(([id, text]) => id.startsWith(`${earlier}_try`) && taskId.test(text)) ?? [];
+    return { name: "task", arguments: { description: prompt, prompt, resume: taskId.exec(told ?? "")?.[0] } };
+  },
+  says: allDone,
 });
 
 const steps: readonly Step[] = [
   [mark("one"), edit({ command: "create", path: notes, file_text: "first\n" }, `ls ${notes}`)],
   [mark("two", risky)],
   [
-    { call: (id) => ({ name: "append", arguments: { path: marks, text: `three ${id}` } }), trace: `grep '^three ' ${marks}` },
-    again("add", { a: 1, b: 2 }),
+    {
+      call: (id) => ({ name: "append", arguments: { path: marks, text: `three ${id}` } }),
+      trace: `grep '^three ' ${marks}`,
+      says: /added/,
+    },
+    again("add", { a: 1, b: 2 }, /3/),
     part("Do four."),
   ],
-  [{ ...harmless("switch_llm", { profile_name: "other", reason: "It is better at this." }), model: otherModel }],
-  [again("invoke_skill", { name: "style" }), mark("five")],
-  [mark(forbidden, risky)],
-  [{ call: () => ({ name: "apply_patch", arguments: { patch } }), trace: "ls patched" }],
+  [{ ...harmless("switch_llm", { profile_name: "other", reason: "It is better at this." }, /The model is/), model: otherModel }],
+  [again("invoke_skill", { name: "style" }, /Short sentences/), mark("five")],
+  [{ ...mark(forbidden, risky), says: /Not this/ }],
+  [{ call: () => ({ name: "apply_patch", arguments: { patch } }), trace: "ls patched", says: /A patched/ }],
   [resumed("Do six.", "2_2"), mark("seven", risky)],
   [mark("eight", site)],
-  [again("browser_navigate", { url: "http://localhost:8000/" })],
-  [again("browser_list_tabs", {})],
+  [again("browser_navigate", { url: "http://localhost:8000/" }, /Shop/)],
+  [again("browser_list_tabs", {}, /Shop/)],
 ];
 
 /** With a person who lets things run or not, pauses and writes; MCP servers inside and outside, another model, a skill, a patch, a browser, and a sub-agent that goes on. */

@@ -8,6 +8,8 @@ export interface Work {
   call(id: string, results: ReadonlyMap<string, string>): ScriptedToolCall;
   /** A command that prints something when the work was done. None: the tool may simply be run again, by the server itself. */
   trace?: string;
+  /** What its result says when the work was done. None: whatever it says. */
+  says?: RegExp;
   /** The model that answers from then on. */
   model?: string;
 }
@@ -21,14 +23,24 @@ export const notes = "/workspace/notes";
 /** That of the profile `other`. */
 export const otherModel = "openai/gpt-4o";
 
+/** What a person who takes part wants to be done besides. */
+export const wish = "Do also thirteen.";
+
+/** What the work is finished with. */
+export const allDone = /All is done/;
+
 /** A command that leaves its id behind, so that one that ran twice is seen. */
 export const mark = (work: string, more = ""): Work => ({
   call: (id) => terminal(`echo ${work} ${id} >> ${marks}; ${more}echo did ${work}`),
   trace: `grep '^${work} ' ${marks}`,
+  says: new RegExp(`did ${work}`),
 });
 
-export const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace });
-export const harmless = (name: string, args: object): Work => ({ call: () => ({ name, arguments: args }) });
+export const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace, says: /Created|Edited/ });
+export const harmless = (name: string, args: object, says?: RegExp): Work => ({
+  call: () => ({ name, arguments: args }),
+  ...(says && { says }),
+});
 
 /** What a conversation is to do, and in what surroundings. */
 export interface Task {
@@ -60,7 +72,10 @@ const steps: readonly Step[] = [
     mark("three"),
   ],
   [harmless("task_tracker", { command: "plan", task_list: [{ title: "Work", status: "in_progress" }] })],
-  [harmless("glob", { pattern: "**/notes" }), harmless("grep", { pattern: "between" })],
+  [
+    harmless("glob", { pattern: "**/notes", path: "/workspace" }, /notes/),
+    harmless("grep", { pattern: "between", path: "/workspace" }, /notes/),
+  ],
   [{ call: () => ({ name: "terminal", arguments: '{"command": "echo' }) }],
   [{ call: () => ({ name: "no_such_tool", arguments: {} }) }, mark("four")],
   [edit({ command: "str_replace", path: notes, old_str: "last", new_str: "end" }, `grep end ${notes}`)],
@@ -70,14 +85,19 @@ const steps: readonly Step[] = [
 ];
 
 /** A sub-agent that runs its part. The call may be run again: it finds the sub-agent. */
-export const part = (prompt: string): Work => ({ call: () => ({ name: "task", arguments: { description: prompt, prompt } }) });
+export const part = (prompt: string): Work => ({
+  call: () => ({ name: "task", arguments: { description: prompt, prompt } }),
+  says: allDone,
+});
 const expected = (names: string) => `${names}\nfirst\nbetween\nend`;
+
+const tools = ["terminal", "file_editor", "task_tracker", "glob", "grep"].map((name) => ({ name }));
 
 /** One call after the other. */
 export const plainTask: Task = {
   steps,
   parts: {},
-  settings: () => ({}),
+  settings: () => ({ tools }),
   expected: expected("eight,five,four,one,seven,six,three,two"),
 };
 
@@ -89,7 +109,7 @@ export const wholeTask: Task = {
     "Do eleven.": [[harmless("think", { thought: "A part." })], [mark("eleven", "sleep 0.1; ")]],
     "Do twelve.": [[mark("twelve")]],
   },
-  settings: () => ({ enable_sub_agents: true, tool_concurrency_limit: 4, condenser: { max_size: 24 } }),
+  settings: () => ({ tools, enable_sub_agents: true, tool_concurrency_limit: 4, condenser: { max_size: 24 } }),
   files: {
     ".openhands/hooks.json": JSON.stringify({
       PreToolUse: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] }],
@@ -103,7 +123,7 @@ export const wholeTask: Task = {
 /** What the conversation ends with: everything that its tools did. */
 export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes} patched 2>/dev/null`;
 /** It leaves no trace, so it is always shown anew. */
-const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false" };
+const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false", says: /^\w+(,\w+)+$/m };
 
 export const interrupted = /interrupted and its outcome is unknown/;
 
@@ -117,9 +137,10 @@ interface Known {
 
 /**
  * A model that does the steps, whatever it finds done already. It keeps nothing between calls but what is summarised: what it reads tells it how far it is. Where it reads that the outcome of a
- * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run.
+ * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run, and so is one with a result that says something
+ * else than it should: unless `failed` takes that, after which it looks and does it again.
  */
-export function worker({ steps, parts, asked = {} }: Task): (request: ModelRequestSeen) => Reply {
+export function worker({ steps, parts, asked = {} }: Task, failed: Failed = refuse): (request: ModelRequestSeen) => Reply {
   const memory = new Map<string, Map<string, string>>();
   return ({ messages, system, body }) => {
     if (system.includes("You keep the memory")) return reply.text("A summary that leaves nothing out.", { usage });
@@ -148,15 +169,23 @@ export function worker({ steps, parts, asked = {} }: Task): (request: ModelReque
     for (const [place, step] of plan) {
       const calls = step.flatMap((work, index) => {
         const name = `${place}_${index}`;
-        if (work.model && knownOf(work, name, results).done && `openai/${body.model}` !== work.model)
+        const known = knownOf(work, name, results, (text) => failed(`${key ?? first?.text} ${name}: ${text}`));
+        if (work.model && known.done && `openai/${body.model}` !== work.model)
           throw new Error(`not the model that was switched to: ${body.model}`);
-        return next(work, name, results);
+        return next(work, name, results, known);
       });
       if (calls.length > 0) return reply.toolCalls(calls, { usage });
     }
     return reply.toolCalls([{ id: `finish${wanted.length}`, name: "finish", arguments: { message: "All is done." } }], { usage });
   };
 }
+
+/** Hears of a result that says something else than it should. */
+type Failed = (what: string) => void;
+
+const refuse: Failed = (what) => {
+  throw new Error(`not what it should say: ${what}`);
+};
 
 /** Tokens of each answer: what they add up to tells how many were counted. */
 export const usage = { prompt: 10, completion: 5 };
@@ -176,24 +205,33 @@ function resultsOf(messages: ModelRequestSeen["messages"]): Map<string, string> 
   return results;
 }
 
-function knownOf(work: Work, name: string, results: Map<string, string>): Known {
+function knownOf(work: Work, name: string, results: Map<string, string>, failed: (text: string) => void): Known {
   const known: Known = { done: false, attempts: 0, looks: 0, told: 0 };
   for (let text = results.get(`${name}_try0`); text !== undefined; text = results.get(`${name}_try${++known.attempts}`)) {
-    known.done = !interrupted.test(text);
-    if (!known.done && work.trace === undefined) throw new Error(`a tool that may be run again was not: ${name}`);
+    const isUnknown = interrupted.test(text);
+    if (isUnknown && work.trace === undefined) throw new Error(`a tool that may be run again was not: ${name}`);
+    known.done = !isUnknown && (work.says?.test(text) ?? true);
+    if (!isUnknown && !known.done) failed(text);
   }
   for (let text = results.get(`${name}_look0`); text !== undefined; text = results.get(`${name}_look${++known.looks}`)) {
-    if (interrupted.test(text)) continue;
-    known.told += 1;
-    if (/is there/.test(text)) known.done = true;
+    const [, found] = /is (there|missing)/.exec(text) ?? [];
+    if (found) known.told += 1;
+    if (found === "there") known.done = true;
   }
   return known;
 }
 
-function next(work: Work, name: string, results: Map<string, string>): ScriptedToolCall[] {
-  const { done, attempts, looks, told } = knownOf(work, name, results);
+/** Where a call never has its effect, the run ends. */
+const mostAttempts = 30;
+
+function next(work: Work, name: string, results: Map<string, string>, known: Known): ScriptedToolCall[] {
+  const { done, attempts, looks, told } = known;
   if (done) return [];
-  if (told >= attempts) return [{ ...work.call(`${name}_try${attempts}`, results), id: `${name}_try${attempts}` }];
-  const look = terminal(`{ ${work.trace}; } >/dev/null 2>&1 && echo is there || echo is missing`);
+  if (Math.max(attempts, looks) > mostAttempts) throw new Error(`never done: ${name}`);
+  const id = `${name}_try${attempts}`;
+  if (told >= attempts) return [{ ...work.call(id, results), id }];
+  // The same call again and again is a sign of a model that is stuck.
+  const again = looks > 0 ? `sleep 1; : ${looks}; ` : "";
+  const look = terminal(`${again}{ ${work.trace ?? "false"}; } >/dev/null 2>&1 && echo is there || echo is missing`);
   return [{ ...look, id: `${name}_look${looks}` }];
 }

@@ -1,0 +1,145 @@
+import { newId } from "@sandpiper/wire";
+import { Follower, type Way } from "../../sockets/follower.ts";
+import { eventProblems } from "../../support/event-schema.ts";
+import { diskFull, judgeAll, logsOf, type Stored, statusOf, storedLog } from "../every-append/judge.ts";
+import { requestFor } from "../every-append/request.ts";
+import { callOf, type Going, stored, type Worker, type World } from "./world.ts";
+
+/** How long a conversation may take to its end, however often the server dies meanwhile, ms. */
+const endMs = 400_000;
+
+/** How often is looked what a conversation has come to, ms. */
+const lookMs = 400;
+
+const ways: Way[] = ["after_seq", "after_timestamp", "Last-Event-ID"];
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Lets one conversation after the other do its work, and looks at what became of each. */
+export async function lane(world: World, worker: Worker, number: number): Promise<void> {
+  for (let round = 0; !world.closing; round++) {
+    const going: Going = { id: newId(), worker, deaths: [], faults: false };
+    const follower = new Follower(going.id, ways[(number + round) % ways.length]!);
+    const isOver = Promise.withResolvers<void>();
+    world.going.add(going);
+    try {
+      await begin(world, going);
+      const following = follow(world, worker, follower, isOver.promise);
+      const hasEnded = await toEnd(world, going);
+      const after = logsOf(world.dataDir, going.id);
+      const listed = after.get(going.id)!.flatMap(({ listed, event }) => (listed ? [event.id as string] : []));
+      // The server may be away, and then the last frames come with the next one.
+      for (const end = Date.now() + 60_000; follower.ids.length < listed.length && Date.now() < end; ) await pause(50);
+      isOver.resolve();
+      await following;
+      const found = hasEnded
+        ? []
+        : [
+            `it does not end: ${JSON.stringify(
+              after
+                .get(going.id)!
+                .slice(-3)
+                .map(({ json }) => json.slice(0, 300)),
+            )}`,
+          ];
+      if (JSON.stringify(follower.ids) !== JSON.stringify(listed))
+        found.push(`a follower (${follower.way}) was told ${difference(follower.ids, listed)}`);
+      found.push(...judged(world, going, after, follower.ids));
+      world.wrong.push(...found.map((text) => `${worker.name} ${going.id}, ${going.deaths.length} deaths: ${text}`));
+      if (found.length === 0) await remove(world, going);
+    } finally {
+      isOver.resolve();
+      world.going.delete(going);
+      world.ended += 1;
+    }
+  }
+}
+
+/** Asks for the work until it is certain that the server has taken the request. */
+async function begin(world: World, { id, worker }: Going): Promise<void> {
+  const call = callOf(world, worker);
+  const isTaken = () => stored(world.dataDir, "SELECT id FROM start_tasks WHERE conversation_id = ?", id).length > 0;
+  while (!isTaken()) {
+    try {
+      const request = await requestFor({ call }, id, worker.task);
+      const { status, body } = await call("POST", "/api/v1/app-conversations", request);
+      if (status < 500 && status !== 200) throw new RangeError(JSON.stringify(body));
+    } catch (error) {
+      if (error instanceof RangeError) throw error;
+      await pause(300);
+    }
+  }
+}
+
+/** Has a client follow the conversation whenever there is a server, until it is over. */
+async function follow(world: World, { key }: Worker, follower: Follower, isOver: Promise<void>): Promise<void> {
+  let over = false;
+  void isOver.then(() => {
+    over = true;
+    follower.end();
+  });
+  while (!over) {
+    await follower.follow({ url: world.server.url, key }).ended;
+    await pause(200);
+  }
+}
+
+/** Does what a person does, until nothing is left to do and the conversation rests. False when that takes too long. */
+async function toEnd(world: World, { id, worker }: Going): Promise<boolean> {
+  const call = callOf(world, worker);
+  for (const end = Date.now() + endMs; Date.now() < end; await pause(lookMs)) {
+    const [{ status } = {}] = stored(world.dataDir, "SELECT execution_status AS status FROM conversations WHERE id = ?", id);
+    if (status === "error" || status === "stuck") {
+      const log = storedLog(world.dataDir, id);
+      const last = log.findLast(({ event }) => event.kind === "ConversationErrorEvent")?.event.detail ?? "";
+      if (status === "stuck" || !diskFull.test(last)) return true;
+      await call("POST", `/api/conversations/${id}/run`).catch(() => {});
+      continue;
+    }
+    if (status === undefined || (status !== "finished" && !worker.task.person)) continue;
+    const log = storedLog(world.dataDir, id);
+    const isDone = (await worker.task.person?.(call, id, log).catch(() => false)) ?? true;
+    if (isDone && statusOf(log) === "finished") return true;
+  }
+  return false;
+}
+
+async function remove(world: World, { id, worker }: Going): Promise<void> {
+  const [{ box } = {}] = stored(world.dataDir, "SELECT sandbox_id AS box FROM conversations WHERE id = ?", id);
+  // Where the server is away it stays: the end of the test removes it.
+  await callOf(world, worker)("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`).catch(() => {});
+}
+
+function judged(
+  world: World,
+  { id, worker, deaths, faults }: Going,
+  after: Map<string, Stored[]>,
+  announced: string[],
+): string[] {
+  const wrong = judgeAll({ id, task: worker.task, deaths, after, announced, faults });
+  for (const [one, log] of after) {
+    wrong.push(...log.flatMap(({ event }) => eventProblems(event)).slice(0, 3));
+    wrong.push(...wrongCalls(world.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`));
+  }
+  return wrong;
+}
+
+/** Each answer of a model that came to something is recorded, and once. */
+function wrongCalls(dataDir: string, id: string, log: readonly Stored[]): string[] {
+  const rows = stored(
+    dataDir,
+    `SELECT json ->> '$.response.id' AS id FROM model_calls WHERE conversation = (SELECT number FROM conversations WHERE id = ?)
+     AND json ->> '$.usageId' IN ('agent', 'condenser') AND json ->> '$.response' IS NOT NULL`,
+    id,
+  );
+  const recorded = rows.map(({ id: answer }) => String(answer)).sort();
+  const answers = [...new Set(log.flatMap(({ event }) => event.llm_response_id ?? []))].sort();
+  return JSON.stringify(recorded) === JSON.stringify(answers) ? [] : [`recorded calls: ${difference(recorded, answers)}`];
+}
+
+function difference(is: readonly string[], wanted: readonly string[]): string {
+  const twice = is.filter((id, index) => is.indexOf(id) < index);
+  const missing = wanted.filter((id) => !is.includes(id));
+  const strange = is.filter((id) => !wanted.includes(id));
+  const order = twice.length + missing.length + strange.length === 0;
+  return order ? "all, in another order" : `twice ${twice}; missing ${missing}; strange ${strange}; ${wanted.length} in all`;
+}

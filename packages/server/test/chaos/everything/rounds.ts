@@ -1,0 +1,182 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "../../support/command.ts";
+import { type Gate, openGate } from "../../support/gate.ts";
+import { startMcpServer } from "../../support/mcp-server.ts";
+import { type ModelServer, startModelServer } from "../../support/model-server.ts";
+import { caller, removeSandboxes } from "../../support/platform.ts";
+import { startServerProcess } from "../../support/server-process.ts";
+import { settled } from "../consistency.ts";
+import { logsOf } from "../every-append/judge.ts";
+import { worker as modelFor, otherModel } from "../every-append/task.ts";
+import { faults, some } from "./faults.ts";
+import { lane } from "./lane.ts";
+import { callOf, stored, type Worker, type World, workers } from "./world.ts";
+
+export interface Options {
+  seed: number;
+  kills: number;
+  /** Other things fail as well, after the kills. */
+  faults: boolean;
+  tell: (text: string) => void;
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Twenty conversations at once under kills at random moments, and then under other faults; gives what is wrong in the end. */
+export async function everything({ seed, kills, faults: withFaults, tell }: Options): Promise<string[]> {
+  const random = randomFrom(seed);
+  const between = (least: number, most: number) => pause(least + random() * (most - least));
+  /** Waits for so many records more, on a slow machine as on a quick one, and some moment longer. */
+  const progress = async (least: number, most: number) => {
+    const records = () => Number(stored(dataDir, "SELECT coalesce(sum(last_seq), 0) AS sum FROM conversations")[0]?.sum);
+    const [wanted, end] = [records() + least + random() * (most - least), Date.now() + 60_000];
+    while (records() < wanted && Date.now() < end) await pause(100);
+    await between(0, 500);
+  };
+  const began = Date.now();
+  const at = () => `${((Date.now() - began) / 1000).toFixed(0)} s`;
+  const failed = new Set<string>();
+  const users = workers();
+  const models = await startModelServer((request) => {
+    // Thousands of prompts are not to be kept.
+    models.requests[request.index] = { index: request.index } as never;
+    const { task } = users.find(({ key }) => request.apiKey === `sk-${key}`)!;
+    return modelFor_(task)(request);
+  });
+  const modelOf = new Map(users.map(({ task }) => [task, modelFor(task, (what) => void failed.add(what.slice(0, 300)))]));
+  const modelFor_ = (task: Worker["task"]) => modelOf.get(task)!;
+  const mcp = await startMcpServer("mcp-key-of-the-test");
+  const gates = { models: await openGate(models.url), mcp: await openGate(mcp.url) };
+  const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-chaos-"));
+  const store = join(dataDir, "store");
+  await mkdir(store);
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=256m,mode=700", "sandpiper-test", store]);
+  const env = {
+    SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
+    SANDPIPER_MAX_REQUESTS: "100000",
+    SANDPIPER_LOG_LEVEL: "warn",
+  };
+  let logs = "";
+  const world: World = {
+    ...{ dataDir, going: new Set(), closing: false, wrong: [], ended: 0 },
+    server: await startServerProcess(dataDir, env),
+  };
+  const kill = async () => {
+    await world.server.end("SIGKILL");
+    logs += world.server.output();
+    for (const { id, deaths } of world.going) deaths.push(logsOf(dataDir, id));
+    world.server = await startServerProcess(dataDir, env);
+  };
+  try {
+    await Promise.all(users.map((user) => prepare(world, user, gates)));
+    const working = users.flatMap((user) => Array.from({ length: user.lanes }, (_, index) => lane(world, user, index)));
+    const all = Promise.all(working);
+    // Whoever fails is heard of at the end.
+    all.catch(() => {});
+    for (let round = 1; round <= kills; round++) {
+      await progress(20, 400);
+      const running = [...world.going].length;
+      const before = Date.now();
+      await kill();
+      tell(
+        `${at()}: kill ${round} of ${kills}, ${running} conversations, up again after ${Date.now() - before} ms; ${world.ended} have ended, ${world.wrong.length} wrong`,
+      );
+      if (world.wrong.length > 0) break;
+    }
+    const list = withFaults ? faults(world, store, gates.models, gates.mcp, random) : [];
+    for (const fault of some([...list, ...list], 2 * list.length, random)) {
+      if (world.wrong.length > 0) break;
+      await progress(50, 250);
+      for (const one of world.going) one.faults = true;
+      const end = await fault.begin();
+      tell(`${at()}: ${fault.name}; ${world.ended} have ended`);
+      await between(1_000, 4_000);
+      if (fault.killable && random() < 0.5) await kill();
+      await between(0, 2_000);
+      // Also what was begun meanwhile.
+      for (const one of world.going) one.faults = true;
+      await end();
+    }
+    world.closing = true;
+    await all;
+    tell(
+      `${at()}: all ${world.ended} conversations have ended, ${world.wrong.length} wrong; ${failed.size} calls failed and were made again`,
+    );
+    for (const what of [...failed].slice(0, 40)) tell(`  ${what.replaceAll("\n", " ")}`);
+    const before = await shown(world, users);
+    if (world.wrong.length === 0) world.wrong.push(...(await settled(dataDir, { archived: true })));
+    await kill();
+    const after = await shown(world, users);
+    for (const [id, text] of before) if (after.get(id) !== text) world.wrong.push(`${id} is shown otherwise after a restart`);
+  } finally {
+    world.closing = true;
+    for (const { key } of users) await removeSandboxes(caller(world.server.url, key)).catch(() => {});
+    await world.server.end("SIGTERM");
+    logs += world.server.output();
+    world.wrong.push(
+      ...logs
+        .split("\n")
+        .filter((line) => line.includes('"level":50') || line.includes('"level":60'))
+        .slice(0, 20),
+    );
+    await stop(gates, models);
+    mcp.close();
+    execFileSync("umount", ["--lazy", store]);
+    await rm(dataDir, { recursive: true, force: true });
+  }
+  return world.wrong;
+}
+
+async function stop(gates: Record<string, Gate>, models: ModelServer): Promise<void> {
+  for (const gate of Object.values(gates)) await gate.close();
+  await models.close();
+}
+
+/** Makes a user with the settings of their task. */
+async function prepare(world: World, user: Worker, gates: { models: Gate; mcp: Gate }): Promise<void> {
+  const command = new Command(["keys", "create", "--user", user.name], { SANDPIPER_DATA: world.dataDir });
+  if ((await command.exit) !== 0) throw new Error(command.stderr);
+  user.key = command.stdout.trim();
+  const call = callOf(world, user);
+  const apiKey = `sk-${user.key}`;
+  const done = async (path: string, body: unknown) => {
+    const answer = await call("POST", path, body);
+    if (answer.status >= 300) throw new Error(JSON.stringify(answer));
+  };
+  const { task } = user;
+  await done("/api/settings", {
+    ...{ llm_model: "openai/gpt-4o-mini", llm_api_key: apiKey, llm_base_url: gates.models.url },
+    ...task.legacySettings,
+  });
+  // An endpoint that is away for seconds is waited for.
+  const llm = { num_retries: 30, retry_min_wait: 1, retry_max_wait: 2, retry_multiplier: 1 };
+  const profile = { model: otherModel, api_key: apiKey, base_url: gates.models.url, ...llm };
+  await done("/api/v1/settings/profiles/other", { llm: profile });
+  const settings = task.settings({ mcpUrl: `${gates.mcp.url}/mcp`, modelUrl: gates.models.url });
+  await done("/api/v1/settings", { agent_settings_diff: { ...settings, llm } });
+}
+
+/** What each user is shown of their conversations. */
+async function shown(world: World, users: readonly Worker[]): Promise<Map<string, string>> {
+  const all = new Map<string, string>();
+  for (const user of users) {
+    const { body } = await callOf(world, user)("GET", "/api/v1/app-conversations/search?limit=100");
+    for (const { id, execution_status, updated_at, title, metrics } of body.items)
+      all.set(id, JSON.stringify({ execution_status, updated_at, title, metrics }));
+  }
+  return all;
+}
+
+/** The same numbers for the same seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

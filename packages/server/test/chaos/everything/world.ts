@@ -1,0 +1,68 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { caller, type TestPlatform } from "../../support/platform.ts";
+import type { ServerProcess } from "../../support/server-process.ts";
+import type { Stored } from "../every-append/judge.ts";
+import { talkedTask } from "../every-append/talked-task.ts";
+import { plainTask, type Task, wholeTask } from "../every-append/task.ts";
+
+/** A user with the settings that a task needs. */
+export interface Worker {
+  name: string;
+  task: Task;
+  /** How many of the conversations at once are theirs. */
+  lanes: number;
+  key: string;
+}
+
+/** The browser comes last in its task, and costs the most. */
+const withoutBrowser: Task = {
+  ...talkedTask,
+  steps: [...talkedTask.steps.slice(0, -3)],
+  expected: talkedTask.expected.replace("eight,", ""),
+};
+
+/** Twenty conversations at once. */
+export const workers = (): Worker[] => [
+  { name: "plain", task: plainTask, lanes: 6, key: "" },
+  { name: "whole", task: wholeTask, lanes: 6, key: "" },
+  { name: "talked", task: withoutBrowser, lanes: 6, key: "" },
+  { name: "browsing", task: talkedTask, lanes: 2, key: "" },
+];
+
+/** A conversation that somebody works in. */
+export interface Going {
+  id: string;
+  worker: Worker;
+  /** Its log and those of its sub-agents, as each death of the server left them. */
+  readonly deaths: ReadonlyMap<string, readonly Stored[]>[];
+  /** Something else than the server failed while it was there. */
+  faults: boolean;
+}
+
+export interface World {
+  dataDir: string;
+  /** Changes with every start. */
+  server: ServerProcess;
+  readonly going: Set<Going>;
+  /** No conversation is begun any more. */
+  closing: boolean;
+  readonly wrong: string[];
+  /** Conversations that came to their end. */
+  ended: number;
+}
+
+/** Requests of a user to the server of the moment. */
+export function callOf(world: World, { key }: Worker): TestPlatform["call"] {
+  return (...request) => caller(world.server.url, key)(...request);
+}
+
+/** One value of a query on the database, as it is on the disk. */
+export function stored(dataDir: string, sql: string, ...values: string[]): Record<string, unknown>[] {
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
+  try {
+    return database.prepare(sql).all(...values);
+  } finally {
+    database.close();
+  }
+}
