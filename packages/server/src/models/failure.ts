@@ -14,6 +14,8 @@ export interface Failure {
   retryAfterMs?: number;
   /** Nobody was there: the address has no name, no host or no listener. */
   unreachable?: boolean;
+  /** Nothing answered for the provider, which may be back in some minutes. */
+  away?: boolean;
   /** The prompt is larger than the model's context window. */
   tooLong?: boolean;
 }
@@ -25,8 +27,8 @@ export class CallTimeout extends Error {}
 export class EmptyResponse extends Error {}
 
 export function describeFailure(error: unknown): Failure {
-  if (error instanceof CallTimeout || error instanceof EmptyResponse || error instanceof BrokenStream)
-    return { message: error.message, retryable: true };
+  if (error instanceof CallTimeout) return { message: error.message, retryable: true, away: true };
+  if (error instanceof EmptyResponse || error instanceof BrokenStream) return { message: error.message, retryable: true };
   if (APICallError.isInstance(error)) return describeCallError(error);
   if (JSONParseError.isInstance(error) || TypeValidationError.isInstance(error) || isUnreadableFirstEvent(error)) {
     return { message: "the endpoint sent a stream that cannot be read", retryable: true };
@@ -34,7 +36,7 @@ export function describeFailure(error: unknown): Failure {
   if (InvalidResponseDataError.isInstance(error)) return { message: `the stream broke off: ${error.message}`, retryable: true };
   // What the fetch of Node says of a connection that broke.
   if (error instanceof TypeError && /^(?:terminated|fetch failed)$/.test(error.message)) {
-    return { message: "the endpoint closed the connection before the end of its answer", retryable: true };
+    return { message: "the endpoint closed the connection before the end of its answer", retryable: true, away: true };
   }
   if (error instanceof TypeError && /ByteString/.test(error.message)) {
     return {
@@ -62,6 +64,7 @@ function describeCallError(error: APICallError): Failure {
       message: isWrapped ? cause : message + (message.includes(cause) ? "" : `: ${cause}`),
       retryable: error.isRetryable || status !== undefined,
       ...(isUnreachable(error.cause) && { unreachable: true }),
+      ...(status === undefined && { away: true }),
     };
   }
   const text = message.trim() || "no explanation";
@@ -71,6 +74,7 @@ function describeCallError(error: APICallError): Failure {
     message: text,
     status,
     retryable: !tooLong && isRetryableStatus(status, error.responseBody),
+    ...([502, 503, 504].includes(status) && { away: true }),
     ...(tooLong && { tooLong }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   };

@@ -3,6 +3,7 @@ import { modelFacts } from "./catalogue.ts";
 import { Clients } from "./clients.ts";
 import { DemoModel } from "./demo/demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
+import { KnownEndpoints } from "./known-endpoints.ts";
 import type { OpenModel, RetryNotice } from "./model.ts";
 import { PromptedTools } from "./prompted-tools/prompted-tools.ts";
 import { type CallTimes, ProviderModel } from "./provider-model.ts";
@@ -31,6 +32,7 @@ const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 30
 export function makeOpenModel(options: OpenModelOptions): OpenModel {
   const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
   const refusals = new Refusals();
+  const known = new KnownEndpoints();
   const clients = new Clients();
   return (config) => {
     if (/^demo(\/|$)/.test(config.model.trim())) return new DemoModel(config.model.trim());
@@ -51,6 +53,7 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
       options,
       facts: modelFacts(options.knownAs ?? address.name, ownKey ? options : { contextWindow: options.contextWindow }),
       refusals,
+      known,
       ...(onRetry && { onRetry }),
     });
     return options.nativeTools === false ? new PromptedTools(model, { stops: options.stopWord !== false }) : model;

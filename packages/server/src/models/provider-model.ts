@@ -5,6 +5,7 @@ import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
 import { type Concessions, nextConcession } from "./concessions.ts";
 import { CallTimeout, describeFailure, EmptyResponse, type Failure, modelError } from "./failure.ts";
+import type { KnownEndpoints } from "./known-endpoints.ts";
 import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
 import type { Refusals } from "./refusals.ts";
 import type { ModelAddress } from "./resolve.ts";
@@ -32,6 +33,7 @@ export interface ProviderModelParts {
   options: CallOptions;
   facts: CatalogueEntry;
   refusals: Refusals;
+  known: KnownEndpoints;
   /** Told before the wait for another attempt. */
   onRetry?: (notice: RetryNotice) => void;
 }
@@ -49,7 +51,8 @@ export class ProviderModel implements Model {
   }
 
   async complete(request: ModelRequest & { stop?: readonly string[] }): Promise<ModelResponse> {
-    const { address, facts, times, refusals } = this.#parts;
+    const { address, facts, times, refusals, known } = this.#parts;
+    const began = performance.now();
     let { options } = this.#parts;
     let without: Concessions = refusals.has(address, options) ? { parameters: true } : {};
     for (let attempt = 1; ; ) {
@@ -58,6 +61,7 @@ export class ProviderModel implements Model {
       try {
         await this.#attempt(callParameters(request, address, options, without), without, request.signal, collector);
         const response = collector.response();
+        known.add(address);
         if (without.parameters) refusals.add(address, options);
         return response;
       } catch (error) {
@@ -70,7 +74,8 @@ export class ProviderModel implements Model {
         }
         // The same again without a temperature would be the same empty answer.
         if (error instanceof EmptyResponse && options.temperature === 0) options = { ...options, temperature: 1 };
-        const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, times.retryDelays);
+        const failingMs = known.has(address) ? performance.now() - began : undefined;
+        const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, times.retryDelays, failingMs);
         if (delayMs === undefined) throw this.#error(failure, attempt);
         this.#tell(request, { model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message });
         await wait(delayMs, request.signal);
