@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { openGate } from "../../../test/support/gate.ts";
 import { type RemoteMcp, startRemoteMcp } from "../../../test/support/remote-mcp.ts";
 import { makeOutbound } from "../../outbound/outbound.ts";
 import type { SandboxSecret } from "../../users/api.ts";
@@ -179,6 +180,26 @@ test("nothing is left open once servers are let go", async () => {
   await until(() => remote.sessions() === sessions - 1);
   // Its tools are remembered, and a call connects again.
   expect(await call(servers, "greet")).toContain("greet");
+});
+
+test("a server that is away when a run begins is tried again while it goes on, and not once it is over", async () => {
+  const gate = await openGate(remote.url);
+  await gate.close();
+  const servers = serversOf();
+  const url = `${gate.url}${new URL(remote.url).pathname}`;
+  expect(await servers.prepare([spec({ url, transport: "http" })], never)).toEqual([
+    expect.stringContaining("cannot be reached"),
+  ]);
+  servers.close({ all: true });
+  await gate.open();
+  for (let count = 0; count < 20; count++) expect(names(servers)).toEqual([]);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(names(servers)).toEqual([]);
+  await gate.close();
+  await servers.prepare([spec({ url, transport: "http" })], never);
+  await gate.open();
+  await until(() => names(servers).includes("greet"));
+  await gate.close();
 });
 
 test("an interrupt ends a call", async () => {

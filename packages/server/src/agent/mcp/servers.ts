@@ -22,6 +22,8 @@ export class McpServers {
   readonly #waited = new WeakSet<ServerLink>();
   readonly #told = new Map<string, State["kind"]>();
   #tools: { reserved: string; list: readonly Tool[] } | undefined;
+  /** A run may go on. */
+  #used = false;
 
   constructor(open: OpenSession) {
     this.#open = open;
@@ -33,6 +35,7 @@ export class McpServers {
    */
   async prepare(specs: readonly ServerSpec[], signal: AbortSignal): Promise<string[]> {
     this.#take(specs);
+    this.#used = true;
     const wanted = this.#links.filter((link) => !link.connected && link.pauseMs === 0);
     const fresh = wanted.filter((link) => !this.#waited.has(link));
     for (const link of fresh) this.#waited.add(link);
@@ -42,8 +45,10 @@ export class McpServers {
     return this.#notes();
   }
 
-  /** What the model can call now. `reserved` are the names of other tools. */
+  /** What the model can call now. `reserved` are the names of other tools. A server that was away when the run began is tried again beside it. */
   tools(reserved: ReadonlySet<string>): readonly Tool[] {
+    for (const link of this.#used ? this.#links : [])
+      if (link.problem !== undefined && link.tools.length === 0 && link.pauseMs === 0) void link.connect().catch(() => {});
     const key = [...reserved].join(" ");
     if (this.#tools?.reserved === key) return this.#tools.list;
     const list = this.#taken().map(({ link, listed }) => {
@@ -60,6 +65,7 @@ export class McpServers {
 
   /** Lets go of the servers that are not to be kept between runs; of all where `all` says so. What they can do is remembered. */
   close({ all }: { all: boolean }): void {
+    this.#used = false;
     for (const link of this.#links) if (all || link.spec.server.keep_alive === false) link.close();
   }
 
