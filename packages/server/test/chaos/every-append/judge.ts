@@ -100,7 +100,7 @@ export function judge(witness: Witness): string[] {
       wrong.push(`a result of no action: ${event.id}`);
   }
   const unknown = events.filter((event) => event.kind === "AgentErrorEvent" && interrupted.test(event.error));
-  const cutOff = new Set(deaths.flatMap((before) => (waits(before) ? [] : mayNotRunAgain(before))));
+  const cutOff = new Set(deaths.flatMap(cutOffIn));
   check(
     "calls whose outcome is unknown",
     unknown
@@ -136,20 +136,18 @@ export function statusOf(log: readonly Stored[]): string | undefined {
   return log.findLast(({ event }) => event.key === "execution_status")?.event.value;
 }
 
-function mayNotRunAgain(log: readonly Stored[]): string[] {
-  return [...openCalls(log).values()].filter((event) => !repeatable.includes(event.tool_name)).map((event) => event.tool_call_id);
-}
-
-/** Whether what is open waits for the user, also while the conversation is paused. */
-function waits(log: readonly Stored[]): boolean {
-  let [status, waiting] = ["", false];
-  for (const { event } of log) {
+/** Open calls that the server may not run again by itself: neither did they wait for the user, also while the conversation was paused. */
+function cutOffIn(log: readonly Stored[]): string[] {
+  let status = "";
+  let waiting = new Set<string>();
+  for (const [index, { event }] of log.entries()) {
     if (event.key !== "execution_status") continue;
-    if (event.value === "waiting_for_confirmation") waiting = true;
-    else if (event.value === "running" && status === "waiting_for_confirmation") waiting = false;
+    if (event.value === "waiting_for_confirmation") waiting = new Set(openCalls(log.slice(0, index)).keys());
+    else if (event.value === "running" && status === "waiting_for_confirmation") waiting = new Set();
     status = event.value;
   }
-  return waiting;
+  const open = [...openCalls(log).values()].filter((event) => !repeatable.includes(event.tool_name));
+  return open.map((event) => event.tool_call_id as string).filter((id) => !waiting.has(id));
 }
 
 /** What a conversation shows at its end. */
