@@ -28,7 +28,7 @@ export async function settled(dataDir: string, expected: Expected = {}): Promise
  * control groups of no sandbox. Empty when all is well. The server may run.
  */
 export function inconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
   const rows = (sql: string) => database.prepare(sql).all() as Row[];
   try {
     const broken = [...brokenRows(rows), ...brokenLogs(rows), ...brokenTrees(rows), ...brokenEngine(rows, dataDir)];

@@ -12,7 +12,7 @@ export interface Stored {
 
 /** The log of a conversation as it is on the disk. */
 export function storedLog(dataDir: string, conversationId: string): Stored[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
   try {
     const rows = database
       .prepare(
@@ -204,7 +204,7 @@ export function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
 
 /** Ids of the sub-agents' conversations. */
 export function partsOf(dataDir: string, conversationId: string): string[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
   try {
     const rows = database.prepare("SELECT id FROM conversations WHERE parent_id = ? ORDER BY number").all(conversationId);
     return rows.map(({ id }) => String(id));
