@@ -9,7 +9,7 @@ import { type ModelServer, startModelServer } from "../../support/model-server.t
 import { caller, removeSandboxes } from "../../support/platform.ts";
 import { startServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";
-import { logsOf } from "../every-append/judge.ts";
+import { diskFull, logsOf } from "../every-append/judge.ts";
 import { worker as modelFor, otherModel } from "../every-append/task.ts";
 import { faults, some } from "./faults.ts";
 import { lane } from "./lane.ts";
@@ -119,7 +119,7 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
     world.wrong.push(
       ...logs
         .split("\n")
-        .filter((line) => line.includes('"level":50') || line.includes('"level":60'))
+        .filter((line) => /"level":[56]0/.test(line) && !diskFull.test(line))
         .slice(0, 20),
     );
     await stop(gates, models);
