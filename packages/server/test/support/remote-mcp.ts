@@ -50,9 +50,10 @@ export async function startRemoteMcp(): Promise<RemoteMcp> {
     server.setRequestHandler(CallToolRequestSchema, async ({ params: { name, arguments: args } }, { sendNotification }) => {
       calls.push(name);
       if (name === "cut") {
-        // Once its answer has begun.
+        const answer = latest;
+        // Once it has begun.
         await sendNotification({ method: "notifications/message", params: { level: "info", data: "now" } });
-        setTimeout(() => latest?.socket?.destroy(), 50);
+        setTimeout(() => answer?.socket?.destroy(), 50);
       }
       if (name === "flood")
         for (let n = 0; n < 5_000; n++)

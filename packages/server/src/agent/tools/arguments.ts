@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
-import { Clean, Default, Errors } from "typebox/value";
+import { Default, Errors } from "typebox/value";
+import { cleaned } from "../../cleaned.ts";
 
 type JsonSchema = { type?: string; properties?: Record<string, JsonSchema>; items?: JsonSchema; enum?: unknown[] };
 
@@ -31,7 +32,7 @@ export function fitArguments(
     ...unknown.map((name) => `${shortName(name)} is not a parameter of this tool`),
   ];
   if (problems.length > 0) return { problems: [...new Set(problems)] };
-  return { fitted: Clean(parameters, value) as Record<string, unknown> };
+  return { fitted: cleaned(parameters, value) as Record<string, unknown> };
 }
 
 /** A name that the model wrote, safe to repeat in a message. */

@@ -53,16 +53,25 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
  */
 export function modelTools(tools: readonly Tool[]): ModelTool[] {
   return tools.map((tool) => {
-    const { properties = {}, ...rest } = plainSchema(tool.parameters) as { properties?: Record<string, unknown> };
-    return {
-      name: tool.name,
-      description: tool.description,
-      parameters: {
-        ...rest,
-        properties: { ...(tool.readOnly ? {} : { security_risk: riskSchema }), summary: summarySchema, ...properties },
-      },
-    };
+    const known = modelForms.get(tool) ?? modelForm(tool);
+    modelForms.set(tool, known);
+    return known;
   });
+}
+
+/** Each step asks for them, and they never change. */
+const modelForms = new WeakMap<Tool, ModelTool>();
+
+function modelForm(tool: Tool): ModelTool {
+  const { properties = {}, ...rest } = plainSchema(tool.parameters) as { properties?: Record<string, unknown> };
+  return {
+    name: tool.name,
+    description: tool.description,
+    parameters: {
+      ...rest,
+      properties: { ...(tool.readOnly ? {} : { security_risk: riskSchema }), summary: summarySchema, ...properties },
+    },
+  };
 }
 
 const riskSchema = {
