@@ -37,7 +37,7 @@ const steps: readonly Step[] = [
   ],
   [{ ...harmless("switch_llm", { profile_name: "other", reason: "It is better at this." }, /The model is/), model: otherModel }],
   [again("invoke_skill", { name: "style" }, /Short sentences/), mark("five")],
-  [{ ...mark(forbidden, risky), says: /Not this/ }],
+  [{ ...mark(forbidden, risky), says: /Not this|the user wrote instead/ }],
   [{ call: () => ({ name: "apply_patch", arguments: { patch } }), trace: "ls patched", says: /A patched/ }],
   [resumed("Do six.", "2_2"), mark("seven", risky)],
   [mark("eight", site)],
