@@ -134,6 +134,7 @@ async function isDead({ child, call }: ServerProcess, dataDir: string, { person 
   await until(async () => {
     if (child.signalCode !== null || Date.now() > end) return true;
     const log = storedLog(dataDir, id);
+    if (["error", "stuck"].includes(statusOf(log) ?? "")) return true;
     const isDone = (await person?.(call, id, log).catch(() => false)) ?? true;
     return (isDone && log.at(-1)?.event.value === "finished") || undefined;
   }, 50);
