@@ -127,6 +127,9 @@ const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false", says: /^
 
 export const interrupted = /interrupted and its outcome is unknown/;
 
+/** The person wrote in the moment in which a call began to wait for an approval. */
+const unanswered = /the user wrote instead/;
+
 interface Known {
   done: boolean;
   attempts: number;
@@ -211,7 +214,7 @@ function knownOf(work: Work, name: string, results: Map<string, string>, failed:
     const isUnknown = interrupted.test(text);
     if (isUnknown && work.trace === undefined) throw new Error(`a tool that may be run again was not: ${name}`);
     known.done = !isUnknown && (work.says?.test(text) ?? true);
-    if (!isUnknown && !known.done) failed(text);
+    if (!isUnknown && !known.done && !unanswered.test(text)) failed(text);
   }
   for (let text = results.get(`${name}_look0`); text !== undefined; text = results.get(`${name}_look${++known.looks}`)) {
     const [, found] = /is (there|missing)/.exec(text) ?? [];
