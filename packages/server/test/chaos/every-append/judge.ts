@@ -38,7 +38,7 @@ export function openCalls(log: readonly Stored[]): Map<string, Json> {
 }
 
 /** Tools that the server may run again by itself. */
-const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task", "switch_llm"];
+const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task", "switch_llm", "browser_list_tabs"];
 
 export interface Witness {
   /** What was on the disk each time that the server had died. */
