@@ -71,7 +71,9 @@ async function call(
     signal: AbortSignal.any([o.signal, AbortSignal.timeout(20_000)]),
   });
   const text = await response.text();
-  if (response.status >= 500) o.announced.strange.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
+  // A snapshot ends what runs in a sandbox.
+  const isAnew = response.status === 503 && /started anew|it may be ending/.test(text);
+  if (response.status >= 500 && !isAnew) o.announced.strange.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
   return { status: response.status, body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text };
 }
 
