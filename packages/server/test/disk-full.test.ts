@@ -148,3 +148,37 @@ test("a disk that is full when a command has run leaves its outcome unknown, and
       await models.close();
     }
   }));
+
+test("a start that meets a full disk goes on by itself once there is space", () =>
+  onSmallDisk(async ({ call, dataDir, platform }) => {
+    const ballast = join(dataDir, "ballast");
+    const models = await startModelServer(() => finish("Done."));
+    const { conversations } = platform.store;
+    const create = conversations.create.bind(conversations);
+    conversations.create = (...given) => {
+      conversations.create = create;
+      // The task is stored, and nothing else can be any more.
+      expect(() => writeFileSync(ballast, Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
+      return create(...given);
+    };
+    try {
+      await call("POST", "/api/settings", { llm_model: "openai/scripted", llm_base_url: models.url });
+      const message = { content: [{ type: "text", text: "x".repeat(20_000) }] };
+      const { status, body: task } = await call("POST", "/api/v1/app-conversations", { initial_message: message });
+      expect(status).toBe(200);
+      const found = async () => (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
+      expect(["WORKING", "WAITING_FOR_SANDBOX"]).toContain((await found()).status);
+      rmSync(ballast);
+      const ready = await until(async () => [await found()].find((one) => one.status === "READY"));
+      const [row] = (await call("GET", `/api/v1/app-conversations?ids=${ready.app_conversation_id}`)).body;
+      expect(row.sandbox_id).toBe(ready.sandbox_id);
+      await until(async () => {
+        const { body } = await call("GET", `/api/v1/app-conversations?ids=${row.id}`);
+        return body[0].execution_status === "finished" || undefined;
+      });
+      const { body } = await call("GET", `/api/v1/conversation/${row.id}/events/search`);
+      expect(body.items.filter(({ source, kind }: Json) => source === "user" && kind === "MessageEvent")).toHaveLength(1);
+    } finally {
+      await models.close();
+    }
+  }));

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText, newId } from "@sandpiper/wire";
 import { withoutCallbackSecrets } from "../callbacks/api.ts";
@@ -7,9 +8,12 @@ import type { StartTaskRow } from "../store/start-task-store.ts";
 import { sandboxToShare } from "./grouping.ts";
 import type { OutputMasksDependencies } from "./output-masks.ts";
 import type { PendingMessages } from "./pending.ts";
-import { type Plan, planStart, startWork } from "./start-plan.ts";
+import { planStart, startWork } from "./start-plan.ts";
 import { reasonOf, StartSteps, type StartStepsDependencies } from "./start-steps.ts";
 import { TaskFeed } from "./task-feed.ts";
+
+/** When a start that could not write is gone on with, ms. */
+const retryMs = 5_000;
 
 export interface StarterDependencies extends Omit<StartStepsDependencies, "tasks" | "closing"> {
   pending: Pick<PendingMessages, "deliver" | "discard">;
@@ -50,7 +54,7 @@ export class Starter {
 
   async #start(userId: string, request: AppConversationStartRequest): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
     const { callbacks, secrets, store } = this.#deps;
-    const plan = this.#plan(userId, request);
+    const plan = planStart(this.#deps, userId, request, (id) => this.#starting.has(id));
     const { id: conversationId, createdAt: now } = plan.conversation;
     const processors = request.processors ?? [];
     callbacks.check(processors);
@@ -100,17 +104,13 @@ export class Starter {
     if (!conversation) {
       // The sandbox that was made for it has its network already.
       const made = task.sandboxId !== null && sandboxes.get(userId, task.sandboxId) !== undefined;
-      const plan = this.#plan(userId, { ...request, conversation_id: conversationId });
+      const plan = planStart(this.#deps, userId, { ...request, conversation_id: conversationId }, () => false);
       const planned = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
       return new StartSteps(this.#stepsDeps, task, planned, plan.work, !made).begin(request);
     }
     const work = startWork({ secrets }, userId, request, conversation.config, named);
     const ownSandbox = !named && (settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING") === "NO_GROUPING";
     await new StartSteps(this.#stepsDeps, task, conversation, work, ownSandbox).goOn();
-  }
-
-  #plan(userId: string, request: AppConversationStartRequest): Plan {
-    return planStart(this.#deps, userId, request, (id) => this.#starting.has(id));
   }
 
   #track(task: StartTaskRow, start: Promise<void>): void {
@@ -138,6 +138,13 @@ export class Starter {
     // The next start of the server goes on with it.
     if (this.#closing.signal.aborted && error === this.#closing.signal.reason) return;
     const { pending, logger, store } = this.#deps;
+    if (error instanceof PlatformError && (error.code === "StorageFull" || error.code === "StorageBusy")) {
+      // Nor could its end be written. What a server does that finds the task, this one does once there is space.
+      logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
+      const waited = await sleep(retryMs, true, { signal: this.#closing.signal }).catch(() => false);
+      if (waited) await this.#resume(task).catch((again) => this.#fail(task, again));
+      return;
+    }
     const { conversationId } = task;
     await pending.discard(conversationId).catch(() => {});
     if (!store.conversations.get(conversationId)) await this.#forget(conversationId);
