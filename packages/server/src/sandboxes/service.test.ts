@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { PlatformError } from "../errors.ts";
 import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { Store } from "../store/store.ts";
 import type { SandboxDriver } from "./driver.ts";
@@ -229,4 +230,21 @@ test("starts many sandboxes at the same time", async () => {
   const rows = await Promise.all(Array.from({ length: 12 }, () => service.create("me")));
   const outputs = await Promise.all(rows.map(async ({ id }) => sh(await service.running(id), "hostname")));
   expect(outputs).toEqual(rows.map(({ id }) => `${id}\n`));
+});
+
+test("a start whose end cannot be stored for a while is made again by itself", async () => {
+  const { sandboxes } = store;
+  const update = sandboxes.update.bind(sandboxes);
+  let refused = 0;
+  sandboxes.update = async () => {
+    refused++;
+    throw new PlatformError("StorageFull", "The disk of the data folder is full: nothing was stored; make room and try again.");
+  };
+  const { id } = await service.create("me");
+  // As running, and then as failed.
+  await expect.poll(() => refused, { timeout: 10_000 }).toBeGreaterThanOrEqual(2);
+  sandboxes.update = update;
+  expect(service.get("me", id)?.status).toBe("STARTING");
+  await expect.poll(() => service.get("me", id)?.status, { timeout: 15_000 }).toBe("RUNNING");
+  expect(await sh(await service.running(id), "echo works")).toBe("works\n");
 });

@@ -45,6 +45,9 @@ export interface SandboxServiceOptions {
 
 type Listener = Parameters<Sandboxes["onChange"]>[0];
 
+/** When a start whose end could not be stored is tried again, ms. */
+const restartMs = 5_000;
+
 const never: IdlePolicy = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs: 0 };
 
 /** Lifecycle and ownership of sandboxes over one driver. Operations on one sandbox are served one after the other. */
@@ -283,14 +286,23 @@ export class SandboxService implements Sandboxes {
     }
   }
 
-  #startInBackground(id: string, state: DriverSandbox["state"], after?: Promise<void>): void {
+  #startInBackground(id: string, state?: DriverSandbox["state"], after?: Promise<void>): void {
     this.#queues
       .add(id, async () => {
         await after;
         const row = this.#store.sandboxes.get(id);
         if (row) await this.#bringUp(row, state);
       })
-      .catch((error) => this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be started"));
+      .catch((error) => {
+        this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be started");
+        // A full disk takes no failure either, and who looks at the record would wait for ever.
+        const retry = () => this.#isStarting(id) && this.#startInBackground(id);
+        if (this.#isStarting(id)) setTimeout(retry, restartMs).unref();
+      });
+  }
+
+  #isStarting(id: string): boolean {
+    return !this.#closing.signal.aborted && this.#store.sandboxes.get(id)?.status === "STARTING";
   }
 
   /** Makes a sandbox run, from whatever state it is in (`known`, else the engine is asked). A failure becomes the record's ERROR. */
