@@ -110,7 +110,12 @@ test("a database that another process has locked for seconds delays a run, and l
   expect(models.requests).toHaveLength(4);
 }, 60_000);
 
-test("a message in the moment in which actions begin to wait rejects them: none runs, also where its tool may run again", async () => {
+/** A conversation whose store is locked when its run is about to append two actions that wait for the person, and lets go of it once a request is under way. */
+async function aboutToWait(): Promise<{
+  server: TestPlatform;
+  id: string;
+  during(request: () => Promise<unknown>): Promise<void>;
+}> {
   const server = await startTestPlatform();
   ends.push(() => server.stop());
   const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
@@ -118,7 +123,7 @@ test("a message in the moment in which actions begin to wait rejects them: none 
   const tasks = { name: "task_tracker", arguments: { command: "plan", task_list: [{ title: "Unasked", status: "todo" }] } };
   const models = await modelOf(({ index }) => {
     if (index !== 1) return finish("Done.");
-    // What the run appends waits until the message is there, too.
+    // What the run appends waits until the request is there, too.
     database.exec("BEGIN EXCLUSIVE");
     return reply.toolCalls([tasks, terminal("cat ~/.ssh/id_none; echo ran")]);
   });
@@ -129,10 +134,21 @@ test("a message in the moment in which actions begin to wait rejects them: none 
   await until(() => models.requests[1]);
   await models.requests[1]!.finished;
   await new Promise((resolve) => setTimeout(resolve, 300));
-  const sent = send(server, id, "Something else.");
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  database.exec("COMMIT");
-  await sent;
+  return {
+    server,
+    id,
+    async during(request) {
+      const sent = request();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      database.exec("COMMIT");
+      await sent;
+    },
+  };
+}
+
+test("a message in the moment in which actions begin to wait rejects them: none runs, also where its tool may run again", async () => {
+  const { server, id, during } = await aboutToWait();
+  await during(() => send(server, id, "Something else."));
   await ended(server, id);
   const stored = await events(server, id);
   const results = stored.filter((event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent");
@@ -141,28 +157,8 @@ test("a message in the moment in which actions begin to wait rejects them: none 
 }, 60_000);
 
 test("a pause in the moment in which actions begin to wait approves nothing: they wait again, and run once they are approved", async () => {
-  const server = await startTestPlatform();
-  ends.push(() => server.stop());
-  const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
-  ends.push(async () => database.close());
-  const tasks = { name: "task_tracker", arguments: { command: "plan", task_list: [{ title: "Unasked", status: "todo" }] } };
-  const models = await modelOf(({ index }) => {
-    if (index !== 1) return finish("Done.");
-    // What the run appends waits until the pause is there, too.
-    database.exec("BEGIN EXCLUSIVE");
-    return reply.toolCalls([tasks, terminal("cat ~/.ssh/id_none; echo ran")]);
-  });
-  await server.call("POST", "/api/settings", { ...settings(models.url), confirmation_mode: true, security_analyzer: "pattern" });
-  const { id } = await startConversation(server.call, "Hello");
-  await ended(server, id);
-  await send(server, id, "Work");
-  await until(() => models.requests[1]);
-  await models.requests[1]!.finished;
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  const paused = server.call("POST", `/api/conversations/${id}/pause`);
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  database.exec("COMMIT");
-  await paused;
+  const { server, id, during } = await aboutToWait();
+  await during(() => server.call("POST", `/api/conversations/${id}/pause`));
   const results = async () =>
     (await events(server, id)).filter((event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent");
   const shows = (status: string) =>

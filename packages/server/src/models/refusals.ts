@@ -1,12 +1,10 @@
 import type { CallOptions } from "./call-options.ts";
+import { Remembered } from "./remembered.ts";
 import type { ModelAddress } from "./resolve.ts";
-
-/** Addresses and parameters that are remembered. */
-const maxRemembered = 500;
 
 /** Remembers which models refused which parameters, so that not each call is refused first. */
 export class Refusals {
-  readonly #known = new Set<string>();
+  readonly #known = new Remembered();
 
   has(address: ModelAddress, options: CallOptions): boolean {
     return this.#known.has(keyOf(address, options));
@@ -14,8 +12,6 @@ export class Refusals {
 
   add(address: ModelAddress, options: CallOptions): void {
     this.#known.add(keyOf(address, options));
-    const [oldest] = this.#known;
-    if (this.#known.size > maxRemembered && oldest !== undefined) this.#known.delete(oldest);
   }
 }
 
