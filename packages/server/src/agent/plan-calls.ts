@@ -1,6 +1,7 @@
 import type { ActionEvent } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import type { ModelResponse } from "../models/model.ts";
+import { withOwnIds } from "./call-ids.ts";
 import { type Analyzer, assess } from "./judgement/analyzer.ts";
 import type { Tool } from "./tool.ts";
 import { resolveToolCall } from "./tools/call.ts";
@@ -20,11 +21,7 @@ export async function planCalls(
   { tools, analyzer }: { tools: readonly Tool[]; analyzer: Analyzer | undefined },
 ): Promise<PlannedCall[]> {
   const calls: PlannedCall[] = [];
-  const ids = new Set<string>();
-  for (const [position, call] of response.toolCalls.entries()) {
-    // Results are matched by call id, so a provider that repeats or omits ids must not confuse them.
-    const toolCall = call.id && !ids.has(call.id) ? call : { ...call, id: `call_${newId()}` };
-    ids.add(toolCall.id);
+  for (const [position, toolCall] of withOwnIds(response.toolCalls).entries()) {
     const resolved = resolveToolCall(toolCall, tools);
     const usable = "action" in resolved;
     const first = calls.length === 0;

@@ -1,5 +1,6 @@
 import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
+import { abortable } from "../abortable.ts";
 import { loadHooks } from "../agent/hooks/load.ts";
 import { planPathOf } from "../agent/planning.ts";
 import { systemPromptEvent } from "../agent/prompt.ts";
@@ -15,7 +16,6 @@ import type { Files } from "../sandboxes/files.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
-import { abortable } from "./abortable.ts";
 import type { Agents } from "./agents.ts";
 import type { OutputMasks } from "./output-masks.ts";
 import { type PluginParts, withPlugins } from "./plugin-parts.ts";

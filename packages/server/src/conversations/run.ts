@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
+import { abortable } from "../abortable.ts";
 import { type ActContext, act, cutOff } from "../agent/acting.ts";
 import { type Hooks, stopHookText } from "../agent/hooks/hooks.ts";
 import { failure, listed, nudge, stateRecord, withUsage } from "../agent/records.ts";
@@ -13,7 +14,6 @@ import type { Model, RetryNotice } from "../models/model.ts";
 import { CallRecorder } from "../recording/recorder.ts";
 import type { LogRecord, NewRecord } from "../store/event-log.ts";
 import { ownCost } from "../store/summary.ts";
-import { abortable } from "./abortable.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";
 import { pastObservations } from "./past-observations.ts";

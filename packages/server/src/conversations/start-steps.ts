@@ -1,4 +1,5 @@
 import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
+import { abortable } from "../abortable.ts";
 import { failure } from "../agent/records.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { errorText, PlatformError } from "../errors.ts";
@@ -12,7 +13,6 @@ import type { ConversationRow, NewConversation } from "../store/conversation-sto
 import type { StartTaskRow } from "../store/start-task-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
-import { abortable } from "./abortable.ts";
 import type { SendOptions } from "./api.ts";
 import { gitIdentity } from "./git-identity.ts";
 import type { Knowledge } from "./knowledge.ts";

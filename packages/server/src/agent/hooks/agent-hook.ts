@@ -1,9 +1,11 @@
 import type { Action, Content, FileEditorAction, MessageToolCall, Observation } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { abortable } from "../../abortable.ts";
 import { errorText } from "../../errors.ts";
 import type { ModelMessage, ModelResponse } from "../../models/model.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
+import { withOwnIds } from "../call-ids.ts";
 import { maskObservation, type OutputMask } from "../output-mask.ts";
 import type { Tool, ToolContext } from "../tool.ts";
 import { modelTools, resolveToolCall } from "../tools/call.ts";
@@ -77,22 +79,12 @@ async function lastWords(hook: HookDefinition, context: AgentHookContext): Promi
       onRetry() {},
     });
     await context.onUsage(model, response);
-    const calls = withIds(response.toolCalls.slice(0, maxCalls));
+    const calls = withOwnIds(response.toolCalls.slice(0, maxCalls));
     if (calls.length === 0) return response.text;
     messages.push(answerOf(response, calls));
     for (const call of calls) messages.push(await resultOf(call, context));
   }
   throw new Error(`it asked for tools in each of ${maxTurns} answers.`);
-}
-
-/** Results are matched by id, which some providers omit or repeat. */
-function withIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
-  const ids = new Set<string>();
-  return calls.map((call) => {
-    const id = call.id && !ids.has(call.id) ? call.id : `call_${newId()}`;
-    ids.add(id);
-    return { ...call, id };
-  });
 }
 
 function answerOf({ text, reasoning, thinkingBlocks, reasoningItems }: ModelResponse, calls: MessageToolCall[]): ModelMessage {
@@ -123,16 +115,4 @@ function look(tool: Tool, action: Action, context: AgentHookContext): Promise<Ob
   const none = () => Promise.reject(new Error("A hook has no such thing."));
   const parts = { conversationId, workingDir, sandbox, signal, actionId: newId(), planPath: "", memory: new Map() };
   return tool.run(action, { ...parts, terminal: none, browser: none });
-}
-
-/** Ends with the signal, whatever the work waits for. */
-async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener("abort", abort);
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
 }
