@@ -1,8 +1,19 @@
+const month = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
+
 /** What differs between two runs of the same work: times, durations, ids, numbers of processes, names of temporary files, and hashes of commits, which hold times. */
 const volatile: readonly [RegExp, string][] = [
   [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, "<id>"],
   [/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?/g, "<time>"],
-  [/\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2}(?:,? +\d{4}|,? +\d\d:\d\d(?::\d\d)?){1,2}/g, "<time>"],
+  // With a day of the week: `date`, `git log` and HTTP's Date.
+  [
+    new RegExp(
+      String.raw`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +(?:${month} +\d{1,2}|\d{1,2} +${month})(?: +\d{4})?` +
+        String.raw` +\d\d:\d\d(?::\d\d)?(?: [AP]M)?(?: +[A-Z]{3,5})?(?: +\d{4})?(?: +[+-]\d{4})?\b`,
+      "g",
+    ),
+    "<time>",
+  ],
+  [new RegExp(String.raw`\b${month} +\d{1,2}(?:,? +\d{4}|,? +\d\d:\d\d(?::\d\d)?){1,2}`, "g"), "<time>"],
   [/\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g, "<time>"],
   [/\b\d+m\d+(?:\.\d+)?s\b/g, "<duration>"],
   [/\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?)\b/g, "<duration>"],
