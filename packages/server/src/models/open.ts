@@ -1,7 +1,7 @@
 import { attemptTime, waitsFor } from "./call-options.ts";
 import { modelFacts } from "./catalogue.ts";
 import { Clients } from "./clients.ts";
-import { DemoModel } from "./demo/demo-model.ts";
+import { DemoModel } from "./demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
 import { KnownEndpoints } from "./known-endpoints.ts";
 import type { OpenModel, RetryNotice } from "./model.ts";
