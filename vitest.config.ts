@@ -1,29 +1,52 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./vitest.sequence.ts";
 
 const isolation = "packages/server/test/isolation/*.test.ts";
+
+/** Files that measure the memory or the descriptors of their own process. */
+const measuring = [
+  "packages/server/src/http/sockets/faults.test.ts",
+  "packages/server/src/outbound/outbound.test.ts",
+  "packages/server/src/sandboxes/drivers/oci/{oci-driver,ports}.test.ts",
+  "packages/server/src/sandboxes/drivers/oci/resident/resident.test.ts",
+  "packages/server/src/sandboxes/network/egress-proxy.test.ts",
+  "packages/server/src/sandboxes/terminal/hostile.test.ts",
+  "packages/server/test/{bash,terminal}.test.ts",
+];
 
 export default defineConfig({
   test: {
     pool: "forks",
-    // One more than the two processors that the suite is measured on: near half of the time a file waits for a server's start, a disk or a sandbox.
-    maxWorkers: 3,
+    // Two per processor of the machine that the suite is measured on: tests wait for servers, disks and sandboxes.
+    maxWorkers: 4,
     // For what hangs: a machine that is busy with other work takes ten times as long as a quiet one.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     setupFiles: ["packages/server/test/support/check-events.ts"],
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         extends: true,
         test: {
           name: "all",
           include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", isolation],
+          exclude: ["**/node_modules/**", isolation, ...measuring],
+          // A worker runs one file after the other and loads the server's modules once: a file has to undo what it
+          // changes in its process.
+          isolate: false,
         },
       },
+      { extends: true, test: { name: "own worker", include: measuring } },
       {
         extends: true,
-        // Attacks take what they can of the machine, and the server's answers are timed meanwhile: one after the other, beside nothing else.
-        test: { name: "isolation", include: [isolation], fileParallelism: false, maxWorkers: 1, sequence: { groupOrder: 1 } },
+        // Attacks take what they can of the machine while the server's answers are timed: one file at a time.
+        test: {
+          name: "isolation",
+          include: [isolation],
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+        },
       },
     ],
   },

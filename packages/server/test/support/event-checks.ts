@@ -1,0 +1,45 @@
+import { Hub } from "../../src/conversations/hub.ts";
+import { SqliteEventLog } from "../../src/store/sqlite/event-log.ts";
+import { eventProblems } from "./event-schema.ts";
+
+/**
+ * Compares whatever a server in this process stores or sends with the published schema of events. Loaded once per
+ * worker: the set-up of each test file (check-events.ts) starts it anew.
+ */
+const found = new Map<string, number>();
+let checking = true;
+
+export function startEventChecks(): void {
+  checking = true;
+  found.clear();
+}
+
+/** Throws when an event since `startEventChecks` does not fit the published schema. */
+export function endEventChecks(): void {
+  if (found.size === 0) return;
+  const list = [...found].slice(0, 20).map(([problem, times]) => `${problem} (${times} times)`);
+  found.clear();
+  throw new Error(`Events that do not fit the published schema:\n${list.join("\n")}`);
+}
+
+/** For test files that store events of their own invention. */
+export function allowInventedEvents(): void {
+  checking = false;
+}
+
+function check(event: unknown): void {
+  if (!checking) return;
+  for (const problem of eventProblems(event as Record<string, unknown>)) found.set(problem, (found.get(problem) ?? 0) + 1);
+}
+
+const { append } = SqliteEventLog.prototype;
+SqliteEventLog.prototype.append = async function (...call) {
+  const records = await append.apply(this, call);
+  for (const { event } of records) check(event);
+  return records;
+};
+const { publish } = Hub.prototype;
+Hub.prototype.publish = function (id, frame) {
+  check(JSON.parse(frame.json));
+  publish.call(this, id, frame);
+};

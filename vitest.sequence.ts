@@ -1,0 +1,23 @@
+import { basename } from "node:path";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** The longest test files, the longest first. */
+const longest = [
+  ...["agent-every-append", "command-line", "browser", "docker-suite", "start-repository", "crash", "fuzz"],
+  ...["service-lifecycle", "killed-sandbox", "sockets", "hanging", "rootless", "hostile-images", "oci-suite"],
+  ...["lifecycle", "survive", "restart", "disk-full", "bash-faults", "oci-driver", "pending-crash", "session"],
+  ...["demo", "callbacks", "resident", "recording", "branches-crash", "image-store", "hostile", "service", "bash"],
+  ...["recorded", "agent-hanging", "limits", "memory", "plugins", "model-endpoints", "mcp", "agent-tools"],
+];
+
+/** Starts the longest files first, so that none of them is left when the other workers have ended. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ project, moduleId }: TestSpecification) => {
+      const place = longest.indexOf(basename(moduleId, ".test.ts"));
+      // Files with a worker of their own come first: a change of the project ends a shared worker.
+      return (project.name === "own worker" ? 0 : 1_000) + (place < 0 ? longest.length : place);
+    };
+    return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
+  }
+}
