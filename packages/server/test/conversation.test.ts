@@ -319,6 +319,8 @@ test("a loop of the same call is stopped as stuck", async () => {
   await useModel(() => reply.toolCalls([terminal("true")]));
   const { id } = await startConversation(server.call, "Loop");
   await ended(id, "stuck");
+  const actions = (await events(id)).filter(({ kind }) => kind === "ActionEvent");
+  expect(actions.map(({ action }) => action.command)).toEqual(["true", "true", "true", "true"]);
 });
 
 test("the sandbox's session key opens its own conversation and no platform route", async () => {

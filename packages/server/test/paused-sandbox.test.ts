@@ -28,12 +28,16 @@ test("pausing a sandbox ends the model call of its conversation, and a message a
   await until(async () => (await call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status === "RUNNING" || undefined);
   expect((await call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).status).toBe(200);
   expect(await first.finished).toBe(false);
-  expect((await conversation()).execution_status ?? "paused").toBe("paused");
+  const kinds = async () => {
+    const { items } = (await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body;
+    return items.map(({ kind }: { kind: string }) => kind);
+  };
+  expect(await kinds()).toEqual(["SystemPromptEvent", "MessageEvent", "PauseEvent"]);
   expect((await call("POST", `/api/v1/sandboxes/${sandboxId}/resume`)).status).toBe(200);
+  expect((await conversation()).execution_status).toBe("paused");
   const message = { role: "user", content: [{ type: "text", text: "Are you there?" }], run: true };
   expect((await call("POST", `/api/v1/app-conversations/${id}/send-message`, message)).status).toBe(200);
   await until(async () => (await conversation()).execution_status === "finished" || undefined);
-  const { items } = (await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body;
-  expect(items.map(({ kind }: { kind: string }) => kind)).not.toContain("ConversationErrorEvent");
+  expect(await kinds()).not.toContain("ConversationErrorEvent");
   expect(models.requests).toHaveLength(2);
 });

@@ -1,6 +1,7 @@
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { until } from "../../test/support/until.ts";
 import { read, startServer, type TestServer } from "../http/test-server.ts";
 import { makeOutbound } from "../outbound/outbound.ts";
 import type { Store } from "../store/store.ts";
@@ -65,10 +66,6 @@ const told = () =>
     expect(path).toMatch(/^\/hook\/events\/[0-9a-f]{32}\?team=1$/);
     return what.map((event: any) => event.llm_message?.content[0].text ?? event.value).join(", ");
   });
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
-}
 
 test("a conversation is told before its events, when its state or its record changes, and when it is deleted", async () => {
   await start();

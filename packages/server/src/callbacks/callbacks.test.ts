@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { until } from "../../test/support/until.ts";
 import { makeOutbound } from "../outbound/outbound.ts";
 import type { Store } from "../store/store.ts";
 import { conversationRow, createTestStore, message, stateUpdate } from "../store/testing.ts";
@@ -66,11 +67,6 @@ async function say(id: string, ...texts: string[]): Promise<void> {
     id,
     texts.map((text) => message(text)),
   );
-}
-
-/** Asks until it is so; the test's time-out ends it. */
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 test("events arrive in order as a JSON array that the receiver can verify", async () => {

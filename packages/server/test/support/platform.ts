@@ -6,6 +6,9 @@ import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
 import { type Platform, startPlatform } from "../../src/platform.ts";
+import { noteAnswer, until } from "./until.ts";
+
+export { until };
 
 export type Json = Record<string, any>;
 
@@ -56,6 +59,7 @@ export function caller(url: string, key: string): TestPlatform["call"] {
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
+    noteAnswer(`${method} ${path}`, response.status, text);
     return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
   };
 }
@@ -75,15 +79,6 @@ export async function startConversation(
   });
   if (task.status === "ERROR") throw new Error(task.detail);
   return { id: task.app_conversation_id, sandboxId: task.sandbox_id };
-}
-
-/** Asks again every few milliseconds until there is an answer; the test's own time-out ends it. */
-export async function until<T>(ask: () => Promise<T | undefined> | T | undefined, everyMs = 15): Promise<T> {
-  for (;;) {
-    const answer = await ask();
-    if (answer !== undefined && answer !== false) return answer;
-    await new Promise((resolve) => setTimeout(resolve, everyMs));
-  }
 }
 
 /** Follows a conversation's socket and keeps every frame. */

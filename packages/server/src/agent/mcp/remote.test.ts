@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openGate } from "../../../test/support/gate.ts";
 import { type RemoteMcp, startRemoteMcp } from "../../../test/support/remote-mcp.ts";
+import { until } from "../../../test/support/until.ts";
 import { makeOutbound } from "../../outbound/outbound.ts";
 import type { SandboxSecret } from "../../users/api.ts";
 import type { Tool, ToolContext } from "../tool.ts";
@@ -70,10 +71,6 @@ async function listen(handler: RequestListener): Promise<string> {
   listeners.push(listener);
   await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
   return `http://127.0.0.1:${(listener.address() as AddressInfo).port}/mcp`;
-}
-
-async function until(ask: () => boolean): Promise<void> {
-  while (!ask()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 test.each(["current", "older", "unnamed"])(

@@ -1,0 +1,31 @@
+/** Waits that have not ended, and the last answer of a server: what a failed test reports (check-events.ts). */
+const waits = new Set<() => unknown>();
+let lastAnswer: string | undefined;
+
+/** Asks again every few milliseconds until there is an answer; the test's own time-out ends it. */
+export async function until<T>(ask: () => Promise<T | undefined> | T | undefined, everyMs = 15): Promise<T> {
+  waits.add(ask);
+  try {
+    for (;;) {
+      const answer = await ask();
+      if (answer !== undefined && answer !== false) return answer;
+      await new Promise((resolve) => setTimeout(resolve, everyMs));
+    }
+  } finally {
+    waits.delete(ask);
+  }
+}
+
+/** Keeps what a server answered, for the report of a wait that did not end. */
+export function noteAnswer(request: string, status: number, text: string): void {
+  lastAnswer = `${request}: ${status} ${text.length > 2_000 ? `…${text.slice(-2_000)}` : text}`;
+}
+
+/** Describes the waits that have not ended, with the last answer. Forgets both. */
+export function describeWaits(): string {
+  const pending = [...waits].map((ask) => `\nIt still waits for: ${ask}`);
+  if (pending.length > 0 && lastAnswer !== undefined) pending.push(`\nThe last answer: ${lastAnswer}`);
+  waits.clear();
+  lastAnswer = undefined;
+  return pending.join("");
+}
