@@ -1,6 +1,5 @@
 import { Readable } from "node:stream";
 import { PlatformError } from "../errors.ts";
-import { bufferPassed } from "./buffer-garbage.ts";
 import { feed } from "./feed.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
 import { checkAlive, checked, type Files, reason, scriptCommand } from "./files.ts";
@@ -56,10 +55,7 @@ export async function archiveOut(
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {
-    for await (const chunk of process.stdout) {
-      bufferPassed(chunk.length);
-      yield chunk;
-    }
+    yield* process.stdout;
     const code = exitCode(await process.exit);
     // 1: a file changed while it was read, which is normal for a folder in use.
     if (code <= 1) return;

@@ -1,6 +1,5 @@
 import type { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { bufferPassed } from "./buffer-garbage.ts";
 
 /**
  * Gives a stream to a command as its stdin, as fast as the command takes it, and then the end. Resolves with the number of bytes, and with
@@ -18,7 +17,6 @@ export async function feed(
     try {
       for await (const chunk of source.iterator({ destroyOnReturn: false })) {
         bytes += chunk.length;
-        bufferPassed(chunk.length);
         yield chunk;
       }
     } catch (error) {

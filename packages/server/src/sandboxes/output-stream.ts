@@ -1,5 +1,4 @@
 import { Readable } from "node:stream";
-import { bufferPassed } from "./buffer-garbage.ts";
 import { type Files, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "./run.ts";
 
@@ -59,7 +58,6 @@ export async function openOutput(
   async function* chunks(): AsyncGenerator<Buffer> {
     const first = read.subarray(lineEnd + 1);
     for (let chunk: Buffer | undefined = first; chunk !== undefined; ) {
-      bufferPassed(chunk.length);
       if (chunk.length > 0) yield chunk;
       const next: IteratorResult<Buffer> = await source.next();
       chunk = next.done ? undefined : next.value;

@@ -1,6 +1,5 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
-import { bufferPassed } from "../buffer-garbage.ts";
 import { type EventText, headBytes, readHead } from "./event-text.ts";
 
 /** Where an event of a command stands. */
@@ -76,7 +75,6 @@ export class CommandLog {
     }
     const entry = { ...facts, log: this, start: this.bytes + front.length, length: record.length - front.length - 1 };
     this.bytes += record.length;
-    bufferPassed(record.length);
     this.entries.push(entry);
     return entry;
   }
@@ -126,6 +124,5 @@ async function readBytes(handle: FileHandle, start: number, length: number): Pro
     if (bytesRead === 0) throw new Error("The log of a command is shorter than it was.");
     done += bytesRead;
   }
-  bufferPassed(length);
   return buffer;
 }
