@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { newId } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../../errors.ts";
+import { splice } from "../../http-proxy.ts";
 import type { Authenticator } from "../auth.ts";
 import type { HttpServices } from "../services.ts";
 import { publicUrl } from "../urls.ts";
@@ -14,7 +15,6 @@ import { sessionCookies } from "./cookies.ts";
 import { forward, type OnUpgrade } from "./forward.ts";
 import { requestHeaders } from "./request-headers.ts";
 import { corsFor, responseHeaders } from "./response-headers.ts";
-import { splice } from "./splice.ts";
 import { makeToken } from "./token.ts";
 
 export interface PreviewLimits {
@@ -151,7 +151,10 @@ export function createPreviews(
       response.once("finish", () => connection.end());
       void answer(request, response, (reply, app, headers, appHead) => {
         response.detachSocket(connection as Socket);
-        splice(connection, app, reply, headers, { client: head, app: appHead });
+        connection.write(switchingProtocols(reply, headers), "latin1");
+        if (appHead.length > 0) connection.write(appHead);
+        if (head.length > 0) app.write(head);
+        splice(connection, app);
       });
       return true;
     },
@@ -168,6 +171,12 @@ interface Entry {
 }
 
 type Splice = (answer: IncomingMessage, app: Duplex, headers: OutgoingHttpHeaders, head: Buffer) => void;
+
+function switchingProtocols(answer: IncomingMessage, headers: OutgoingHttpHeaders): string {
+  const all = Object.entries({ ...headers, connection: "Upgrade", upgrade: answer.headers.upgrade });
+  const lines = all.flatMap(([name, value]) => [value ?? []].flat().map((one) => `${name}: ${one}\r\n`));
+  return `HTTP/1.1 101 Switching Protocols\r\n${lines.join("")}\r\n`;
+}
 
 /** Streams may be silent for hours; a peer that is gone shows by the kernel's probes. */
 function quiet(socket: Socket): void {

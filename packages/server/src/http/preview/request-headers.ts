@@ -1,29 +1,10 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+import { hopByHopHeaders } from "../../http-proxy.ts";
 import type { PreviewTarget } from "./address.ts";
 import { cookiesForApp } from "./cookies.ts";
 
-/** Belong to one connection, not to the request (RFC 9110 section 7.6.1), or are answered here. */
-export const hopByHop = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-authentication-info",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "expect",
-]);
-
 /** What a client says about its way here is not believed, and the platform's key is not for the app. */
 const dropped = /^(?:forwarded|x-forwarded-.*|x-real-ip|x-session-api-key|host|cookie|content-length)$/;
-
-/** Names that the Connection header declares as belonging to one connection. */
-export function connectionNames(header: string | undefined): Set<string> {
-  return new Set((header ?? "").split(",").map((name) => name.trim().toLowerCase()));
-}
 
 /**
  * The headers of a request as the app in the sandbox gets them. Under a name that ends in `localhost` the app sees the outer host; development
@@ -38,9 +19,9 @@ export function requestHeaders(
 ): OutgoingHttpHeaders {
   const { headers, headersDistinct } = request;
   const result: OutgoingHttpHeaders = {};
-  const perConnection = connectionNames(headers.connection);
+  const perConnection = hopByHopHeaders(headers.connection);
   for (const [name, values] of Object.entries(headersDistinct)) {
-    if (values && !hopByHop.has(name) && !perConnection.has(name) && !dropped.test(name)) result[name] = values;
+    if (values && !perConnection.has(name) && !dropped.test(name)) result[name] = values;
   }
   if (headers.authorization !== undefined && !forApp(headers.authorization)) delete result.authorization;
   const cookie = cookiesForApp(headers.cookie, target);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+import { hopByHopHeaders } from "../../http-proxy.ts";
 import type { PreviewTarget } from "./address.ts";
 import { cookieFromApp } from "./cookies.ts";
-import { connectionNames, hopByHop } from "./request-headers.ts";
 
 /**
  * Would reach beyond the preview: stored data, transport and reporting of the whole host or of a domain that the platform shares, and what only a
@@ -41,9 +41,9 @@ export function responseHeaders(
   { target, frameAncestors, byCookie, cors }: ResponseRules,
 ): OutgoingHttpHeaders {
   const result: OutgoingHttpHeaders = {};
-  const perConnection = connectionNames(answer.headers.connection);
+  const perConnection = hopByHopHeaders(answer.headers.connection);
   for (const [name, values] of Object.entries(answer.headersDistinct)) {
-    if (values && !hopByHop.has(name) && !perConnection.has(name) && !dropped.has(name)) result[name] = values;
+    if (values && !perConnection.has(name) && !dropped.has(name)) result[name] = values;
   }
   const cookies = (answer.headers["set-cookie"] ?? []).flatMap((cookie) => cookieFromApp(cookie, target) ?? []);
   if (cookies.length > 0) result["set-cookie"] = cookies;

@@ -1,13 +1,12 @@
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
+import { splice } from "../../http-proxy.ts";
 import type { HostCredentials, RawHeaders } from "./credentials.ts";
 import { Exchange, reasonPhrase } from "./exchange.ts";
 import { endToEnd, headerText } from "./headers.ts";
 import { judgeMethod } from "./policy.ts";
 import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
-import { splice } from "./splice.ts";
 import { authorityOf, type Target } from "./target.ts";
 
 /** Where a request goes: its host has been judged, its method has not. */
@@ -91,7 +90,7 @@ export function forwardUpgrade(route: Route, request: IncomingMessage, client: D
       );
       if (first.length > 0) socket.unshift(first);
       if (head.length > 0) client.unshift(head);
-      splice(client, socket as Socket, idleMs, () => exchange.end());
+      splice(client, socket, { idleMs, onDone: () => exchange.end() });
     });
     upstream.on("response", (answer) => {
       client.write(`${startLine(answer)}${headerText([...headers(answer), "Connection", "close"])}\r\n`);

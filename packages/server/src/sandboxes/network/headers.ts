@@ -1,18 +1,12 @@
+import { hopByHopHeaders } from "../../http-proxy.ts";
 import type { RawHeaders } from "./credentials.ts";
 
-const hopByHop = new Set([
-  ...["connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings"],
-  ...["proxy-authorization", "proxy-authenticate", "proxy-authentication-info"],
-]);
-
-/** Header lines that belong to the message, not to one connection. `Expect` has been answered by the proxy already. */
+/** Header lines that belong to the message, not to one connection, without those named. */
 export function endToEnd(headers: RawHeaders, ...without: string[]): RawHeaders {
   const pairs = pairsOf(headers);
-  const named = pairs
-    .filter(([name]) => name.toLowerCase() === "connection")
-    .flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/));
-  const dropped = new Set([...named, ...without, "expect"]);
-  return pairs.filter(([name]) => !hopByHop.has(name.toLowerCase()) && !dropped.has(name.toLowerCase())).flat();
+  const named = pairs.filter(([name]) => name.toLowerCase() === "connection").map(([, value]) => value);
+  const dropped = new Set([...hopByHopHeaders(named.join()), ...without]);
+  return pairs.filter(([name]) => !dropped.has(name.toLowerCase())).flat();
 }
 
 /** The header lines as they stand on the wire, each with its line end. */

@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { splice } from "../../http-proxy.ts";
 import { type Opening, readOpening } from "./client-hello.ts";
 import { Exchange } from "./exchange.ts";
 import { idleMs, refuseRaw } from "./forward.ts";
 import { judgeTarget } from "./policy.ts";
 import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
-import { splice } from "./splice.ts";
 import type { Target } from "./target.ts";
 
 /** Hands a connection over to those who see into it. */
@@ -42,7 +42,7 @@ export async function tunnel(session: Session, target: Target, client: Duplex, i
     return refuseRaw(client, exchange.fail(error));
   }
   client.write("HTTP/1.1 200 Connection established\r\n\r\n");
-  if (upstream && session.policy.mode === "open") return splice(client, upstream, idleMs, () => exchange.end());
+  if (upstream && session.policy.mode === "open") return splice(client, upstream, { idleMs, onDone: () => exchange.end() });
   // A server may speak first, before the client shows what this is.
   if (upstream && target.port !== 443) upstream.pipe(client);
   const opening = await peek(client, upstream ? idleMs : greetingMs);
@@ -65,7 +65,7 @@ export async function tunnel(session: Session, target: Target, client: Duplex, i
     return inspector.plain(client, target);
   }
   upstream!.unpipe(client);
-  splice(client, upstream!, idleMs, () => exchange.end());
+  splice(client, upstream!, { idleMs, onDone: () => exchange.end() });
 }
 
 function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean): string | undefined {
