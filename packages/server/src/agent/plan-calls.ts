@@ -2,7 +2,7 @@ import type { ActionEvent } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import type { ModelResponse } from "../models/model.ts";
 import { withOwnIds } from "./call-ids.ts";
-import { type Analyzer, assess } from "./judgement/analyzer.ts";
+import { type Analyzer, assess } from "./risk/analyzer.ts";
 import type { Tool } from "./tool.ts";
 import { resolveToolCall } from "./tools/call.ts";
 

@@ -5,9 +5,9 @@ import type { Model, ModelResponse, RetryNotice } from "../models/model.ts";
 import type { NewRecord } from "../store/event-log.ts";
 import { type ActContext, act, toolError } from "./acting.ts";
 import { needsConfirmation } from "./confirmation.ts";
-import type { Analyzer } from "./judgement/analyzer.ts";
 import { planCalls } from "./plan-calls.ts";
 import { addUsage, listed, nudge, stateRecord } from "./records.ts";
+import type { Analyzer } from "./risk/analyzer.ts";
 import { modelTools } from "./tools/call.ts";
 import type { View } from "./view.ts";
 

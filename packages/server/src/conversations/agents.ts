@@ -1,8 +1,8 @@
 import type { ConfirmationPolicy, GivenAgent, GivenLlm, SecurityAnalyzer } from "@sandpiper/wire";
 import { type CondenserOptions, condenserOfAgent, condenserOfSettings, planningCondenser } from "../agent/condenser/options.ts";
 import { policyFromSettings } from "../agent/confirmation.ts";
-import type { Analyzer } from "../agent/judgement/analyzer.ts";
-import { chooseAnalyzer, namedAnalyzer } from "../agent/judgement/choose-analyzer.ts";
+import type { Analyzer } from "../agent/risk/analyzer.ts";
+import { chooseAnalyzer, namedAnalyzer } from "../agent/risk/choose-analyzer.ts";
 import type { Tool } from "../agent/tool.ts";
 import { namesOf, type ToolChoice } from "../agent/tools/choose.ts";
 import { awsAccess } from "../models/aws.ts";

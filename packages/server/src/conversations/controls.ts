@@ -6,7 +6,7 @@ import type {
   SecretSource,
   SecurityAnalyzer,
 } from "@sandpiper/wire";
-import { checkAnalyzer } from "../agent/judgement/choose-analyzer.ts";
+import { checkAnalyzer } from "../agent/risk/choose-analyzer.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { Outbound } from "../outbound/api.ts";

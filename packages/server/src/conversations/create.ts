@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import type { CondenserSettings, GivenAgent, GivenAgentSettings, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
 import { newId, parseId } from "@sandpiper/wire";
-import { checkAnalyzer } from "../agent/judgement/choose-analyzer.ts";
+import { checkAnalyzer } from "../agent/risk/choose-analyzer.ts";
 import { mergeSkills } from "../agent/skills/skill.ts";
 import { checkTools, defaultTools, usualTools } from "../agent/tools/choose.ts";
 import type { Callbacks } from "../callbacks/api.ts";

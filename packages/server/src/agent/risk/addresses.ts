@@ -1,5 +1,8 @@
+import type { Finding } from "./findings.ts";
+import { isCredentialPath } from "./paths.ts";
+
 /** Where an address leads. */
-export type Reach = "own" | "metadata" | "private" | "outside";
+type Reach = "own" | "metadata" | "private" | "outside";
 
 const metadataHosts = new Set([
   "metadata",
@@ -17,11 +20,11 @@ const metadataAddresses = new Set([
   "fd00:ec2::254",
 ]);
 
-/** Where a URL leads, a host alone too; undefined for a text that names no host. Numbers in any base are read as addresses, as clients do. */
-export function reachOf(address: string): Reach | undefined {
+/** Where a URL or a host leads; undefined for a text without a host. Reads numbers in any base as addresses, as clients do. */
+function reachOf(address: string): Reach | undefined {
   const text = address.length > 4_000 ? address.slice(0, 4_000) : address;
   const url = /^[a-z][a-z0-9+.-]{0,20}:\/\//i.test(text) ? text : `http://${text}`;
-  // A scheme that is none of the web keeps its host as it is written.
+  // With the scheme http every host is normalised.
   const parsed = URL.parse(url.replace(/^[a-z][a-z0-9+.-]{0,20}:\/\//i, "http://"));
   const host = parsed?.hostname
     .toLowerCase()
@@ -32,7 +35,7 @@ export function reachOf(address: string): Reach | undefined {
   return isOwn(unmapped(host)) ? "own" : isPrivate(unmapped(host)) ? "private" : "outside";
 }
 
-/** An IPv4 address inside of an IPv6 one, as it is alone. */
+/** The IPv4 address of an IPv6 one that contains it, else the host itself. */
 function unmapped(host: string): string {
   const found = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(host);
   if (!found) return host;
@@ -50,7 +53,7 @@ function isPrivate(host: string): boolean {
   return /^(?:f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):/.test(host);
 }
 
-/** Whether data that is sent there leaves the machine and those beside it: names without a dot are services beside it. */
+/** Whether an address is outside the private network; a name without a dot is a service in it. */
 export function isOutside(address: string): boolean {
   const reach = reachOf(address);
   if (reach === undefined || reach === "own" || reach === "private") return false;
@@ -59,9 +62,28 @@ export function isOutside(address: string): boolean {
   return bare.includes(".") || bare.includes("$") || host.startsWith("[") || reach === "metadata";
 }
 
-/** Cloud metadata, wherever it stands in a text: also in code, and with the address as a number. */
+/** Whether a text contains the address of a cloud's metadata service, also as a number. */
 export function namesMetadata(text: string): boolean {
   const word =
     /169\.254\.(?:169\.254|170\.(?:2|23))\b|metadata\.google\.internal|metadata\.goog\b|fd00:ec2::254|100\.100\.100\.200|instance-data\.ec2|\b2852039166\b|0xa9fea9fe|\b0?251\.0?376\.0?251\.0?376\b/i;
   return word.test(text) || (text.length < 500 && /^[a-z]+:\/\//i.test(text) && reachOf(text) === "metadata");
+}
+
+/** What the rules find in an address that the browser opens. */
+export function judgeAddress(address: string): Finding[] {
+  const text = address.trim().slice(0, 100_000);
+  if (/^file:/i.test(text)) return isCredentialPath(decoded(URL.parse(text)?.pathname ?? "")) ? ["read-credentials"] : [];
+  const url = URL.parse(/^[a-z][a-z0-9+.-]{0,20}:/i.test(text) && !/^[\w.-]{1,200}:\d/.test(text) ? text : `http://${text}`);
+  if (!url || !/^(?:https?|wss?|ftp):$/.test(url.protocol)) return [];
+  const reach = reachOf(url.host);
+  if (reach === "metadata") return ["read-credentials", "private-address"];
+  return reach === "private" ? ["private-address"] : [];
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }

@@ -1,14 +1,14 @@
 import type { SecurityRisk } from "@sandpiper/wire";
+import { judgeAddress, namesMetadata } from "./addresses.ts";
 import type { Analyzer, AssessedCall } from "./analyzer.ts";
-import { namesMetadata } from "./rules/addresses.ts";
-import { judgeEdit, judgePatch } from "./rules/file-changes.ts";
-import { isCredentialPath } from "./rules/paths.ts";
-import { judgeAddress } from "./rules/web.ts";
-import { changesNothing } from "./shell/read-only.ts";
-import { type Finding, judgeScript } from "./shell-rules.ts";
+import { judgeEdit, judgePatch } from "./edit-rules.ts";
+import type { Finding } from "./findings.ts";
+import { isCredentialPath } from "./paths.ts";
+import { isReadOnly } from "./read-only.ts";
+import { judgeScript } from "./shell-rules.ts";
 
-/** What rules find in a call, without any model; empty: nothing. */
-export function findingsOf({ action, destructive }: AssessedCall): readonly Finding[] {
+/** What the rules find in a call, without a model. */
+export function judgeCall({ action, destructive }: AssessedCall): readonly Finding[] {
   switch (action.kind) {
     case "TerminalAction":
       return judgeScript(action.command).findings;
@@ -20,32 +20,23 @@ export function findingsOf({ action, destructive }: AssessedCall): readonly Find
     case "BrowserNavigateAction":
       return judgeAddress(action.url);
     case "MCPToolAction":
-      return [...(destructive ? (["destroys, as its server says"] as const) : []), ...judgeData(action.data)];
+      return [...(destructive ? (["destructive-tool"] as const) : []), ...judgeData(action.data)];
     default:
       return [];
   }
 }
 
-/**
- * Judges without any model (agent-behaviour.md section 5): HIGH for what a rule finds, LOW for what only reads, and MEDIUM for the rest, which stays inside of the
- * sandbox.
- */
+/** Judges without a model (agent-behaviour.md section 5): HIGH with a finding, LOW for a call that only reads, else MEDIUM. */
 export const patternAnalyzer: Analyzer = {
-  assess: (call) => (findingsOf(call).length > 0 ? "HIGH" : usualRisk(call)),
+  assess: (call) => (judgeCall(call).length > 0 ? "HIGH" : usualRisk(call)),
 };
 
-/** The few rules that no policy should let pass: HIGH for what they find, and LOW. */
+/** HIGH with a finding of the worst rules, else LOW. */
 export const policyRailAnalyzer: Analyzer = {
-  assess: (call) => (findingsOf(call).some((finding) => rails.has(finding)) ? "HIGH" : "LOW"),
+  assess: (call) => (judgeCall(call).some((finding) => rails.has(finding)) ? "HIGH" : "LOW"),
 };
 
-const rails: ReadonlySet<Finding> = new Set<Finding>([
-  "runs what nobody has read",
-  "hands a shell to somebody else",
-  "deletes everything",
-  "breaks the machine",
-  "cannot be read whole",
-]);
+const rails: ReadonlySet<Finding> = new Set<Finding>(["pipe-to-shell", "remote-shell", "destroy-files", "unreadable"]);
 
 const quietActions = new Set([
   "FinishAction",
@@ -58,15 +49,15 @@ const quietActions = new Set([
 
 function usualRisk({ action, readOnly }: AssessedCall): SecurityRisk {
   if (readOnly || quietActions.has(action.kind)) return "LOW";
-  if (action.kind === "TerminalAction") return changesNothing(judgeScript(action.command).analysis) ? "LOW" : "MEDIUM";
+  if (action.kind === "TerminalAction") return isReadOnly(judgeScript(action.command).script) ? "LOW" : "MEDIUM";
   return action.kind === "FileEditorAction" && action.command === "view" ? "LOW" : "MEDIUM";
 }
 
-/** Names under which tools of servers take commands. */
+/** Argument names under which MCP tools take commands. */
 const commandNames = /^(?:command|cmd|script|shell|bash|code)$/i;
 const maxTexts = 500;
 
-/** What stands in the arguments of a server's tool. */
+/** What the rules find in the arguments of an MCP tool. */
 function judgeData(data: Readonly<Record<string, unknown>>): Finding[] {
   const findings = new Set<Finding>();
   const waiting: [string, unknown][] = Object.entries(data);
@@ -80,7 +71,7 @@ function judgeData(data: Readonly<Record<string, unknown>>): Finding[] {
       );
     if (typeof value !== "string") continue;
     if (isCredentialPath(value) || isCredentialPath(value.replace(/^file:\/\//, "")) || namesMetadata(value.slice(0, 10_000)))
-      findings.add("reads credentials");
+      findings.add("read-credentials");
     if (commandNames.test(name)) for (const finding of judgeScript(value).findings) findings.add(finding);
   }
   return [...findings];

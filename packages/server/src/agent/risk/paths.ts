@@ -1,8 +1,8 @@
-/** What stands before a path in a home folder. */
+/** A home folder. */
 const home = String.raw`(?:~[\w.-]{0,40}|\$\{?HOME\}?|/root|/home/[^/]{1,60}|/Users/[^/]{1,60}|/var/lib/[\w-]{1,40})`;
 
 const credentialPaths = [
-  // Private keys: not the public halves, nor what is known of hosts.
+  // Private keys: neither public keys nor known hosts.
   String.raw`${home}?/?(?:\.ssh)/(?!authorized_keys|known_hosts|config$|environment)(?![^/]{0,200}\.pub$)[^/]{1,200}`,
   String.raw`${home}/\.ssh/?`,
   String.raw`${home}/\.(?:aws|azure|gnupg|password-store)(?:/.{0,300})?`,
@@ -19,10 +19,10 @@ const credentialPaths = [
 ];
 const credential = new RegExp(`^(?:${credentialPaths.join("|")})$`);
 
-/** Longest path that is looked at, characters. */
+/** Longest path that is judged, in characters. */
 const maxPath = 1_000;
 
-/** A file that keeps keys, tokens or passwords. */
+/** Whether a file holds keys, tokens or passwords. */
 export function isCredentialPath(path: string): boolean {
   const plain = plainPath(path);
   return plain !== undefined && credential.test(plain);
@@ -40,7 +40,7 @@ const startupPaths = [
 ];
 const startup = new RegExp(`^(?:${startupPaths.join("|")})$`);
 
-/** A file that is run later by itself: who writes it stays. */
+/** Whether a file runs later by itself: on login, on a schedule, by git. */
 export function isStartupPath(path: string): boolean {
   const plain = plainPath(path);
   return plain !== undefined && startup.test(plain);
@@ -49,13 +49,13 @@ export function isStartupPath(path: string): boolean {
 const system =
   /^\/(?:etc\/(?:passwd|group|shadow|gshadow|sudoers(?:\.d\/.*)?|hosts|resolv\.conf|pam\.d\/.*|ssh\/.*|apt\/.*|ssl\/.*|nsswitch\.conf|security\/.*)|boot(?:\/.*)?|proc\/sys(?:\/.*)?|proc\/sysrq-trigger|sys\/.*|(?:usr\/)?(?:s?bin|lib(?:64)?)\/.*|usr\/local\/share\/ca-certificates\/.*)$/;
 
-/** A file of the system itself. */
+/** Whether a file belongs to the system. */
 export function isSystemPath(path: string): boolean {
   const plain = plainPath(path);
   return plain !== undefined && (system.test(plain) || isDevice(plain));
 }
 
-/** A disk, or the memory of the machine. */
+/** Whether a file is a disk or the machine's memory. */
 export function isDevice(path: string): boolean {
   return /^\/dev\/(?:[shvx]v?d[a-z]|nvme\d|mmcblk\d|disk\/|mapper\/|md\d|loop\d|dm-\d|mem$|kmem$|port$|rdisk\d|disk\d)/.test(
     path,
@@ -66,13 +66,13 @@ const registryPath = new RegExp(
   String.raw`^(?:${home}/\.(?:npmrc|yarnrc(?:\.yml)?|pypirc|pip/pip\.conf|config/pip/pip\.conf|cargo/config(?:\.toml)?|gemrc|bunfig\.toml)|/etc/(?:pip\.conf|npmrc)|(?:.{0,300}/)?(?:\.npmrc|\.yarnrc\.yml|pip\.conf|\.pypirc|\.cargo/config(?:\.toml)?))$`,
 );
 
-/** A file that says from where packages come. */
+/** Whether a file configures where packages come from. */
 export function isRegistryPath(path: string): boolean {
   const plain = plainPath(path);
   return plain !== undefined && registryPath.test(plain);
 }
 
-/** A folder whose loss takes the machine, the user's home or all that is beside the project with it. */
+/** Whether a folder is the root, a home folder, the workspace, a parent of the project or a folder of the system. */
 export function isRootOfAll(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;
@@ -85,7 +85,7 @@ const rootOfAll = new RegExp(
   String.raw`^(?:/|\.\.(?:/\.\.){0,20}|${home}|/(?:home|root|etc|usr|var|bin|sbin|lib|lib64|boot|opt|dev|proc|sys|srv|mnt|Users|System|workspace)|/usr/(?:bin|lib|local|share|sbin)|/var/(?:lib|log|spool)|/home/\*|[A-Za-z]:[\\/]{0,2}(?:Windows)?)$`,
 );
 
-/** Without doubled and pointless parts; undefined for what is longer than any path. */
+/** The path without empty, `.` and `..` parts; undefined when it cannot be a path. */
 function plainPath(path: string): string | undefined {
   if (path.length === 0 || path.length > maxPath || !/[.~/$_:]/.test(path)) return undefined;
   if (!/\/[./]|\/$|^\./.test(path)) return path;

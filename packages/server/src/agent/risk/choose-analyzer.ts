@@ -1,9 +1,9 @@
 import type { SecurityAnalyzer } from "@sandpiper/wire";
 import { PlatformError } from "../../errors.ts";
 import { type Analyzer, type AssessedCall, assess, ensembleAnalyzer, llmAnalyzer, unknownAnalyzer } from "./analyzer.ts";
-import { findingsOf, patternAnalyzer, policyRailAnalyzer } from "./pattern.ts";
+import { judgeCall, patternAnalyzer, policyRailAnalyzer } from "./pattern.ts";
 
-/** How often ensembles may stand in ensembles, and members of one. */
+/** Depth of ensembles in ensembles, and members of one. */
 const maxDepth = 3;
 const maxMembers = 20;
 
@@ -14,7 +14,7 @@ const kinds: Readonly<Record<string, Analyzer>> = {
   PolicyRailSecurityAnalyzer: policyRailAnalyzer,
 };
 
-/** The analyzers that settings name; a name that is not here is none. */
+/** The analyzers by their names in the settings; any other name means no analyzer. */
 const named: Readonly<Record<string, SecurityAnalyzer & { analyzers?: SecurityAnalyzer[] }>> = {
   llm: { kind: "LLMSecurityAnalyzer" },
   pattern: { kind: "PatternSecurityAnalyzer" },
@@ -26,14 +26,14 @@ const named: Readonly<Record<string, SecurityAnalyzer & { analyzers?: SecurityAn
   },
 };
 
-/** The analyzer that the settings name, as clients of the agent server describe it; undefined: none. */
+/** The analyzer of a name in the settings, as agent-server clients describe it; undefined when there is none. */
 export function namedAnalyzer(name: string | null): SecurityAnalyzer | undefined {
   return name !== null && Object.hasOwn(named, name) ? named[name] : undefined;
 }
 
 /**
- * What judges as a client describes it. Whatever it is, it does not judge lower than the rules: a model cannot make `curl … | sh` harmless by saying so.
- * One that this server does not have knows nothing else.
+ * The analyzer that a client describes. It never judges lower than the rules: a model cannot make `curl … | sh` harmless by
+ * calling it so. An analyzer that this server does not have only applies the rules.
  */
 export function chooseAnalyzer(described: SecurityAnalyzer): Analyzer {
   return withRules(build(described, 0) ?? unknownAnalyzer);
@@ -60,7 +60,7 @@ function build(described: SecurityAnalyzer, depth: number): Analyzer | undefined
 function withRules(analyzer: Analyzer): Analyzer {
   return {
     async assess(call: AssessedCall) {
-      return findingsOf(call).length > 0 ? "HIGH" : assess(analyzer, call);
+      return judgeCall(call).length > 0 ? "HIGH" : assess(analyzer, call);
     },
   };
 }

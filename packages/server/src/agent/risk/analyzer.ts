@@ -1,14 +1,14 @@
 import { type Action, type SecurityRisk, securityRisks } from "@sandpiper/wire";
 
-/** A call that is about to be proposed, as an analyzer sees it. */
+/** A proposed call, as an analyzer sees it. */
 export interface AssessedCall {
   toolName: string;
   action: Action;
   /** The tool cannot change anything. */
   readOnly: boolean;
-  /** The tool's server says that it destroys something. */
+  /** The tool's MCP server marks it as destructive. */
   destructive?: boolean | undefined;
-  /** The model's own estimate; UNKNOWN where it gave none. */
+  /** The model's own estimate; UNKNOWN when it gave none. */
   claimed: SecurityRisk;
 }
 
@@ -17,22 +17,20 @@ export interface Analyzer {
   assess(call: AssessedCall): SecurityRisk | Promise<SecurityRisk>;
 }
 
-/** Takes the model's own estimate. */
+/** Returns the model's own estimate. */
 export const llmAnalyzer: Analyzer = { assess: ({ claimed }) => claimed };
 
-/** Knows nothing. */
 export const unknownAnalyzer: Analyzer = { assess: () => "UNKNOWN" };
 
 /**
- * The highest risk that one of several analyzers sees; one that fails sees HIGH. One that knows nothing does not count, unless none knows anything, or
- * `propagateUnknown` is set and no other sees HIGH.
+ * The highest risk that any member sees; a member that throws sees HIGH. UNKNOWN only counts when every member returns it, or
+ * when `propagateUnknown` is set and no member sees HIGH.
  */
 export function ensembleAnalyzer(members: readonly Analyzer[], { propagateUnknown = false } = {}): Analyzer {
   return {
     async assess(call) {
       const risks = await Promise.all(members.map((member) => assess(member, call)));
       const highest = risks.reduce<SecurityRisk>((most, risk) => (rank(risk) > rank(most) ? risk : most), "UNKNOWN");
-      // What is known to be dangerous does not become less so.
       return propagateUnknown && highest !== "HIGH" && risks.includes("UNKNOWN") ? "UNKNOWN" : highest;
     },
   };
@@ -40,7 +38,7 @@ export function ensembleAnalyzer(members: readonly Analyzer[], { propagateUnknow
 
 const rank = (risk: SecurityRisk) => securityRisks.indexOf(risk);
 
-/** The risk of a call: UNKNOWN without an analyzer, HIGH where it fails. */
+/** The risk of a call: UNKNOWN without an analyzer, HIGH when the analyzer throws. */
 export async function assess(analyzer: Analyzer | undefined, call: AssessedCall): Promise<SecurityRisk> {
   if (!analyzer) return "UNKNOWN";
   try {

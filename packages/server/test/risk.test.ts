@@ -13,10 +13,10 @@ let script: Script;
 let server: ServerProcess;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), "sandpiper-judgement-"));
+  dataDir = await mkdtemp(join(tmpdir(), "sandpiper-risk-"));
   models = await startModelServer((request) => script(request));
   server = await startServerProcess(dataDir);
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test-of-judgement", llm_base_url: models.url };
+  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test-of-risk", llm_base_url: models.url };
   await server.call("POST", "/api/settings", { ...settings, confirmation_mode: true, security_analyzer: "llm" });
 });
 

@@ -1,0 +1,20 @@
+import { type ParsedScript, parse } from "unbash";
+
+/** Longest shell script that is parsed, in characters: time and memory are linear in it. */
+const maxScriptChars = 300_000;
+
+/** The syntax tree of a shell script; partial, with `errors`, when its syntax is wrong. Undefined when it is too long or too deeply nested. */
+export function parseShell(script: string): ParsedScript | undefined {
+  if (script.length > maxScriptChars) return undefined;
+  return unlessTooDeep(() => parse(script));
+}
+
+/** What `read` returns; undefined when the syntax tree is too deep for the stack, which the parser and its lazy nodes report as a RangeError. */
+export function unlessTooDeep<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
