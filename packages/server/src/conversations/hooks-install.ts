@@ -14,8 +14,9 @@ exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
 `;
 
 /**
- * Project folder; takes the hook on stdin. After a kill of the server this runs beside its former self: each looks at a copy of its own, so that none
- * takes the other's hook for a foreign one, and puts files in place whole.
+ * Takes the project folder and the hook. After a kill of the server this runs concurrently with its former self: each looks
+ * at a copy of its own, so that neither takes the other's hook for a foreign one, and puts files in place whole. The hook is
+ * an argument because the kill could cut a standard input short.
  */
 const installScript = `
 cd -- "$1" && [ -f .openhands/pre-commit.sh ] && command -v git >/dev/null 2>&1 || exit 0
@@ -25,9 +26,9 @@ trap 'rm -f -- "$draft"' EXIT
 if cp -- "$hooks/pre-commit" "$draft" 2>/dev/null && ! grep -q "$own" "$draft"; then
   chmod +x "$draft" && mv -f -- "$draft" "$hooks/pre-commit.local"
 fi
-cat >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
+printf %s "$2" >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
 
 /** Makes `.openhands/pre-commit.sh` of a repository its pre-commit hook; a foreign hook goes on as `pre-commit.local`. Idempotent. */
 export async function installHooks(sandbox: Files, workingDir: string, signal: AbortSignal): Promise<void> {
-  await script(sandbox, installScript, [workingDir], { input: hook, timeoutMs, signal });
+  await script(sandbox, installScript, [workingDir, hook], { timeoutMs, signal });
 }

@@ -184,8 +184,9 @@ test("an interrupt cancels the model call, or the tools, whose calls get a resul
   const three = await conversation();
   await three.send("slow: both", true);
   await three.socket.frame(({ kind }) => kind === "ActionEvent");
+  const sleeping = { command: "pgrep -fx 'sleep 700'" };
   await until(
-    async () => (await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -fx 'sleep 700'" })).body.stdout,
+    async () => (await agent.call("POST", "/api/bash/execute_bash_command", sleeping)).body.exit_code === 0 || undefined,
   );
   await client.interruptConversation(three.id);
   expect((await three.events()).filter(({ kind }) => kind === "AgentErrorEvent").map(({ error }) => error)).toEqual([
