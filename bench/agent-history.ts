@@ -1,6 +1,6 @@
 import { newId, textContent } from "@sandpiper/wire";
 import { emptyConfig } from "../packages/server/src/store/empty-config.ts";
-import type { NewRecord } from "../packages/server/src/store/event-log.ts";
+import type { NewRecord } from "../packages/server/src/store/log-record.ts";
 import { fillWithConversations, message, openStore } from "../packages/server/src/store/testing.ts";
 
 /** Fills a data folder with conversations that rest and have that many events each, as work with a terminal leaves them. Gives their ids. */

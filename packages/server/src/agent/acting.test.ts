@@ -2,7 +2,7 @@ import { type ActionEvent, type AgentErrorEvent, contentText, newId, textContent
 import { Type } from "typebox";
 import { expect, test } from "vitest";
 import { PlatformError } from "../errors.ts";
-import type { LogRecord, NewRecord } from "../store/event-log.ts";
+import type { LogRecord, NewRecord } from "../store/log-record.ts";
 import { type ActContext, act, cutOff, isCutOff } from "./acting.ts";
 import { noHooks } from "./hooks/hooks.ts";
 import { noMask } from "./output-mask.ts";

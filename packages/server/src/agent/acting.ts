@@ -1,7 +1,7 @@
 import type { Action, ActionEvent, Observation, TextContent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { errorText, PlatformError } from "../errors.ts";
-import type { LogRecord, NewRecord } from "../store/event-log.ts";
+import type { LogRecord, NewRecord } from "../store/log-record.ts";
 import { type Hooks, hookContext } from "./hooks/hooks.ts";
 import { maskObservation, type OutputMask } from "./output-mask.ts";
 import { ProgressTeller } from "./progress.ts";

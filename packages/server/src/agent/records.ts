@@ -1,6 +1,6 @@
 import { addTokens, type ExecutionStatus, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
 import type { ModelResponse } from "../models/model.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 
 /** An event that clients may list. */
 export function listed(event: NewEvent): NewRecord {

@@ -2,7 +2,7 @@ import type { ConfirmationPolicy, Stats } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Turns } from "../in-turns.ts";
 import type { Model, ModelResponse, RetryNotice } from "../models/model.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import { type ActContext, act, toolError } from "./acting.ts";
 import { needsConfirmation } from "./confirmation.ts";
 import { planCalls } from "./plan-calls.ts";

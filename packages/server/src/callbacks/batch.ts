@@ -1,4 +1,4 @@
-import type { LogRecord } from "../store/event-log.ts";
+import type { LogRecord } from "../store/log-record.ts";
 
 /** Most events of one delivery. */
 export const batchEvents = 50;

@@ -2,7 +2,7 @@ import { type CallbackInfo, type CallbackProcessor, hexId, isoTime, maxCallbacks
 import { PlatformError } from "../errors.ts";
 import { Queues } from "../queues.ts";
 import type { CallbackRow, StoredProcessor } from "../store/callback-store.ts";
-import type { LogRecord } from "../store/event-log.ts";
+import type { LogRecord } from "../store/log-record.ts";
 import { reportDeletion } from "./agent-server.ts";
 import type { Callbacks } from "./api.ts";
 import type { Endpoint } from "./endpoint.ts";

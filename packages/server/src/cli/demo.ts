@@ -5,7 +5,7 @@ import type { ExecutionStatus } from "@sandpiper/wire";
 import type { Config } from "../config/config.ts";
 import type { Platform } from "../platform.ts";
 import { runToEnd } from "../sandboxes/run.ts";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { Changes, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";

@@ -4,7 +4,7 @@ import { readConfig, unknownVariables } from "../config/read-config.ts";
 import type { Environment } from "../config/variables.ts";
 import { PlatformError } from "../errors.ts";
 import type { Platform, ReplacedParts } from "../platform.ts";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 

@@ -1,3 +1,6 @@
+import type { DockerHost } from "../sandboxes/drivers/docker/docker-host.ts";
+import type { LogLevel } from "../telemetry/log.ts";
+
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {
   host: string;
@@ -19,7 +22,7 @@ export interface Config {
   runtime: string | undefined;
   /** Largest accepted request body, bytes. */
   bodyLimit: number;
-  logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "silent";
+  logLevel: LogLevel;
   /** Limits of specs that set none of their own. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Time without use after which a sandbox is paused, ms; 0: never. */
@@ -50,6 +53,3 @@ export interface Config {
 
 /** How events go out: as signed batches, or as an agent server reports them (agent-server.md section 10). */
 export type WebhookFormat = "signed" | "agent-server";
-
-/** Address of a Docker or Podman engine. */
-export type DockerHost = { socketPath: string } | { protocol: "http" | "https"; host: string; port: number };

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { rangesOf } from "../outbound/addresses.ts";
-import type { DockerHost, WebhookFormat } from "./config.ts";
+import type { WebhookFormat } from "./config.ts";
+import type { DockerHost } from "../sandboxes/drivers/docker/docker-host.ts";
 import { parseSize } from "./size.ts";
 
 /** Environment of a process, as `process.env`. */

@@ -4,7 +4,6 @@ import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import { requireSandbox } from "./archived.ts";
-import { refuseExternal } from "./external.ts";
 
 /** Conversations by their ids, as what is asked of them needs them. */
 export class Access {
@@ -47,4 +46,10 @@ export class Access {
 
 function missing(id: string): PlatformError {
   return new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
+}
+
+/** Throws ConversationExternal where an agent server inside the sandbox runs the conversation: only there it can be worked on. */
+export function refuseExternal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
+  if (!config.external) return;
+  throw new PlatformError("ConversationExternal", `The conversation ${hexId(id)} is run by an agent server inside its sandbox: here it can only be read.`);
 }

@@ -12,7 +12,7 @@ import type { AgentDocument } from "../store/conversation-parts.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Settings } from "../users/api.ts";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { masked, unmasked } from "./masked.ts";
 import { conversationModel } from "./model.ts";
 

@@ -4,9 +4,16 @@ import type {
   AppConversationStartTask,
   AppConversationUpdateRequest,
   Content,
+  ConfirmationPolicy,
   ConversationInfo,
   ForkConversationRequest,
   GivenLlm,
+  PatchConversationRequest,
+  PluginSpec,
+  ReportedConversation,
+  ReportedEvent,
+  SecretSource,
+  SecurityAnalyzer,
   StartConversationRequest,
 } from "@sandpiper/wire";
 import type { Skill } from "../agent/skills/skill.ts";
@@ -14,10 +21,8 @@ import type { Files } from "../sandboxes/files.ts";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { PageRequest, PageResult } from "../store/paging.ts";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
-import type { Controls } from "./controls.ts";
-import type { ExternalConversations } from "./external.ts";
-import type { FilesOutcome } from "./navigate.ts";
-import type { PendingMessages } from "./pending.ts";
+import type { SandboxRow } from "../store/sandbox-store.ts";
+
 
 /** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */
 export interface Conversations {
@@ -58,7 +63,7 @@ export interface Conversations {
   /** A conversation as the agent server shows it (agent-server.md section 3.2); `skills` shows those of a client's own agent too, which may be long. */
   info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
   /** What clients of the agent server change of a conversation. */
-  readonly controls: Pick<Controls, "describe" | "setPolicy" | "setAnalyzer" | "addSecrets" | "switchLlm" | "loadPlugin">;
+  readonly controls: ConversationControls;
   /**
    * Ends the run and removes the conversation with its sub-conversations; its sandbox goes too when no other conversation uses it, unless
    * `keepSandbox` says that it stays: then BadRequest where sub-conversations are in other sandboxes. Throws ConversationNotFound.
@@ -73,9 +78,12 @@ export interface Conversations {
   /** Appends a user message; with `run` the agent is woken. Throws ConversationNotFound, ConversationArchived, MessageDelivered. */
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
   /** Messages to conversations that are still being started (app-server.md section 2.8). */
-  readonly pending: Pick<PendingMessages, "add">;
+  readonly pending: {
+    /** Queues a message. Throws ConversationNotFound, ConversationExternal, ConversationArchived, StartTaskNotFound, StartFailed, TooManyMessages. */
+    add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }>;
+  };
   /** Conversations that agent servers inside sandboxes run and report. */
-  readonly external: Pick<ExternalConversations, "report" | "take">;
+  readonly external: ConversationReports;
   /** Starts the loop (also: approves what waits for confirmation). Throws ConversationRunning, ConversationArchived. */
   run(id: string): Promise<void>;
   /** Refuses every action that waits for confirmation; the agent does not go on by itself (agent-server.md section 4). */
@@ -121,6 +129,22 @@ export interface Conversations {
   close(graceMs: number): Promise<void>;
 }
 
+/** What clients of the agent server change of a conversation (agent-server.md section 3). */
+export interface ConversationControls {
+  describe(row: ConversationRow, change: PatchConversationRequest): Promise<void>;
+  setPolicy(row: ConversationRow, policy: ConfirmationPolicy): Promise<void>;
+  setAnalyzer(row: ConversationRow, analyzer: SecurityAnalyzer | null): Promise<void>;
+  addSecrets(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void>;
+  switchLlm(row: ConversationRow, given: GivenLlm): Promise<void>;
+  loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void>;
+}
+
+/** Takes what an agent server inside a sandbox reports (app-server.md section 8). */
+export interface ConversationReports {
+  report(sandbox: SandboxRow, id: string, info: ReportedConversation): Promise<void>;
+  take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void>;
+}
+
 export interface SendOptions {
   run: boolean;
   sender?: string | undefined;
@@ -130,6 +154,12 @@ export interface SendOptions {
   eventId?: string;
   /** The message is one of the conversation's goal; any other ends the pursuit of it. */
   ofGoal?: boolean;
+}
+
+/** What became of the files: those of a snapshot, or as they are. */
+export interface FilesOutcome {
+  /** Id of the snapshot. */
+  restored: string | undefined;
 }
 
 export interface Frame {

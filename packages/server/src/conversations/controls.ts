@@ -16,7 +16,7 @@ import type { ConversationConfig, ConversationRow } from "../store/conversation-
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import type { Agents } from "./agents.ts";
-import { refuseExternal } from "./external.ts";
+import { refuseExternal } from "./access.ts";
 import { checkGivenSize } from "./given-size.ts";
 import type { Hub } from "./hub.ts";
 import type { Knowledge } from "./knowledge.ts";

@@ -1,4 +1,4 @@
-import { hexId, type ReportedConversation, type ReportedEvent } from "@sandpiper/wire";
+import type { ReportedConversation, ReportedEvent } from "@sandpiper/wire";
 import { stateRecord } from "../agent/records.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
@@ -6,7 +6,7 @@ import { Queues } from "../queues.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
 import type { ConversationConfig, ConversationRow } from "../store/conversation-store.ts";
 import { emptyConfig } from "../store/empty-config.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { Store } from "../store/store.ts";
 import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
@@ -122,12 +122,6 @@ export class ExternalConversations {
     if (spent > maxLength) throw external("The sandbox has reported more than is kept: nothing further is taken of it.");
     this.#lengths.set(sandboxId, spent);
   }
-}
-
-/** Throws ConversationExternal where an agent server inside the sandbox runs the conversation: only there it can be worked on. */
-export function refuseExternal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
-  if (!config.external) return;
-  throw external(`The conversation ${hexId(id)} is run by an agent server inside its sandbox: here it can only be read.`);
 }
 
 function external(sentence: string): PlatformError {

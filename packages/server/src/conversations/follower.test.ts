@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { stateRecord } from "../agent/records.ts";
 import { View } from "../agent/view.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { Store } from "../store/store.ts";
 import { conversationRow, createTestStore, message } from "../store/testing.ts";
 import { LogFollower } from "./follower.ts";

@@ -3,7 +3,8 @@ import { countsAsProgress, stuckWindow } from "../agent/stuck.ts";
 import type { View } from "../agent/view.ts";
 import { Turns } from "../in-turns.ts";
 import { isInside } from "../store/branch.ts";
-import type { Branch, EventLog, LogRecord, ParsedRecord } from "../store/event-log.ts";
+import type { Branch, EventLog } from "../store/event-log.ts";
+import type { LogRecord, ParsedRecord } from "../store/log-record.ts";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
 /** Records that are read before others get their turn. */

@@ -4,12 +4,13 @@ import { nudge, stateRecord } from "../agent/records.ts";
 import type { Callbacks } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { Secrets } from "../users/api.ts";
 import { leafOf, skillsOn } from "./branch.ts";
 import { dropSecrets } from "./create.ts";
 import { snapshotAt, stageFiles } from "./kept-files.ts";
-import type { BranchDependencies, FilesOutcome } from "./navigate.ts";
+import type { BranchDependencies } from "./navigate.ts";
+import type { FilesOutcome } from "./api.ts";
 import { withoutFacts } from "./project-context.ts";
 
 export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {

@@ -2,7 +2,7 @@ import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { stateRecord } from "../agent/records.ts";
 import { SandboxRecords } from "../http/test-sandboxes.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { Store } from "../store/store.ts";
 import { conversationRow, createTestStore, message } from "../store/testing.ts";
 import { snapshotAt } from "./kept-files.ts";

@@ -1,3 +1,4 @@
+import type { FilesOutcome } from "./api.ts";
 import { stateRecord } from "../agent/records.ts";
 import { PlatformError } from "../errors.ts";
 import type { Queues } from "../queues.ts";
@@ -14,12 +15,6 @@ export interface BranchDependencies {
   runner: Pick<Runner, "atRest" | "workspace" | "announcements">;
   /** By sandbox, since several conversations may work in one folder. */
   replacements: Queues;
-}
-
-/** What became of the files: those of a snapshot, or as they are. */
-export interface FilesOutcome {
-  /** Id of the snapshot. */
-  restored: string | undefined;
 }
 
 /**

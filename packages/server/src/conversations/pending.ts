@@ -6,7 +6,7 @@ import type { Sandboxes } from "../sandboxes/api.ts";
 import type { StartTaskRow } from "../store/start-task-store.ts";
 import type { Store } from "../store/store.ts";
 import { requireSandbox } from "./archived.ts";
-import { refuseExternal } from "./external.ts";
+import { refuseExternal } from "./access.ts";
 
 /** Messages that may wait for one conversation (app-server.md section 2.8). */
 export const maxPending = 10;

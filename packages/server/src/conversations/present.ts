@@ -4,7 +4,7 @@ import { agentServerUrl } from "../sandboxes/agent-server-url.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { StartTaskRow } from "../store/start-task-store.ts";
-import { createdBy } from "../users/api.ts";
+import { createdBy } from "../users/default-user.ts";
 import { shownRequest } from "./shown-request.ts";
 
 /** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */

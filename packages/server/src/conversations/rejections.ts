@@ -1,6 +1,6 @@
 import type { ActionEvent } from "@sandpiper/wire";
 import { rejection } from "../agent/acting.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 
 /** What the model reads of actions that waited when the user went on without an answer. */
 export const unansweredReason = "it waited for the user's approval, and the user wrote instead.";

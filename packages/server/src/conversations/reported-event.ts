@@ -14,7 +14,7 @@ import {
 import { Value } from "typebox/value";
 import { cleaned } from "../cleaned.ts";
 import { PlatformError } from "../errors.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import { withoutNulls } from "../store/event-text.ts";
 
 type Fields = Record<string, unknown>;

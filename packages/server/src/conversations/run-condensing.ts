@@ -9,7 +9,7 @@ import { charsOf } from "../agent/view-size.ts";
 import { errorText, PlatformError } from "../errors.ts";
 import { isContextExceeded } from "../models/failure.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { LogFollower } from "./follower.ts";
 import { PromptSizes } from "./prompt-sizes.ts";
 

@@ -12,7 +12,7 @@ import { errorText, PlatformError } from "../errors.ts";
 import { Turns } from "../in-turns.ts";
 import type { Model, RetryNotice } from "../models/model.ts";
 import { CallRecorder } from "../recording/recorder.ts";
-import type { LogRecord, NewRecord } from "../store/event-log.ts";
+import type { LogRecord, NewRecord } from "../store/log-record.ts";
 import { ownCost } from "../store/summary.ts";
 import { Deltas } from "./deltas.ts";
 import { LogFollower } from "./follower.ts";

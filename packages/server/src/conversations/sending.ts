@@ -2,7 +2,7 @@ import type { Content } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
 import { listed, nudge, stateRecord } from "../agent/records.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { Store } from "../store/store.ts";
 import type { SendOptions } from "./api.ts";
 import type { Knowledge } from "./knowledge.ts";

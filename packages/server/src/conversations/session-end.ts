@@ -1,5 +1,5 @@
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { NewRecord } from "../store/event-log.ts";
+import type { NewRecord } from "../store/log-record.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
 import { type EnvironmentSources, modelOf } from "./run-environment.ts";
 import type { Workspaces } from "./workspaces.ts";

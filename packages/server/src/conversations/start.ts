@@ -3,7 +3,7 @@ import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText, newId } from "@sandpiper/wire";
 import { withoutCallbackSecrets } from "../callbacks/api.ts";
 import { PlatformError } from "../errors.ts";
-import { newSandboxId } from "../sandboxes/new-sandbox.ts";
+import { newSandboxId } from "../sandboxes/ids.ts";
 import type { StartTaskRow } from "../store/start-task-store.ts";
 import { sandboxToShare } from "./grouping.ts";
 import type { OutputMasksDependencies } from "./output-masks.ts";

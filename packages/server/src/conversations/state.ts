@@ -1,6 +1,6 @@
 import type { ActionEvent, ExecutionStatus, HookExecutionEvent, MessageEvent, Stats, TaskItem } from "@sandpiper/wire";
 import { pathRuleOf } from "../agent/skills/path-rules.ts";
-import type { ParsedRecord } from "../store/event-log.ts";
+import type { ParsedRecord } from "../store/log-record.ts";
 
 /** The state of a conversation: a fold over its log, and nothing else. */
 export interface ConversationState {

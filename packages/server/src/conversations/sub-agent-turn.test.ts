@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { listed, stateRecord } from "../agent/records.ts";
 import { conversationRow, createTestStore, message } from "../store/testing.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
-import type { SubAgentDependencies } from "./sub-agents.ts";
+import type { SubAgentDependencies } from "./sub-agent-turn.ts";
 
 let store: Awaited<ReturnType<typeof createTestStore>>["store"];
 let close: () => Promise<void>;

@@ -1,9 +1,16 @@
+import type { AgentDefinition } from "../agent/skills/agent-definitions.ts";
+import type { ListedAgent } from "../agent/tools/task.ts";
+import type { Store } from "../store/store.ts";
+import type { Settings } from "../users/api.ts";
+import type { Agents } from "./agents.ts";
+import type { SendOptions } from "./api.ts";
+import type { Runner } from "./runner.ts";
+
 import type { Event, ExecutionStatus, TaskObservation } from "@sandpiper/wire";
 import { contentText, hexId, textContent } from "@sandpiper/wire";
 import { nudge, stateRecord } from "../agent/records.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import { derivedId } from "./derived-id.ts";
-import type { SubAgentDependencies } from "./sub-agents.ts";
 
 /** Events from the end of a sub-agent's log among which its last words are looked for. */
 const lookBack = 100;
@@ -192,4 +199,19 @@ export class SubAgentTurn {
   #child(): ConversationRow | undefined {
     return this.#deps.store.conversations.get(this.childId);
   }
+}
+
+export interface SubAgentDependencies {
+  store: Pick<Store, "conversations" | "events" | "contexts" | "agents">;
+  settings: Pick<Settings, "agent" | "profileModel">;
+  agents: Pick<Agents, "own" | "policy">;
+  runner: Pick<Runner, "abort" | "useTaskMetrics">;
+  /** Those of the project that were there when the conversation began. */
+  known(id: string): readonly ListedAgent[];
+  /** Those of the project now. Throws what `exec` throws. */
+  definitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
+  send(id: string, content: ReturnType<typeof textContent>[], options: SendOptions): Promise<void>;
+  run(id: string): Promise<void>;
+  pause(id: string): Promise<void>;
+  reject(id: string, reason: string): Promise<void>;
 }

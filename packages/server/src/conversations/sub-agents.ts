@@ -1,40 +1,21 @@
+import type { SubAgentDependencies } from "./sub-agent-turn.ts";
 import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { taskUsage } from "../agent/records.ts";
 import type { AgentDefinition } from "../agent/skills/agent-definitions.ts";
 import { builtInSubAgents } from "../agent/sub-agents/built-in.ts";
 import type { Tool } from "../agent/tool.ts";
-import { type ListedAgent, taskTool } from "../agent/tools/task.ts";
+import { taskTool } from "../agent/tools/task.ts";
 import { Queues } from "../queues.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
-import type { Store } from "../store/store.ts";
-import type { Settings } from "../users/api.ts";
-import type { Agents } from "./agents.ts";
-import type { SendOptions } from "./api.ts";
 import { derivedId } from "./derived-id.ts";
 import { withoutFacts } from "./project-context.ts";
-import type { Runner } from "./runner.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 import type { ToolSource } from "./toolset.ts";
 
 /** Sub-agents of one conversation at work at a time, and in all. */
 const maxAtOnce = 20;
 const maxInAll = 500;
-
-export interface SubAgentDependencies {
-  store: Pick<Store, "conversations" | "events" | "contexts" | "agents">;
-  settings: Pick<Settings, "agent" | "profileModel">;
-  agents: Pick<Agents, "own" | "policy">;
-  runner: Pick<Runner, "abort" | "useTaskMetrics">;
-  /** Those of the project that were there when the conversation began. */
-  known(id: string): readonly ListedAgent[];
-  /** Those of the project now. Throws what `exec` throws. */
-  definitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
-  send(id: string, content: ReturnType<typeof textContent>[], options: SendOptions): Promise<void>;
-  run(id: string): Promise<void>;
-  pause(id: string): Promise<void>;
-  reject(id: string, reason: string): Promise<void>;
-}
 
 /**
  * Sub-agents are conversations of their own in the sandbox and the folder of their parent (agent-behaviour.md section 12): they survive what conversations

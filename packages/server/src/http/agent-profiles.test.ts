@@ -1,7 +1,7 @@
 import { AgentProfileDetail, AgentProfileDiagnostics } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "./test-server.ts";
 
 let server: TestServer;

@@ -1,23 +1,15 @@
+import type { Principal } from "./principal.ts";
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { PlatformError } from "../errors.ts";
 import type { Sandboxes } from "../sandboxes/api.ts";
-import type { ApiKeys, KeyHolder, Logins } from "../users/api.ts";
+import type { ApiKeys, Logins } from "../users/api.ts";
 import { prefixSandbox } from "./agent-server/view.ts";
 import { workspaceSandbox } from "./agent-server/workspace-cookie.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import { loginTokens } from "./login/cookie.ts";
 import { fromOwnPage } from "./login/same-origin.ts";
 import { decodedPath } from "./urls.ts";
-
-/**
- * Who calls: a user by one of their keys, or the holder of a sandbox's session key. `sandboxId` is set for the latter: then only this
- * sandbox's agent-server surface and files are open.
- */
-export interface Principal extends Partial<Omit<KeyHolder, "userId">> {
-  readonly userId: string;
-  readonly sandboxId?: string;
-}
 
 /** `public` needs no key, `user` (the default) a user's API key, `agent` that or a sandbox's session key. */
 export type Access = "public" | "user" | "agent";

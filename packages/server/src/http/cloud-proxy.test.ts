@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { key, read, startServer, strangerKey, type TestServer } from "./test-server.ts";
 
 let server: TestServer;

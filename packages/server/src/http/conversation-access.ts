@@ -2,7 +2,7 @@ import { parseId } from "@sandpiper/wire";
 import type { Conversations } from "../conversations/api.ts";
 import { PlatformError } from "../errors.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
-import type { Principal } from "./auth.ts";
+import type { Principal } from "./principal.ts";
 
 /**
  * The conversation of a wire id that a caller may see: a user's own, or one of the sandbox whose session key was given.

@@ -4,7 +4,7 @@ import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { maxMessageLength } from "../conversations/messages.ts";
 import { maxPageLength } from "../store/paging.ts";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { maxJsonValues, parseJson } from "./json.ts";
 import { read, startServer, type TestServer } from "./test-server.ts";
 

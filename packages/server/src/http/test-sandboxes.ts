@@ -2,7 +2,7 @@ import { PlatformError } from "../errors.ts";
 import type { CreateOptions, Sandboxes, Snapshots } from "../sandboxes/api.ts";
 import type { SandboxSpec } from "../sandboxes/driver.ts";
 import type { SandboxRow, SnapshotRow } from "../store/sandbox-store.ts";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { slicePage } from "./params.ts";
 
 /** For tests: records of sandboxes without an engine. */

@@ -22,7 +22,7 @@ import type { ConversationConfig } from "../store/conversation-store.ts";
 import { emptyConfig } from "../store/empty-config.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import { SecretMask } from "../telemetry/mask.ts";
-import { defaultUser } from "../users/api.ts";
+import { defaultUser } from "../users/default-user.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { DailyBudget } from "../users/daily-budget.ts";
 import { KeyMemory } from "../users/key-memory.ts";

@@ -1,13 +1,19 @@
 import type { Model } from "../models/model.ts";
-import type { EventLog } from "../store/event-log.ts";
+import type { ModelCall } from "./model-call.ts";
 import { CallRecorder } from "./recorder.ts";
+
+/** The part of the event log that stores calls. */
+export interface CallLog {
+  append(conversationId: string, records: readonly [], options: { calls: readonly ModelCall[] }): Promise<unknown>;
+  lastSeq(conversationId: string): number;
+}
 
 /**
  * A model that is asked beside the runs of a conversation and leaves no event, such as for a title: its calls are recorded by themselves. `partial`: of a prompt that
  * begins with the whole history only the last message is kept.
  */
 export function recordedBeside(
-  events: Pick<EventLog, "append" | "lastSeq">,
+  events: CallLog,
   { id, usageId, partial = false }: { id: string; usageId: string; partial?: boolean },
   model: Model,
 ): Model {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { ModelMessage, ModelTool } from "../models/model.ts";
-import type { PromptDigests } from "../store/model-calls.ts";
+import type { PromptDigests } from "./model-call.ts";
 
 /** 32 hexadecimal digits that stand for a text. */
 function digest(text: string): string {

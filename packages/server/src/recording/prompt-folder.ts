@@ -3,7 +3,7 @@ import { View } from "../agent/view.ts";
 import { inTurns } from "../in-turns.ts";
 import type { ModelMessage, ModelTool } from "../models/model.ts";
 import type { Span } from "../store/branch.ts";
-import type { LogRecord } from "../store/event-log.ts";
+import type { LogRecord } from "../store/log-record.ts";
 import type { StoredModelCall } from "../store/model-calls.ts";
 import { PromptDigester } from "./digest.ts";
 

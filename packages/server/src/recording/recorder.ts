@@ -1,7 +1,7 @@
 import { errorText, PlatformError } from "../errors.ts";
 import { Turns } from "../in-turns.ts";
 import type { Model, ModelRequest } from "../models/model.ts";
-import type { ModelCall } from "../store/model-calls.ts";
+import type { ModelCall } from "./model-call.ts";
 import { PromptDigester } from "./digest.ts";
 
 /** Code of a call that was cut off. */

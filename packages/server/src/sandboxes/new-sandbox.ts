@@ -1,3 +1,4 @@
+import { newSandboxId } from "./ids.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import type { SandboxRow } from "../store/sandbox-store.ts";
 import type { CreateOptions } from "./api.ts";
@@ -24,10 +25,4 @@ export function newSandbox(
     snapshotId,
     lastUsedAt: now,
   };
-}
-
-/** `sbx-` and 24 letters and digits out of 120 random bits. */
-export function newSandboxId(): string {
-  const alphabet = "abcdefghijklmnopqrstuvwxyz234567";
-  return `sbx-${Array.from(randomBytes(24), (byte) => alphabet[byte & 31]).join("")}`;
 }

@@ -3,7 +3,7 @@ import { PlatformError } from "../errors.ts";
 import type { SnapshotRow } from "../store/sandbox-store.ts";
 import type { PreparedSpec, SandboxDriver } from "./driver.ts";
 import type { Files } from "./files.ts";
-import { newSandboxId } from "./new-sandbox.ts";
+import { newSandboxId } from "./ids.ts";
 
 /** Time for the start, ms. */
 const startMs = 60_000;

@@ -3,8 +3,7 @@ import { errorText, PlatformError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { Queues } from "../queues.ts";
 import type { PageRequest, PageResult } from "../store/paging.ts";
-import type { SandboxChange, SandboxRow } from "../store/sandbox-store.ts";
-import type { Store } from "../store/store.ts";
+import type { SandboxChange, SandboxRow, SandboxStore, SnapshotStore } from "../store/sandbox-store.ts";
 import { Access } from "./access.ts";
 import type { CreateOptions, Sandboxes } from "./api.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "./driver.ts";
@@ -20,7 +19,7 @@ import { SnapshotService } from "./snapshots.ts";
 
 export interface SandboxServiceOptions {
   driver: SandboxDriver;
-  store: Pick<Store, "sandboxes" | "snapshots">;
+  store: { sandboxes: SandboxStore; snapshots: SnapshotStore };
   /** At least one; the first is the default. */
   specs: SandboxSpec[];
   /** The spec of a user who names none; undefined: the first. */

@@ -1,6 +1,6 @@
-import type { Event, NewEvent } from "@sandpiper/wire";
+import type { NewRecord, LogRecord, ParsedRecord } from "./log-record.ts";
 import type { Span } from "./branch.ts";
-import type { ModelCall } from "./model-calls.ts";
+import type { ModelCall } from "../recording/model-call.ts";
 
 /**
  * The log of conversations: append-only, durable, one order per conversation.
@@ -61,22 +61,6 @@ export interface Way {
   /** When HEAD was first moved after the event had been written; microseconds since the epoch. */
   leftAt: number | undefined;
 }
-
-/** `listed: false` is a control record (ConversationStateUpdateEvent): folded and sent live, never listed, counted or resent. */
-export interface NewRecord {
-  listed: boolean;
-  event: NewEvent;
-}
-
-export interface LogRecord {
-  seq: number;
-  listed: boolean;
-  event: Event;
-  json: string;
-}
-
-/** A record without its text. */
-export type ParsedRecord = Omit<LogRecord, "json">;
 
 export interface EventFilter {
   kind?: string;

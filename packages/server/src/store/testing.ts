@@ -6,7 +6,7 @@ import type { NewEvent } from "@sandpiper/wire";
 import { openVault } from "../users/vault.ts";
 import type { NewConversation } from "./conversation-store.ts";
 import { emptyConfig } from "./empty-config.ts";
-import type { NewRecord } from "./event-log.ts";
+import type { NewRecord } from "./log-record.ts";
 import { sqliteStoreExists } from "./sqlite/folder.ts";
 import { openSqliteStore } from "./sqlite/open.ts";
 import type { Store } from "./store.ts";

@@ -1,9 +1,10 @@
 import { maskText } from "@sandpiper/wire";
 import { type DestinationStream, destination, type Logger, pino } from "pino";
-import type { Config } from "../config/config.ts";
 import type { SecretMask } from "./mask.ts";
 
 export type { Logger } from "pino";
+
+export type LogLevel = "fatal" | "error" | "warn" | "info" | "debug" | "silent";
 
 /** Names of fields whose values are secrets wherever they stand in a logged object, two levels deep. */
 const secretFields = [
@@ -27,7 +28,7 @@ const secretFields = [
  * The logger of a server: JSON lines on standard error, or on `stream`. Fields with names of secrets are censored, and
  * every line goes through the mask, so that a secret inside a message or an error is not written either.
  */
-export function createLogger(level: Config["logLevel"], mask: SecretMask, stream?: DestinationStream): Logger {
+export function createLogger(level: LogLevel, mask: SecretMask, stream?: DestinationStream): Logger {
   const at = (prefix: string) =>
     secretFields.map((field) => (field.startsWith("[") ? `${prefix}${field}` : `${prefix && `${prefix}.`}${field}`));
   return pino(

@@ -1,11 +1,16 @@
+import type { SecretInfo, SandboxSecret } from "../sandboxes/network/sandbox-secret.ts";
 import type {
   AgentProfile,
+  AgentServerSettings,
+  AgentServerSettingsUpdate,
   AgentProfileDiagnostics,
   AgentProfileList,
   CondenserSettings,
   LlmDiff,
   MarketplaceRegistration,
   McpServer,
+  McpServerPatch,
+  PostedMcpServer,
   McpServers,
   ProfileDetail,
   ProfileList,
@@ -20,8 +25,7 @@ import type {
 import type { ModelConfig } from "../models/model.ts";
 import type { ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
-import type { AgentServerSettingsView } from "./settings-agent-server.ts";
-import type { Exposure } from "./settings-fields.ts";
+import type { Exposure, ShowSecret } from "./settings-fields.ts";
 import type { Merging } from "./settings-v1.ts";
 import type { StoredWorkspaces } from "./workspaces.ts";
 
@@ -58,8 +62,22 @@ export interface Settings {
   profiles: LlmProfiles;
   agentProfiles: AgentProfiles;
   /** The same settings for clients of the agent server. */
-  agentServer: AgentServerSettingsView;
+  agentServer: AgentServerSettingsAccess;
   workspaces: StoredWorkspaces;
+}
+
+/** The settings in the shape of the agent server (agent-server.md section 9). */
+export interface AgentServerSettingsAccess {
+  /** `show` replaces each stored secret. */
+  view(userId: string, show: ShowSecret): AgentServerSettings;
+  /** Applies the named profiles first, then the other fields; MCP servers that are not named stay. Throws InvalidParameter. */
+  update(userId: string, change: AgentServerSettingsUpdate): Promise<void>;
+  /** Throws McpServerExists, InvalidParameter. */
+  createMcpServer(userId: string, name: string, server: PostedMcpServer): Promise<void>;
+  /** Throws McpServerNotFound, InvalidParameter. */
+  patchMcpServer(userId: string, name: string, patch: McpServerPatch): Promise<void>;
+  /** Throws McpServerNotFound. */
+  removeMcpServer(userId: string, name: string): Promise<void>;
 }
 
 export interface AgentPreferences {
@@ -175,23 +193,7 @@ export interface Secrets {
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
 }
 
-export interface SecretInfo {
-  name: string;
-  description: string | null;
-  /** Where the egress proxy may send it (`example.com`, `*.example.com`); null: wherever the sandbox's allow rules name a host, on port 443. */
-  hosts: readonly string[] | null;
-}
-
 export type SecretChange = Pick<SecretInfo, "name"> & Partial<SecretInfo>;
-
-/** A secret as it applies in one sandbox. */
-export interface SandboxSecret extends SecretInfo {
-  /** Environment variable that holds the placeholder inside: `name`, and `GITHUB_TOKEN` for `github_token`. */
-  variable: string;
-  value: string;
-  /** What goes out in the place of the placeholder, where that is not `value`: of Bitbucket's `user:password` the password. */
-  sent?: string;
-}
 
 export interface ProviderToken {
   token: string;
@@ -239,15 +241,4 @@ export interface Logins {
   /** The holder of the login's key; undefined when the login or its key has ended. */
   authenticate(token: string): KeyHolder | undefined;
   end(token: string): Promise<void>;
-}
-
-/** The implicit user of a self-hosted server. */
-export const defaultUser = "default";
-
-/** Names of users: short, in lower case, and safe in logs, file names and addresses. */
-export const userNamePattern = /^[a-z0-9](?:[a-z0-9._@+-]{0,62}[a-z0-9])?$/;
-
-/** A user as resources name their owner: null for the implicit one (app-server.md section 0). */
-export function createdBy(userId: string): string | null {
-  return userId === defaultUser ? null : userId;
 }

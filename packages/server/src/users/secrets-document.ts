@@ -1,5 +1,6 @@
 import { type ProviderType, providerTypes } from "@sandpiper/wire";
-import type { ProviderToken, SandboxSecret, SecretInfo } from "./api.ts";
+import type { ProviderToken } from "./api.ts";
+import type { SandboxSecret, SecretInfo } from "../sandboxes/network/sandbox-secret.ts";
 import { providerHosts, providerSecretNames } from "./provider-hosts.ts";
 
 /** What is stored of a user's secrets. */

@@ -8,6 +8,7 @@ import {
   type PostedMcpServer,
 } from "@sandpiper/wire";
 import { PlatformError } from "../errors.ts";
+import type { AgentServerSettingsAccess } from "./api.ts";
 import { withActiveAgentProfile } from "./agent-profiles.ts";
 import { restoreServers } from "./mcp-config.ts";
 import { checkCount, mergePatch, patchServers } from "./mcp-patch.ts";
@@ -18,7 +19,7 @@ import { mergeFields, type ShowSecret } from "./settings-fields.ts";
 import { viewV1 } from "./settings-v1.ts";
 
 /** The settings as the agent server's clients read and change them (agent-server.md section 9): another view of the documents that V0 and V1 show. */
-export class AgentServerSettingsView {
+export class AgentServerSettingsView implements AgentServerSettingsAccess {
   readonly #documents: SettingsDocuments;
 
   constructor(documents: SettingsDocuments) {

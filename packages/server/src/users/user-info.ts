@@ -1,5 +1,6 @@
 import type { UserInfo } from "@sandpiper/wire";
-import { defaultUser, type ProviderHosts } from "./api.ts";
+import type { ProviderHosts } from "./api.ts";
+import { defaultUser } from "./default-user.ts";
 import { maskServers, toLists } from "./mcp-config.ts";
 import type { SettingsDocument } from "./settings-document.ts";
 import { viewV1 } from "./settings-v1.ts";

@@ -1,4 +1,5 @@
-import { type Reply, reply, type ScriptedToolCall } from "../support/model-server.ts";
+import { type Reply, reply } from "../support/model-server.ts";
+import type { ScriptedToolCall } from "../support/model-answer.ts";
 import { editor, finish, terminal } from "../support/script.ts";
 import { stdioMcp } from "../support/stdio-mcp.ts";
 import type { Session } from "./session.ts";

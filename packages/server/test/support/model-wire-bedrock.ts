@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import type { Answer } from "./model-server.ts";
+import type { Answer } from "./model-answer.ts";
 import { argumentsText, callId, empty, partsText, pieces, type SeenMessage, usageOf } from "./model-wire-parts.ts";
 
 /** Amazon Bedrock's Converse, for the scripted model server. */

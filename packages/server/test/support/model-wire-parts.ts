@@ -1,4 +1,4 @@
-import type { Answer, ScriptedToolCall, Usage } from "./model-server.ts";
+import type { Answer, ScriptedToolCall, Usage } from "./model-answer.ts";
 
 /** What the wires of the scripted model server share. */
 

@@ -1,4 +1,4 @@
-import type { Answer, Dialect } from "./model-server.ts";
+import type { Answer, Dialect } from "./model-answer.ts";
 import { bedrockEvents } from "./model-wire-bedrock.ts";
 import { argumentsText, callId, data, pieces, usageOf } from "./model-wire-parts.ts";
 import type { Wire } from "./model-wire-requests.ts";

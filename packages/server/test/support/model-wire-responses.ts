@@ -1,4 +1,4 @@
-import type { Answer, Usage } from "./model-server.ts";
+import type { Answer, Usage } from "./model-answer.ts";
 import { argumentsText, callId, data, empty, pieces, type SeenMessage, usageOf } from "./model-wire-parts.ts";
 
 /** OpenAI's responses, for the scripted model server. */

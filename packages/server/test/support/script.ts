@@ -1,4 +1,5 @@
-import { type ModelRequestSeen, type Reply, reply, type ScriptedToolCall } from "./model-server.ts";
+import { type ModelRequestSeen, type Reply, reply } from "./model-server.ts";
+import type { ScriptedToolCall } from "./model-answer.ts";
 
 /** Short forms of what scripted models say. */
 export const terminal = (command: string, more: object = {}): ScriptedToolCall => ({

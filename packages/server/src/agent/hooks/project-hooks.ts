@@ -1,7 +1,7 @@
 import type { ActionEvent, HookExecutionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { Model, ModelResponse } from "../../models/model.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { NewRecord } from "../../store/event-log.ts";
+import type { NewRecord } from "../../store/log-record.ts";
 import { maskDeep, type OutputMask } from "../output-mask.ts";
 import { listed } from "../records.ts";
 import { runAgentHook } from "./agent-hook.ts";

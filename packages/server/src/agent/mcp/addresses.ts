@@ -3,7 +3,7 @@ import { PlatformError } from "../../errors.ts";
 import type { NetworkPolicy } from "../../sandboxes/driver.ts";
 import { judgeMethod, judgeTarget, matchesHost } from "../../sandboxes/network/policy.ts";
 import { canonicalHost } from "../../sandboxes/network/target.ts";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "../../sandboxes/network/sandbox-secret.ts";
 import { credentialHeaders } from "../../users/mcp-headers.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { expand } from "./variables.ts";

@@ -2,7 +2,7 @@ import { errorText, PlatformError } from "../../errors.ts";
 import type { Outbound } from "../../outbound/api.ts";
 import type { NetworkPolicy } from "../../sandboxes/driver.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "../../sandboxes/network/sandbox-secret.ts";
 import { type RemoteAddress, remoteAddress } from "./addresses.ts";
 import { refusedStatus } from "./remote-fetch.ts";
 import { remoteTransport } from "./remote-transport.ts";

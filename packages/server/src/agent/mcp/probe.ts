@@ -2,7 +2,7 @@ import type { McpTestAnswer } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
 import { errorText } from "../../errors.ts";
 import type { Outbound } from "../../outbound/api.ts";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "../../sandboxes/network/sandbox-secret.ts";
 import { serverSecrets } from "../../users/mcp-config.ts";
 import { type RemoteAddress, remoteAddress } from "./addresses.ts";
 import { openRemote } from "./open-session.ts";

@@ -5,7 +5,7 @@ import { openGate } from "../../../test/support/gate.ts";
 import { type RemoteMcp, startRemoteMcp } from "../../../test/support/remote-mcp.ts";
 import { until } from "../../../test/support/until.ts";
 import { makeOutbound } from "../../outbound/outbound.ts";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "../../sandboxes/network/sandbox-secret.ts";
 import type { Tool, ToolContext } from "../tool.ts";
 import { type McpSurroundings, sessionOpener } from "./open-session.ts";
 import { callTimeout, longestSilence, openTimeout, type ServerSpec } from "./server-spec.ts";

@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { PlatformError } from "../../errors.ts";
 import { runToEnd } from "../../sandboxes/run.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "../../sandboxes/network/sandbox-secret.ts";
 import { isCredential } from "./addresses.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { StdioTransport } from "./stdio-transport.ts";

@@ -1,7 +1,7 @@
 import { ConversationInfo, ForkConversationRequest, NavigateRequest, parseId } from "@sandpiper/wire";
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
-import type { FilesOutcome } from "../../conversations/navigate.ts";
+import type { FilesOutcome } from "../../conversations/api.ts";
 import { requireConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";
 

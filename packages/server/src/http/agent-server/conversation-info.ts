@@ -1,7 +1,7 @@
 import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../conversations/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
 
 type Reads = Pick<Conversations, "batch" | "followers" | "info">;

@@ -4,7 +4,7 @@ import { inTurns } from "../../in-turns.ts";
 import { Queues } from "../../queues.ts";
 import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import { boundedPage, maxPageLength } from "../../store/paging.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { visibleConversation } from "../conversation-access.ts";
 import { arrayJson, maxListLength, pageJson, sendJson } from "../json-text.ts";
 import { pageKeys, readIds } from "../params.ts";

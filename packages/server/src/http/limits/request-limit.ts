@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net";
 import { PlatformError } from "../../errors.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { Buckets } from "./buckets.ts";
 
 /** Bounds requests per second: of each key, of each sandbox's session key, and of each address that sends no valid key. */

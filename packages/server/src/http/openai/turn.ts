@@ -1,5 +1,6 @@
 import { type CompletionUsage, type Content, contentText, type Event, newId } from "@sandpiper/wire";
-import type { Conversations, Frame } from "../../conversations/api.ts";
+import type { Conversations } from "../../conversations/api.ts";
+import type { Frame } from "../../conversations/api.ts";
 import { PlatformError } from "../../errors.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 

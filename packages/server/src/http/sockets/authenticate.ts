@@ -1,5 +1,5 @@
 import type { RawData, WebSocket } from "ws";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { parseJson } from "../json.ts";
 
 /** Asks anew whom a socket's key or login stands for: it may end while the socket is open. */

@@ -7,7 +7,7 @@ import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import type { Bash } from "../../sandboxes/bash/api.ts";
 import type { SandboxRow } from "../../store/sandbox-store.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { InvalidInput } from "../invalid-input.ts";
 import { parseJson } from "../json.ts";
 import { sandboxId } from "../v1/sandboxes.ts";

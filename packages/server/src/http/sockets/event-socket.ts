@@ -4,7 +4,7 @@ import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
 import { PlatformError } from "../../errors.ts";
 import type { EventLog } from "../../store/event-log.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { visibleConversation } from "../conversation-access.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
 import { numbered, plain } from "./encode.ts";

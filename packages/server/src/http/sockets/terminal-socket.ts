@@ -5,7 +5,7 @@ import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import { openPersonShell, type PersonShell } from "../../sandboxes/person-shell.ts";
 import { exitCode } from "../../sandboxes/run.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { sandboxId } from "../v1/sandboxes.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
 import type { Places } from "./places.ts";

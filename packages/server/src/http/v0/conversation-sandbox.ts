@@ -1,7 +1,7 @@
 import { ConversationResponse, hexId, type LegacyStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { requireConversation } from "../conversation-access.ts";
 import { exposedUrls } from "../exposed-urls.ts";
 import type { App, HttpServices } from "../services.ts";

@@ -16,7 +16,7 @@ import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import { legacy } from "../agent-server/conversation-info.ts";
 import { conversationBatch } from "../agent-server/conversation-lists.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { requireConversation } from "../conversation-access.ts";
 import { sendJson } from "../json-text.ts";
 import { pageKeysBy, pageRequest } from "../params.ts";

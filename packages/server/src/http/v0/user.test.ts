@@ -4,7 +4,7 @@ import { forgejoToken, serveForgejo } from "../../git/testing/forgejo.ts";
 import { githubToken, serveGithub } from "../../git/testing/github.ts";
 import { gitlabToken, serveGitlab } from "../../git/testing/gitlab.ts";
 import type { ProviderServer } from "../../git/testing/serve.ts";
-import { defaultUser } from "../../users/api.ts";
+import { defaultUser } from "../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../test-server.ts";
 
 let server: TestServer;

@@ -4,7 +4,7 @@ import { PlatformError } from "../../errors.ts";
 import { gitChanges, gitDiff } from "../../sandboxes/git/git.ts";
 import { pathInside } from "../../sandboxes/path-inside.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { requireConversation } from "../conversation-access.ts";
 import type { App, HttpServices } from "../services.ts";
 import { requireRunning } from "./conversation-sandbox.ts";

@@ -1,7 +1,7 @@
 import { hexId, newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import yauzl from "yauzl";
-import { defaultUser } from "../../users/api.ts";
+import { defaultUser } from "../../users/default-user.ts";
 import { message, read, startServer, strangerKey, type TestServer } from "../test-server.ts";
 
 let server: TestServer;

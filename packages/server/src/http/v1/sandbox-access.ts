@@ -1,7 +1,7 @@
 import { PlatformError } from "../../errors.ts";
 import type { Sandboxes } from "../../sandboxes/api.ts";
 import type { Sandbox } from "../../sandboxes/sandbox.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { sandboxId } from "./sandboxes.ts";
 
 /**

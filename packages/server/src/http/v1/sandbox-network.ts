@@ -2,7 +2,7 @@ import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } fr
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
 import type { Decision } from "../../sandboxes/network/api.ts";
-import type { Principal } from "../auth.ts";
+import type { Principal } from "../principal.ts";
 import { PageQuery, pageOf } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";
 import { sandboxId } from "./sandboxes.ts";

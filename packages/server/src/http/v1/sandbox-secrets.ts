@@ -1,8 +1,8 @@
 import { SandboxSecretNames } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PlatformError } from "../../errors.ts";
-import type { SandboxSecret } from "../../users/api.ts";
-import type { Principal } from "../auth.ts";
+import type { SandboxSecret } from "../../sandboxes/network/sandbox-secret.ts";
+import type { Principal } from "../principal.ts";
 import type { App, HttpServices } from "../services.ts";
 import { sandboxId } from "./sandboxes.ts";
 

@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import type { Config } from "../../config/config.ts";
 import { networkOverride } from "../../sandboxes/network-override.ts";
 import type { SandboxRow } from "../../store/sandbox-store.ts";
-import { createdBy } from "../../users/api.ts";
+import { createdBy } from "../../users/default-user.ts";
 import { exposedUrls } from "../exposed-urls.ts";
 import { checkCount, PageQuery, pageOf, pageRequest } from "../params.ts";
 import type { App, HttpServices } from "../services.ts";

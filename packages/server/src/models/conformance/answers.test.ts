@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Answer, reply } from "../../../test/support/model-server.ts";
+import { reply } from "../../../test/support/model-server.ts";
+import type { Answer } from "../../../test/support/model-answer.ts";
 import { maxAnswerChars } from "../answer-bound.ts";
 import type { ModelMessage } from "../model.ts";
 import { ask, keyOf, modelServers, wires } from "./wires.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Answer, reply } from "../../../test/support/model-server.ts";
+import { reply } from "../../../test/support/model-server.ts";
+import type { Answer } from "../../../test/support/model-answer.ts";
 import type { ModelMessage, ModelResponse } from "../model.ts";
 import { ask, modelServers, wires } from "./wires.ts";
 

@@ -1,5 +1,6 @@
 import { afterEach, expect } from "vitest";
-import { type Dialect, type ModelServer, type Reply, type Script, startModelServer } from "../../../test/support/model-server.ts";
+import { type ModelServer, type Reply, type Script, startModelServer } from "../../../test/support/model-server.ts";
+import type { Dialect } from "../../../test/support/model-answer.ts";
 import { PlatformError } from "../../errors.ts";
 import type { CallOptions } from "../call-options.ts";
 import type { Model, ModelConfig, ModelRequest, ModelTool, RetryNotice } from "../model.ts";

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "./sandbox-secret.ts";
 import type { NetworkPolicy, SandboxFile } from "../driver.ts";
 
 /** A sandbox as the egress proxy knows it. */

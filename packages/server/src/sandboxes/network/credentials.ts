@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { Transform } from "node:stream";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "./sandbox-secret.ts";
 import type { CredentialRule } from "../driver.ts";
 import type { ProxiedSandbox, SecretSource } from "./api.ts";
 import { matchesHost, rulesFor } from "./policy.ts";

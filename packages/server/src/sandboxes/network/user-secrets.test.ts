@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { RequestListener, Server } from "node:http";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { SandboxSecret } from "../../users/api.ts";
+import type { SandboxSecret } from "./sandbox-secret.ts";
 import type { NetworkPolicy } from "../driver.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "../drivers/oci/testing.ts";

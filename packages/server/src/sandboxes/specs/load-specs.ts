@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Config } from "../../config/config.ts";
 import type { NetworkPolicy, SandboxSpec } from "../driver.ts";
 import { hostSpec } from "../specs.ts";
 import { defaultAllowlist } from "./default-allowlist.ts";
@@ -8,12 +7,21 @@ import { clampLimits, machineLimits } from "./machine-limits.ts";
 import { readSpec } from "./read-spec.ts";
 import { invalid, readSpecsFile } from "./specs-file.ts";
 
+export interface SpecsOptions {
+  /** Absolute path of the data folder. */
+  dataDir: string;
+  /** Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists. */
+  specsFile: string | undefined;
+  /** Limits of specs that set none of their own. */
+  limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
+}
+
 /**
  * The specs of this server, the default first: those of the specs file, and `host` where the file does not define it.
  * The data folder must exist; `env` is the server's environment. Throws PlatformError ConfigInvalid with one sentence.
  */
 export function loadSpecs(
-  { dataDir, specsFile, limits }: Pick<Config, "dataDir" | "specsFile" | "limits">,
+  { dataDir, specsFile, limits }: SpecsOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): SandboxSpec[] {
   const machine = machineLimits(dataDir);

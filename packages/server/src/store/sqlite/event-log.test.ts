@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { allowInventedEvents } from "../../../test/support/event-checks.ts";
-import type { LogRecord } from "../event-log.ts";
+import type { LogRecord } from "../log-record.ts";
 import type { Store } from "../store.ts";
 import { conversationRow, createTestStore, message, openStore, stateUpdate, temporaryFolder } from "../testing.ts";
 

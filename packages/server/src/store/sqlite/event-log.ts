@@ -3,17 +3,8 @@ import { eventTime } from "@sandpiper/wire/time";
 import { errorText, PlatformError } from "../../errors.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import { type Navigation, spansTo } from "../branch.ts";
-import type {
-  AppendOptions,
-  Branch,
-  EventFilter,
-  EventLog,
-  EventQuery,
-  LogRecord,
-  NewRecord,
-  ParsedRecord,
-  Way,
-} from "../event-log.ts";
+import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, Way } from "../event-log.ts";
+import type { LogRecord, NewRecord, ParsedRecord } from "../log-record.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
 import { boundedPage, maxPageLength, pageOffset } from "../paging.ts";
 import { summaryChange } from "../summary.ts";

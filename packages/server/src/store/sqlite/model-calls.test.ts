@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { ModelCall } from "../model-calls.ts";
+import type { ModelCall } from "../../recording/model-call.ts";
 import type { Store } from "../store.ts";
 import { conversationRow, createTestStore, message } from "../testing.ts";
 

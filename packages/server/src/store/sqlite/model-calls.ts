@@ -1,4 +1,5 @@
-import type { ModelCall, ModelCallStore, StoredModelCall } from "../model-calls.ts";
+import type { ModelCallStore, StoredModelCall } from "../model-calls.ts";
+import type { ModelCall } from "../../recording/model-call.ts";
 import { boundedPage } from "../paging.ts";
 import type { StoreContext } from "./context.ts";
 

@@ -1,14 +1,8 @@
+import type { Stored } from "./log.ts";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Json } from "../../support/platform.ts";
 import { interrupted, shownAtEnd, type Task, usage, wish } from "./task.ts";
-
-/** A record as the database has it. */
-export interface Stored {
-  listed: boolean;
-  json: string;
-  event: Json;
-}
 
 /** The log of a conversation as it is on the disk. */
 export function storedLog(dataDir: string, conversationId: string): Stored[] {

@@ -1,12 +1,7 @@
-import type { Json, TestPlatform } from "../../support/platform.ts";
-import { openCalls, type Stored, statusOf } from "./judge.ts";
+import type { Person } from "./log.ts";
+import type { Json } from "../../support/platform.ts";
+import { openCalls, statusOf } from "./judge.ts";
 import { wish } from "./task.ts";
-
-/**
- * Looks at what a conversation has come to and does what is next. It keeps nothing in mind: what the log tells was done. True when there is nothing left
- * that it wants to do. Throws what a call throws whose server dies.
- */
-export type Person = (call: TestPlatform["call"], id: string, log: readonly Stored[]) => Promise<boolean>;
 
 /** A call with this in it may not run. */
 export const forbidden = "forbidden";

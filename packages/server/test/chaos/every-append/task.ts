@@ -1,7 +1,8 @@
-import type { ModelRequestSeen, Reply, ScriptedToolCall } from "../../support/model-server.ts";
+import type { ModelRequestSeen, Reply } from "../../support/model-server.ts";
+import type { ScriptedToolCall } from "../../support/model-answer.ts";
 import { reply } from "../../support/model-server.ts";
 import { editor, terminal } from "../../support/script.ts";
-import type { Person } from "./person.ts";
+import type { Person } from "./log.ts";
 
 /** What a model is to do in one call, again under another id where the first had no effect. */
 export interface Work {

@@ -1,7 +1,8 @@
 import { newId } from "@sandpiper/wire";
 import { Follower, type Way } from "../../sockets/follower.ts";
 import { eventProblems } from "../../support/event-schema.ts";
-import { diskFull, judgeAll, logsOf, type Stored, statusOf, storedLog } from "../every-append/judge.ts";
+import { diskFull, judgeAll, logsOf, statusOf, storedLog } from "../every-append/judge.ts";
+import type { Stored } from "../every-append/log.ts";
 import { requestFor } from "../every-append/request.ts";
 import { callOf, type Going, stored, type Worker, type World } from "./world.ts";
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { caller, type TestPlatform } from "../../support/platform.ts";
 import type { ServerProcess } from "../../support/server-process.ts";
-import type { Stored } from "../every-append/judge.ts";
+import type { Stored } from "../every-append/log.ts";
 import { talkedTask } from "../every-append/talked-task.ts";
 import { plainTask, type Task, wholeTask } from "../every-append/task.ts";
 

@@ -1,7 +1,7 @@
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ContainerStats } from "dockerode";
-import type { DockerHost } from "../../../config/config.ts";
+import type { DockerHost } from "./docker-host.ts";
 import { PlatformError } from "../../../errors.ts";
 import type {
   DriverSandbox,

@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { hostname, release } from "node:os";
 import Docker from "dockerode";
-import type { DockerHost } from "../../../config/config.ts";
+import type { DockerHost } from "./docker-host.ts";
 import { errorText, PlatformError } from "../../../errors.ts";
 
 /** What the engine answers to a request that it does not fulfil, by status. */
