@@ -6,11 +6,11 @@ const isolation = "packages/server/test/isolation/*.test.ts";
 /** Files that measure the memory or the descriptors of their own process. */
 const measuring = [
   "packages/server/src/http/sockets/faults.test.ts",
-  "packages/server/src/outbound/outbound.test.ts",
+  "packages/server/test/outbound.test.ts",
   "packages/server/src/sandboxes/drivers/oci/{oci-driver,ports}.test.ts",
-  "packages/server/src/sandboxes/drivers/oci/resident/resident.test.ts",
-  "packages/server/src/sandboxes/network/egress-proxy.test.ts",
-  "packages/server/src/sandboxes/terminal/hostile.test.ts",
+  "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
+  "packages/sandbox/src/network/proxy/egress-proxy.test.ts",
+  "packages/sandbox/src/shell/terminal/hostile.test.ts",
   "packages/server/test/{bash,terminal}.test.ts",
 ];
 

@@ -1,7 +1,7 @@
 import { newId, textContent } from "@sandpiper/wire";
-import { emptyConfig } from "../packages/server/src/store/empty-config.ts";
-import type { NewRecord } from "../packages/server/src/store/log-record.ts";
-import { fillWithConversations, message, openStore } from "../packages/server/src/store/testing.ts";
+import { emptyConfig } from "@sandpiper/server/store/empty-config";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { fillWithConversations, message, openStore } from "@sandpiper/server/test/support/store";
 
 /** Fills a data folder with conversations that rest and have that many events each, as work with a terminal leaves them. Gives their ids. */
 export async function fillWithHistories(dir: string, conversations: number, events: number): Promise<string[]> {

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { queryObjects, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { View } from "../packages/server/src/agent/view.ts";
-import { readConfig } from "../packages/server/src/config/read-config.ts";
-import { LogFollower } from "../packages/server/src/conversations/follower.ts";
-import { Run } from "../packages/server/src/conversations/run.ts";
-import { Runner } from "../packages/server/src/conversations/runner.ts";
-import { Workspace } from "../packages/server/src/conversations/workspace.ts";
-import { ProviderModel } from "../packages/server/src/models/provider-model.ts";
-import { startPlatform } from "../packages/server/src/platform.ts";
-import { TerminalSession } from "../packages/server/src/sandboxes/terminal/session.ts";
+import { View } from "@sandpiper/agent/prompt/view";
+import { readConfig } from "@sandpiper/server/config/read-config";
+import { LogFollower } from "@sandpiper/server/conversations/log/follower";
+import { Run } from "@sandpiper/server/conversations/run/run";
+import { Runner } from "@sandpiper/server/conversations/run/runner";
+import { Workspace } from "@sandpiper/server/conversations/run/workspace";
+import { ProviderModel } from "@sandpiper/models/provider-model";
+import { startPlatform } from "@sandpiper/server/platform";
+import { TerminalSession } from "@sandpiper/sandbox/shell/terminal/session";
 
 /**
  * A whole platform in a process of its own that notes when each model call begins and ends, and when conversations are woken. With BENCH_MODEL=local its model answers

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { volatileOf } from "../packages/server/src/sandboxes/drivers/oci/testing.ts";
+import { volatileOf } from "@sandpiper/sandbox/test/support/oci";
 import type { BenchService } from "./sandbox-service.ts";
 import type { TimedShell } from "./timed-shell.ts";
 

@@ -2,12 +2,12 @@ import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { PreparedSpec, SandboxDriver } from "../packages/server/src/sandboxes/driver.ts";
-import { DockerDriver } from "../packages/server/src/sandboxes/drivers/docker/docker-driver.ts";
-import { startTestEngine } from "../packages/server/src/sandboxes/drivers/docker/test-engine.ts";
-import { busyboxImage, importTestImages } from "../packages/server/src/sandboxes/drivers/docker/test-image.ts";
-import { OciDriver } from "../packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
-import { hostSpec } from "../packages/server/src/sandboxes/specs.ts";
+import type { PreparedSpec, SandboxDriver } from "@sandpiper/sandbox/driver";
+import { DockerDriver } from "@sandpiper/sandbox/drivers/docker/docker-driver";
+import { startTestEngine } from "@sandpiper/sandbox/test/support/docker-engine";
+import { busyboxImage, importTestImages } from "@sandpiper/sandbox/test/support/docker-image";
+import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import { hostSpec } from "@sandpiper/sandbox/specs/specs";
 import { figures, inTurn, type Row } from "./measure.ts";
 import { TimedShell } from "./timed-shell.ts";
 

@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { runToEnd } from "../packages/server/src/sandboxes/run.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { BareRuntime } from "./bare-runtime.ts";
 import { type Figures, figures, inTurn, type Row } from "./measure.ts";
 import { type BenchService, openBenchService, started, user } from "./sandbox-service.ts";

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import WebSocket from "ws";
-import { readConfig } from "../packages/server/src/config/read-config.ts";
-import { type Platform, startPlatform } from "../packages/server/src/platform.ts";
-import { reply, startModelServer } from "../packages/server/test/support/model-server.ts";
+import { readConfig } from "@sandpiper/server/config/read-config";
+import { type Platform, startPlatform } from "@sandpiper/server/platform";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { figures, type Row, sample } from "./measure.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";

@@ -1,16 +1,16 @@
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readConfig } from "../packages/server/src/config/read-config.ts";
-import type { PreparedSpec } from "../packages/server/src/sandboxes/driver.ts";
-import { OciDriver } from "../packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
-import { EgressProxy } from "../packages/server/src/sandboxes/network/egress-proxy.ts";
-import { SandboxService } from "../packages/server/src/sandboxes/service.ts";
-import { loadSpecs } from "../packages/server/src/sandboxes/specs/load-specs.ts";
-import { openSqliteStore } from "../packages/server/src/store/sqlite/open.ts";
-import { createLogger } from "../packages/server/src/telemetry/log.ts";
-import { SecretMask } from "../packages/server/src/telemetry/mask.ts";
-import { openVault } from "../packages/server/src/users/vault.ts";
+import { readConfig } from "@sandpiper/server/config/read-config";
+import type { PreparedSpec } from "@sandpiper/sandbox/driver";
+import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
+import { SandboxService } from "@sandpiper/sandbox/service/service";
+import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
+import { openSqliteStore } from "@sandpiper/server/store/sqlite/open";
+import { createLogger } from "@sandpiper/core/log/log";
+import { SecretMask } from "@sandpiper/core/secrets/mask";
+import { openVault } from "@sandpiper/server/store/vault";
 
 /** User of every sandbox that a measurement makes. */
 export const user = "bench";

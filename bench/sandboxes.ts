@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import type { OciDriver } from "../packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
-import { readFile } from "../packages/server/src/sandboxes/files.ts";
-import { runToEnd } from "../packages/server/src/sandboxes/run.ts";
-import type { Sandbox } from "../packages/server/src/sandboxes/sandbox.ts";
-import { openTerminal } from "../packages/server/src/sandboxes/terminal.ts";
+import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import { readFile } from "@sandpiper/sandbox/files/files";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
 import { BareRuntime } from "./bare-runtime.ts";
 import { figures, inTurn, type Row, sample } from "./measure.ts";
 import { type BenchService, openBenchService, started } from "./sandbox-service.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { groups } from "../packages/server/src/sandboxes/drivers/oci/testing.ts";
+import { groups } from "@sandpiper/sandbox/test/support/oci";
 import { BareRuntime } from "./bare-runtime.ts";
 import { figures, type Row, sample, single } from "./measure.ts";
 import { availableMemory, kernelMemory, proportionalMemory, residentMemory } from "./process.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fillWithConversations } from "../packages/server/src/store/testing.ts";
+import { fillWithConversations } from "@sandpiper/server/test/support/store";
 import { LightSocket } from "./sockets-client.ts";
 import type { Done, Order } from "./sockets-drive.ts";
 

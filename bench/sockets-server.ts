@@ -1,6 +1,6 @@
-import { readConfig } from "../packages/server/src/config/read-config.ts";
-import { startPlatform } from "../packages/server/src/platform.ts";
-import { message } from "../packages/server/src/store/testing.ts";
+import { readConfig } from "@sandpiper/server/config/read-config";
+import { startPlatform } from "@sandpiper/server/platform";
+import { message } from "@sandpiper/server/test/support/store";
 import { drive, type Order, stamped } from "./sockets-drive.ts";
 
 /** A whole platform in a process of its own that appends events when its parent says so, as the runs of that many agents would. Takes conversation ids as arguments. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Health } from "../packages/server/test/isolation/health.ts";
-import { killUnderFollowers } from "../packages/server/test/sockets/kill-under-followers.ts";
+import { Health } from "@sandpiper/server/test/isolation/health";
+import { killUnderFollowers } from "@sandpiper/server/test/sockets/kill-under-followers";
 import { figures, type Row, single } from "./measure.ts";
 import { residentMemory } from "./process.ts";
 import type { LightSocket } from "./sockets-client.ts";

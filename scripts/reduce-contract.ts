@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Document, factsOf } from "../packages/server/test/openapi/facts.ts";
+import { type Document, factsOf } from "@sandpiper/server/test/openapi/facts";
 
 /**
  * Reduces OpenAPI documents of the reference to the facts that the tests compare:

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { textContent } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defaultUser } from "../src/users/default-user.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 

@@ -4,7 +4,7 @@ import { RemoteWorkspace } from "@openhands/typescript-client";
 import { FileClient } from "@openhands/typescript-client/clients";
 import { hexId, newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform } from "./support/platform.ts";
 
 let server: TestPlatform;

@@ -1,7 +1,7 @@
 import * as clients from "@openhands/typescript-client/clients";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type McpServer, startMcpServer } from "./support/mcp-server.ts";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
 /** The released TypeScript client's classes for settings, catalogues and extensions, against the agent-server surface of a real sandbox. */

@@ -2,7 +2,7 @@ import { spawn as spawnPiped } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { runToEnd } from "../src/sandboxes/run.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
-import type { ScriptedToolCall } from "./support/model-answer.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";

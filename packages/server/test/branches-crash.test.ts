@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type ModelServer, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";

@@ -3,8 +3,8 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { findBusybox } from "../src/sandboxes/drivers/oci/resident/busybox.ts";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 

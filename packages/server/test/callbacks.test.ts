@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { TestEndpoint } from "../src/callbacks/testing.ts";
+import { TestEndpoint } from "./support/callback-receiver.ts";
 import { removeSandboxes, startTestPlatform, until } from "./support/platform.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 

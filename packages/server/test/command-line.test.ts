@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { initial } from "../src/store/sqlite/migrations/001-initial.ts";
 import { sandboxLifecycle } from "../src/store/sqlite/migrations/002-sandbox-lifecycle.ts";
-import { openVault } from "../src/users/vault.ts";
+import { openVault } from "../src/store/vault.ts";
 import { Command } from "./support/command.ts";
 
 // Each test starts several servers and commands, a second of work each where the machine is busy.

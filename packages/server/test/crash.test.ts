@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, SocketClient, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";

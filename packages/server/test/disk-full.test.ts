@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runToEnd } from "../src/sandboxes/run.ts";
-import { reply, startModelServer } from "./support/model-server.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 

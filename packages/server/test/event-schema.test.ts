@@ -1,9 +1,9 @@
 import { Event } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { coreTools } from "../src/agent/tools/index.ts";
+import { coreTools } from "@sandpiper/agent/tools/index";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { eventProblems as problems } from "./support/event-schema.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Command } from "./support/command.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { caller, type Json, removeSandboxes, startConversation, type TestPlatform, until } from "./support/platform.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 

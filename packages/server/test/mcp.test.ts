@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
-import { startRemoteMcp } from "./support/remote-mcp.ts";
+import { startRemoteMcp } from "@sandpiper/agent/test/support/remote-mcp";
 import { finish } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";
 

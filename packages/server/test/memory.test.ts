@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 

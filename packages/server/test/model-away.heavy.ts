@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Health } from "./isolation/health.ts";
-import { type Gate, openGate } from "./support/gate.ts";
-import { type ModelServer, startModelServer } from "./support/model-server.ts";
+import { type Gate, openGate } from "@sandpiper/core/test/support/gate";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 

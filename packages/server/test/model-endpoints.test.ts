@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 

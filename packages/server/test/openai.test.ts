@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { reply, startModelServer } from "./support/model-server.ts";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { startServerProcess } from "./support/server-process.ts";

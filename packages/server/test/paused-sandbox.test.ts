@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, type Reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, type Reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, until } from "./support/platform.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { replayFile } from "../src/cli/replay.ts";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { Command } from "./support/command.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 

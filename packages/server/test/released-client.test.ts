@@ -1,9 +1,9 @@
 import type { RemoteConversation, RemoteWorkspace } from "@openhands/typescript-client";
 import type { CloudClient, ConversationClient } from "@openhands/typescript-client/clients";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { githubToken, serveGithub } from "../src/git/testing/github.ts";
-import type { ProviderServer } from "../src/git/testing/serve.ts";
-import { type ModelServer, startModelServer } from "./support/model-server.ts";
+import { githubToken, serveGithub } from "./support/git-services/github.ts";
+import type { ProviderServer } from "./support/git-services/serve.ts";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 

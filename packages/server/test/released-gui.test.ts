@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { browser, RawHttp } from "./support/raw-http.ts";
 import { finish, terminal } from "./support/script.ts";

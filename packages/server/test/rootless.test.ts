@@ -79,8 +79,8 @@ async function command(name: string, argv: string[]): Promise<void> {
 function driverScript(code: string): string[] {
   return [
     ...["scripts/rootless", "scripts/node", "--input-type=module", "-e"],
-    `import { OciDriver } from "./packages/server/src/sandboxes/drivers/oci/oci-driver.ts";
-    import { run, testSpec } from "./packages/server/src/sandboxes/drivers/oci/testing.ts";
+    `import { OciDriver } from "./packages/sandbox/src/drivers/oci/oci-driver.ts";
+    import { run, testSpec } from "./packages/sandbox/test/support/oci.ts";
     const driver = new OciDriver({ dir: "${base}/home/sandboxes" });
     await driver.open();
     ${code}`,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { LocalTerminal } from "./support/local-terminal.ts";
-import { type ModelRequestSeen, type ModelServer, reply, startModelServer } from "./support/model-server.ts";
+import { type ModelRequestSeen, type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 

@@ -2,8 +2,8 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { groupMembers, installationGroup } from "../src/sandboxes/drivers/oci/cgroups.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { runToEnd } from "../src/sandboxes/run.ts";
-import type { SandboxService } from "../src/sandboxes/service.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import type { SandboxService } from "@sandpiper/sandbox/service/service";
 import { type Json, removeSandboxes, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { startServerProcess } from "./support/server-process.ts";
 

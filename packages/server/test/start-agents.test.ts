@@ -1,7 +1,7 @@
 import { parseId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { browserTools } from "../src/agent/tools/browser/index.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { browserTools } from "@sandpiper/agent/tools/browser/index";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 

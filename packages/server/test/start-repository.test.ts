@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type GitServer, startGitServer } from "./support/git-server.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";

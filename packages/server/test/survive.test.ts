@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, expect, test } from "vitest";
-import { openGate } from "./support/gate.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "./support/model-server.ts";
+import { openGate } from "@sandpiper/core/test/support/gate";
+import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import {
   type Json,
   removeSandboxes,

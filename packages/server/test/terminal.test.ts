@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { runToEnd } from "../src/sandboxes/run.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { TerminalClient } from "./support/terminal-client.ts";
 

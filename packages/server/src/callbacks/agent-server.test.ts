@@ -1,13 +1,13 @@
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../../test/support/until.ts";
-import { read, startServer, type TestServer } from "../http/test-server.ts";
-import { makeOutbound } from "../outbound/outbound.ts";
+import { until } from "@sandpiper/core/test/support/until";
+import { read, startServer, type TestServer } from "../../test/support/test-server.ts";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
 import type { Store } from "../store/store.ts";
-import { conversationRow, createTestStore, message, stateUpdate } from "../store/testing.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
 import { CallbackService } from "./service.ts";
-import { TestEndpoint } from "./testing.ts";
+import { TestEndpoint } from "../../test/support/callback-receiver.ts";
 
 /** The operator's webhook in the shape of an agent server's (agent-server.md section 10). */
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { hexId } from "@sandpiper/wire";
-import type { Outbound } from "../outbound/api.ts";
-import type { LogRecord } from "../store/log-record.ts";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import type { Batch } from "./batch.ts";
 import { type Endpoint, type Outcome, post } from "./endpoint.ts";
 

@@ -1,4 +1,4 @@
-import type { LogRecord } from "../store/log-record.ts";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 
 /** Most events of one delivery. */
 export const batchEvents = 50;

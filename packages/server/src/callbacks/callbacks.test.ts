@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../../test/support/until.ts";
-import { makeOutbound } from "../outbound/outbound.ts";
+import { until } from "@sandpiper/core/test/support/until";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
 import type { Store } from "../store/store.ts";
-import { conversationRow, createTestStore, message, stateUpdate } from "../store/testing.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
 import { CallbackService } from "./service.ts";
-import { TestEndpoint } from "./testing.ts";
+import { TestEndpoint } from "../../test/support/callback-receiver.ts";
 
 let store: Store;
 let dir: string;

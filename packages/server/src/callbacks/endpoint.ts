@@ -1,6 +1,6 @@
 import { hexId } from "@sandpiper/wire";
-import { errorText, PlatformError } from "../errors.ts";
-import type { Outbound } from "../outbound/api.ts";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
 import { readRetryAfter } from "./backoff.ts";
 import { signDelivery } from "./signature.ts";
 

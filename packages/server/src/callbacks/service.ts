@@ -1,12 +1,12 @@
 import { type CallbackInfo, type CallbackProcessor, hexId, isoTime, maxCallbacks, newId, parseId } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import { Queues } from "../queues.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { CallbackRow, StoredProcessor } from "../store/callback-store.ts";
-import type { LogRecord } from "../store/log-record.ts";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { reportDeletion } from "./agent-server.ts";
 import type { Callbacks } from "./api.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { forgotten, Lane, type LaneDependencies } from "./lane.ts";
+import { forgotten, Lane, type LaneDependencies } from "./delivery-worker.ts";
 import { Slots } from "./slots.ts";
 
 export interface CallbackDependencies

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { ExecutionStatus } from "@sandpiper/wire";
 import type { Config } from "../config/config.ts";
 import type { Platform } from "../platform.ts";
-import { runToEnd } from "../sandboxes/run.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { defaultUser } from "../users/default-user.ts";
 import { Changes, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
-import { errorText } from "../errors.ts";
-import { DockerDriver } from "../sandboxes/drivers/docker/docker-driver.ts";
-import { OciDriver } from "../sandboxes/drivers/oci/oci-driver.ts";
-import { probeOci } from "../sandboxes/drivers/oci/probe.ts";
-import { hostSpec } from "../sandboxes/specs.ts";
+import { errorText } from "@sandpiper/core/errors";
+import { DockerDriver } from "@sandpiper/sandbox/drivers/docker/docker-driver";
+import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import { probeOci } from "@sandpiper/sandbox/drivers/oci/container/probe";
+import { hostSpec } from "@sandpiper/sandbox/specs/specs";
 import { type Finding, finding } from "./finding.ts";
 import { duration } from "./style.ts";
 

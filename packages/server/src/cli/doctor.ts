@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Config } from "../config/config.ts";
-import { rootless } from "../sandboxes/drivers/oci/id-base.ts";
+import { rootless } from "@sandpiper/sandbox/drivers/oci/storage/uid-range";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type Finding, finding } from "./finding.ts";

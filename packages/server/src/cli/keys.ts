@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { SqliteApiKeys } from "../store/sqlite/api-keys.ts";
 import { sqliteStoreExists } from "../store/sqlite/folder.ts";
 import { hasCurrentSchema } from "../store/sqlite/migrate.ts";
@@ -11,7 +11,7 @@ import type { ApiKeyRow } from "../store/user-store.ts";
 import type { ApiKeys } from "../users/api.ts";
 import { defaultUser, userNamePattern } from "../users/default-user.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
-import { openVault } from "../users/vault.ts";
+import { openVault } from "../store/vault.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { parseExpiry } from "./expiry.ts";
 import { keyTable } from "./key-table.ts";

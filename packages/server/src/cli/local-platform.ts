@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import type { Config } from "../config/config.ts";
 import { readConfig, unknownVariables } from "../config/read-config.ts";
 import type { Environment } from "../config/variables.ts";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Platform, ReplacedParts } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";

@@ -1,5 +1,5 @@
-import type { DockerHost } from "../sandboxes/drivers/docker/docker-host.ts";
-import type { LogLevel } from "../telemetry/log.ts";
+import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
+import type { LogLevel } from "@sandpiper/core/log/log";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {

@@ -1,6 +1,6 @@
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 
 /**
  * Makes the data folder and what is missing above it. Sandboxes get through it to their root folders, so others may pass it, not list it.

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { variablesHelp, variablesMarkdown } from "./documentation.ts";
 import { readConfig, unknownVariables } from "./read-config.ts";
 import { variables } from "./variables.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Config, WebhookFormat } from "./config.ts";
 import { type Environment, otherVariables, type Variable, variables } from "./variables.ts";
 

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { rangesOf } from "../outbound/addresses.ts";
+import { rangesOf } from "@sandpiper/core/outbound/addresses";
 import type { WebhookFormat } from "./config.ts";
-import type { DockerHost } from "../sandboxes/drivers/docker/docker-host.ts";
-import { parseSize } from "./size.ts";
+import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
+import { parseSize } from "@sandpiper/core/size";
 
 /** Environment of a process, as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,9 +1,9 @@
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { hexId } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import type { Sandboxes } from "../sandboxes/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
-import { requireSandbox } from "./archived.ts";
 
 /** Conversations by their ids, as what is asked of them needs them. */
 export class Access {
@@ -51,5 +51,24 @@ function missing(id: string): PlatformError {
 /** Throws ConversationExternal where an agent server inside the sandbox runs the conversation: only there it can be worked on. */
 export function refuseExternal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
   if (!config.external) return;
-  throw new PlatformError("ConversationExternal", `The conversation ${hexId(id)} is run by an agent server inside its sandbox: here it can only be read.`);
+  throw new PlatformError(
+    "ConversationExternal",
+    `The conversation ${hexId(id)} is run by an agent server inside its sandbox: here it can only be read.`,
+  );
+}
+
+/**
+ * The record of a conversation's sandbox. Throws ConversationArchived where the sandbox is gone: such a conversation is only read
+ * (app-server.md section 4), and a run of it would pay a model for work that no tool can do.
+ */
+export function requireSandbox(
+  sandboxes: Pick<Sandboxes, "get">,
+  { userId, sandboxId }: Pick<ConversationRow, "userId" | "sandboxId">,
+): SandboxRow {
+  const row = sandboxes.get(userId, sandboxId);
+  if (row) return row;
+  throw new PlatformError(
+    "ConversationArchived",
+    "The conversation is archived: its sandbox is gone, and only its events are left.",
+  );
 }

@@ -16,12 +16,12 @@ import type {
   SecurityAnalyzer,
   StartConversationRequest,
 } from "@sandpiper/wire";
-import type { Skill } from "../agent/skills/skill.ts";
-import type { Files } from "../sandboxes/files.ts";
+import type { Skill } from "@sandpiper/agent/skills/skill";
+import type { Files } from "@sandpiper/sandbox/files/files";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
-import type { PageRequest, PageResult } from "../store/paging.ts";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
-import type { SandboxRow } from "../store/sandbox-store.ts";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 
 
 /** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */

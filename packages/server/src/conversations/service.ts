@@ -10,28 +10,28 @@ import type {
   StartConversationRequest,
 } from "@sandpiper/wire";
 import { newId, parseId, textContent } from "@sandpiper/wire";
-import type { Skill } from "../agent/skills/skill.ts";
-import { Queues } from "../queues.ts";
-import type { Files } from "../sandboxes/files.ts";
+import type { Skill } from "@sandpiper/agent/skills/skill";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Files } from "@sandpiper/sandbox/files/files";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
-import type { PageRequest, PageResult } from "../store/paging.ts";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { Conversations, SendOptions } from "./api.ts";
 import type { Frame } from "./api.ts";
-import { askedTitle } from "./asked-title.ts";
-import { condense } from "./condensing.ts";
-import type { Controls } from "./controls.ts";
-import { readUpdate } from "./conversation-update.ts";
-import { type CreateDependencies, createConversation, type Place } from "./create.ts";
-import type { ExternalConversations } from "./external.ts";
-import { forkConversation } from "./fork.ts";
-import { navigate } from "./navigate.ts";
+import { askedTitle } from "./run/generate-title.ts";
+import { condense } from "./run/condensing.ts";
+import type { Controls } from "./commands/controls.ts";
+import { readUpdate } from "./commands/conversation-update.ts";
+import { type CreateDependencies, createConversation, type Place } from "./start/create.ts";
+import type { ExternalConversations } from "./commands/external.ts";
+import { forkConversation } from "./start/fork.ts";
+import { navigate } from "./commands/navigate.ts";
 import type { FilesOutcome } from "./api.ts";
-import { type ConversationDependencies, makeParts } from "./parts.ts";
-import type { PendingMessages } from "./pending.ts";
-import { presentStartTask } from "./present.ts";
-import { removeConversation } from "./removal.ts";
-import { wakeOrder } from "./run-queue.ts";
-import { startTaskReads } from "./start-task-reads.ts";
+import { type ConversationDependencies, makeParts } from "./wiring.ts";
+import type { PendingMessages } from "./commands/pending.ts";
+import { presentStartTask } from "./views/present.ts";
+import { removeConversation } from "./commands/removal.ts";
+import { wakeOrder } from "./run/run-queue.ts";
+import { startTaskReads } from "./views/start-task-reads.ts";
 
 /** Conversations over the log: commands become records, reads come from the store, the runner does the work. */
 export class ConversationService implements Conversations {

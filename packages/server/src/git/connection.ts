@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from "typebox";
 import { Value } from "typebox/value";
-import { PlatformError } from "../errors.ts";
-import type { Outbound } from "../outbound/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
 
 export interface ConnectionOptions {
   outbound: Outbound;

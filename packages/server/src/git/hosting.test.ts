@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { PlatformError } from "../errors.ts";
-import { makeOutbound } from "../outbound/outbound.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
 import { GitHostingService } from "./hosting.ts";
-import { forgejoToken, serveForgejo } from "./testing/forgejo.ts";
-import { githubToken, serveGithub } from "./testing/github.ts";
-import type { ProviderServer } from "./testing/serve.ts";
+import { forgejoToken, serveForgejo } from "../../test/support/git-services/forgejo.ts";
+import { githubToken, serveGithub } from "../../test/support/git-services/github.ts";
+import type { ProviderServer } from "../../test/support/git-services/serve.ts";
 
 const asked: string[] = [];
 const resolve = async (host: string) => {

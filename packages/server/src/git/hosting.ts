@@ -1,6 +1,6 @@
 import type { ProviderType, SuggestedTask } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import type { Outbound } from "../outbound/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { Secrets } from "../users/api.ts";
 import { readProviderHost } from "../users/provider-hosts.ts";
 import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";

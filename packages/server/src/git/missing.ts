@@ -1,4 +1,4 @@
-import { type ErrorCode, PlatformError } from "../errors.ts";
+import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 
 /** The result of work, or another value where it fails with one of these errors. */
 export async function orElse<T, E>(work: Promise<T>, other: E, codes: readonly ErrorCode[]): Promise<T | E> {

@@ -1,4 +1,4 @@
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 
 const segment = /^[\p{L}\p{N}_.~-]{1,255}$/u;
 

@@ -1,6 +1,6 @@
 import type { ProviderType } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import type { Outbound } from "../outbound/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
 import { publicHost } from "../users/provider-hosts.ts";
 import { bitbucket } from "./bitbucket/bitbucket.ts";
 import { Connection } from "./connection.ts";

@@ -1,5 +1,5 @@
 import { type Content, contentText, type RecordedCall, type RecordedMessage, type RecordedTool } from "@sandpiper/wire";
-import type { ModelMessage, ModelTool } from "../models/model.ts";
+import type { ModelMessage, ModelTool } from "@sandpiper/models/model";
 import { firstDifference } from "./normalise.ts";
 import type { Recording } from "./read.ts";
 

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
-import { maskDeep, type OutputMask } from "../agent/output-mask.ts";
-import { OutputMasks, type OutputMasksDependencies } from "../conversations/output-masks.ts";
+import { maskDeep, type OutputMask } from "@sandpiper/agent/masking/output-mask";
+import { OutputMasks, type OutputMasksDependencies } from "../conversations/agent/output-masks.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import { type HeaderDependencies, recordingHeader } from "./header.ts";

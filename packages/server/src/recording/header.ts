@@ -1,8 +1,8 @@
 import type { RecordingHeader } from "@sandpiper/wire";
 import { isoTime, recordingVersion } from "@sandpiper/wire";
-import { mergeSkills, type Skill } from "../agent/skills/skill.ts";
+import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { Conversations } from "../conversations/api.ts";
-import { masked } from "../conversations/masked.ts";
+import { masked } from "../conversations/agent/mask-secrets.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";

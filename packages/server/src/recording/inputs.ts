@@ -2,7 +2,7 @@ import type { Event, RecordedCall } from "@sandpiper/wire";
 import { Content, type ExecutionStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { Check } from "typebox/value";
-import { isCutOff } from "../agent/acting.ts";
+import { isCutOff } from "@sandpiper/agent/loop/acting";
 import type { Recording } from "./read.ts";
 
 /** What somebody else than the agent did in a recorded conversation. */

@@ -2,7 +2,7 @@ import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wi
 import { isoTime } from "@sandpiper/wire";
 import type { StoredModelCall } from "../store/model-calls.ts";
 import type { Store } from "../store/store.ts";
-import { digestOf } from "./digest.ts";
+import { digestOf } from "@sandpiper/models/recording/digest";
 import { type FoldedPrompt, PromptFolder } from "./prompt-folder.ts";
 
 /** Records, and model calls, that are in memory at a time beside the view. */

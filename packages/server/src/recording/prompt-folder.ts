@@ -1,11 +1,11 @@
 import type { Event } from "@sandpiper/wire";
-import { View } from "../agent/view.ts";
-import { inTurns } from "../in-turns.ts";
-import type { ModelMessage, ModelTool } from "../models/model.ts";
+import { View } from "@sandpiper/agent/prompt/view";
+import { inTurns } from "@sandpiper/core/scheduling/in-turns";
+import type { ModelMessage, ModelTool } from "@sandpiper/models/model";
 import type { Span } from "../store/branch.ts";
-import type { LogRecord } from "../store/log-record.ts";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import type { StoredModelCall } from "../store/model-calls.ts";
-import { PromptDigester } from "./digest.ts";
+import { PromptDigester } from "@sandpiper/models/recording/digest";
 
 /** A prompt as a model was sent it; `exact` tells that its digests are those of the call. */
 export interface FoldedPrompt {

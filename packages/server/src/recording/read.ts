@@ -15,7 +15,7 @@ import {
 } from "@sandpiper/wire";
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/schema";
-import { errorText } from "../errors.ts";
+import { errorText } from "@sandpiper/core/errors";
 
 /** Longest recording that is read into memory, and its longest line, bytes. */
 const maxBytes = 256 * 1024 * 1024;

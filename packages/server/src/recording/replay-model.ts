@@ -1,10 +1,10 @@
 import type { RecordedCall, RecordedTool } from "@sandpiper/wire";
-import { type ErrorCode, PlatformError } from "../errors.ts";
-import type { Model, ModelRequest, ModelResponse } from "../models/model.ts";
+import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
+import type { Model, ModelRequest, ModelResponse } from "@sandpiper/models/model";
 import type { Comparison } from "./compare.ts";
 import { isOfRun } from "./inputs.ts";
 import type { Recording } from "./read.ts";
-import { abortedCall } from "./recorder.ts";
+import { abortedCall } from "@sandpiper/models/recording/recorder";
 
 export interface ReplayModelParts {
   recording: Recording;

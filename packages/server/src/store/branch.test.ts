@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { isInside, type Navigation, spansTo } from "./branch.ts";
 import type { Store } from "./store.ts";
-import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "./testing.ts";
+import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../../test/support/store.ts";
 
 let store: Store;
 let dir: string;

@@ -1,6 +1,6 @@
-import type { NewRecord, LogRecord, ParsedRecord } from "./log-record.ts";
+import type { NewRecord, LogRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import type { Span } from "./branch.ts";
-import type { ModelCall } from "../recording/model-call.ts";
+import type { ModelCall } from "@sandpiper/models/recording/model-call";
 
 /**
  * The log of conversations: append-only, durable, one order per conversation.

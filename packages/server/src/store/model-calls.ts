@@ -1,4 +1,4 @@
-import type { ModelCall } from "../recording/model-call.ts";
+import type { ModelCall } from "@sandpiper/models/recording/model-call";
 
 export interface StoredModelCall extends ModelCall {
   /** Increases with each call that is stored. */

@@ -1,5 +1,5 @@
 import type { StartTaskStatus } from "@sandpiper/wire";
-import type { PageRequest, PageResult } from "./paging.ts";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 
 export interface StartTaskRow {
   id: string;

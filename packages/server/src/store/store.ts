@@ -4,7 +4,7 @@ import type { ContextStore, ConversationAgentStore, ConversationSecretStore, Pen
 import type { ConversationStore } from "./conversation-store.ts";
 import type { EventLog } from "./event-log.ts";
 import type { ModelCallStore } from "./model-calls.ts";
-import type { SandboxStore, SnapshotStore } from "./sandbox-store.ts";
+import type { SandboxStore, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
 

@@ -6,13 +6,13 @@ import {
   AgentSettings,
   type SaveAgentProfileRequest,
 } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { AgentProfiles } from "./api.ts";
 import { activated, checkRoom, llmProfile } from "./profiles.ts";
-import type { SettingsDocument } from "./settings-document.ts";
-import type { SettingsDocuments } from "./settings-documents.ts";
-import { mergeFields, readFields } from "./settings-fields.ts";
-import { viewV1 } from "./settings-v1.ts";
+import type { SettingsDocument } from "./settings/document.ts";
+import type { SettingsDocuments } from "./settings/documents.ts";
+import { mergeFields, readFields } from "./settings/fields.ts";
+import { viewV1 } from "./settings/v1.ts";
 
 type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Store } from "../store/store.ts";
-import { createTestStore } from "../store/testing.ts";
+import { createTestStore } from "../../test/support/store.ts";
 import { StoredApiKeys } from "./api-keys.ts";
-import { KeyMemory } from "./key-memory.ts";
+import { KeyMemory } from "./key-cache.ts";
 import { StoredLogins } from "./logins.ts";
 
 let store: Store;

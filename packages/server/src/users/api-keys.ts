@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { PlatformError } from "../errors.ts";
-import { Queues } from "../queues.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
-import { KeyMemory } from "./key-memory.ts";
+import { KeyMemory } from "./key-cache.ts";
 
 /** Keys of one user that are made over the API. */
 const maxKeysPerUser = 100;

@@ -1,4 +1,4 @@
-import type { SecretInfo, SandboxSecret } from "../sandboxes/network/sandbox-secret.ts";
+import type { SecretInfo, SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import type {
   AgentProfile,
   AgentServerSettings,
@@ -22,11 +22,11 @@ import type {
   SettingsView,
   UserInfo,
 } from "@sandpiper/wire";
-import type { ModelConfig } from "../models/model.ts";
+import type { ModelConfig } from "@sandpiper/models/model";
 import type { ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
-import type { Exposure, ShowSecret } from "./settings-fields.ts";
-import type { Merging } from "./settings-v1.ts";
+import type { Exposure, ShowSecret } from "./settings/fields.ts";
+import type { Merging } from "./settings/v1.ts";
 import type { StoredWorkspaces } from "./workspaces.ts";
 
 /** `provider_tokens_set`: git provider -> host, or null for its public service. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { LoginStore } from "../store/user-store.ts";
 import type { KeyHolder, Logins } from "./api.ts";
-import type { KeyMemory } from "./key-memory.ts";
+import type { KeyMemory } from "./key-cache.ts";
 
 /** How long a browser stays logged in, ms. */
 const loginMs = 30 * 24 * 60 * 60 * 1000;

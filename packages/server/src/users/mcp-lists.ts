@@ -1,6 +1,6 @@
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
-import { isKeyed, longestServerName, restore } from "./mcp-config.ts";
+import { isKeyed, longestServerName, restore } from "@sandpiper/agent/mcp/config";
 
 type Remote = McpConfig["sse_servers"][number];
 type Stdio = McpConfig["stdio_servers"][number];

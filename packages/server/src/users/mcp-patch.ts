@@ -1,6 +1,6 @@
 import { McpServer, type McpServerPatch, type McpServers, type PostedMcpServer } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import { restore, restoreServers } from "./mcp-config.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { restore, restoreServers } from "@sandpiper/agent/mcp/config";
 
 const maxServers = 300;
 

@@ -1,15 +1,15 @@
 import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
 import { LlmConfig } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import { awsAccess } from "../models/aws.ts";
-import { callOptions } from "../models/call-options.ts";
-import type { ModelConfig } from "../models/model.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { awsAccess } from "@sandpiper/models/aws";
+import { callOptions } from "@sandpiper/models/call-options";
+import type { ModelConfig } from "@sandpiper/models/model";
 import type { LlmProfiles } from "./api.ts";
 import { defaultUser } from "./default-user.ts";
-import type { SettingsDocument } from "./settings-document.ts";
-import type { SettingsDocuments } from "./settings-documents.ts";
-import { isSecret, isSecretMap, mergeFields } from "./settings-fields.ts";
-import { type Reading, viewLlm } from "./settings-v1.ts";
+import type { SettingsDocument } from "./settings/document.ts";
+import type { SettingsDocuments } from "./settings/documents.ts";
+import { isSecret, isSecretMap, mergeFields } from "./settings/fields.ts";
+import { type Reading, viewLlm } from "./settings/v1.ts";
 
 /** Most profiles of one user, of LLMs and of agents each (app-server.md section 5). */
 export const maxProfiles = 50;

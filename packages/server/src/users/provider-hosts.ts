@@ -1,5 +1,5 @@
 import type { ProviderType } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 
 /** Of each provider: where its public service has repositories, and then its other hosts. */
 const publicHosts: Record<ProviderType, string[]> = {

@@ -1,4 +1,4 @@
-import { PlatformError } from "../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 
 /** Variables by which programs in a sandbox work, start others, and find the proxy: a placeholder there would break them. */
 const reserved =

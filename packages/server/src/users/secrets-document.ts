@@ -1,6 +1,6 @@
 import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import type { ProviderToken } from "./api.ts";
-import type { SandboxSecret, SecretInfo } from "../sandboxes/network/sandbox-secret.ts";
+import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import { providerHosts, providerSecretNames } from "./provider-hosts.ts";
 
 /** What is stored of a user's secrets. */

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ProviderType } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import { Queues } from "../queues.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { ConversationSecretStore, ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { DocumentStore } from "../store/user-store.ts";
-import type { SecretMask } from "../telemetry/mask.ts";
+import type { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { ProviderToken, SecretChange, Secrets } from "./api.ts";
-import type { SandboxSecret, SecretInfo } from "../sandboxes/network/sandbox-secret.ts";
+import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import { readProviderHost } from "./provider-hosts.ts";
 import { checkSecretName } from "./secret-names.ts";
 import { type DerivedSecrets, deriveSecrets, noSecrets, type SecretsDocument, withConversation } from "./secrets-document.ts";

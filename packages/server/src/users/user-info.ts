@@ -1,9 +1,9 @@
 import type { UserInfo } from "@sandpiper/wire";
 import type { ProviderHosts } from "./api.ts";
 import { defaultUser } from "./default-user.ts";
-import { maskServers, toLists } from "./mcp-config.ts";
-import type { SettingsDocument } from "./settings-document.ts";
-import { viewV1 } from "./settings-v1.ts";
+import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
+import type { SettingsDocument } from "./settings/document.ts";
+import { viewV1 } from "./settings/v1.ts";
 
 /**
  * `GET /api/v1/users/me` (app-server.md section 7): the settings and, beside them, the flat names under which released clients look for the

@@ -1,6 +1,6 @@
 import { maxWorkspaces, type SavedWorkspaces, type Workspace, type WorkspaceParent } from "@sandpiper/wire";
-import { PlatformError } from "../errors.ts";
-import type { SettingsDocuments } from "./settings-documents.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { SettingsDocuments } from "./settings/documents.ts";
 
 const none: SavedWorkspaces = Object.freeze({ workspaces: [], workspaceParents: [] });
 

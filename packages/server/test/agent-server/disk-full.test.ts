@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { reply, startModelServer } from "../support/model-server.ts";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, until } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 

@@ -1,7 +1,7 @@
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 

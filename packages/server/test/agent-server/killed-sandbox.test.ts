@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { groupMembers, installationGroup } from "../../src/sandboxes/drivers/oci/cgroups.ts";
+import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 import { TerminalClient } from "../support/terminal-client.ts";

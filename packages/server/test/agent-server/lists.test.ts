@@ -2,7 +2,7 @@ import { ConversationClient } from "@openhands/typescript-client/clients";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { caller, type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type GitServer, startGitServer } from "../support/git-server.ts";
-import { type ModelServer, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, until } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";
 import { sdkRequest } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { httpx, RawHttp } from "../support/raw-http.ts";
 import { obey } from "../support/script.ts";

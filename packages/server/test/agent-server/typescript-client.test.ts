@@ -1,7 +1,7 @@
 import type { RemoteConversation, RemoteWorkspace } from "@openhands/typescript-client";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 

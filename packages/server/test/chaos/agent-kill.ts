@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseId } from "@sandpiper/wire";
-import { reply, startModelServer } from "../support/model-server.ts";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { removeSandboxes } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";

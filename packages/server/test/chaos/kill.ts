@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { hexId } from "@sandpiper/wire";
 import { Command } from "../support/command.ts";
 import { startGitServer } from "../support/git-server.ts";
-import { reply, startModelServer } from "../support/model-server.ts";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { caller, type Json, removeSandboxes } from "../support/platform.ts";
 import { terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { OpenApiDocument } from "../../src/http/openapi-schema.ts";
+import type { OpenApiDocument } from "../../src/http/openapi/schema.ts";
 import { AnswerChecks } from "./checks.ts";
 
 const operation = {

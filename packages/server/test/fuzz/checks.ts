@@ -1,5 +1,5 @@
 import { Compile } from "typebox/compile";
-import type { JsonSchema, OpenApiDocument, Operation, Response } from "../../src/http/openapi-schema.ts";
+import type { JsonSchema, OpenApiDocument, Operation, Response } from "../../src/http/openapi/schema.ts";
 import type { Answer } from "./client.ts";
 import type { FuzzRequest } from "./requests.ts";
 

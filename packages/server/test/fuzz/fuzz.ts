@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import fc from "fast-check";
-import type { OpenApiDocument } from "../../src/http/openapi-schema.ts";
+import type { OpenApiDocument } from "../../src/http/openapi/schema.ts";
 import { AnswerChecks } from "./checks.ts";
 import { type Answer, FuzzClient } from "./client.ts";
 import { anyRequest, type FuzzRequest } from "./requests.ts";

@@ -1,9 +1,9 @@
-import { TestEndpoint } from "../../src/callbacks/testing.ts";
-import { bitbucketToken, serveBitbucket } from "../../src/git/testing/bitbucket.ts";
-import { forgejoToken, serveForgejo } from "../../src/git/testing/forgejo.ts";
-import { githubToken, serveGithub } from "../../src/git/testing/github.ts";
-import { gitlabToken, serveGitlab } from "../../src/git/testing/gitlab.ts";
-import { reply, startModelServer } from "../support/model-server.ts";
+import { TestEndpoint } from "../support/callback-receiver.ts";
+import { bitbucketToken, serveBitbucket } from "../support/git-services/bitbucket.ts";
+import { forgejoToken, serveForgejo } from "../support/git-services/forgejo.ts";
+import { githubToken, serveGithub } from "../support/git-services/github.ts";
+import { gitlabToken, serveGitlab } from "../support/git-services/gitlab.ts";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { finish, terminal } from "../support/script.ts";
 
 /** A message that lets the agent make a repository with changes, skills and hooks. */

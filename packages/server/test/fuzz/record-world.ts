@@ -1,6 +1,6 @@
 import { hexId, newId } from "@sandpiper/wire";
 import type { Config } from "../../src/config/config.ts";
-import { key, startServer, strangerKey, type TestServer } from "../../src/http/test-server.ts";
+import { key, startServer, strangerKey, type TestServer } from "../support/test-server.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
 import { commonValues, LogLines, mine, planted, plantSecrets, stopGoals, strangers, TableCounts, type World } from "./world.ts";

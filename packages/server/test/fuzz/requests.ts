@@ -1,5 +1,5 @@
 import fc, { type Arbitrary } from "fast-check";
-import type { JsonSchema, OpenApiDocument, Operation, Parameter } from "../../src/http/openapi-schema.ts";
+import type { JsonSchema, OpenApiDocument, Operation, Parameter } from "../../src/http/openapi/schema.ts";
 import { anyText, fittingOf, type Pool } from "./schema-values.ts";
 
 /** Whose key a request carries. */

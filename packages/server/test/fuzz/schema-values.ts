@@ -1,5 +1,5 @@
 import fc, { type Arbitrary } from "fast-check";
-import type { JsonSchema } from "../../src/http/openapi-schema.ts";
+import type { JsonSchema } from "../../src/http/openapi/schema.ts";
 
 /** Texts that break what is not careful: controls, surrogates, patterns, paths, SQL, shell, and lengths. */
 const hostileTexts = [

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import type { HttpServices } from "../../src/http/services.ts";
+import type { HttpServices } from "../../src/http/server/services.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";

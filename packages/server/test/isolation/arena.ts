@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import type { ExecRequest } from "../../src/sandboxes/driver.ts";
-import { type RunOptions, runToEnd } from "../../src/sandboxes/run.ts";
-import type { Sandbox } from "../../src/sandboxes/sandbox.ts";
+import type { ExecRequest } from "@sandpiper/sandbox/driver";
+import { type RunOptions, runToEnd } from "@sandpiper/sandbox/shell/run";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { type Json, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { Health } from "./health.ts";
 

@@ -1,6 +1,6 @@
 import { statfsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { openTerminal } from "../../src/sandboxes/terminal.ts";
+import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
 import { type Json, until } from "../support/platform.ts";
 import { specs, useArena } from "./arena.ts";
 

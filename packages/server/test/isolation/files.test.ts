@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { readFile, writeFile } from "../../src/sandboxes/files.ts";
+import { readFile, writeFile } from "@sandpiper/sandbox/files/files";
 import { type Place, specs, useArena } from "./arena.ts";
 
 /** The routes for files, over what a sandbox makes of its own: everything stays inside, and nothing waits for ever. */

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { statfsSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
-import { openTerminal } from "../../src/sandboxes/terminal.ts";
+import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
 import { type Place, specs, useArena } from "./arena.ts";
 
 /** Sandboxes that take all they can of processes, memory, CPU and the server's attention. */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { read, startServer, type TestServer } from "../../src/http/test-server.ts";
+import { read, startServer, type TestServer } from "../support/test-server.ts";
 import { additions, agentServer, agentServerInside, appServer, legacyV0 } from "./deliberate-differences.ts";
 import { additionsOf, differencesOf, unlisted } from "./differences.ts";
 import { type Facts, factsOf } from "./facts.ts";

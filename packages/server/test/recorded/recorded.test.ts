@@ -8,7 +8,7 @@ import { reportText } from "../../src/recording/report.ts";
  * Recorded runs, replayed with the agent of now. Where the agent was changed on purpose, so that it asks its model for something else than it did, the runs are
  * recorded anew: see refresh.ts.
  */
-const folder = fileURLToPath(new URL("./", import.meta.url));
+const folder = fileURLToPath(new URL(".//", import.meta.url));
 const recordings = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
 
 test.concurrent.each(recordings)("%s goes as it was recorded", { timeout: 60_000 }, async (name) => {

@@ -1,5 +1,5 @@
-import { type Reply, reply } from "../support/model-server.ts";
-import type { ScriptedToolCall } from "../support/model-answer.ts";
+import { type Reply, reply } from "@sandpiper/models/test/support/model-server";
+import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
 import { editor, finish, terminal } from "../support/script.ts";
 import { stdioMcp } from "../support/stdio-mcp.ts";
 import type { Session } from "./session.ts";

@@ -1,4 +1,4 @@
-import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "../support/model-server.ts";
+import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 
 /** A platform with a scripted model, on which recordings are made. */

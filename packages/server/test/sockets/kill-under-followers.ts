@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { fillWithConversations, temporaryFolder } from "../../src/store/testing.ts";
+import { fillWithConversations, temporaryFolder } from "../support/store.ts";
 import { until } from "../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 import { Follower, type Way } from "./follower.ts";

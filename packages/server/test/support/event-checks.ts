@@ -1,4 +1,4 @@
-import { Hub } from "../../src/conversations/hub.ts";
+import { Hub } from "../../src/conversations/log/hub.ts";
 import { SqliteEventLog } from "../../src/store/sqlite/event-log.ts";
 import { eventProblems } from "./event-schema.ts";
 

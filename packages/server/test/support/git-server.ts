@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { join } from "node:path";
-import { ownAddress, serve, testAuthority } from "../../src/sandboxes/network/testing.ts";
+import { ownAddress, serve, testAuthority } from "@sandpiper/sandbox/test/support/egress";
 
 /** A git service behind real TLS on a loopback address of its own: git's own HTTP backend over bare repositories. */
 export interface GitServer {

@@ -6,7 +6,7 @@ import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
 import { type Platform, startPlatform } from "../../src/platform.ts";
-import { noteAnswer, until } from "./until.ts";
+import { noteAnswer, until } from "@sandpiper/core/test/support/until";
 
 export { until };
 

@@ -1,5 +1,5 @@
-import { type ModelRequestSeen, type Reply, reply } from "./model-server.ts";
-import type { ScriptedToolCall } from "./model-answer.ts";
+import { type ModelRequestSeen, type Reply, reply } from "@sandpiper/models/test/support/model-server";
+import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
 
 /** Short forms of what scripted models say. */
 export const terminal = (command: string, more: object = {}): ScriptedToolCall => ({

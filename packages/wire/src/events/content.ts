@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { Nullable, StringEnum } from "../schema.ts";
+import { Nullable, StringEnum } from "../common/schema.ts";
 
 /** Text in messages, thoughts and observations (events.md section 2, nested types). */
 export const TextContent = Type.Object({

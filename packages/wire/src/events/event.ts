@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { StringEnum } from "../schema.ts";
+import { StringEnum } from "../common/schema.ts";
 import { Message, MessageToolCall, ReasoningItem, TextContent, ThinkingBlock } from "./content.ts";
 import { Action, Observation, ToolDefinition } from "./tools.ts";
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { Nullable, StringEnum } from "../schema.ts";
+import { Nullable, StringEnum } from "../common/schema.ts";
 import { Content } from "./content.ts";
 
 /** Actions and observations of the tools beyond the core, field by field as in events.md section 3. */

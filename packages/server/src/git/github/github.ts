@@ -1,6 +1,6 @@
 import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { BranchQuery, Listed, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { contentsApi } from "../contents.ts";

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
-import { PlatformError } from "../../errors.ts";
-import type { Sandboxes } from "../../sandboxes/api.ts";
-import type { SandboxRow } from "../../store/sandbox-store.ts";
-import { type Authenticator, credentials } from "../auth.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { type Authenticator, credentials } from "../server/auth.ts";
 import type { PreviewTarget } from "./address.ts";
 import { sessionTokens } from "./cookies.ts";
 import { openToken } from "./token.ts";

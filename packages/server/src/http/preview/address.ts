@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { isToken, type PortOfSandbox } from "./token.ts";
 
 /** The two forms of a preview's address: a host name of its own, or a path under the server's. */

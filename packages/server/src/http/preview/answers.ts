@@ -1,5 +1,5 @@
 import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from "node:http";
-import type { PlatformError } from "../../errors.ts";
+import type { PlatformError } from "@sandpiper/core/errors";
 
 /** The page has no script and loads nothing. */
 const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 
 /**
  * Waits for a connection into a sandbox; undefined when the client goes away meanwhile. Throws what `connect` throws, and PreviewTimeout after

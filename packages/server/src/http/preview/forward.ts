@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import { type Duplex, pipeline } from "node:stream";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { type ResponseRules, responseHeaders } from "./response-headers.ts";
 
 export interface Forwarding extends ResponseRules {

@@ -1,4 +1,4 @@
-import type { SandboxRow } from "../../store/sandbox-store.ts";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { previewDomain, tokenParameter } from "./address.ts";
 import { makeToken } from "./token.ts";
 

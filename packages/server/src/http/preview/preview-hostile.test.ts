@@ -4,10 +4,10 @@ import { type AddressInfo, connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
-import { createAuthenticator } from "../auth.ts";
-import { key, strangerKey } from "../test-server.ts";
+import { createAuthenticator } from "../server/auth.ts";
+import { key, strangerKey } from "../../../test/support/test-server.ts";
 import { createPreviews, type PreviewLimits, previewLimits } from "./preview.ts";
-import { echo, navigation, type PreviewAnswer, PreviewBench } from "./testing.ts";
+import { echo, navigation, type PreviewAnswer, PreviewBench } from "../../../test/support/preview.ts";
 import { makeToken } from "./token.ts";
 
 let bench: PreviewBench;

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { echo, navigation, PreviewBench } from "./testing.ts";
+import { echo, navigation, PreviewBench } from "../../../test/support/preview.ts";
 
 let bench: PreviewBench;
 beforeAll(async () => {

@@ -2,11 +2,11 @@ import { type IncomingMessage, type OutgoingHttpHeaders, type Server, ServerResp
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { newId } from "@sandpiper/wire";
-import { errorText, PlatformError } from "../../errors.ts";
-import { splice } from "../../http-proxy.ts";
-import type { Authenticator } from "../auth.ts";
-import type { HttpServices } from "../services.ts";
-import { publicUrl } from "../urls.ts";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { splice } from "@sandpiper/core/http-proxy";
+import type { Authenticator } from "../server/auth.ts";
+import type { HttpServices } from "../server/services.ts";
+import { publicUrl } from "../server/urls.ts";
 import { authorize, isForApp, type PreviewAccess } from "./access.ts";
 import { isForPreview, type PreviewTarget, readTarget } from "./address.ts";
 import { answerEmpty, answerError, hasBody } from "./answers.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
-import { hopByHopHeaders } from "../../http-proxy.ts";
+import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
 import type { PreviewTarget } from "./address.ts";
 import { cookiesForApp } from "./cookies.ts";
 

@@ -1,9 +1,9 @@
 import { isoTime, PreviewLink } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "../../errors.ts";
-import type { App, HttpServices } from "../services.ts";
-import { publicUrl } from "../urls.ts";
-import { sandboxId } from "../v1/sandboxes.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { App, HttpServices } from "../server/services.ts";
+import { publicUrl } from "../server/urls.ts";
+import { sandboxId } from "../routes/v1/sandboxes.ts";
 import { previewLink } from "./links.ts";
 
 /** How long a link can be opened, ms; the session that it begins holds longer. */

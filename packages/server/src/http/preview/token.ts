@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import type { Sandboxes } from "../../sandboxes/api.ts";
-import type { SandboxRow } from "../../store/sandbox-store.ts";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 
 /**
  * What a token is good for. A `link` stands in a URL that the platform gives out and is exchanged for a `session`, which stands in a cookie or in

@@ -2,11 +2,11 @@ import { createConnection } from "node:net";
 import { join } from "node:path";
 import { hexId, newId } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { commandText, outputText } from "../../sandboxes/bash/event-text.ts";
-import { historyLimits, SandboxHistory } from "../../sandboxes/bash/history.ts";
-import { createAuthenticator } from "../auth.ts";
-import { startServer, TestSocket } from "../test-server.ts";
-import { Places } from "./places.ts";
+import { commandText, outputText } from "@sandpiper/sandbox/shell/commands/event-text";
+import { historyLimits, SandboxHistory } from "@sandpiper/sandbox/shell/commands/history";
+import { createAuthenticator } from "../server/auth.ts";
+import { startServer, TestSocket } from "../../../test/support/test-server.ts";
+import { Places } from "./connection-quota.ts";
 import { attachSockets } from "./server.ts";
 
 /** Slow clients of `/sockets/bash-events`; what they are sent is in test/bash-socket.test.ts, with real sandboxes. */

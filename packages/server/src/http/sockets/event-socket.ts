@@ -2,10 +2,10 @@ import type { Duplex } from "node:stream";
 import type { FastifyBaseLogger } from "fastify";
 import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLog } from "../../store/event-log.ts";
-import type { Principal } from "../principal.ts";
-import { visibleConversation } from "../conversation-access.ts";
+import type { Principal } from "../server/principal.ts";
+import { visibleConversation } from "../routes/account/conversation-access.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
 import { numbered, plain } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
@@ -13,7 +13,7 @@ import { serverErrorFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
 import type { OutboxLimits } from "./outbox.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./connection-quota.ts";
 
 export interface EventSocketServices {
   conversations: Conversations;

@@ -1,6 +1,6 @@
 import { newId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { isFullState, isUserMessage, key, startServer, strangerKey, type TestServer } from "../test-server.ts";
+import { isFullState, isUserMessage, key, startServer, strangerKey, type TestServer } from "../../../test/support/test-server.ts";
 
 let server: TestServer;
 const streams: EventStream[] = [];

@@ -1,15 +1,15 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
-import { PlatformError } from "../../errors.ts";
-import { type Authenticator, findCaller } from "../auth.ts";
-import { requireConversation } from "../conversation-access.ts";
-import { InvalidInput, type Issue } from "../invalid-input.ts";
-import type { App, HttpServices } from "../services.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { type Authenticator, findCaller } from "../server/auth.ts";
+import { requireConversation } from "../routes/account/conversation-access.ts";
+import { InvalidInput, type Issue } from "../server/invalid-input.ts";
+import type { App, HttpServices } from "../server/services.ts";
 import { eventStream } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import { type Resend, readResend } from "./handshake.ts";
 import { type OutboxLimits, outboxLimits } from "./outbox.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./connection-quota.ts";
 
 export interface EventStreamOptions extends OutboxLimits {
   /** Streams and sockets of each user. */

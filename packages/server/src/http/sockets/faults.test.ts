@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createAuthenticator } from "../auth.ts";
-import { isFullState, isUserMessage, key, startServer, type TestServer, TestSocket } from "../test-server.ts";
-import { Places } from "./places.ts";
+import { createAuthenticator } from "../server/auth.ts";
+import { isFullState, isUserMessage, key, startServer, type TestServer, TestSocket } from "../../../test/support/test-server.ts";
+import { Places } from "./connection-quota.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
 const own = { "x-session-api-key": key };

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from "fastify";
 import type { Conversations } from "../../conversations/api.ts";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Encode } from "./encode.ts";
 import { fullStateFrame } from "./frames.ts";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { parseEventTime } from "@sandpiper/wire";
-import { splitAgentUrl } from "../agent-server/view.ts";
-import { credentials } from "../auth.ts";
+import { splitAgentUrl } from "../routes/agent-server/view.ts";
+import { credentials } from "../server/auth.ts";
 
 /** Which stored events a socket gets before the live ones (agent-server.md section 6.1). `after_seq` resumes after a 1013 close. */
 export type Resend = { mode: "none" } | { mode: "all" } | { mode: "since"; timestamp: string } | { mode: "after"; seq: number };

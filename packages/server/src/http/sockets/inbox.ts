@@ -1,13 +1,13 @@
 import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
-import { cleaned } from "../../cleaned.ts";
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import type { Conversations } from "../../conversations/api.ts";
-import { readContent } from "../../conversations/messages.ts";
-import { PlatformError } from "../../errors.ts";
-import { InvalidInput } from "../invalid-input.ts";
-import { parseJson } from "../json.ts";
-import { issuesOf } from "../validation.ts";
+import { readContent } from "../../conversations/log/messages.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { InvalidInput } from "../server/invalid-input.ts";
+import { parseJson } from "../server/json.ts";
+import { issuesOf } from "../server/validation.ts";
 import { readAuthKey } from "./authenticate.ts";
 
 const messages = Compile(SendMessageRequest);

@@ -1,19 +1,19 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { PlatformError } from "../../errors.ts";
-import type { Authenticator } from "../auth.ts";
-import type { Principal } from "../principal.ts";
-import { rawAnswer } from "../errors.ts";
-import type { RequestLimit } from "../limits/request-limit.ts";
-import type { HttpServices } from "../services.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Authenticator } from "../server/auth.ts";
+import type { Principal } from "../server/principal.ts";
+import { rawAnswer } from "../server/errors.ts";
+import type { RequestLimit } from "../server/limits/request-limit.ts";
+import type { HttpServices } from "../server/services.ts";
 import { authenticateSocket, type Credential } from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
 import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
 import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
-import { Places } from "./places.ts";
+import { Places } from "./connection-quota.ts";
 import { serveTerminal, type TerminalLimits } from "./terminal-socket.ts";
 
 export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSocketLimits {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { hexId, newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createAuthenticator } from "../auth.ts";
+import { createAuthenticator } from "../server/auth.ts";
 import {
   isFullState,
   isUserMessage,
@@ -12,8 +12,8 @@ import {
   strangerKey,
   type TestServer,
   TestSocket,
-} from "../test-server.ts";
-import { Places } from "./places.ts";
+} from "../../../test/support/test-server.ts";
+import { Places } from "./connection-quota.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
 let server: TestServer;

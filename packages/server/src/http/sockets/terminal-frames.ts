@@ -1,6 +1,6 @@
 import { maxTerminalSide, TerminalFrame } from "@sandpiper/wire";
 import { Compile } from "typebox/compile";
-import { hasManyValues } from "../json.ts";
+import { hasManyValues } from "../server/json.ts";
 
 /** What the query of `/sockets/terminal` asks for. */
 export interface TerminalRequest {

@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { ServiceBench } from "../../sandboxes/service-testing.ts";
-import { Places } from "./places.ts";
+import { ServiceBench } from "../../../test/support/sandbox-service.ts";
+import { Places } from "./connection-quota.ts";
 import { serveTerminal } from "./terminal-socket.ts";
 
 const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 1_000, deleteAfterMs: 0 };

@@ -1,14 +1,14 @@
 import { Transform } from "node:stream";
 import type { FastifyBaseLogger } from "fastify";
 import type { WebSocket } from "ws";
-import { PlatformError } from "../../errors.ts";
-import type { Sandboxes } from "../../sandboxes/api.ts";
-import { openPersonShell, type PersonShell } from "../../sandboxes/person-shell.ts";
-import { exitCode } from "../../sandboxes/run.ts";
-import type { Principal } from "../principal.ts";
-import { sandboxId } from "../v1/sandboxes.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import { openPersonShell, type PersonShell } from "@sandpiper/sandbox/shell/interactive-shell";
+import { exitCode } from "@sandpiper/sandbox/shell/run";
+import type { Principal } from "../server/principal.ts";
+import { sandboxId } from "../routes/v1/sandboxes.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./connection-quota.ts";
 import { readTerminalFrame, readTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
 
 export interface TerminalServices {

@@ -1,5 +1,5 @@
 import { newId } from "@sandpiper/wire";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { keyHash } from "../key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";

@@ -1,5 +1,5 @@
 import type { Kysely } from "kysely";
-import type { Vault } from "../../users/vault.ts";
+import type { Vault } from "../vault.ts";
 import type { Reader } from "./reader.ts";
 import type { Tables } from "./tables.ts";
 import type { WriterClient } from "./writer-client.ts";

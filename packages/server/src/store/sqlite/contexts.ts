@@ -1,4 +1,4 @@
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { ContextStore } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import type { Statement } from "./protocol.ts";

@@ -1,5 +1,5 @@
-import { PlatformError } from "../../errors.ts";
-import type { Vault } from "../../users/vault.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Vault } from "../vault.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import type { AgentDocument, ConversationAgentStore } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { ConversationFilter, ConversationRow } from "../conversation-store.ts";
 import { emptyConfig } from "../empty-config.ts";
 import type { Store } from "../store.ts";
-import { conversationRow, createTestStore } from "../testing.ts";
+import { conversationRow, createTestStore } from "../../../test/support/store.ts";
 
 let store: Store;
 let close: () => Promise<void>;

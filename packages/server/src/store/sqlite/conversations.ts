@@ -1,6 +1,6 @@
 import { newId } from "@sandpiper/wire";
 import { type SelectQueryBuilder, sql } from "kysely";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Span } from "../branch.ts";
 import { conversationSet } from "../changes.ts";
 import type { AgentDocument } from "../conversation-parts.ts";
@@ -14,7 +14,7 @@ import type {
   LogCopy,
   NewConversation,
 } from "../conversation-store.ts";
-import { type PageResult, pageOffset, toPage } from "../paging.ts";
+import { type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { StoreContext } from "./context.ts";
 import { sealAgent } from "./conversation-agents.ts";
 import { insertPending } from "./pending-messages.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
-import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../testing.ts";
+import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../../../test/support/store.ts";
 
 test("a full disk refuses appends with StorageFull, stores none of them by half, and goes on once there is room", async () => {
   const { dir, remove } = temporaryFolder();

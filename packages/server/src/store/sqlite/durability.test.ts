@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { conversationRow, message, openStore, temporaryFolder } from "../testing.ts";
+import { conversationRow, message, openStore, temporaryFolder } from "../../../test/support/store.ts";
 
 let dir: string;
 let remove: () => void;

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { allowInventedEvents } from "../../../test/support/event-checks.ts";
-import type { LogRecord } from "../log-record.ts";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import type { Store } from "../store.ts";
-import { conversationRow, createTestStore, message, openStore, stateUpdate, temporaryFolder } from "../testing.ts";
+import { conversationRow, createTestStore, message, openStore, stateUpdate, temporaryFolder } from "../../../test/support/store.ts";
 
 // The log takes whatever fits its columns: some of these events are none.
 allowInventedEvents();

@@ -1,12 +1,12 @@
 import { type Event, newId } from "@sandpiper/wire";
-import { eventTime } from "@sandpiper/wire/time";
-import { errorText, PlatformError } from "../../errors.ts";
+import { eventTime } from "@sandpiper/wire/common/time";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { BoundedCache } from "../bounded-cache.ts";
 import { type Navigation, spansTo } from "../branch.ts";
 import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, Way } from "../event-log.ts";
-import type { LogRecord, NewRecord, ParsedRecord } from "../log-record.ts";
+import type { LogRecord, NewRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import { stampedJson, withoutNulls } from "../event-text.ts";
-import { boundedPage, maxPageLength, pageOffset } from "../paging.ts";
+import { boundedPage, maxPageLength, pageOffset } from "@sandpiper/core/paging";
 import { summaryChange } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";

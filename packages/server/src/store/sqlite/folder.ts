@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { primaryCode } from "./protocol.ts";
 
 const sqliteBusy = 5;

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { initial } from "./migrations/001-initial.ts";
 import { sandboxLifecycle } from "./migrations/002-sandbox-lifecycle.ts";
 import { platform } from "./migrations/003-platform.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { ModelCall } from "../../recording/model-call.ts";
+import type { ModelCall } from "@sandpiper/models/recording/model-call";
 import type { Store } from "../store.ts";
-import { conversationRow, createTestStore, message } from "../testing.ts";
+import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
 
 let store: Store;
 let close: () => Promise<void>;

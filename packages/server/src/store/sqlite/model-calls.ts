@@ -1,6 +1,6 @@
 import type { ModelCallStore, StoredModelCall } from "../model-calls.ts";
-import type { ModelCall } from "../../recording/model-call.ts";
-import { boundedPage } from "../paging.ts";
+import type { ModelCall } from "@sandpiper/models/recording/model-call";
+import { boundedPage } from "@sandpiper/core/paging";
 import type { StoreContext } from "./context.ts";
 
 /** Their plans are tested to be index searches. */

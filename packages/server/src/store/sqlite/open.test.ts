@@ -3,8 +3,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, st
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createVault, openVault } from "../../users/vault.ts";
-import { conversationRow, message, openStore, temporaryFolder } from "../testing.ts";
+import { createVault, openVault } from "../vault.ts";
+import { conversationRow, message, openStore, temporaryFolder } from "../../../test/support/store.ts";
 import { sqliteStoreExists } from "./folder.ts";
 import { initial } from "./migrations/001-initial.ts";
 import { openSqliteStore } from "./open.ts";

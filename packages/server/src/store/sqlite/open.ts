@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
-import { PlatformError } from "../../errors.ts";
-import type { Vault } from "../../users/vault.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Vault } from "../vault.ts";
 import type { Store } from "../store.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
 import { SqliteCallbacks } from "./callbacks.ts";

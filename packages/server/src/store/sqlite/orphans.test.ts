@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { StartTaskRow } from "../start-task-store.ts";
 import type { Store } from "../store.ts";
-import { conversationRow, openStore, temporaryFolder } from "../testing.ts";
+import { conversationRow, openStore, temporaryFolder } from "../../../test/support/store.ts";
 
 /** What belongs to a conversation by its id alone, whatever way the conversation goes. */
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestStore } from "../testing.ts";
+import { createTestStore } from "../../../test/support/store.ts";
 import { callbackQueries } from "./callbacks.ts";
 import { conversationQueries, type SqliteConversations } from "./conversations.ts";
 import { eventQueries } from "./event-log.ts";

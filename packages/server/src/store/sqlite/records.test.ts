@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { SandboxRow } from "../sandbox-store.ts";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { StartTaskRow } from "../start-task-store.ts";
 import type { Store } from "../store.ts";
-import { createTestStore, openStore, temporaryFolder } from "../testing.ts";
+import { createTestStore, openStore, temporaryFolder } from "../../../test/support/store.ts";
 
 /** Start tasks, sandboxes, settings documents and API keys as rows. */
 

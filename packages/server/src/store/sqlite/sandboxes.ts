@@ -1,8 +1,8 @@
 import type { Selectable } from "kysely";
-import { PlatformError } from "../../errors.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 import { keyHash } from "../key-hash.ts";
-import { type PageRequest, type PageResult, pageOffset, toPage } from "../paging.ts";
-import type { SandboxChange, SandboxRow, SandboxStore } from "../sandbox-store.ts";
+import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
+import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
 import type { StoreContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 

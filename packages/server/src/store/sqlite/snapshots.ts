@@ -1,6 +1,6 @@
 import type { Selectable } from "kysely";
-import { type PageRequest, type PageResult, pageOffset, toPage } from "../paging.ts";
-import type { SnapshotRow, SnapshotStore } from "../sandbox-store.ts";
+import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
+import type { SnapshotRow, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { StoreContext } from "./context.ts";
 import { compile, type SnapshotRecord } from "./tables.ts";
 

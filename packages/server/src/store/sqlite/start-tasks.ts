@@ -1,6 +1,6 @@
 import type { Selectable, SelectQueryBuilder } from "kysely";
-import { PlatformError } from "../../errors.ts";
-import { boundedPage, type PageRequest, type PageResult, pageOffset } from "../paging.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { boundedPage, type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/paging";
 import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
 import type { StoreContext } from "./context.ts";
 import type { Statement } from "./protocol.ts";

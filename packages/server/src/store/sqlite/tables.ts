@@ -8,7 +8,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
-import type { SandboxRow } from "../sandbox-store.ts";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { SqlValue, Statement } from "./protocol.ts";
 
 /** The tables that are queried by built statements; see migrations/ for what the columns mean. */

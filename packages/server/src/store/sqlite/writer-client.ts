@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
-import { PlatformError } from "../../errors.ts";
-import { Backlog } from "../../in-turns.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { Backlog } from "@sandpiper/core/scheduling/in-turns";
 import { Changes } from "../changes.ts";
 import {
   type AppendJob,

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { conversationRow, createTestStore, message, openStore, temporaryFolder } from "../testing.ts";
+import { conversationRow, createTestStore, message, openStore, temporaryFolder } from "../../../test/support/store.ts";
 import { WriterClient } from "./writer-client.ts";
 
 test("a write that fails beside others in one commit takes none of them along, and leaves nothing of itself", async () => {

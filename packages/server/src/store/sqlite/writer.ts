@@ -1,6 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { eventTime } from "@sandpiper/wire/time";
+import { eventTime } from "@sandpiper/wire/common/time";
 import { stampedJson } from "../event-text.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 import { type AppendJob, type CopyJob, endsTransaction, type Failure, type Job, type Result, type Stamps } from "./protocol.ts";

@@ -1,6 +1,6 @@
 import { newId } from "@sandpiper/wire";
 import { startMcpServer } from "../../support/mcp-server.ts";
-import { startModelServer } from "../../support/model-server.ts";
+import { startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, until } from "../../support/platform.ts";
 import type { ServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";

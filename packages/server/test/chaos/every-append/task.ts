@@ -1,6 +1,6 @@
-import type { ModelRequestSeen, Reply } from "../../support/model-server.ts";
-import type { ScriptedToolCall } from "../../support/model-answer.ts";
-import { reply } from "../../support/model-server.ts";
+import type { ModelRequestSeen, Reply } from "@sandpiper/models/test/support/model-server";
+import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
+import { reply } from "@sandpiper/models/test/support/model-server";
 import { editor, terminal } from "../../support/script.ts";
 import type { Person } from "./log.ts";
 

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { groupMembers, installationGroup } from "../../../src/sandboxes/drivers/oci/cgroups.ts";
-import type { Gate } from "../../support/gate.ts";
+import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import type { Gate } from "@sandpiper/core/test/support/gate";
 import { stored, type World } from "./world.ts";
 
 /** Something that fails beside the server. */

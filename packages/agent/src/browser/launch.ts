@@ -1,0 +1,120 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+
+/** Where a browser's DevTools are, inside of its sandbox. */
+export interface Launched {
+  port: number;
+  /** Path of the browser's WebSocket; nobody can guess it. */
+  path: string;
+  /** It ran already. */
+  found: boolean;
+  /** The token of the sandbox for its proxy; undefined without one. */
+  proxy?: { username: string; password: string };
+}
+
+/** Time for a start on a machine with other work, seconds. */
+const startSeconds = 30;
+
+/** Size of a page on the screen, CSS pixels. */
+export const viewport = { width: 1280, height: 800 };
+
+/**
+ * What the browser is told. It is one process tree inside of a sandbox, so its own sandbox is off, and its frames share a process. It says
+ * nothing to the outside by itself.
+ */
+const flags = [
+  "--headless=new --no-sandbox --remote-debugging-port=0 --remote-debugging-address=127.0.0.1",
+  "--disable-dev-shm-usage --disable-gpu --disable-site-isolation-trials --renderer-process-limit=4",
+  "--disable-features=PreconnectToSearch,IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints,Prerender2,AutofillServerCommunication",
+  "--no-first-run --no-default-browser-check --disable-background-networking --disable-component-update --disable-sync",
+  "--disable-default-apps --disable-extensions --disable-breakpad --disable-crash-reporter --disable-client-side-phishing-detection",
+  "--metrics-recording-only --password-store=basic --use-mock-keychain --mute-audio --hide-scrollbars --log-level=3",
+  `--window-size=${viewport.width},${viewport.height}`,
+].join(" ");
+
+/** Where a browser that works in a sandbox lies; Ubuntu's `chromium-browser` is only a word about a snap. */
+export const browserPrograms = [
+  "/usr/lib/chromium/chromium",
+  "/usr/bin/google-chrome-stable",
+  "/usr/bin/google-chrome",
+  "/usr/local/bin/chromium",
+];
+
+/**
+ * Finds the browser of a folder or starts one. Its arguments: the folder. Prints how it went, port, path and the proxy's address, a line each.
+ * The proxy's token is not for the process list, and the browser would not take it there.
+ */
+const script = `dir=$1; profile=$dir/profile; active=$profile/DevToolsActivePort
+umask 077; mkdir -p -- "$profile" || exit 1
+tell() { echo "$1"; sed -n 1,2p "$active"; echo "\${http_proxy:-}"; exit 0; }
+pid=$(cat "$dir/pid" 2>/dev/null)
+mine() { [ -n "$pid" ] && tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "$profile"; }
+if mine; then [ -s "$active" ] && tell found; kill -9 -- "-$pid"; fi
+program=
+# First Debian's own, without the launcher around it, which wants files of /etc that a host sandbox does not show.
+for name in /usr/lib/chromium/chromium chromium chromium-browser google-chrome-stable google-chrome chrome headless_shell; do
+  program=$(command -v "$name") && break
+done
+[ -n "$program" ] || exit 100
+rm -f "$active" "$profile"/Singleton*
+[ -z "\${http_proxy:-}" ] || set -- "$@" "--proxy-server=http://\${http_proxy##*@}"
+if [ ! -e /etc/fonts/fonts.conf ]; then
+  echo "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/share/fonts</dir><cachedir>$dir/fonts</cachedir></fontconfig>" >"$dir/fonts.conf"
+  export FONTCONFIG_FILE="$dir/fonts.conf"
+fi
+shift
+export XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache"
+cd "$dir" || exit 1
+setsid "$program" ${flags} "--user-data-dir=$profile" "$@" about:blank </dev/null >"$dir/log" 2>&1 &
+pid=$!; echo "$pid" >"$dir/pid"
+tries=0
+while [ "$tries" -lt ${startSeconds * 20} ]; do
+  [ "$(sed -n '$=' "$active" 2>/dev/null || echo 0)" = 2 ] && tell started
+  kill -0 "$pid" 2>/dev/null || break
+  sleep 0.05; tries=$((tries + 1))
+done
+tail -c 600 "$dir/log" >&2; kill -9 -- "-$pid" 2>/dev/null; exit 101`;
+
+/** Ends the browser of a folder and removes what it kept there. */
+const endScript = `dir=$1; pid=$(cat "$dir/pid" 2>/dev/null)
+[ -n "$pid" ] && tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$dir/profile" && kill -9 -- "-$pid"
+rm -rf -- "$dir"`;
+
+/**
+ * Starts a browser in a sandbox, or finds the one that runs there since before, as after a kill of the server. `dir` is a folder of its own.
+ * Throws BrowserUnavailable with one sentence on what is missing or went wrong, and what `exec` throws.
+ */
+export async function launchBrowser(sandbox: Sandbox, dir: string, signal?: AbortSignal): Promise<Launched> {
+  const { code, stdout, stderr } = await runToEnd(sandbox, command(sandbox, script, dir), {
+    timeoutMs: (startSeconds + 10) * 1_000,
+    maxOutputBytes: 8_192,
+    ...(signal && { signal }),
+  });
+  if (code === 100)
+    throw new PlatformError(
+      "BrowserUnavailable",
+      "There is no browser in this sandbox. Its image needs Chromium or Chrome on the PATH (in Debian the package chromium).",
+    );
+  const [how, port = "", path = "", proxy = ""] = stdout.toString().split("\n");
+  if (code !== 0 || !/^\d{1,5}$/.test(port) || !/^\/devtools\/browser\/[\w-]{1,100}$/.test(path)) {
+    const said = stderr.toString().trim().slice(-600);
+    throw new PlatformError("BrowserUnavailable", `The browser did not start in the sandbox${said ? `: ${said}` : "."}`);
+  }
+  const { username = "", password = "" } = URL.parse(proxy) ?? {};
+  return {
+    port: Number(port),
+    path,
+    found: how === "found",
+    ...(username && { proxy: { username: decodeURIComponent(username), password: decodeURIComponent(password) } }),
+  };
+}
+
+/** Ends the browser of a folder and removes its files. Throws what `exec` throws. */
+export async function endBrowser(sandbox: Sandbox, dir: string): Promise<void> {
+  await runToEnd(sandbox, command(sandbox, endScript, dir), { timeoutMs: 10_000, maxOutputBytes: 1_024 });
+}
+
+function command(sandbox: Sandbox, text: string, dir: string) {
+  return { argv: [...(sandbox.shell ?? ["sh"]), "-c", text, "sh", dir], cwd: "/", env: { LC_ALL: "C.UTF-8" } };
+}

@@ -1,0 +1,47 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Model } from "@sandpiper/models/model";
+
+/** The part of a context window that a prompt may take: the answer needs the rest, and sizes are estimates. */
+const share = 0.8;
+
+/** Models that are remembered. */
+const most = 1_000;
+
+/** What errors say about the size of a window: `maximum context length is 8192 tokens`, `215000 tokens > 200000 maximum`, `allowed (1048576)`. */
+const sizes = [
+  /(?:context (?:length|window|size)|limit)[^0-9]{1,40}([0-9]{4,8})\b/i,
+  /> ?([0-9]{4,8})\b/,
+  /allowed \(?([0-9]{4,8})\b/i,
+];
+
+/** How long prompts may be: as is known of a model, and as its refusals have taught. */
+export class ContextLimits {
+  readonly #learnt = new Map<string, number>();
+
+  /** Tokens of a prompt; Infinity: nobody knows. */
+  of(userId: string, model: Pick<Model, "name" | "contextWindow">): number {
+    const known = model.contextWindow > 0 ? Math.floor(model.contextWindow * share) : Number.POSITIVE_INFINITY;
+    return Math.min(known, this.#learnt.get(keyOf(userId, model)) ?? known);
+  }
+
+  /** A prompt of that many tokens, by estimate, was too long. */
+  learn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number, error: unknown): void {
+    const text = error instanceof PlatformError ? error.message.slice(0, 2_000) : "";
+    const told = sizes.map((pattern) => Number(pattern.exec(text)?.[1] ?? Number.NaN)).find((size) => size >= 1_000);
+    const limit = Math.floor(Math.min(tokens * 0.9, (told ?? Number.POSITIVE_INFINITY) * share));
+    const key = keyOf(userId, model);
+    this.#learnt.delete(key);
+    this.#learnt.set(key, Math.min(limit, this.of(userId, model)));
+    if (this.#learnt.size > most) this.#learnt.delete(this.#learnt.keys().next().value!);
+  }
+
+  /** A call of that many tokens, answer included, was fine: where that is much more than what was learnt, that was wrong or is over. */
+  unlearn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number): void {
+    const key = keyOf(userId, model);
+    if (tokens > 1.5 * (this.#learnt.get(key) ?? Number.POSITIVE_INFINITY)) this.#learnt.delete(key);
+  }
+}
+
+function keyOf(userId: string, { name }: Pick<Model, "name">): string {
+  return JSON.stringify([userId, name]);
+}

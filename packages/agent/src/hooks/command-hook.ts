@@ -1,0 +1,65 @@
+import { errorText } from "@sandpiper/core/errors";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { HookDefinition } from "./config.ts";
+import type { HookOutcome } from "./verdict.ts";
+
+/** Bytes of each output that are kept. */
+const maxOutput = 200_000;
+
+/** How long a command that was killed is waited for, ms: one of a paused sandbox cannot die. */
+const dyingMs = 2_000;
+
+export interface CommandHookContext {
+  sandbox(): Promise<Sandbox>;
+  workingDir: string;
+  env: Record<string, string>;
+  /** What the command reads, as JSON. */
+  input: string;
+  signal: AbortSignal;
+}
+
+/**
+ * Runs a hook's command in the sandbox. Whatever goes wrong is in the outcome: exit code 124 for one that takes too long, 127 for one that could not be
+ * begun. Throws only the signal's reason.
+ */
+export async function runCommandHook(hook: HookDefinition, context: CommandHookContext): Promise<HookOutcome> {
+  const { signal } = context;
+  signal.throwIfAborted();
+  try {
+    const sandbox = await context.sandbox();
+    const argv = ["sh", "-c", hook.command];
+    const timeoutMs = hook.timeout * 1000;
+    const work = runToEnd(
+      sandbox,
+      { argv, cwd: context.workingDir, env: context.env },
+      { input: context.input, maxOutputBytes: maxOutput, timeoutMs, signal },
+    );
+    const { code, stdout, stderr, timedOut } = await orGivenUp(work, timeoutMs, signal);
+    const outputs = { stdout: stdout.toString(), stderr: stderr.toString() };
+    return timedOut ? { exitCode: 124, ...outputs, error: tooLong(hook) } : { exitCode: code, ...outputs };
+  } catch (error) {
+    signal.throwIfAborted();
+    return { exitCode: 127, stdout: "", stderr: "", error: `The hook could not be run: ${errorText(error)}` };
+  }
+}
+
+function tooLong({ timeout }: HookDefinition): string {
+  return `The hook took longer than ${timeout} s and was ended.`;
+}
+
+/** The work's result, or a rejection some time after it should have ended. */
+async function orGivenUp<T>(work: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const giveUp = () => reject(new Error("it took too long and does not end."));
+  const timers = [setTimeout(giveUp, timeoutMs + dyingMs)];
+  const onAbort = () => timers.push(setTimeout(giveUp, dyingMs));
+  signal.addEventListener("abort", onAbort);
+  work.catch(() => {});
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    for (const timer of timers) clearTimeout(timer);
+  }
+}

@@ -1,0 +1,59 @@
+import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { emitFunction, readRecords } from "../skills/file-records.ts";
+import { type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts";
+
+/** Longest file of hooks, bytes, and time to read them, ms. */
+const maxBytes = 512 * 1024;
+const timeoutMs = 20_000;
+
+/** Most sentences about problems. */
+const maxProblems = 10;
+
+/** Arguments: the working folder, bytes read of a file, folders of plugins. The project's file counts before the one of the home folder. */
+const findScript = `
+work=$1 LIMIT=$2; shift 2
+export LIMIT
+${emitFunction}
+kind=project
+for folder in "$work" "$HOME"; do
+  [ -n "$folder" ] && [ -f "$folder/.openhands/hooks.json" ] || continue
+  emit -L "$folder/.openhands/hooks.json" -maxdepth 0
+  break
+done
+kind=plugin
+for plugin; do
+  [ -f "$plugin/hooks/hooks.json" ] && emit -L "$plugin/hooks/hooks.json" -maxdepth 0
+done
+exit 0`;
+
+/** Hooks that lie in a sandbox, and sentences about what cannot be read. */
+export interface LoadedHooks {
+  config: HookConfig;
+  problems: string[];
+}
+
+/**
+ * The hooks of a sandbox: those of the project (`.openhands/hooks.json` of the working folder, else of the home folder; without a working folder none), then those
+ * of plugins (`hooks/hooks.json`). One command. Throws what `exec` throws.
+ */
+export async function loadHooks(
+  sandbox: Files,
+  { workingDir, plugins = [] }: { workingDir: string | undefined; plugins?: readonly string[] },
+): Promise<LoadedHooks> {
+  const args = [workingDir?.replace(/\/+$/, "") ?? "", String(maxBytes + 1), ...plugins];
+  const { stdout } = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes: 20 * maxBytes });
+  const configs: HookConfig[] = [];
+  const problems: string[] = [];
+  for (const { kind, path, content } of readRecords(stdout)) {
+    const plugin = kind === "plugin" ? path.slice(0, -"/hooks/hooks.json".length) : undefined;
+    const isTooLong = Buffer.byteLength(content) > maxBytes;
+    const tell = (sentence: string) => problems.length < maxProblems && problems.push(`${path}: ${sentence}`);
+    const config = isTooLong ? undefined : parseHookConfig(content, plugin, tell);
+    if (config) configs.push(config);
+    else
+      problems.push(
+        `The hooks in ${path} are not run: the file is ${isTooLong ? `longer than ${maxBytes / 1024} KiB` : "no JSON object"}.`,
+      );
+  }
+  return { config: mergeHookConfigs(configs), problems };
+}

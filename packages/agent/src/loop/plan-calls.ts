@@ -1,0 +1,59 @@
+import type { ActionEvent } from "@sandpiper/wire";
+import { newId, textContent } from "@sandpiper/wire";
+import type { ModelResponse } from "@sandpiper/models/model";
+import { withOwnIds } from "./call-ids.ts";
+import { type Analyzer, assess } from "../risk/analyzer.ts";
+import type { Tool } from "../tools/tool.ts";
+import { resolveToolCall } from "../tools/call.ts";
+
+/** A call of the model as an event, and why it cannot be run where it cannot. */
+export type PlannedCall = { event: ActionEvent; error?: string };
+
+/** A model that does not know why its arguments end in the middle would write them again. */
+const wasCut = " Your answer reached the limit of its length and ended there: write less at once, in several calls.";
+
+/**
+ * Turns the model's tool calls into action events, each with its risk. What follows a finish is dropped (agent-behaviour.md section 2 point 6).
+ * Never throws.
+ */
+export async function planCalls(
+  response: ModelResponse,
+  { tools, analyzer }: { tools: readonly Tool[]; analyzer: Analyzer | undefined },
+): Promise<PlannedCall[]> {
+  const calls: PlannedCall[] = [];
+  for (const [position, toolCall] of withOwnIds(response.toolCalls).entries()) {
+    const resolved = resolveToolCall(toolCall, tools);
+    const usable = "action" in resolved;
+    const first = calls.length === 0;
+    const thought = response.reasoningItems?.findLast(({ callsBefore }) => callsBefore === position);
+    const risk = usable
+      ? await assess(analyzer, {
+          toolName: resolved.tool.name,
+          action: resolved.action,
+          readOnly: resolved.tool.readOnly,
+          destructive: resolved.tool.destructive,
+          claimed: resolved.securityRisk,
+        })
+      : "UNKNOWN";
+    const event = {
+      kind: "ActionEvent",
+      id: newId(),
+      source: "agent",
+      thought: first && response.text.trim() ? [textContent(response.text)] : [],
+      ...(first && response.reasoning ? { reasoning_content: response.reasoning } : {}),
+      thinking_blocks: first ? response.thinkingBlocks : [],
+      ...(thought && { responses_reasoning_item: thought.item }),
+      ...(usable ? { action: resolved.action } : {}),
+      tool_name: usable ? resolved.tool.name : toolCall.name || "unknown",
+      tool_call_id: toolCall.id,
+      tool_call: toolCall,
+      llm_response_id: response.id,
+      security_risk: risk,
+      ...(usable && resolved.summary ? { summary: resolved.summary } : {}),
+    } as ActionEvent;
+    const isCut = response.finishReason === "length";
+    calls.push(usable ? { event } : { event, error: isCut ? resolved.error + wasCut : resolved.error });
+    if (usable && resolved.tool.name === "finish") break;
+  }
+  return calls;
+}

@@ -1,0 +1,101 @@
+import type { ConfirmationPolicy, Stats } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { Model, ModelResponse, RetryNotice } from "@sandpiper/models/model";
+import type { NewRecord } from "./log-record.ts";
+import { type ActContext, act, toolError } from "./acting.ts";
+import { needsConfirmation } from "./confirmation.ts";
+import { planCalls } from "./plan-calls.ts";
+import { addUsage, listed, nudge, stateRecord } from "./records.ts";
+import type { Analyzer } from "../risk/analyzer.ts";
+import { modelTools } from "../tools/call.ts";
+import type { View } from "../prompt/view.ts";
+
+/** What one step works with. The log behind `append` is the only thing that a step changes. */
+export interface StepContext extends ActContext {
+  model: Model;
+  view: View;
+  policy: ConfirmationPolicy;
+  /** Judges the risk of actions; without one the events say UNKNOWN (events.md section 3). */
+  analyzer: Analyzer | undefined;
+  /** Metrics before this step. */
+  stats: Stats;
+  /** USD, shown in the metrics. */
+  budget: number | null;
+  onDelta(delta: { content?: string; reasoning?: string }): void;
+  onRetry(notice: RetryNotice): void;
+}
+
+/** Of the answers of all models: hundreds may come at once. */
+const turns = new Turns();
+
+/**
+ * One turn of the loop: call the model, append what it decided, act, append what came of it (agent-behaviour.md section 2).
+ * Every action is in the log before it runs. Throws what the model call throws; tool failures become events.
+ */
+export async function step(context: StepContext): Promise<void> {
+  const response = await context.model.complete({
+    system: context.view.system,
+    messages: context.view.startCall(),
+    tools: modelTools(context.tools),
+    signal: context.toolContext.signal,
+    cacheKey: context.toolContext.conversationId,
+    onDelta: context.onDelta,
+    onRetry: context.onRetry,
+  });
+  await turns.next();
+  const stats = stateRecord("stats", addUsage(context.stats, "agent", context.model.name, response, context.budget));
+  if (response.toolCalls.length === 0) return answer(context, response, stats);
+
+  const calls = await planCalls(response, context);
+  const wait = needsConfirmation(
+    context.policy,
+    calls.map((call) => call.event),
+  );
+  await context.append([
+    ...calls.map((call) => listed(call.event)),
+    stats,
+    // What cannot be run has its result at once: after a crash nobody may take it for one that may have run.
+    ...calls.flatMap(({ event, error }) => (error ? [toolError(event, context.mask.text(error))] : [])),
+    ...(wait ? [stateRecord("execution_status", "waiting_for_confirmation")] : []),
+  ]);
+  if (wait) return;
+  await act(
+    calls.flatMap(({ event, error }) => (error ? [] : [event])),
+    context,
+  );
+}
+
+/** An answer without tool calls ends the turn when it says something, and is asked to go on when it does not. */
+async function answer(context: StepContext, response: ModelResponse, stats: NewRecord): Promise<void> {
+  const said = response.text.trim() !== "";
+  const thought = response.reasoningItems?.at(-1);
+  const message = listed({
+    kind: "MessageEvent",
+    source: "agent",
+    llm_message: {
+      role: "assistant",
+      content: said ? [textContent(response.text)] : [],
+      ...(response.reasoning ? { reasoning_content: response.reasoning } : {}),
+      thinking_blocks: response.thinkingBlocks,
+      ...(thought && { responses_reasoning_item: thought.item }),
+    },
+    llm_response_id: response.id,
+    activated_skills: [],
+    extended_content: [],
+  });
+  if (!said) {
+    const text =
+      response.finishReason === "content-filter"
+        ? "Your last answer was withheld by the provider's content filter. Go on in another way, or call finish and say why you cannot."
+        : "Your last answer was empty. Use a tool to go on with the task, or call finish when it is done.";
+    await context.append([message, stats, nudge(text)]);
+    return;
+  }
+  if (response.problem) {
+    await context.append([message, stats, nudge(response.problem)]);
+    return;
+  }
+  const end = context.hasUnseenMessage() ? [] : [stateRecord("execution_status", "finished")];
+  await context.append([message, stats, ...end]);
+}

@@ -1,0 +1,72 @@
+import type { Content } from "@sandpiper/wire";
+import type { Model, ModelMessage, ModelRequest } from "@sandpiper/models/model";
+import { maskAnswer, noMask, type OutputMask } from "./output-mask.ts";
+
+/**
+ * A model that is told no secret and tells none: those in instructions and in what users and the project say are hidden from its provider, and those in its
+ * answers from whoever follows, wherever the pieces are cut. Results of tools are masked when they are stored.
+ */
+export function maskedModel(model: Model, mask: OutputMask): Model {
+  if (mask === noMask) return model;
+  const prompt = new MaskedPrompt(mask);
+  return {
+    name: model.name,
+    contextWindow: model.contextWindow,
+    async complete(request) {
+      const { onDelta } = request;
+      const content = mask.stream();
+      const reasoning = mask.stream();
+      const tell = (delta: { content?: string; reasoning?: string }) => {
+        if (delta.content || delta.reasoning) onDelta?.(delta);
+      };
+      const response = await model.complete({
+        ...request,
+        system: request.system.map((text) => prompt.text(text)),
+        messages: request.messages.map((message) => prompt.message(message)),
+        ...(onDelta && {
+          onDelta: (delta) =>
+            tell({
+              ...(delta.content && { content: content.write(delta.content) }),
+              ...(delta.reasoning && { reasoning: reasoning.write(delta.reasoning) }),
+            }),
+        }),
+      } satisfies ModelRequest);
+      tell({ content: content.end(), reasoning: reasoning.end() });
+      return maskAnswer(response, mask);
+    },
+  };
+}
+
+/** Masks each text of a prompt once: with every call comes all that came with the one before. */
+class MaskedPrompt {
+  readonly #mask: OutputMask;
+  readonly #messages = new WeakMap<ModelMessage, ModelMessage>();
+  #texts = new Map<string, string>();
+
+  constructor(mask: OutputMask) {
+    this.#mask = mask;
+  }
+
+  text(text: string): string {
+    const known = this.#texts.get(text);
+    if (known !== undefined) return known;
+    if (this.#texts.size >= 20) this.#texts.clear();
+    const shown = this.#mask.text(text);
+    this.#texts.set(text, shown);
+    return shown;
+  }
+
+  message(message: ModelMessage): ModelMessage {
+    if (message.role !== "user") return message;
+    let shown = this.#messages.get(message);
+    if (!shown) {
+      shown = { ...message, content: message.content.map((part) => this.#part(part)) };
+      this.#messages.set(message, shown);
+    }
+    return shown;
+  }
+
+  #part(part: Content): Content {
+    return part.type === "text" ? { ...part, text: this.#mask.text(part.text) } : part;
+  }
+}

@@ -1,0 +1,100 @@
+import type { McpAuth, McpServer } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
+import { judgeMethod, judgeTarget, matchesHost } from "@sandpiper/sandbox/network/policy/policy";
+import { canonicalHost } from "@sandpiper/sandbox/network/proxy/target";
+import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import { credentialHeaders } from "./headers.ts";
+import type { ServerSpec } from "./server-spec.ts";
+import { expand } from "./variables.ts";
+
+/** Where a remote server is, and what it is sent. */
+export interface RemoteAddress {
+  url: URL;
+  /** Names in lower case. */
+  headers: Record<string, string>;
+  /** Whether a secret goes along. */
+  secret: boolean;
+  /** Texts that must not be seen in what the server answers. */
+  hidden: string[];
+}
+
+/**
+ * The address of a remote server with the values of the secrets that it names. A server that the user names may be reached unless the sandbox has no network at
+ * all; one that a plugin brought only as the sandbox itself may reach it. A secret goes only to the hosts that are allowed for it. Throws McpFailed.
+ */
+export function remoteAddress(
+  { name, server, from }: ServerSpec,
+  { secrets, policy }: { secrets: readonly SandboxSecret[]; policy: NetworkPolicy },
+): RemoteAddress {
+  const used = new Set<SandboxSecret>();
+  const missing = new Set<string>();
+  const filled = (text: string) =>
+    expand(
+      text,
+      (wanted) => {
+        const secret = secrets.find((one) => one.name === wanted || one.variable === wanted);
+        if (secret) used.add(secret);
+        return secret?.value;
+      },
+      missing,
+    );
+  const text = filled(server.url ?? "");
+  const headers = credentialHeaders({
+    headers: Object.fromEntries(Object.entries(server.headers ?? {}).map(([key, value]) => [key, filled(value)])),
+    auth: filledAuth(server.auth, filled),
+  });
+  const [unknown] = missing;
+  if (unknown !== undefined) throw problem(`Its configuration names \${${unknown}}, and there is no secret of that name.`);
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol)) throw problem("Its url is not an address that begins with https:// or http://.");
+  checkPolicy(url, policy, from);
+  for (const secret of used)
+    if (!mayReceive(secret, url, policy, from))
+      throw problem(`The secret ${secret.name} may not go to ${url.hostname}: add the host to those of the secret.`);
+  const values = [...used].flatMap(({ value, sent }) => [value, sent ?? ""]);
+  const hidden = [...values, ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [bare(value)] : []))];
+  return { url, headers, secret: used.size > 0 || Object.keys(headers).some(isCredential), hidden };
+
+  function problem(sentence: string): PlatformError {
+    return new PlatformError("McpFailed", `The MCP server ${name} cannot be used: ${sentence}`);
+  }
+  function checkPolicy(address: URL, { mode }: NetworkPolicy, origin: ServerSpec["from"]): void {
+    if (mode === "none") throw problem("The network of this sandbox is off.");
+    const target = targetOf(address);
+    const refusal = judgeTarget(policy, target).refusal ?? judgeMethod(policy, target, "POST");
+    if (origin === "plugin" && refusal) throw problem(refusal);
+  }
+}
+
+/** Whether a name of a header or a variable says that its value is a secret. */
+export function isCredential(name: string): boolean {
+  return /key|token|secret|pass|auth|cred|cookie|session/i.test(name);
+}
+
+function filledAuth(auth: McpServer["auth"], filled: (text: string) => string): McpAuth | undefined {
+  if (!auth || auth.strategy === "oauth2") return auth ?? undefined;
+  const entries = Object.entries(auth).map(([key, value]) => {
+    if (key === "headers" && value)
+      return [key, Object.fromEntries(Object.entries(value as Record<string, string>).map(([one, text]) => [one, filled(text)]))];
+    return [key, typeof value === "string" && key !== "strategy" ? filled(value) : value];
+  });
+  return Object.fromEntries(entries) as McpAuth;
+}
+
+/** Where a user named the hosts of a secret, it goes nowhere else. Others go where the user says; where a plugin says only as the sandbox's proxy lets them. */
+function mayReceive({ hosts }: SandboxSecret, url: URL, policy: NetworkPolicy, from: ServerSpec["from"]): boolean {
+  const { host, port } = targetOf(url);
+  if (hosts) return hosts.some((pattern) => matchesHost(pattern, host));
+  return from === "user" || (policy.mode === "allowlist" && url.protocol === "https:" && port === 443);
+}
+
+function targetOf(url: URL): { host: string; port: number } {
+  const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
+  return { host: canonicalHost(url.hostname) ?? url.hostname, port };
+}
+
+/** What follows `Bearer` or `Basic`. */
+function bare(value: string): string {
+  return value.replace(/^(?:bearer|basic)\s+/i, "");
+}

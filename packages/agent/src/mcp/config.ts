@@ -1,0 +1,137 @@
+import { type McpAuth, type McpConfig, McpServer, type McpServers, maskText, type PostedMcpServer } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+
+/** Longest name of a server, characters. */
+export const longestServerName = 256;
+
+/** Where inside a server a secret is, for example `["auth", "value"]`. */
+type Path = readonly string[];
+
+/** Texts of `auth` that are no secrets. Whatever else it holds is one: OAuth states carry tokens under names of their own. */
+const openAuth: ReadonlySet<string> = new Set([
+  "strategy",
+  "header_name",
+  "username",
+  "type",
+  "client_auth_method",
+  "scopes",
+  "scope",
+  "client_name",
+  "client_metadata_url",
+  "client_id",
+  "token_type",
+]);
+
+/** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5), or as `show` makes them. */
+export function maskServers(servers: McpServers, show: (secret: string) => string = () => maskText): McpServers {
+  return mapServers(servers, (server) => mapSecrets(server, (value) => show(value)));
+}
+
+/**
+ * The servers to store when a V1 client posts some. They replace the stored ones as a whole; a masked value becomes what is stored at its
+ * place in the server of the same name, or nothing where there is none. Throws InvalidParameter for a server without address or name.
+ */
+export function restoreServers(posted: Record<string, PostedMcpServer>, stored: McpServers): McpServers {
+  const servers = Object.entries(posted).map(([name, server]) => {
+    if (name === "" || name.length > longestServerName) {
+      throw new PlatformError("InvalidParameter", `The name of an MCP server has to have 1 to ${longestServerName} characters.`);
+    }
+    if (!server.url === !server.command)
+      throw new PlatformError("InvalidParameter", `The MCP server ${JSON.stringify(name)} needs either a url or a command.`);
+    return [name, restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined)];
+  });
+  return Object.fromEntries(servers);
+}
+
+/** The secrets of servers. */
+export function serverSecrets(servers: McpServers): string[] {
+  const found: string[] = [];
+  const collect = (value: string) => {
+    found.push(value);
+    return value;
+  };
+  mapServers(servers, (server) => mapSecrets(server, collect));
+  return found;
+}
+
+/** The key that a remote server gets as a bearer of it, where its `auth` has one; V0 knows no other kind. */
+function keyOf(auth: McpAuth | null | undefined): string | undefined {
+  return isKeyed(auth) ? (auth.value ?? undefined) : undefined;
+}
+
+/** Whether a server is shown one key, in a header of its own or as a bearer of it. */
+export function isKeyed(auth: McpAuth | null | undefined): auth is Extract<McpAuth, { strategy: "api_key" | "bearer" }> {
+  return auth?.strategy === "bearer" || auth?.strategy === "api_key";
+}
+
+/** The three lists of V0 (platform.md section 2.2), with their secrets. */
+export function toLists(servers: McpServers): McpConfig {
+  const lists: McpConfig = { sse_servers: [], stdio_servers: [], shttp_servers: [] };
+  for (const [name, { url, transport, command, args, env, auth }] of Object.entries(servers)) {
+    if (command) lists.stdio_servers.push({ name, command, ...(args && { args }), ...(env && { env }) });
+    else if (url) {
+      const key = keyOf(auth);
+      lists[transport === "sse" ? "sse_servers" : "shttp_servers"].push({ url, ...(key && { api_key: key }) });
+    }
+  }
+  return lists;
+}
+
+/** A server with its masked values taken from a stored one. */
+export function restore(server: McpServer, stored: McpServer | undefined): McpServer {
+  return mapSecrets(server, (value, path) => (value === maskText ? textAt(stored, path) : value));
+}
+
+/** The same names with changed servers. */
+export function mapServers(servers: McpServers, change: (server: McpServer, name: string) => McpServer): McpServers {
+  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, change(server, name)]));
+}
+
+/** Only the fields that a server has, without nulls; so with its variables and headers. */
+function known({ env, headers, ...server }: PostedMcpServer): McpServer {
+  const fields = { ...server, env: env && withoutNulls(env), headers: headers && withoutNulls(headers) };
+  return Object.fromEntries(
+    Object.entries(fields).filter(([field, value]) => Object.hasOwn(McpServer.properties, field) && value != null),
+  );
+}
+
+function withoutNulls<Value>(values: Record<string, Value | null>): Record<string, Value> {
+  return Object.fromEntries(Object.entries(values).filter((entry): entry is [string, Value] => entry[1] !== null));
+}
+
+/** The server with every secret text changed; undefined takes it out. */
+function mapSecrets(server: McpServer, change: (value: string, path: Path) => string | undefined): McpServer {
+  const result: McpServer = { ...server };
+  if (server.env) result.env = mapLeaves(server.env, ["env"], change) as typeof server.env;
+  if (server.headers) result.headers = mapLeaves(server.headers, ["headers"], change) as typeof server.headers;
+  if (server.auth) result.auth = mapLeaves(server.auth, ["auth"], change, openAuth) as McpAuth;
+  return result;
+}
+
+function mapLeaves(
+  value: unknown,
+  path: Path,
+  change: (value: string, path: Path) => string | undefined,
+  open?: ReadonlySet<string>,
+): unknown {
+  if (typeof value === "string") return value === "" || open?.has(lastName(path)) ? value : change(value, path);
+  if (value === null || typeof value !== "object") return value;
+  const entries = Object.entries(value)
+    .map(([key, item]): [string, unknown] => [key, mapLeaves(item, [...path, key], change, open)])
+    .filter(([, item]) => item !== undefined);
+  return Array.isArray(value) ? entries.map(([, item]) => item) : Object.fromEntries(entries);
+}
+
+/** The last step that is a name: items of a list are what the list is. */
+function lastName(path: Path): string {
+  return path.findLast((step) => !/^\d+$/.test(step)) ?? "";
+}
+
+function textAt(root: unknown, path: Path): string | undefined {
+  let value = root;
+  for (const step of path) {
+    if (value === null || typeof value !== "object" || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Record<string, unknown>)[step];
+  }
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,68 @@
+import type { MCPToolAction, MCPToolObservation, ToolDefinition } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Tool } from "../tools/tool.ts";
+import { readArguments } from "./arguments.ts";
+import { resultContent } from "./result.ts";
+import type { ServerLink } from "./server-link.ts";
+import type { ListedTool } from "./tool-list.ts";
+
+/** Characters of the arguments of one call. */
+const maxArguments = 2 * 1024 * 1024;
+
+/** A server's tool as a tool of the agent (events.md section 3). `name` is the one by which the model calls it. */
+export function mcpTool(name: string, listed: ListedTool, link: ServerLink): Tool<MCPToolAction, MCPToolObservation> {
+  const { description, parameters, readOnly, destructive, idempotent, openWorld } = listed;
+  const definition: ToolDefinition = {
+    kind: "MCPToolDefinition",
+    title: name,
+    description,
+    action_type: "MCPToolAction",
+    observation_type: "MCPToolObservation",
+    annotations: {
+      title: name,
+      readOnlyHint: readOnly,
+      destructiveHint: destructive,
+      idempotentHint: idempotent,
+      openWorldHint: openWorld,
+    },
+    mcp_tool: { name, description, inputSchema: { ...parameters } },
+  };
+  return {
+    name,
+    definition,
+    description,
+    parameters,
+    actionKind: "MCPToolAction",
+    idempotent,
+    // What a server says of itself does not decide whether its calls are judged.
+    readOnly: false,
+    destructive: listed.saysDestructive,
+    resources: () => (readOnly ? [] : [`mcp:${link.spec.name}`]),
+    readArguments: (received) => readArguments(parameters, received),
+    async run({ data }, { signal, sandbox, onProgress }) {
+      if (JSON.stringify(data).length > maxArguments)
+        throw new Error(`The arguments are longer than ${maxArguments} characters.`);
+      // One that is paused could not answer.
+      if (link.spec.server.command) await sandbox();
+      let answered: Awaited<ReturnType<ServerLink["call"]>>;
+      try {
+        answered = await link.call(listed.name, data, { signal, onProgress });
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof PlatformError) || error.code !== "McpFailed") throw error;
+        // Clients show an action as done once it has an observation.
+        return failed(name, error.message);
+      }
+      const { answer, shown } = answered;
+      const { content, isError } = resultContent(answer);
+      const masked = content.map((part) => (part.type === "text" ? textContent(shown(part.text)) : part));
+      const header = `[The tool ${name} ${isError ? "reported an error" : "was run"}.]`;
+      return { kind: "MCPToolObservation", content: [textContent(header), ...masked], is_error: isError, tool_name: name };
+    },
+  };
+}
+
+function failed(name: string, sentence: string): MCPToolObservation {
+  return { kind: "MCPToolObservation", content: [textContent(sentence)], is_error: true, tool_name: name };
+}

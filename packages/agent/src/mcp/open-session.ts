@@ -1,0 +1,81 @@
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import { type RemoteAddress, remoteAddress } from "./addresses.ts";
+import { refusedStatus } from "./remote-fetch.ts";
+import { remoteTransport } from "./remote-transport.ts";
+import { startServer } from "./sandbox-server.ts";
+import type { OpenSession } from "./server-link.ts";
+import { longestSilence, type ServerSpec } from "./server-spec.ts";
+import { Session } from "./session.ts";
+import { GuardedTransport } from "./transport.ts";
+
+/** Where the servers of a conversation are reached from. */
+export interface McpSurroundings {
+  outbound: Pick<Outbound, "fetch">;
+  /** Waits for the sandbox to run. Throws SandboxFailed, SandboxNotFound. */
+  sandbox(): Promise<Sandbox>;
+  workingDir: string;
+  /** Those that apply in the sandbox, as of now. */
+  secrets(): readonly SandboxSecret[];
+  /** What the sandbox may reach. */
+  policy(): NetworkPolicy;
+  /** Is told every secret that a configuration gives to a server. */
+  onSecret?(value: string): void;
+}
+
+/** Opens connections to servers: to commands inside of the sandbox, to others from here. */
+export function sessionOpener(around: McpSurroundings): OpenSession {
+  return (spec, onChange, signal) => (spec.server.command ? openStdio : openRemoteFrom)(spec, around, { onChange, signal });
+}
+
+type Options = { onChange: () => void; signal: AbortSignal };
+
+async function openStdio(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
+  const sandbox = await around.sandbox();
+  options.signal.throwIfAborted();
+  const { transport, hidden } = await startServer(spec, { sandbox, workingDir: around.workingDir, secrets: around.secrets() });
+  for (const value of hidden) around.onSecret?.(value);
+  return Session.open(new GuardedTransport(transport), { hidden, ...options });
+}
+
+async function openRemoteFrom(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
+  const address = remoteAddress(spec, { secrets: around.secrets(), policy: around.policy() });
+  for (const value of address.hidden) around.onSecret?.(value);
+  return openRemote(spec, address, { outbound: around.outbound, ...options });
+}
+
+/**
+ * Opens a connection to a remote server: over the protocol that its configuration names, else the current one, then the older one. Throws what `Session.open`
+ * throws.
+ */
+export async function openRemote(
+  { server }: ServerSpec,
+  address: RemoteAddress,
+  { outbound, ...options }: Options & Pick<McpSurroundings, "outbound">,
+): Promise<Session> {
+  const open = async (sse: boolean) => {
+    const transport = await remoteTransport(address, { sse, outbound, silenceMs: longestSilence(server) });
+    return Session.open(transport, { hidden: address.hidden, ...options });
+  };
+  const { transport } = server;
+  if (transport === "sse" || (!transport && address.url.pathname.endsWith("/sse"))) return open(true);
+  try {
+    return await open(false);
+  } catch (error) {
+    // Where nobody says which protocol it is, a server that does not know the newer one may speak the older.
+    if (transport || !isUnknownThere(error)) throw error;
+    return open(true).catch((second) => {
+      options.signal.throwIfAborted();
+      // A server of the older protocol may want credentials only where it has something.
+      throw refusedStatus(second) === undefined ? new PlatformError("McpFailed", errorText(error), { cause: second }) : second;
+    });
+  }
+}
+
+function isUnknownThere(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+  return code === 400 || code === 404 || code === 405;
+}

@@ -1,0 +1,128 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import { boundedBody, type StreamEnd } from "./event-bound.ts";
+import { maxMessageBytes } from "./line-reader.ts";
+import { shortText } from "./message-text.ts";
+
+/** How long one request to a server may take, reading included, ms: connections are let go long before that. */
+const longestMs = 24 * 3_600_000;
+
+/** Bytes of one answer to a call, events about its progress included. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+
+/** Characters of a refusal that are told. */
+const maxRefusal = 400;
+
+/** How long the stream of a server must have lasted so that it is opened again at once, and the longest wait otherwise, ms. */
+const steadyMs = 30_000;
+const longestPauseMs = 60_000;
+
+export interface RemoteFetchOptions {
+  outbound: Pick<Outbound, "fetch">;
+  /** Sent with every request, names in lower case. */
+  headers: Readonly<Record<string, string>>;
+  /** The requests carry a secret: plain http only goes to ranges that the operator allowed. */
+  secret: boolean;
+  /** Ends all requests. */
+  signal: AbortSignal;
+  /** How long a stream of events may be silent, ms. */
+  silenceMs?: number | undefined;
+  /**
+   * The answer of a request of the protocol has ended, and does not go on elsewhere; without an id the stream of messages that nobody asked for has. A problem
+   * means that the server is not to be listened to any more.
+   */
+  onEnd(id: string | number | undefined, end: StreamEnd): void;
+}
+
+/** The protocol library's requests through the guarded way out, their answers bounded. Streams that end at once are opened again more and more slowly. */
+export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEnd }: RemoteFetchOptions) {
+  let streams = 0;
+  let openedAt = 0;
+  const pause = async () => {
+    if (performance.now() - openedAt > steadyMs) streams = 0;
+    const wait = streams === 0 ? 0 : Math.min(longestPauseMs, 500 * 2 ** streams);
+    streams += 1;
+    if (wait > 0) await delay(wait, undefined, { signal });
+    openedAt = performance.now();
+  };
+  return async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
+    const method = init.method ?? "GET";
+    if (method === "GET") await pause();
+    const body = typeof init.body === "string" ? init.body : undefined;
+    const id = body === undefined ? undefined : idOf(body);
+    const answer = await outbound.fetch(String(url), {
+      method,
+      headers: { "accept-encoding": "identity", ...Object.fromEntries(new Headers(init.headers)), ...headers },
+      ...(body !== undefined && { body }),
+      timeoutMs: longestMs,
+      maxBytes: method === "GET" ? Number.MAX_SAFE_INTEGER : maxAnswerBytes,
+      secret,
+      redirect: "manual",
+      signal: init.signal ? AbortSignal.any([init.signal, signal]) : signal,
+    });
+    if (answer.status >= 400) return refusal(answer);
+    if (!answer.body) return answer;
+    const isStream = answer.headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") === true;
+    const ended = (resumable: boolean, end: StreamEnd) => {
+      if (method === "GET" || end.problem !== undefined || (id !== undefined && !resumable)) onEnd(id, end);
+    };
+    const bounded = boundedBody(answer.body, { maxBytes: maxMessageBytes, isStream, silenceMs, onEnd: ended });
+    return new Response(bounded, { status: answer.status, headers: answer.headers });
+  };
+}
+
+/** A refusal with the beginning of its text: the library repeats it in its errors. */
+async function refusal(answer: Response): Promise<Response> {
+  let text = "";
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    while (reader && text.length < maxRefusal) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += value;
+    }
+  } catch {
+    // What has come is enough.
+  }
+  void reader?.cancel().catch(() => {});
+  return new Response(shortText(text, maxRefusal), { status: answer.status, headers: answer.headers });
+}
+
+function idOf(body: string): string | number | undefined {
+  const message = JSON.parse(body) as { id?: string | number; method?: string };
+  return message.method === undefined ? undefined : message.id;
+}
+
+/** What went wrong with a remote server, in a sentence. */
+export function remoteProblem(error: unknown): string {
+  if (error instanceof PlatformError) return error.message;
+  const { cause } = error as { cause?: unknown };
+  if (cause instanceof PlatformError) return cause.message;
+  if (error instanceof SyntaxError) return "It answered what is not JSON.";
+  const status = statusOf(error);
+  const said = shortText(
+    errorText(error)
+      .replace(/^(?:Streamable HTTP error: |SSE error: )/, "")
+      .replace(/^Error POSTing to endpoint(?: \(HTTP \d+\))?: ?/, "")
+      .replace(/^Non-200 status code \(\d+\)$/, ""),
+  );
+  const words = said ? `: ${said}` : "";
+  if (status === 401 || status === 403)
+    return `It refused the credentials (${status})${words}; check its headers, auth or api_key.`;
+  return status === undefined ? said || "It could not be reached." : `It answered ${status}${words}.`;
+}
+
+/** The status by which a server refused who asked, 401 or 403; undefined where it did not. */
+export function refusedStatus(error: unknown): number | undefined {
+  const status = statusOf(error instanceof PlatformError ? error.cause : error);
+  return status === 401 || status === 403 ? status : undefined;
+}
+
+/** The library tells it in a field, or in the text alone. */
+function statusOf(error: unknown): number | undefined {
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (typeof code === "number" && code >= 400 && code < 600) return code;
+  const [, status] = /^Error POSTing to endpoint \(HTTP ([45]\d\d)\)/.exec(errorText(error)) ?? [];
+  return status === undefined ? undefined : Number(status);
+}

@@ -1,0 +1,373 @@
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { openGate } from "@sandpiper/core/test/support/gate";
+import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
+import { until } from "@sandpiper/core/test/support/until";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { Tool, ToolContext } from "../tools/tool.ts";
+import { type McpSurroundings, sessionOpener } from "./open-session.ts";
+import { callTimeout, longestSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
+import { McpServers } from "./servers.ts";
+
+const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const value = "planted-value-of-a-secret";
+const secret: SandboxSecret = { name: "API_KEY", variable: "API_KEY", description: null, hosts: null, value };
+const never = new AbortController().signal;
+
+let remote: RemoteMcp;
+const open: McpServers[] = [];
+const listeners: Server[] = [];
+
+beforeAll(async () => {
+  remote = await startRemoteMcp();
+});
+
+afterEach(async () => {
+  for (const servers of open.splice(0)) servers.close({ all: true });
+  for (const listener of listeners.splice(0)) {
+    listener.closeAllConnections();
+    await new Promise((resolve) => listener.close(resolve));
+  }
+});
+
+afterAll(async () => {
+  await remote.close();
+  await outbound.close();
+});
+
+function serversOf(around: Partial<McpSurroundings> = {}): McpServers {
+  const servers = new McpServers(
+    sessionOpener({
+      outbound,
+      sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
+      workingDir: "/",
+      secrets: () => [secret],
+      policy: () => ({ mode: "allowlist", allow: [], credentials: [] }),
+      ...around,
+    }),
+  );
+  open.push(servers);
+  return servers;
+}
+
+const spec = (server: ServerSpec["server"], more: Partial<ServerSpec> = {}): ServerSpec => ({
+  name: "remote",
+  server,
+  from: "user",
+  ...more,
+});
+const names = (servers: McpServers) => servers.tools(new Set()).map(({ name }) => name);
+
+async function call(servers: McpServers, name: string, data: Record<string, unknown> = {}, signal = never): Promise<string> {
+  const tool = servers.tools(new Set()).find((one) => one.name === name);
+  const { content } = await tool!.run({ kind: "MCPToolAction", data }, { signal } as ToolContext);
+  return content.map((part) => (part.type === "text" ? part.text : part.image_urls.join())).join("\n");
+}
+
+async function listen(handler: RequestListener): Promise<string> {
+  const listener = createServer(handler);
+  listeners.push(listener);
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(listener.address() as AddressInfo).port}/mcp`;
+}
+
+test.each(["current", "older", "unnamed"])(
+  "tools over the %s protocol, with a secret by its name that nobody sees",
+  async (which) => {
+    const servers = serversOf();
+    const server = {
+      ...(which === "older" ? { url: remote.sseUrl, transport: "sse" as const } : { url: remote.url }),
+      ...(which === "current" && { transport: "http" as const }),
+      headers: { Authorization: "Bearer ${API_KEY}" },
+    };
+    expect(await servers.prepare([spec(server)], never)).toEqual([]);
+    expect(names(servers)).toEqual(expect.arrayContaining(["greet", "cut"]));
+    expect(await call(servers, "greet", { who: "you" })).toBe(
+      '[The tool greet was run.]\ngreet {"who":"you"} Bearer <secret-hidden>',
+    );
+    expect(remote.seen.at(-1)?.authorization).toBe(`Bearer ${value}`);
+    expect(await call(servers, "refuse")).toMatch(/^The MCP server remote failed: no, says the owner of Bearer <secret-hidden>$/);
+  },
+);
+
+test.each(["url", "sseUrl"] as const)("a list that changes is read again: %s", async (which) => {
+  const servers = serversOf();
+  await servers.prepare([spec({ url: remote[which] })], never);
+  const name = `late_${which}`;
+  // The stream by which the server tells is opened beside the greeting.
+  await until(() => remote.seen.length > 0);
+  for (;;) {
+    await remote.addTool(name);
+    if (names(servers).includes(name)) break;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    if (names(servers).includes(name)) break;
+  }
+  expect(await call(servers, name)).toContain(name);
+});
+
+test("a server that was started anew is greeted anew, and the call is made once", async () => {
+  const servers = serversOf();
+  await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
+  remote.forget();
+  const before = remote.calls.length;
+  expect(await call(servers, "greet")).toContain("greet");
+  expect(remote.calls.slice(before)).toEqual(["greet"]);
+});
+
+test("an answer that is cut off ends the call at once, and the next call goes on", async () => {
+  const servers = serversOf();
+  await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
+  expect(await call(servers, "cut")).toMatch(
+    /The MCP server remote failed: The server ended its answer before the result\. What the call did is unknown\.$/,
+  );
+  expect(await call(servers, "greet")).toContain("greet");
+  const older = serversOf();
+  await older.prepare([spec({ url: remote.sseUrl, transport: "sse" })], never);
+  const pending = call(older, "cut").catch(String);
+  await until(() => remote.calls.at(-1) === "cut");
+  remote.dropStreams();
+  expect(await pending).toMatch(/The server ended the connection\. What the call did is unknown; the next one connects again\./);
+  expect(await call(older, "greet")).toContain("greet");
+});
+
+test.each([
+  ["current", { transport: "http" as const }, /It sent nothing for 1 s\. What the call did is unknown\.$/],
+  [
+    "older",
+    { transport: "sse" as const },
+    /It sent nothing for 1 s\. What the call did is unknown; the next one connects again\.$/,
+  ],
+] as const)(
+  "a stream that is silent for longer than its configuration allows ends the call: the %s protocol",
+  async (_name, kind, sentence) => {
+    const servers = serversOf();
+    const url = kind.transport === "sse" ? remote.sseUrl : remote.url;
+    await servers.prepare([spec({ url, ...kind, sse_read_timeout: 0.5 })], never);
+    expect(await call(servers, "hang")).toMatch(sentence);
+    expect(await call(servers, "greet")).toContain("greet");
+  },
+);
+
+test("what a configuration says of times is taken within limits", () => {
+  const read = (server: ServerSpec["server"]) => [openTimeout(server), callTimeout(server), longestSilence(server)];
+  expect(read({ url: "x" })).toEqual([30_000, 300_000, undefined]);
+  expect(read({ url: "x", timeout: 60, sse_read_timeout: 5 })).toEqual([60_000, 60_000, 5_000]);
+  expect(read({ url: "x", timeout: null, sse_read_timeout: 900 })).toEqual([30_000, 900_000, 900_000]);
+  expect(read({ url: "x", timeout: 1e9, sse_read_timeout: 1e9 })).toEqual([180_000, 3_600_000, 3_600_000]);
+  expect(read({ command: "x", timeout: 1e-9 })).toEqual([180_000, 1, undefined]);
+});
+
+test("a server that sends messages without end is cut off", async () => {
+  const servers = serversOf();
+  await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
+  expect(await call(servers, "flood")).toMatch(
+    /It sent messages without end, so the connection was cut\. What the call did is unknown/,
+  );
+  expect(await call(servers, "greet")).toContain("greet");
+});
+
+test("nothing is left open once servers are let go", async () => {
+  const servers = serversOf();
+  await until(() => remote.sockets() === 0 || true);
+  await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
+  const sessions = remote.sessions();
+  servers.close({ all: true });
+  await until(() => remote.sessions() === sessions - 1);
+  // Its tools are remembered, and a call connects again.
+  expect(await call(servers, "greet")).toContain("greet");
+});
+
+test("a server that is away when a run begins is tried again while it goes on, and not once it is over", async () => {
+  const gate = await openGate(remote.url);
+  await gate.close();
+  const servers = serversOf();
+  const url = `${gate.url}${new URL(remote.url).pathname}`;
+  expect(await servers.prepare([spec({ url, transport: "http" })], never)).toEqual([
+    expect.stringContaining("cannot be reached"),
+  ]);
+  servers.close({ all: true });
+  await gate.open();
+  for (let count = 0; count < 20; count++) expect(names(servers)).toEqual([]);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(names(servers)).toEqual([]);
+  await gate.close();
+  await servers.prepare([spec({ url, transport: "http" })], never);
+  await gate.open();
+  await until(() => names(servers).includes("greet"));
+  await gate.close();
+});
+
+test("an interrupt ends a call", async () => {
+  const servers = serversOf();
+  await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
+  const abort = new AbortController();
+  const pending = call(servers, "cut", {}, abort.signal).catch((error) => error);
+  abort.abort("interrupt");
+  expect(await pending).toBe("interrupt");
+});
+
+test.each([
+  ["an address that is not to be reached", { url: "http://10.1.2.3/mcp" }, {}, /10\.1\.2\.3/],
+  ["one for the older protocol", { url: "http://[fd00::1]/sse" }, {}, /fd00/],
+  ["what is no address", { url: "ftp://example.org" }, {}, /begins with https/],
+  [
+    "a sandbox without network",
+    { url: "http://127.0.0.1:1/mcp" },
+    { policy: () => ({ mode: "none", allow: [], credentials: [] }) },
+    /network of this sandbox is off/,
+  ],
+  [
+    "an unknown name",
+    { url: "https://example.org/?key=${NOBODY}" },
+    {},
+    /names \$\{NOBODY\}, and there is no secret of that name/,
+  ],
+  [
+    "a secret that is for another host",
+    { url: "https://example.org/mcp", headers: { "X-Key": "$API_KEY" } },
+    { secrets: () => [{ ...secret, hosts: ["api.example.com"] }] },
+    /The secret API_KEY may not go to example\.org/,
+  ],
+] as [string, ServerSpec["server"], Partial<McpSurroundings>, RegExp][])(
+  "%s is told in a sentence, once",
+  async (_name, server, around, sentence) => {
+    const servers = serversOf(around);
+    const [note, ...others] = await servers.prepare([spec(server)], never);
+    expect(others).toEqual([]);
+    expect(note).toMatch(sentence);
+    expect(note).not.toContain(value);
+    expect(await servers.prepare([spec(server)], never)).toEqual([]);
+  },
+);
+
+test("a server of a plugin is reached, and gets secrets, only as the sandbox's own policy says", async () => {
+  const plugin = { from: "plugin" as const };
+  const [refused] = await serversOf().prepare([spec({ url: remote.url }, plugin)], never);
+  expect(refused).toMatch(/The network policy of this sandbox allows no connection to 127\.0\.0\.1:\d+: it would need a rule/);
+  const port = Number(new URL(remote.url).port);
+  const policy = () => ({
+    mode: "allowlist" as const,
+    allow: [{ host: "127.0.0.1", ports: [port], methods: null }],
+    credentials: [],
+  });
+  const servers = serversOf({ policy });
+  expect(await servers.prepare([spec({ url: remote.url }, plugin)], never)).toEqual([]);
+  const [kept] = await serversOf({ policy }).prepare(
+    [spec({ url: remote.url, headers: { "X-Key": "$API_KEY" } }, plugin)],
+    never,
+  );
+  expect(kept).toContain("The secret API_KEY may not go to 127.0.0.1");
+});
+
+test.each([
+  [
+    "refuses",
+    (_request: unknown, response: any) => response.writeHead(401).end(`no: ${value}`),
+    /It refused the credentials \(401\): no: <secret-hidden>; check its headers/,
+  ],
+  ["is no MCP server", (_request: unknown, response: any) => response.end("<html>hello</html>"), /content type/],
+  [
+    "answers nonsense",
+    (_request: unknown, response: any) =>
+      response.setHeader("content-type", "application/json").end('{"jsonrpc":"2.0","id":0,"result":7}'),
+    /protocol does not allow/,
+  ],
+  [
+    "sends one message without end",
+    (_request: unknown, response: any) => {
+      response.setHeader("content-type", "text/event-stream");
+      const write = () => response.write(`data: ${"x".repeat(100_000)}`, () => !response.destroyed && setImmediate(write));
+      write();
+    },
+    /It sent a message of more than 8 MB/,
+  ],
+  ["is a dead end", (request: any) => request.socket.destroy(), /could not be reached/],
+] as [string, RequestListener, RegExp][])(
+  "a server that %s is told, without what it was sent",
+  async (_name, handler, sentence) => {
+    const url = await listen(handler);
+    const servers = serversOf();
+    const [note] = await servers.prepare([spec({ url, transport: "http", headers: { "X-Key": "${API_KEY}" } })], never);
+    expect(note).toMatch(sentence);
+    expect(note).not.toContain(value);
+    expect(note!.length).toBeLessThan(800);
+  },
+);
+
+test("a server with thousands of tools, and one that says all the time that they change, give what a prompt has room for", async () => {
+  let lists = 0;
+  const url = await listen(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const { id, method } = JSON.parse(text);
+    if (id === undefined) return void response.writeHead(202).end();
+    response.setHeader("content-type", "text/event-stream");
+    const send = (message: object) => response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`);
+    if (method === "initialize")
+      send({
+        id,
+        result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "many", version: "1" } },
+      });
+    else {
+      lists += 1;
+      for (let n = 0; n < 20; n++) send({ method: "notifications/tools/list_changed" });
+      const tools = Array.from({ length: 3_000 }, (_, n) => ({
+        name: `t${n}`,
+        description: "d".repeat(1_000),
+        inputSchema: { type: "object" },
+      }));
+      send({ id, result: { tools, nextCursor: `more${lists}` } });
+    }
+    response.end();
+  });
+  const servers = serversOf();
+  const notes = await servers.prepare([spec({ url, transport: "http" })], never);
+  expect(notes).toEqual([
+    "The MCP server remote has too many tools: the first 200 are taken.",
+    "The MCP servers have 200 tools together: 100 of them can be used, the others are left out.",
+  ]);
+  expect(names(servers)).toHaveLength(100);
+  await until(() => lists >= 5);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(lists).toBeLessThan(10);
+});
+
+test("what a server says of its tools shows no secret of its configuration, however it is written or cut", async () => {
+  const encoded = Buffer.from(`user:${value}`).toString("base64");
+  const split = [...value].join("\u200b");
+  const tools = [
+    {
+      name: "leak",
+      description: `${"x".repeat(3_995)}${value}`,
+      inputSchema: {
+        type: "object",
+        description: value,
+        properties: { [value]: { type: "string" }, key: { description: `${split} ${encoded}`, enum: [value, "other"] } },
+      },
+    },
+    { name: value, inputSchema: { type: "object" } },
+  ];
+  const url = await listen(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const { id, method, params } = JSON.parse(body || "{}");
+    if (id === undefined) return void response.writeHead(202).end();
+    const greeting = {
+      protocolVersion: params?.protocolVersion,
+      capabilities: { tools: {} },
+      serverInfo: { name: value, version: "1" },
+    };
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id, result: method === "initialize" ? greeting : { tools } }));
+  });
+  const servers = serversOf();
+  expect(await servers.prepare([spec({ url, headers: { Authorization: "Bearer ${API_KEY}" } })], never)).toEqual([]);
+  expect(names(servers)).toEqual(["leak"]);
+  const [{ description, parameters, definition } = {} as Tool] = servers.tools(new Set());
+  expect(parameters).toMatchObject({ properties: { key: { enum: ["<secret-hidden>", "other"] } } });
+  const said = JSON.stringify([description, parameters, definition]);
+  for (const part of [value, value.slice(0, 6), encoded.slice(8, 24)]) expect(said).not.toContain(part);
+});

@@ -1,0 +1,166 @@
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { ServerSpec } from "./server-spec.ts";
+import { callTimeout, openTimeout } from "./server-spec.ts";
+import type { CallOptions, Session } from "./session.ts";
+import type { ListedTool } from "./tool-list.ts";
+
+/** Pauses before a server that failed is tried again: the first try is at once, then these, ms. */
+const firstPauseMs = 1_000;
+const longestPauseMs = 60_000;
+
+/** Longest pause that a call waits for, ms; beyond it the model is told. */
+const patienceMs = 5_000;
+
+/** Opens a connection to a server. Throws McpFailed, SandboxNotFound, and the signal's reason. */
+export type OpenSession = (spec: ServerSpec, onChange: () => void, signal: AbortSignal) => Promise<Session>;
+
+/** A server of a conversation: connected when it is needed, and again after it was lost, more and more slowly where that does not help. */
+export class ServerLink {
+  readonly spec: ServerSpec;
+  /** The tools as of the last time that it was connected. */
+  tools: readonly ListedTool[] = [];
+  /** Why it is not connected, in a sentence; undefined while it is, and before the first try. */
+  problem: string | undefined;
+  /** It has more tools than are taken. */
+  more = false;
+  readonly #open: OpenSession;
+  readonly #onChange: () => void;
+  #session: Session | undefined;
+  #opening: { done: Promise<Session>; abort: AbortController } | undefined;
+  #failures = 0;
+  #retryAt = 0;
+
+  constructor(spec: ServerSpec, open: OpenSession, onChange: () => void) {
+    this.spec = spec;
+    this.#open = open;
+    this.#onChange = onChange;
+  }
+
+  get connected(): boolean {
+    return this.#session !== undefined && this.#session.ended === undefined;
+  }
+
+  /** How long it is to be left alone, ms. */
+  get pauseMs(): number {
+    return Math.max(0, this.#retryAt - performance.now());
+  }
+
+  /** Connects where it is not. Those who ask at the same time share the work. Throws what `OpenSession` throws. */
+  async connect(): Promise<Session> {
+    if (this.#session && this.#session.ended === undefined) return this.#session;
+    if (this.#opening) return this.#opening.done;
+    const abort = new AbortController();
+    const timeoutMs = openTimeout(this.spec.server);
+    const timer = setTimeout(() => {
+      abort.abort(new PlatformError("McpFailed", `It did not answer within ${timeoutMs / 1000} seconds.`));
+    }, timeoutMs);
+    const done = this.#open(this.spec, () => this.#changed(), abort.signal).then(
+      (session) => this.#opened(session, abort.signal),
+      (error) => {
+        this.#failed(errorText(error));
+        throw error;
+      },
+    );
+    const opening = { done, abort };
+    this.#opening = opening;
+    done
+      .catch(() => {})
+      .finally(() => {
+        clearTimeout(timer);
+        if (this.#opening === opening) this.#opening = undefined;
+      });
+    return done;
+  }
+
+  /** Calls a tool. A server that was lost is connected again first. Throws McpFailed with a sentence that names the server, and what `connect` throws. */
+  async call(
+    name: string,
+    args: Record<string, unknown>,
+    { signal, onProgress }: Pick<CallOptions, "signal" | "onProgress">,
+  ): Promise<{ answer: Record<string, unknown>; shown(text: string): string }> {
+    for (let attempt = 0; ; attempt++) {
+      const session = await this.#forCall(signal);
+      try {
+        const answer = await session.call(name, args, { timeoutMs: callTimeout(this.spec.server), signal, onProgress });
+        this.#failures = 0;
+        return { answer, shown: (text) => session.shown(text) };
+      } catch (error) {
+        signal.throwIfAborted();
+        // The server has refused to look at the call.
+        if (attempt === 0 && session.isForgotten(error)) {
+          session.close();
+          continue;
+        }
+        const next = session.ended === undefined ? "" : "; the next one connects again";
+        const about = session.isAnswered(error) ? "" : ` What the call did is unknown${next}.`;
+        throw this.#told(`${errorText(error)}${about}`, error);
+      }
+    }
+  }
+
+  /** Lets go of the server, whose tools are remembered. */
+  close(): void {
+    this.#opening?.abort.abort(new PlatformError("McpFailed", "The connection was closed."));
+    this.#opening = undefined;
+    const session = this.#session;
+    this.#session = undefined;
+    session?.close();
+  }
+
+  async #forCall(signal: AbortSignal): Promise<Session> {
+    const pause = this.connected || this.#opening ? 0 : this.pauseMs;
+    if (pause > patienceMs)
+      throw this.#told(`It is not connected (${this.problem}), and is tried again in ${Math.ceil(pause / 1000)} seconds.`);
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort);
+    try {
+      signal.throwIfAborted();
+      if (pause > 0) await Promise.race([new Promise((resolve) => setTimeout(resolve, pause)), aborted]);
+      return await Promise.race([this.connect(), aborted]);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof PlatformError && error.code !== "McpFailed") throw error;
+      throw this.#told(errorText(error), error);
+    } finally {
+      aborted.catch(() => {});
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  #opened(session: Session, signal: AbortSignal): Session {
+    if (signal.aborted) {
+      session.close();
+      throw signal.reason;
+    }
+    this.#session = session;
+    this.problem = undefined;
+    this.#changed();
+    return session;
+  }
+
+  #changed(): void {
+    const session = this.#session;
+    if (session && session.ended === undefined) {
+      this.tools = session.tools;
+      this.more = session.more;
+    } else if (session) {
+      this.#session = undefined;
+      this.#failed(session.ended ?? "");
+    }
+    this.#onChange();
+  }
+
+  #failed(problem: string): void {
+    this.problem = problem;
+    this.#failures += 1;
+    const pause = this.#failures === 1 ? 0 : Math.min(longestPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
+    this.#retryAt = performance.now() + pause;
+  }
+
+  #told(sentence: string, cause?: unknown): PlatformError {
+    const { name } = this.spec;
+    const own = sentence.startsWith("The MCP server ") ? sentence : `The MCP server ${name} failed: ${sentence}`;
+    return new PlatformError("McpFailed", own, { cause });
+  }
+}

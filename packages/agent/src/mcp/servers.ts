@@ -1,0 +1,140 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Tool } from "../tools/tool.ts";
+import { mcpTool } from "./mcp-tool.ts";
+import { type OpenSession, ServerLink } from "./server-link.ts";
+import type { ServerSpec } from "./server-spec.ts";
+import type { ListedTool } from "./tool-list.ts";
+import { ToolNames } from "./tool-names.ts";
+
+/** How long a run waits for servers that it has not waited for before, ms. */
+const waitMs = 10_000;
+
+/** Tools of all servers of a conversation (providers take 128, those of the platform included), and characters of what they say of themselves. */
+const maxAll = 100;
+const maxAllText = 400_000;
+
+/** The MCP servers of one conversation, and their tools. */
+export class McpServers {
+  readonly #open: OpenSession;
+  readonly #names = new ToolNames();
+  #links: ServerLink[] = [];
+  /** Servers that a run has waited for, and what was told of them, by name. */
+  readonly #waited = new WeakSet<ServerLink>();
+  readonly #told = new Map<string, State["kind"]>();
+  #tools: { reserved: string; list: readonly Tool[] } | undefined;
+  /** A run may go on. */
+  #used = false;
+
+  constructor(open: OpenSession) {
+    this.#open = open;
+  }
+
+  /**
+   * Connects to these servers and lets go of others. Resolves when all are connected or have failed, after ten seconds at the latest; the rest goes on beside the run.
+   * Gives sentences about what is wrong, each once as long as it stays so. Throws the signal's reason.
+   */
+  async prepare(specs: readonly ServerSpec[], signal: AbortSignal): Promise<string[]> {
+    this.#take(specs);
+    this.#used = true;
+    const wanted = this.#links.filter((link) => !link.connected && link.pauseMs === 0);
+    const fresh = wanted.filter((link) => !this.#waited.has(link));
+    for (const link of fresh) this.#waited.add(link);
+    const attempts = wanted.map((link) => ({ link, done: link.connect().catch(() => {}) }));
+    const waitedFor = attempts.filter(({ link }) => fresh.includes(link)).map(({ done }) => done);
+    if (waitedFor.length > 0) await atMost(waitMs, Promise.all(waitedFor), signal);
+    return this.#notes();
+  }
+
+  /** What the model can call now. `reserved` are the names of other tools. A server that was away when the run began is tried again beside it. */
+  tools(reserved: ReadonlySet<string>): readonly Tool[] {
+    for (const link of this.#used ? this.#links : [])
+      if (link.problem !== undefined && link.tools.length === 0 && link.pauseMs === 0) void link.connect().catch(() => {});
+    const key = [...reserved].join(" ");
+    if (this.#tools?.reserved === key) return this.#tools.list;
+    const list = this.#taken().map(({ link, listed }) => {
+      return mcpTool(this.#names.of(link.spec.name, listed.name, reserved), listed, link) as unknown as Tool;
+    });
+    this.#tools = { reserved: key, list };
+    return list;
+  }
+
+  /** Whether something is connected. */
+  get connected(): boolean {
+    return this.#links.some((link) => link.connected);
+  }
+
+  /** Lets go of the servers that are not to be kept between runs; of all where `all` says so. What they can do is remembered. */
+  close({ all }: { all: boolean }): void {
+    this.#used = false;
+    for (const link of this.#links) if (all || link.spec.server.keep_alive === false) link.close();
+  }
+
+  #take(specs: readonly ServerSpec[]): void {
+    const before = this.#links;
+    this.#links = specs.map((spec) => {
+      const known = before.find((link) => link.spec.name === spec.name && isDeepStrictEqual(link.spec, spec));
+      return known ?? new ServerLink(spec, this.#open, () => (this.#tools = undefined));
+    });
+    for (const link of before) {
+      if (this.#links.includes(link)) continue;
+      link.close();
+      this.#told.delete(link.spec.name);
+    }
+    this.#tools = undefined;
+  }
+
+  /** The tools that a prompt has room for, in the order of the servers. */
+  #taken(): { link: ServerLink; listed: ListedTool }[] {
+    let room = maxAllText;
+    const all = this.#links.flatMap((link) => link.tools.map((listed) => ({ link, listed })));
+    return all.slice(0, maxAll).filter(({ listed }) => {
+      room -= listed.size;
+      return room >= 0;
+    });
+  }
+
+  #notes(): string[] {
+    const states = this.#links.map((link): [string, State | undefined] => [link.spec.name, stateOf(link)]);
+    const count = this.#links.reduce((sum, { tools }) => sum + tools.length, 0);
+    const taken = this.#taken().length;
+    const note = `The MCP servers have ${count} tools together: ${taken} of them can be used, the others are left out.`;
+    states.push(["", count > taken ? { kind: "many", note } : undefined]);
+    return states.flatMap(([name, state]) => {
+      const before = this.#told.get(name);
+      if (state) this.#told.set(name, state.kind);
+      else this.#told.delete(name);
+      return state && state.kind !== before ? [state.note] : [];
+    });
+  }
+}
+
+/** What the model and the user should know of a server. */
+interface State {
+  kind: "late" | "failed" | "many";
+  note: string;
+}
+
+function stateOf({ spec: { name }, connected, problem, more, tools }: ServerLink): State | undefined {
+  if (connected && !more) return undefined;
+  if (connected) return { kind: "many", note: `The MCP server ${name} has too many tools: the first ${tools.length} are taken.` };
+  if (problem === undefined)
+    return { kind: "late", note: `The MCP server ${name} is not ready yet; its tools can be used once it is.` };
+  // What is wrong with its configuration names it already.
+  if (problem.startsWith("The MCP server ")) return { kind: "failed", note: `${problem} Its tools cannot be used.` };
+  return { kind: "failed", note: `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}` };
+}
+
+async function atMost(ms: number, work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener("abort", onAbort);
+  try {
+    signal.throwIfAborted();
+    await Promise.race([work, promise]);
+  } finally {
+    promise.catch(() => {});
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,63 @@
+import { type Content, textContent } from "@sandpiper/wire";
+import type { ModelMessage } from "@sandpiper/models/model";
+
+/**
+ * Images that a prompt may hold, and characters of them together: providers take some 20 of full size, and requests of some 32 MB. What goes beyond leaves
+ * half of it, so that the prompt's beginning, which providers cache, seldom changes.
+ */
+const most = { count: 20, chars: 16_000_000 };
+
+/** Images of one message. */
+const mostAtOnce = 100;
+
+const note = textContent("[An image was here. It is left out by now; look again if it matters.]");
+
+/** How many images a message holds, and their length as addresses or data URLs. */
+export interface Images {
+  count: number;
+  chars: number;
+}
+
+export function imagesIn(message: ModelMessage): Images {
+  const images = { count: 0, chars: 0 };
+  if (message.role === "assistant") return images;
+  for (const part of message.content) {
+    if (part.type !== "image") continue;
+    images.count += part.image_urls.length;
+    for (const url of part.image_urls) images.chars += url.length;
+  }
+  return images;
+}
+
+export function tooMany({ count, chars }: Images): boolean {
+  return count > most.count || chars > most.chars;
+}
+
+/**
+ * The messages whose images have to go, of those that hold some, oldest first, so that half of what may be there is left: first those of tools, then those of the
+ * user. The newest message keeps its images, unless no provider would take them.
+ */
+export function imagesToDrop(messages: readonly ModelMessage[]): ModelMessage[] {
+  const left = { count: 0, chars: 0 };
+  const add = ({ count, chars }: Images, sign: 1 | -1) => {
+    left.count += sign * count;
+    left.chars += sign * chars;
+  };
+  for (const message of messages) add(imagesIn(message), 1);
+  const older = messages.slice(0, -1);
+  const order = [...older.filter(({ role }) => role === "tool"), ...older.filter(({ role }) => role === "user")];
+  const dropped: ModelMessage[] = [];
+  for (const message of order) {
+    if (left.count <= most.count / 2 && left.chars <= most.chars / 2) return dropped;
+    dropped.push(message);
+    add(imagesIn(message), -1);
+  }
+  return left.count > mostAtOnce || left.chars > most.chars ? [...dropped, ...messages.slice(-1)] : dropped;
+}
+
+/** A message with a note in the place of its images. */
+export function withoutImages<M extends ModelMessage>(message: M): M {
+  if (message.role === "assistant") return message;
+  const content: Content[] = message.content.map((part) => (part.type === "image" ? note : part));
+  return { ...message, content };
+}

@@ -1,0 +1,45 @@
+import type { Content } from "@sandpiper/wire";
+import type { ModelMessage } from "@sandpiper/models/model";
+
+/** UTF-8 bytes of a token, about: English prose has more, code and other languages have less. */
+const bytesOfToken = 3.5;
+
+/** Tokens of an image, about: providers scale what is larger. */
+const imageTokens = 1_500;
+
+/** Tokens of a message beside its content. */
+const frameTokens = 8;
+
+/** Characters of a tool's result that count: more is not sent (models/prompt.ts). */
+const maxResultChars = 30_000;
+
+export function textTokens(text: string): number {
+  return Math.ceil(Buffer.byteLength(text) / bytesOfToken);
+}
+
+/** Characters that take this many tokens, about. */
+export function charsOf(tokens: number): number {
+  return Math.floor(tokens * bytesOfToken);
+}
+
+/** Tokens that a message takes in a prompt, about. */
+export function messageTokens(message: ModelMessage): number {
+  switch (message.role) {
+    case "user":
+      return frameTokens + contentTokens(message.content);
+    case "tool":
+      return frameTokens + contentTokens(message.content, maxResultChars);
+    case "assistant": {
+      const thoughts = message.thinkingBlocks.map((block) => (block.type === "thinking" ? block.thinking : block.data));
+      const calls = message.toolCalls.map((call) => call.name + call.arguments);
+      return frameTokens + [message.text, ...thoughts, ...calls].reduce((sum, text) => sum + textTokens(text), 0);
+    }
+  }
+}
+
+function contentTokens(content: readonly Content[], limit = Number.POSITIVE_INFINITY): number {
+  return content.reduce((sum, part) => {
+    if (part.type === "image") return sum + part.image_urls.length * imageTokens;
+    return sum + textTokens(part.text.length > limit ? part.text.slice(0, limit) : part.text);
+  }, 0);
+}

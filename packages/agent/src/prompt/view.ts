@@ -1,0 +1,224 @@
+import type { ActionEvent, Content, Event, HookExecutionEvent, MessageEvent, TokenUsage } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import type { ModelMessage } from "@sandpiper/models/model";
+import { hookContext } from "../hooks/hooks.ts";
+import { KeptWords } from "./pinned-messages.ts";
+import { MessageList } from "./message-list.ts";
+import { readResult } from "../tools/renderers.ts";
+import { type AssistantMessage, goOn, readMessage, startOfCalls } from "./view-messages.ts";
+import { textTokens } from "./view-size.ts";
+
+/** Code of the error that tells why a summary that was asked for did not come. */
+export const condensationFailed = "CondensationFailed";
+
+/**
+ * What the model reads of a conversation, kept up to date event by event.
+ * A batch of tool calls and its results stay together, and an answer follows what it answers: a message that arrives while the
+ * model is being called or while results are missing is read after them.
+ */
+export class View {
+  /** Blocks of the system message; empty until the log has a SystemPromptEvent. */
+  system: string[] = [];
+  words = new KeptWords();
+  readonly #list = new MessageList();
+  readonly #openCalls = new Set<string>();
+  #waiting: ModelMessage[] = [];
+  #calling = false;
+  #condensationRequested = false;
+  #batch: { responseId: string; message: AssistantMessage } | undefined;
+  #systemTokens = 0;
+  /** The newest answer, and the sum of tokens when it had come. */
+  #answer: { id: string; tokens: number } | undefined;
+
+  get messages(): readonly ModelMessage[] {
+    return this.#list.messages;
+  }
+
+  /** Forgets everything: HEAD was moved, and the events of another branch come. */
+  reset(): void {
+    this.#list.reset();
+    this.system = [];
+    this.words = new KeptWords();
+    this.#openCalls.clear();
+    this.#waiting = [];
+    this.#calling = false;
+    this.#condensationRequested = false;
+    this.#batch = undefined;
+    this.#systemTokens = 0;
+    this.#answer = undefined;
+  }
+
+  /** The messages for a call that starts now; it ends with the events of its answer. */
+  startCall(): ModelMessage[] {
+    this.#release();
+    this.#calling = true;
+    const last = this.messages.at(-1);
+    // After a crash the log may end in an answer that came after an unread message; no provider takes that as a prompt.
+    return last?.role === "assistant" ? [...this.messages, goOn] : this.messages.slice();
+  }
+
+  /** A summary was asked for and has not come yet. */
+  get condensationRequested(): boolean {
+    return this.#condensationRequested;
+  }
+
+  /** Events that the model reads, the system prompt and a summary included. */
+  get eventCount(): number {
+    return this.#list.totals.events + (this.system.length > 0 ? 1 : 0);
+  }
+
+  /** Tokens of the system message, by estimate. */
+  get systemTokens(): number {
+    return this.#systemTokens;
+  }
+
+  /**
+   * Tokens of the next prompt, by estimate; better with the usage of the newest answer, which its provider counted. A count that cannot be is not believed.
+   * Takes no longer for a long history.
+   */
+  promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
+    const { tokens } = this.#list.totals;
+    const all = this.#systemTokens + tokens;
+    if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0) return all;
+    const counted = usage.per_turn_token + tokens - this.#answer.tokens;
+    return Math.round(Math.min(Math.max(counted, all * 0.7), all * 4 + 20_000));
+  }
+
+  /** The number of messages up to the last answer whose calls all have results. */
+  get closed(): number {
+    const open = this.#openCalls.size > 0 && this.#batch ? this.messages.lastIndexOf(this.#batch.message) : -1;
+    return open < 0 ? this.messages.length : open;
+  }
+
+  /** The messages up to the last answer whose calls all have results: what a question beside the run can be asked about. */
+  complete(): ModelMessage[] {
+    return [...this.messages.slice(0, this.closed), ...this.#waiting];
+  }
+
+  /** Ids of the events that a message is made of, in order. */
+  sources(message: ModelMessage): readonly string[] {
+    return this.#list.totals.sources(message);
+  }
+
+  /** Tokens of a message of this view, by estimate. */
+  tokensOf(message: ModelMessage): number {
+    return this.#list.totals.tokensOf(message);
+  }
+
+  add(event: Event): void {
+    switch (event.kind) {
+      case "SystemPromptEvent":
+        this.system = [event.system_prompt.text, ...(event.dynamic_context ? [event.dynamic_context.text] : [])];
+        this.#systemTokens = this.system.reduce((sum, text) => sum + textTokens(text), 0);
+        return;
+      case "MessageEvent":
+        return this.#addMessage(event);
+      case "ActionEvent":
+        return this.#addCall(event);
+      case "ObservationEvent": {
+        const extended = event.extended_content ?? [];
+        const { observation } = event;
+        this.words.tell(
+          event.id,
+          observation.kind === "InvokeSkillObservation" && !observation.is_error ? observation.content : extended,
+        );
+        return this.#addResult(event, [...readResult(observation), ...extended], observation.is_error);
+      }
+      case "AgentErrorEvent":
+        return this.#addResult(event, [textContent(event.error)], true);
+      case "UserRejectObservation":
+        return this.#addResult(event, [textContent(`The action was not run: ${event.rejection_reason}`)], true);
+      case "HookExecutionEvent":
+        return this.#heed(event);
+      case "CondensationRequest":
+        this.#condensationRequested = true;
+        return;
+      case "Condensation":
+        this.#condensationRequested = false;
+        // What its provider counted is over.
+        this.#answer = undefined;
+        return this.#list.forget(event.forgotten_event_ids, event.summary, event.summary_offset ?? 0);
+      case "ConversationErrorEvent":
+        if (event.code === condensationFailed) this.#condensationRequested = false;
+    }
+  }
+
+  #addCall(event: ActionEvent): void {
+    if (this.#batch?.responseId !== event.llm_response_id || this.#openCalls.size === 0) {
+      const message = startOfCalls(event);
+      this.#batch = { responseId: event.llm_response_id, message };
+      this.#list.totals.add(message, []);
+      this.#push(message);
+    }
+    this.#calling = false;
+    const { message } = this.#batch;
+    const item = event.responses_reasoning_item;
+    if (item) message.reasoningItems = [...(message.reasoningItems ?? []), { callsBefore: message.toolCalls.length, item }];
+    message.toolCalls.push(event.tool_call);
+    this.#list.totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
+    this.#openCalls.add(event.tool_call_id);
+    this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
+  }
+
+  #addResult(event: { id: string; tool_call_id: string; tool_name: string }, content: Content[], isError: boolean): void {
+    // A second result of a call (a late one after an interrupt) would make the prompt invalid.
+    if (!this.#openCalls.delete(event.tool_call_id)) return;
+    const { id, tool_call_id: toolCallId, tool_name: toolName } = event;
+    const message: ModelMessage = { role: "tool", toolCallId, toolName, content, isError };
+    this.#list.totals.add(message, [id]);
+    this.#push(message);
+    if (this.#openCalls.size === 0) this.#release();
+  }
+
+  #addMessage(event: MessageEvent): void {
+    const message = readMessage(event);
+    this.#list.totals.add(message, [event.id]);
+    if (message.role === "assistant") {
+      if (event.llm_response_id) this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
+      this.#push(message);
+      this.#release();
+      return;
+    }
+    this.words.tell(event.id, event.extended_content);
+    if (event.source === "user") this.words.request(event.id, event.llm_message.content);
+    this.#pushInTurn(message);
+  }
+
+  /** A message that hooks block is not read, and what they add is read with it; what they say at a session's start is a message of its own. */
+  #heed({ id, hook_event_type: type, message_id: messageId, blocked, additional_context: context }: HookExecutionEvent): void {
+    const content = context === undefined ? [] : [textContent(hookContext(context))];
+    if (type === "SessionStart" && content.length > 0) {
+      const message: ModelMessage = { role: "user", content };
+      this.#list.totals.add(message, [id]);
+      this.#pushInTurn(message);
+    }
+    if (messageId === undefined || (!blocked && content.length === 0)) return;
+    for (const list of [this.#waiting, this.#list.messages]) {
+      const index = list.findLastIndex((message) => message.role === "user" && this.sources(message)[0] === messageId);
+      const message = list[index];
+      if (message?.role !== "user") continue;
+      this.#list.totals.remove(message);
+      const told: ModelMessage = { role: "user", content: [...message.content, ...content] };
+      if (!blocked) this.#list.totals.add(told, this.sources(message));
+      list.splice(index, 1, ...(blocked ? [] : [told]));
+    }
+    if (blocked) this.words.withdraw(messageId);
+    else this.words.tell(messageId, content);
+  }
+
+  #release(): void {
+    this.#calling = false;
+    for (const message of this.#waiting.splice(0)) this.#push(message);
+  }
+
+  /** After what the model is about to answer, or waits for. */
+  #pushInTurn(message: ModelMessage): void {
+    if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
+    else this.#push(message);
+  }
+
+  #push(message: ModelMessage): void {
+    // What its provider counted is over.
+    if (this.#list.push(message, () => this.closed)) this.#answer = undefined;
+  }
+}

@@ -1,0 +1,113 @@
+import { basename } from "node:path";
+import { mapInTurns } from "@sandpiper/core/scheduling/in-turns";
+import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { emitFunction, readRecords } from "./file-records.ts";
+import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
+import { isReadme, maxFileBytes } from "./skill-files.ts";
+
+/** A kind of sub-agent that a project, a plugin or the home folder describes (agent-behaviour.md section 12). */
+export interface AgentDefinition {
+  name: string;
+  /** What it is for: the agent that hands tasks out reads it. */
+  description: string;
+  /** Its own instructions, in the place of the platform's. */
+  systemPrompt: string;
+  /** Names of its tools; undefined: the usual ones. */
+  tools?: string[];
+  /** Name of an LLM profile or a model; undefined: the parent's. */
+  model?: string;
+  permissionMode?: "always_confirm" | "never_confirm" | "confirm_risky";
+  /** Steps of one task; undefined: the parent's limit. */
+  maxIterations?: number;
+}
+
+export interface LoadAgentDefinitionsOptions {
+  /** The project's folder. */
+  workingDir: string;
+  /** Folders of plugins inside the sandbox. */
+  plugins?: readonly string[];
+  /** Gets sentences about what cannot be used as it is. */
+  tell?: (sentence: string) => void;
+}
+
+/** Bounds: definitions, characters of a name, of a description and of instructions, bytes of all files, and time, ms. */
+const maxDefinitions = 50;
+const maxName = 64;
+const maxDescription = 2_000;
+const maxBytes = 2 ** 20;
+const timeoutMs = 20_000;
+
+const permissionModes = ["always_confirm", "never_confirm", "confirm_risky"] as const;
+
+const isMode = (value: unknown) => permissionModes.some((known) => known === value);
+const isCount = (value: unknown) => Number.isSafeInteger(Number(value)) && Number(value) > 0;
+
+/** What the fields of a definition hold. */
+const kinds = {
+  ...{ name: isText, description: isText, tools: isList, model: isText },
+  ...{ permission_mode: isMode, "permission-mode": isMode, max_iteration_per_run: isCount, max_iterations: isCount },
+};
+
+/** Arguments: the working folder, bytes read of a file, folders of plugins. The order is the precedence. */
+const findScript = `
+work=$1 LIMIT=$2; shift 2
+export LIMIT
+${emitFunction}
+kind=agent
+agents() { [ -d "$1" ] && emit -L "$1" -maxdepth 1 -name '*.md'; }
+project() { agents "$1/.agents/agents"; agents "$1/.openhands/agents"; }
+project "$work"
+root=$work
+while [ -n "$root" ] && [ ! -e "$root/.git" ]; do root=\${root%/*}; done
+[ -n "$root" ] && [ "$root" != "$work" ] && project "$root"
+for plugin; do agents "$plugin/agents"; done
+[ -n "$HOME" ] && [ "$HOME" != "$root" ] && project "$HOME"
+exit 0`;
+
+/**
+ * The sub-agents that lie in a sandbox, one a name: the project's first (`.agents/agents`, `.openhands/agents`; working folder, then its git root), those of
+ * plugins, those of the home folder. One command; what cannot be used is left out. Throws what `exec` throws.
+ */
+export async function loadAgentDefinitions(sandbox: Files, options: LoadAgentDefinitionsOptions): Promise<AgentDefinition[]> {
+  const { workingDir, plugins = [], tell } = options;
+  const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
+  const { stdout } = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
+  const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
+  const definitions = new Map<string, AgentDefinition>();
+  for (const found of await mapInTurns(files, ({ path, content }) => parseAgentDefinition(path, content, tell)))
+    if (found && !definitions.has(found.name) && definitions.size < maxDefinitions) definitions.set(found.name, found);
+  return [...definitions.values()];
+}
+
+/** Reads one definition: front matter, and the instructions below it. Undefined for a file without instructions or without a usable name. */
+export function parseAgentDefinition(
+  path: string,
+  text: string,
+  tell: (sentence: string) => void = () => {},
+): AgentDefinition | undefined {
+  const about = (what: string) => void tell(`${path.slice(0, 500)}: ${what}`);
+  if (text.includes("\0")) return about("it is not text, and describes no sub-agent.");
+  const { facts, body, broken } = splitFrontMatter(text);
+  const systemPrompt = body.trim();
+  const name = readText(facts.name, maxName) ?? basename(path).replace(/\.md$/i, "").slice(0, maxName);
+  if (systemPrompt === "") return about("it has no instructions below its front matter, and describes no sub-agent.");
+  if (!/^[\w.:-]+$/.test(name))
+    return about("its name has other characters than letters, digits and _.:-, so there is no such sub-agent.");
+  const wrong = wrongFields(facts, kinds);
+  if (broken) about("its front matter cannot be read, and does not count.");
+  else if (wrong.length > 0) about(`of its front matter ${wrong.join(", ")} cannot be used.`);
+  const tools = readList(facts.tools, { maxItems: 100, maxLength: 200 });
+  const model = readText(facts.model, 256);
+  const mode = readText(facts.permission_mode ?? facts["permission-mode"], 64);
+  const permissionMode = permissionModes.find((known) => known === mode);
+  const iterations = facts.max_iteration_per_run ?? facts.max_iterations;
+  return {
+    name,
+    description: readText(facts.description, maxDescription) ?? "",
+    systemPrompt,
+    ...(tools.length > 0 && { tools }),
+    ...(model && model !== "inherit" && { model }),
+    ...(permissionMode && { permissionMode }),
+    ...(isCount(iterations) && { maxIterations: Number(iterations) }),
+  };
+}

@@ -1,0 +1,80 @@
+import { createGunzip } from "node:zlib";
+import { Parser, type ReadEntry } from "tar";
+import { PlatformError } from "@sandpiper/core/errors";
+import { maxBytes, maxFileBytes } from "../skill-files.ts";
+import type { SkillText } from "./files.ts";
+
+/** Most bytes of an archive when it is unpacked, and most entries. */
+const maxUnpacked = 128 * 1024 * 1024;
+const maxEntries = 50_000;
+
+/**
+ * The wanted text files of a `.tar.gz` from somebody else, read as they pass by: nothing is written, links are not followed. The folder
+ * that hosts put around everything is taken off the paths. Throws PlatformError OutboundFailed for what is no archive or too large.
+ */
+export async function readArchive(source: AsyncIterable<Uint8Array>, isWanted: (path: string) => boolean): Promise<SkillText[]> {
+  const files: SkillText[] = [];
+  let kept = 0;
+  let entries = 0;
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {});
+  const parser = new Parser({
+    strict: true,
+    onReadEntry: (entry: ReadEntry) => {
+      entries += 1;
+      const path = entry.path.replace(/^(\.\/)*[^/]*\//, "");
+      if (entries > maxEntries) failed.reject(unusable("it has too many entries"));
+      const isText = (entry.type === "File" || entry.type === "OldFile") && entry.size <= maxFileBytes && isWanted(path);
+      if (!isText || kept + entry.size > maxBytes || path.split("/").includes("..")) return void entry.resume();
+      kept += entry.size;
+      const pieces: Buffer[] = [];
+      entry.on("data", (piece: Buffer) => pieces.push(piece));
+      entry.on("end", () => files.push({ path, content: Buffer.concat(pieces).toString("utf8") }));
+    },
+  });
+  parser.on("error", (error: unknown) => failed.reject(error));
+  const ended = new Promise<void>((resolve) => parser.once("end", resolve));
+  try {
+    await Promise.race([feed(parser, source).then(() => ended), failed.promise]);
+  } catch (error) {
+    throw error instanceof PlatformError ? error : unusable("it is damaged");
+  }
+  return files;
+}
+
+async function feed(parser: Parser, source: AsyncIterable<Uint8Array>): Promise<void> {
+  const gunzip = createGunzip();
+  const packed = (async () => {
+    try {
+      for await (const piece of source) {
+        if (!gunzip.write(piece)) await new Promise((resolve) => gunzip.once("drain", resolve).once("close", resolve));
+        if (gunzip.destroyed) return;
+      }
+      gunzip.end();
+    } catch (error) {
+      gunzip.destroy(error as Error);
+    }
+  })();
+  let total = 0;
+  try {
+    for await (const piece of gunzip as AsyncIterable<Buffer>) {
+      // The parser would unpack a compressed stream once more, without a bound.
+      if (total === 0 && isCompressed(piece)) throw unusable("it is compressed twice");
+      total += piece.length;
+      if (total > maxUnpacked) throw unusable("it is too large");
+      if (!parser.write(piece)) await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
+    }
+    parser.end();
+  } finally {
+    gunzip.destroy();
+    await packed;
+  }
+}
+
+function isCompressed(start: Buffer): boolean {
+  return start.readUInt16BE(0) === 0x1f8b || (start.length >= 4 && start.readUInt32BE(0) === 0x28b52ffd);
+}
+
+function unusable(reason: string): PlatformError {
+  return new PlatformError("OutboundFailed", `The archive cannot be used: ${reason}.`);
+}

@@ -1,0 +1,145 @@
+import type { MarketplaceRegistration, MarketplaceSkillsPreviewResponse, SkillInfo } from "@sandpiper/wire";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import { mergeSkills, type Skill } from "../skill.ts";
+import { namedByMessages } from "./files.ts";
+import { readSkillFolder } from "./folder.ts";
+import { fetchMarketplace, type Marketplace } from "./marketplace.ts";
+
+export interface SkillLibraryDependencies {
+  /** The operator's folder (SANDPIPER_SKILLS). */
+  folder: string | undefined;
+  outbound: Outbound;
+  /** What a user registered in the settings. */
+  registrations(userId: string): readonly MarketplaceRegistration[];
+  logger: Logger;
+}
+
+/** How long what was read of a folder or a marketplace counts, and how long a failure does, ms. */
+const freshMs = 300_000;
+const failedMs = 10_000;
+
+/** Marketplaces that are kept in memory, of up to some megabytes each, and that are fetched at once for one request. */
+const maxKept = 50;
+const maxAtOnce = 4;
+
+interface Kept {
+  at: number;
+  /** Settles with the marketplace, or with the sentence that says why there is none. */
+  work: Promise<Marketplace | string>;
+  done: Marketplace | string | undefined;
+}
+
+/** Skills that do not lie in a sandbox: the operator's for every user, and those of marketplaces that a user registered with `auto_load`. */
+export class SkillLibrary {
+  readonly #deps: SkillLibraryDependencies;
+  readonly #kept = new Map<string, Kept>();
+  #global: readonly Skill[] = [];
+  #globalAt = 0;
+
+  constructor(deps: SkillLibraryDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Reads the operator's folder. Throws ConfigInvalid where that cannot be read. */
+  async open(): Promise<void> {
+    const { folder } = this.#deps;
+    if (folder === undefined) return;
+    try {
+      await this.#readFolder(folder);
+    } catch (error) {
+      throw new PlatformError("ConfigInvalid", `SANDPIPER_SKILLS cannot be read: ${errorText(error)}.`, { cause: error });
+    }
+  }
+
+  /** For conversations, at once: what was read so far. Reading anew what is old goes on behind. The user's own skills come first. */
+  known(userId: string): Skill[] {
+    this.#refreshFolder();
+    const own = this.#autoLoaded(userId).flatMap((registration) => {
+      const { done } = this.#fetch(registration);
+      return typeof done === "object" ? done.skills : [];
+    });
+    return namedByMessages(mergeSkills(own, this.#global));
+  }
+
+  /** For lists: waits for the user's marketplaces; those that cannot be read have no skills. By name. */
+  async list(userId: string): Promise<SkillInfo[]> {
+    this.#refreshFolder();
+    const markets = await each(this.#autoLoaded(userId), (registration) => this.#fetch(registration).work);
+    const own = markets.flatMap((market) => (typeof market === "object" ? market.skills : []));
+    const all = mergeSkills(own, this.#global).map(skillInfo);
+    return all.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** What registrations hold, without storing them. */
+  async preview(registrations: readonly MarketplaceRegistration[]): Promise<MarketplaceSkillsPreviewResponse> {
+    const answer: MarketplaceSkillsPreviewResponse = { skills: [], plugins: [], marketplace_skills: {}, errors: [] };
+    const found = await each(registrations, (registration) => this.#fetch(registration).work);
+    const names = new Map<string, string[]>();
+    for (const [index, market] of found.entries()) {
+      const { name } = registrations[index]!;
+      if (typeof market === "string") {
+        answer.errors.push(`${name}: ${market}`);
+        continue;
+      }
+      answer.skills.push(...market.skills.map(skillInfo));
+      answer.plugins.push(...market.plugins.map((plugin) => ({ ...plugin, marketplace: name })));
+      names.set(name, [...(names.get(name) ?? []), ...market.skills.map((skill) => skill.name)]);
+    }
+    return { ...answer, marketplace_skills: Object.fromEntries(names) };
+  }
+
+  #autoLoaded(userId: string): MarketplaceRegistration[] {
+    return this.#deps.registrations(userId).filter(({ auto_load }) => auto_load);
+  }
+
+  #fetch(registration: MarketplaceRegistration): Kept {
+    const { source, ref, repo_path } = registration;
+    const key = JSON.stringify([source, ref ?? null, repo_path ?? null]);
+    const known = this.#kept.get(key);
+    const isFresh = known && Date.now() - known.at < (typeof known.done === "string" ? failedMs : freshMs);
+    if (known && (known.done === undefined || isFresh)) return known;
+    const work = fetchMarketplace(this.#deps.outbound, registration).catch((error: unknown) => {
+      if (error instanceof PlatformError) return error.message;
+      this.#deps.logger.error({ err: error }, "a marketplace could not be read");
+      return "It could not be read.";
+    });
+    // What was read before counts until there is something newer.
+    const kept: Kept = { at: Date.now(), work, done: known?.done };
+    void work.then((done) => {
+      kept.done = done;
+    });
+    this.#kept.delete(key);
+    this.#kept.set(key, kept);
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= maxKept) break;
+      this.#kept.delete(oldest);
+    }
+    return kept;
+  }
+
+  #refreshFolder(): void {
+    const { folder, logger } = this.#deps;
+    if (folder === undefined || Date.now() - this.#globalAt < freshMs) return;
+    this.#readFolder(folder).catch((error) => logger.warn({ err: error }, "the folder of skills cannot be read"));
+  }
+
+  async #readFolder(folder: string): Promise<void> {
+    this.#globalAt = Date.now();
+    this.#global = await readSkillFolder(folder);
+  }
+}
+
+/** Calls for each item, some at a time; results in the order of the items. */
+async function each<A, B>(items: readonly A[], call: (item: A) => Promise<B>): Promise<B[]> {
+  const results: B[] = [];
+  for (let from = 0; from < items.length; from += maxAtOnce) {
+    results.push(...(await Promise.all(items.slice(from, from + maxAtOnce).map(call))));
+  }
+  return results;
+}
+
+function skillInfo({ name, type, source, triggers }: Skill): SkillInfo {
+  return { name, type, source, triggers: triggers.length > 0 ? triggers : null };
+}

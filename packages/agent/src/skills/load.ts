@@ -1,0 +1,100 @@
+import { posix } from "node:path";
+import { mapInTurns } from "@sandpiper/core/scheduling/in-turns";
+import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { type FoundFile, readRecords } from "./file-records.ts";
+import { findSkillsScript } from "./find-script.ts";
+import { parseSkill } from "./parse.ts";
+import { mergeSkills, type Skill } from "./skill.ts";
+import { isReadme, maxBytes, maxFileBytes, maxSkills, withoutParts } from "./skill-files.ts";
+
+const { basename, dirname, relative } = posix;
+
+/** Most rules of folders, and sentences about problems. */
+const maxNested = 100;
+const maxProblems = 10;
+
+/** Characters that are no text, such as those by which colours of terminals begin. */
+const unseen = /[\u0001-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+
+/** Time to find them all, ms. */
+const timeoutMs = 20_000;
+
+export interface LoadSkillsOptions {
+  /** The project's folder. */
+  workingDir: string;
+  /** Name of the model: CLAUDE.md counts only for Claude, GEMINI.md only for Gemini. Without it neither counts. */
+  model?: string | undefined;
+  /** Folders of plugins inside the sandbox. */
+  plugins?: readonly string[];
+}
+
+/** What was found, and sentences about what could not be used as it is. */
+export interface LoadedSkills {
+  skills: Skill[];
+  problems: string[];
+}
+
+/** As `loadProject`, without the problems. */
+export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Promise<Skill[]> {
+  return (await loadProject(sandbox, options)).skills;
+}
+
+/**
+ * The skills that lie in a sandbox, by precedence: the project's (working folder, then its git root), those of plugins, those of the home folder, then
+ * the rules of folders below (agent-behaviour.md section 8). One command; what is too large or unreadable is left out. Throws what `exec` throws.
+ */
+export async function loadProject(sandbox: Files, options: LoadSkillsOptions): Promise<LoadedSkills> {
+  const { model = "", plugins = [] } = options;
+  const workingDir = options.workingDir.replace(/\/+$/, "") || "/";
+  const args = [workingDir, String(maxFileBytes + 1), ...plugins];
+  const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
+  const found = readRecords(stdout).filter(({ path }) => isForModel(path, model) && !isReadme(path));
+  const nested = found.filter(({ kind, path }) => kind === "nested" && dirname(path) !== workingDir).slice(0, maxNested);
+  const files = [...withoutParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
+  const problems: string[] = [];
+  const read = await mapInTurns(files, (file) => readSkill(file, workingDir, problems));
+  const skills = mergeSkills(read.filter((skill) => skill !== undefined));
+  if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
+  const more = problems.length - maxProblems;
+  if (more > 0)
+    problems.splice(maxProblems, more, `${more} more files of the project's skills and rules are not as they should be.`);
+  return { skills: skills.slice(0, maxSkills), problems };
+}
+
+function readSkill({ kind, path, content }: FoundFile, workingDir: string, problems: string[]): Skill | undefined {
+  const isCut = Buffer.byteLength(content) > maxFileBytes;
+  const tell = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
+  if (content.includes("\0")) {
+    tell("it is not text, and is left out.");
+    return undefined;
+  }
+  if (isCut) tell(`it is longer than ${maxFileBytes / 1024} KiB, and the rest is left out.`);
+  const whole = content.replace(unseen, "");
+  const text = isCut ? `${whole.slice(0, maxFileBytes)}\n[The rest is left out. Read ${path}.]` : whole;
+  const skill = parseSkill(path, text, kind === "user" ? "user" : "project");
+  if (!skill) return undefined;
+  if (skill.problem !== undefined) tell(skill.problem);
+  if (kind === "nested") return folderRule(skill, path, workingDir);
+  if (kind === "command" && skill.type === "repo") return { ...skill, type: "knowledge", triggers: [`/${skill.name}`] };
+  if (skill.paths) return { ...skill, paths: { ...skill.paths, base: projectOf(path, workingDir) } };
+  return skill;
+}
+
+/** A file that always applies, in a folder below the project: there only. */
+function folderRule(skill: Skill, path: string, workingDir: string): Skill {
+  return { ...skill, name: relative(workingDir, path), type: "knowledge", paths: { base: dirname(path), globs: ["**"] } };
+}
+
+/** The folder to which the paths of a rule are relative: the one that holds the folder of skills; the working folder for rules of the home and of plugins. */
+function projectOf(path: string, workingDir: string): string {
+  const at = path.search(/\/\.(agents|openhands)\/(skills|microagents)\//);
+  const folder = at < 0 ? workingDir : path.slice(0, at) || "/";
+  return workingDir === folder || workingDir.startsWith(`${folder}/`) ? folder : workingDir;
+}
+
+function isForModel(path: string, model: string): boolean {
+  const name = basename(path).toLowerCase();
+  if (name === "claude.md") return /claude/i.test(model);
+  if (name === "gemini.md") return /gemini/i.test(model);
+  return true;
+}

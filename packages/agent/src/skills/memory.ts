@@ -1,0 +1,65 @@
+import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { readRecords } from "./file-records.ts";
+
+/** Most characters of both memories together; the oldest lines go first (agent-behaviour.md section 8). */
+const maxMemory = 6_000;
+
+/** Bytes read of the end of a file, and time, ms. */
+const maxBytes = 64 * 1024;
+const timeoutMs = 10_000;
+
+/** A memory is longest at its end: what is read of it is the end. Argument: the working folder. */
+const readScript = `
+for folder in "$HOME" "$1"; do
+  file=$folder/.openhands/memory/MEMORY.md
+  [ -n "$folder" ] && [ -f "$file" ] || continue
+  size=$(tail -c ${maxBytes} <"$file" | wc -c) || continue
+  [ "$folder" = "$HOME" ] && kind=user || kind=project
+  printf "%s %s %s\\\\0" $kind $size "$file"
+  tail -c ${maxBytes} <"$file" | head -c $size
+  [ "$HOME" = "$1" ] && break
+done
+exit 0`;
+
+/** What earlier conversations of a sandbox have noted. */
+export interface Memory {
+  /** Each file's newest lines. */
+  notes: { path: string; text: string }[];
+}
+
+/** Reads `.openhands/memory/MEMORY.md` of the home folder and of the working folder. One command. Throws what `exec` throws. */
+export async function loadMemory(sandbox: Files, workingDir: string, signal?: AbortSignal): Promise<Memory> {
+  const folder = workingDir.replace(/\/+$/, "") || "/";
+  const { stdout } = await script(sandbox, readScript, [folder], {
+    timeoutMs,
+    maxOutputBytes: 3 * maxBytes,
+    ...(signal && { signal }),
+  });
+  const files = readRecords(stdout).map(({ path, content }) => ({ path, text: content.replaceAll("\0", "").trim() }));
+  return { notes: newest(files.filter(({ text }) => text !== "")) };
+}
+
+/** The files with their newest lines; a short one leaves its room to the other. */
+function newest(files: Memory["notes"]): Memory["notes"] {
+  const share = Math.floor(maxMemory / Math.max(1, files.length));
+  const spare = files.reduce((sum, { text }) => sum + Math.max(0, share - text.length), 0);
+  return files.map(({ path, text }) => ({ path, text: lastLines(text, share + spare) }));
+}
+
+function lastLines(text: string, room: number): string {
+  if (text.length <= room) return text;
+  const kept = text.slice(-room);
+  const end = kept.indexOf("\n");
+  return end < 0 || end === kept.length - 1 ? kept : kept.slice(end + 1);
+}
+
+/** The block of the prompt that tells what was noted, and how to keep it. */
+export function memoryBlock({ notes }: Memory, workingDir: string): string {
+  const folder = workingDir.replace(/\/+$/, "");
+  const texts = notes.map(({ path, text }) => `[BEGIN ${path}]\n${text}\n[END ${path}]`);
+  return `<MEMORY>
+What earlier conversations noted. It may be out of date: check it where it matters.
+Keep it when you learn something that later conversations need, one fact a line, the newest last: ${folder}/.openhands/memory/MEMORY.md for this project, ~/.openhands/memory/MEMORY.md for the user's ways of working. Correct what is wrong. Never note secrets.
+${texts.length > 0 ? texts.join("\n") : "[Nothing is noted yet.]"}
+</MEMORY>`;
+}

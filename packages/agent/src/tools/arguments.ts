@@ -1,0 +1,110 @@
+import type { TSchema } from "typebox";
+import { Default, Errors } from "typebox/value";
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+
+type JsonSchema = { type?: string; properties?: Record<string, JsonSchema>; items?: JsonSchema; enum?: unknown[] };
+
+/** Reads the argument text of a tool call: a JSON object, raw line breaks inside its strings forgiven. Undefined when it is none. */
+export function parseArguments(text: string): Record<string, unknown> | undefined {
+  if (text.trim() === "") return {};
+  let value = parseJson(text) ?? parseJson(escapeControls(text));
+  if (typeof value === "string") value = parseJson(value);
+  if (value === null) return {};
+  return isObject(value) ? value : undefined;
+}
+
+/**
+ * Brings arguments to the shape of a schema where the meaning is plain (events.md section 3): nulls dropped, lists and objects
+ * decoded from JSON text, text joined from pieces, numbers and booleans read from text, defaults filled in.
+ * Never throws; returns the names of what does not fit, with the reason, and no value.
+ */
+export function fitArguments(
+  parameters: TSchema,
+  received: Record<string, unknown>,
+): { fitted: Record<string, unknown> } | { problems: string[] } {
+  const schema = parameters as JsonSchema;
+  const unknown = Object.keys(received).filter(
+    (name) => received[name] !== null && !Object.hasOwn(schema.properties ?? {}, name),
+  );
+  const value = Default(parameters, coerce(schema, received));
+  const problems = [
+    ...Errors(parameters, value).map(problem),
+    ...unknown.map((name) => `${shortName(name)} is not a parameter of this tool`),
+  ];
+  if (problems.length > 0) return { problems: [...new Set(problems)] };
+  return { fitted: cleaned(parameters, value) as Record<string, unknown> };
+}
+
+/** A name that the model wrote, safe to repeat in a message. */
+export function shortName(name: string): string {
+  const clean = name.replace(/[^\x20-\x7e]/g, "?");
+  return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean;
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Follows the schema, never the value, so that its depth is bounded. */
+function coerce(schema: JsonSchema | undefined, value: unknown): unknown {
+  switch (schema?.type) {
+    case "object": {
+      const object = typeof value === "string" ? parseJson(value) : value;
+      if (!isObject(object)) return value;
+      // An object of which no properties are told takes any.
+      const { properties } = schema;
+      const kept = Object.entries(object).filter(
+        ([name, item]) => item !== null && (!properties || Object.hasOwn(properties, name)),
+      );
+      return Object.fromEntries(kept.map(([name, item]) => [name, coerce(schema.properties?.[name], item)]));
+    }
+    case "array": {
+      const list = typeof value === "string" ? parseJson(value) : value;
+      return Array.isArray(list) ? list.map((item) => coerce(schema.items, item)) : value;
+    }
+    case "string":
+      return Array.isArray(value) && value.every((piece) => typeof piece === "string") ? value.join("") : value;
+    case "number":
+    case "integer":
+      return typeof value === "string" && /^\s*[+-]?\d+(\.\d+)?\s*$/.test(value) ? Number(value) : value;
+    case "boolean":
+      return typeof value === "string" && /^(true|false)$/i.test(value.trim()) ? value.trim().toLowerCase() === "true" : value;
+    default:
+      return value;
+  }
+}
+
+function problem(error: { keyword: string; instancePath: string; message: string; params: unknown }): string {
+  const path = error.instancePath.slice(1).replaceAll("/", ".");
+  if (error.keyword === "required") {
+    const { requiredProperties = [] } = error.params as { requiredProperties?: string[] };
+    return `${[...(path ? [path] : []), requiredProperties.join(", ")].join(".")} is missing`;
+  }
+  if (error.keyword === "enum") {
+    const { allowedValues = [] } = error.params as { allowedValues?: unknown[] };
+    return `${path} must be one of ${allowedValues.join(", ")}`;
+  }
+  return `${path || "the arguments"} ${error.message}`;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Escapes the control characters that some models write raw into JSON strings; a backslash before one stands for itself. The time is linear in the length of
+ * the text.
+ */
+function escapeControls(text: string): string {
+  let inside = false;
+  return text.replace(/"|\\[\s\S]?|[\x00-\x1f]/g, (found) => {
+    if (found === '"') inside = !inside;
+    const last = found.at(-1)!;
+    if (!inside || last > "\x1f") return found;
+    return `${found.length === 2 ? "\\\\" : ""}\\u${last.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}

@@ -1,0 +1,98 @@
+import type { Action, BrowserObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import type { TSchema } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Browser } from "../../browser/browser.ts";
+import { CdpError } from "../../browser/cdp.ts";
+import { BrowserUseError, type Tab } from "../../browser/tab.ts";
+import type { Tool } from "../tool.ts";
+
+/** Most characters of one result (agent-behaviour.md section 14). */
+export const maxTextLength = 50_000;
+
+/** What a call did: a text for the model, and a picture in base64. */
+export interface BrowserResult {
+  text: string;
+  isError?: boolean;
+  screenshot?: string | undefined;
+}
+
+interface BrowserToolParts<A extends Action> {
+  /** Wire name, `browser_…`. */
+  name: string;
+  actionKind: A["kind"];
+  description: string;
+  parameters: TSchema;
+  /** It changes neither pages nor what they store. */
+  readOnly: boolean;
+  run(action: A, browser: Browser, signal: AbortSignal): Promise<BrowserResult>;
+}
+
+/** A tool of the browser: whatever goes wrong in there is a result that the model can read. */
+export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool {
+  const { name, actionKind, description, readOnly } = parts;
+  const tool: Tool<A, BrowserObservation> = {
+    name,
+    description,
+    definition: {
+      kind: actionKind.replace(/Action$/, "Tool"),
+      title: name,
+      description,
+      action_type: actionKind,
+      observation_type: "BrowserObservation",
+      annotations: { title: name, readOnlyHint: readOnly, destructiveHint: false, idempotentHint: readOnly, openWorldHint: true },
+    },
+    parameters: parts.parameters,
+    actionKind,
+    idempotent: readOnly,
+    readOnly,
+    resources: () => ["browser"],
+    async run(action, context) {
+      let browser: Browser | undefined;
+      let result: BrowserResult;
+      try {
+        const used = await context.browser();
+        browser = used;
+        result = await used.use(() => parts.run(action, used, context.signal));
+      } catch (error) {
+        context.signal.throwIfAborted();
+        result = { text: problemOf(error), isError: true };
+      }
+      const text = [result.text, ...(browser?.takeNotes() ?? [])].join("\n").slice(0, maxTextLength);
+      return {
+        kind: "BrowserObservation",
+        content: [textContent(text)],
+        is_error: result.isError === true,
+        ...(result.screenshot !== undefined && { screenshot_data: result.screenshot }),
+      };
+    },
+  };
+  return tool as unknown as Tool;
+}
+
+/** Throws what is no matter of the browser. */
+function problemOf(error: unknown): string {
+  if (error instanceof BrowserUseError) return error.message;
+  if (error instanceof CdpError) {
+    if (error.kind === "refused") return `The browser could not do that: ${error.message}`;
+    return error.kind === "hung" ? error.message : `${error.message} The next call starts a new one.`;
+  }
+  if (error instanceof PlatformError && ["BrowserUnavailable", "PortUnreachable", "InvalidParameter"].includes(error.code))
+    return error.message;
+  throw error;
+}
+
+/** The active tab, where its page answers. Throws BrowserUseError, and what `Browser.tab` throws. */
+export async function livingTab(browser: Browser, signal: AbortSignal): Promise<Tab> {
+  const tab = await browser.tab(signal);
+  if (tab.dead)
+    throw new BrowserUseError("The page in this tab does not answer any more. Open another one with browser_navigate.");
+  return tab;
+}
+
+/** Where the active tab is, in a line. */
+export async function whereabouts(browser: Browser, signal: AbortSignal): Promise<string> {
+  const active = (await browser.tabs(signal)).find((tab) => tab.active);
+  if (!active) return "No page is open.";
+  return `The active tab ${active.id} shows ${active.url}${active.title ? `, titled ${JSON.stringify(active.title)}` : ""}.`;
+}

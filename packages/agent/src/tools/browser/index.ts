@@ -1,0 +1,21 @@
+import type { Tool } from "../tool.ts";
+import { clickTool, getStateTool, typeTool } from "./elements.ts";
+import { getContentTool, goBackTool, navigateTool, scrollTool } from "./pages.ts";
+import { getStorageTool, setStorageTool } from "./storage.ts";
+import { closeTabTool, listTabsTool, switchTabTool } from "./tabs.ts";
+
+/** What an agent gets that names `browser_tool_set`, in the order in which the model reads them (events.md section 3). */
+export const browserTools: readonly Tool[] = [
+  navigateTool,
+  clickTool,
+  typeTool,
+  getStateTool,
+  getContentTool,
+  scrollTool,
+  goBackTool,
+  listTabsTool,
+  switchTabTool,
+  closeTabTool,
+  getStorageTool,
+  setStorageTool,
+];

@@ -1,0 +1,142 @@
+import type { Action, MessageToolCall, SecurityRisk } from "@sandpiper/wire";
+import { securityRisks } from "@sandpiper/wire";
+import type { TSchema } from "typebox";
+import { isTooDeep } from "@sandpiper/models/call-arguments";
+import type { ModelTool } from "@sandpiper/models/model";
+import { shellQuote } from "@sandpiper/sandbox/shell/terminal/quote";
+import type { Tool } from "./tool.ts";
+import { fitArguments, parseArguments, shortName } from "./arguments.ts";
+
+export type ResolvedCall = { tool: Tool; action: Action; securityRisk: SecurityRisk; summary?: string } | { error: string };
+
+/**
+ * Finds the tool that a model's call means and makes the action of its arguments (events.md section 3, agent-behaviour.md section 2
+ * point 6). Names and arguments are forgiving. Never throws: what cannot be used gives an error text that names the parameters
+ * received and none of their values.
+ */
+export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): ResolvedCall {
+  const named = findTool(call.name, tools);
+  if (!named) {
+    return { error: `Unknown tool '${shortName(call.name)}'; known tools: ${tools.map((tool) => tool.name).join(", ")}` };
+  }
+  const { tool, alias } = named;
+  const received = parseArguments(call.arguments);
+  if (!received)
+    return { error: `The arguments of ${tool.name} are not a JSON object (${call.arguments.length} characters received).` };
+  const tooDeep = { error: `The arguments of ${tool.name} are nested too deep.` };
+  if (isTooDeep(received)) return tooDeep;
+  const { security_risk, summary, ...rest } = received;
+  const risk = readRisk(tool, security_risk);
+  const given = complete(tool.name, alias, ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest);
+  const fit = tool.readArguments?.(given) ?? fitArguments(tool.parameters, given);
+  const problems = [
+    ...(risk ? [] : [`security_risk must be one of ${securityRisks.join(", ")}`]),
+    ...("problems" in fit ? fit.problems : []),
+  ];
+  if ("problems" in fit || !risk) {
+    const names = Object.keys(received).map(shortName).slice(0, 30).join(", ") || "none";
+    return { error: `Invalid arguments for ${tool.name}: ${problems.slice(0, 10).join("; ")}. Parameters received: ${names}.` };
+  }
+  // Texts may have been read as lists and objects.
+  if (isTooDeep(fit.fitted)) return tooDeep;
+  return {
+    tool,
+    action: { kind: tool.actionKind, ...fit.fitted } as Action,
+    securityRisk: risk,
+    ...(typeof summary === "string" && summary.trim() ? { summary: summary.trim() } : {}),
+  };
+}
+
+/**
+ * The tools as a model reads them: JSON Schema reduced to what every provider understands, with the optional leading parameters
+ * `security_risk` (not for read-only tools) and `summary` (events.md section 3).
+ */
+export function modelTools(tools: readonly Tool[]): ModelTool[] {
+  return tools.map((tool) => {
+    const known = modelForms.get(tool) ?? modelForm(tool);
+    modelForms.set(tool, known);
+    return known;
+  });
+}
+
+/** Each step asks for them, and they never change. */
+const modelForms = new WeakMap<Tool, ModelTool>();
+
+function modelForm(tool: Tool): ModelTool {
+  const { properties = {}, ...rest } = plainSchema(tool.parameters) as { properties?: Record<string, unknown> };
+  return {
+    name: tool.name,
+    description: tool.description,
+    parameters: {
+      ...rest,
+      properties: { ...(tool.readOnly ? {} : { security_risk: riskSchema }), summary: summarySchema, ...properties },
+    },
+  };
+}
+
+const riskSchema = {
+  type: "string",
+  enum: [...securityRisks],
+  description:
+    "How risky this call is. LOW: only reads. MEDIUM: edits, installs or runs code inside the sandbox. " +
+    "HIGH: sends data out, reaches beyond the sandbox, uses privileges or runs unverified code from the network.",
+};
+const summarySchema = { type: "string", description: "What this call does and why, in about 10 words." };
+
+const keptKeys = ["type", "description", "properties", "required", "items", "enum"];
+
+function plainSchema(schema: TSchema): Record<string, unknown> {
+  const plain: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(schema)) {
+    if (!keptKeys.includes(key)) continue;
+    if (key === "items") plain[key] = plainSchema(value as TSchema);
+    else if (key === "properties") {
+      plain[key] = Object.fromEntries(
+        Object.entries(value as Record<string, TSchema>).map(([name, item]) => [name, plainSchema(item)]),
+      );
+    } else plain[key] = value;
+  }
+  return plain;
+}
+
+const terminalNames = ["bash", "command", "execute", "execute_bash", "git", "reset", "find", "ls", "pwd"];
+const editorNames = ["str_replace", "str_replace_editor"];
+/** Names that are themselves the program to run. */
+const programs = ["git", "reset", "find", "ls", "pwd"];
+
+function findTool(written: string, tools: readonly Tool[]): { tool: Tool; alias: string } | undefined {
+  const leading = /^\s*([A-Za-z_][A-Za-z0-9_-]*)/.exec(written)?.[1] ?? "";
+  for (const name of [written, leading, leading.toLowerCase()]) {
+    const target = terminalNames.includes(name) ? "terminal" : editorNames.includes(name) ? "file_editor" : name;
+    const tool = tools.find((candidate) => candidate.name === name) ?? tools.find((candidate) => candidate.name === target);
+    if (tool) return { tool, alias: name };
+  }
+  return undefined;
+}
+
+/** Adds what a call by another name, or without its command, leaves unsaid. */
+function complete(toolName: string, alias: string, received: Record<string, unknown>): Record<string, unknown> {
+  if (toolName === "terminal" && programs.includes(alias)) {
+    const { command, path, ...rest } = received;
+    const given = typeof command === "string" ? command.trim() : "";
+    const words = given === alias || given.startsWith(`${alias} `) ? [given] : [alias, given];
+    if (typeof path === "string") words.push(shellQuote(path));
+    return { ...rest, command: words.filter(Boolean).join(" ") };
+  }
+  if (toolName === "file_editor" && (received.command === undefined || received.command === null)) {
+    const has = (name: string) => received[name] !== undefined && received[name] !== null;
+    const command = has("old_str") ? "str_replace" : has("insert_line") ? "insert" : has("file_text") ? "create" : undefined;
+    return command ? { ...received, command } : received;
+  }
+  return received;
+}
+
+function readRisk(tool: Tool, value: unknown): SecurityRisk | undefined {
+  if (tool.readOnly || value === undefined || value === null) return "UNKNOWN";
+  const risk = typeof value === "string" ? value.trim().toUpperCase() : "";
+  return securityRisks.find((known) => known === risk);
+}
+
+function ownSummary(tool: Tool): boolean {
+  return "summary" in ((tool.parameters as { properties?: object }).properties ?? {});
+}

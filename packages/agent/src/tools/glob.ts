@@ -1,0 +1,41 @@
+import type { GlobAction, GlobObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
+import { globMatcher } from "./search/glob-match.ts";
+
+const description = `Finds files by a pattern of their path, the last changed first, 100 at most.
+
+- "**/*.ts" finds them in every folder, "src/*.ts" directly in src, "*.{md,txt}" by either ending in every folder.
+- path is the folder to search in; default is the working directory. Folders named .git and node_modules are left out.`;
+
+/** Files by their names (agent-behaviour.md section 14). */
+export const globTool: Tool<GlobAction, GlobObservation> = {
+  name: "glob",
+  description,
+  definition: toolDefinition("glob", "Glob", description, {
+    readOnly: true,
+    destructive: false,
+    idempotent: true,
+    openWorld: false,
+  }),
+  parameters: Type.Object({
+    pattern: Type.String({ minLength: 1, maxLength: 500, description: 'For example "**/*.py".' }),
+    path: Type.Optional(Type.String({ description: "Folder to search in." })),
+  }),
+  actionKind: "GlobAction",
+  idempotent: true,
+  readOnly: true,
+  resources: () => [],
+  async run({ pattern, path }, context) {
+    const search_path = searchFolder(context, path);
+    const found = await findFiles(context, search_path, globMatcher(pattern));
+    const common = { kind: "GlobObservation", pattern, search_path } as const;
+    if ("problem" in found)
+      return { ...common, content: [textContent(found.problem)], is_error: true, files: [], truncated: false };
+    const { files, truncated } = found;
+    return { ...common, content: [textContent(foundText(files, search_path, truncated))], is_error: false, files, truncated };
+  },
+};

@@ -1,0 +1,43 @@
+import type { GrepAction, GrepObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
+import { globMatcher } from "./search/glob-match.ts";
+
+const description = `Finds files whose text holds a pattern, the last changed first, 100 at most. It gives their paths; view a file to see the places.
+
+- pattern is an extended regular expression as grep -E takes it; upper and lower case are the same.
+- include limits the search to files whose path matches a pattern such as "*.ts" or "src/**/*.py".
+- path is the folder to search in; default is the working directory. Folders named .git and node_modules are left out.`;
+
+/** Files by their text (agent-behaviour.md section 14). */
+export const grepTool: Tool<GrepAction, GrepObservation> = {
+  name: "grep",
+  description,
+  definition: toolDefinition("grep", "Grep", description, {
+    readOnly: true,
+    destructive: false,
+    idempotent: true,
+    openWorld: false,
+  }),
+  parameters: Type.Object({
+    pattern: Type.String({ minLength: 1, maxLength: 2000, description: "Extended regular expression." }),
+    path: Type.Optional(Type.String({ description: "Folder to search in." })),
+    include: Type.Optional(Type.String({ maxLength: 500, description: 'Which files, for example "*.ts".' })),
+  }),
+  actionKind: "GrepAction",
+  idempotent: true,
+  readOnly: true,
+  resources: () => [],
+  async run({ pattern, path, include }, context) {
+    const search_path = searchFolder(context, path);
+    const found = await findFiles(context, search_path, include ? globMatcher(include) : () => true, pattern);
+    const common = { kind: "GrepObservation", pattern, search_path, ...(include ? { include_pattern: include } : {}) } as const;
+    if ("problem" in found)
+      return { ...common, content: [textContent(found.problem)], is_error: true, matches: [], truncated: false };
+    const { files: matches, truncated } = found;
+    return { ...common, content: [textContent(foundText(matches, search_path, truncated))], is_error: false, matches, truncated };
+  },
+};

@@ -1,0 +1,59 @@
+import { posix } from "node:path";
+import type { InvokeSkillAction, InvokeSkillObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { withCommandOutput } from "../skills/inline-commands.ts";
+import type { Skill } from "../skills/skill.ts";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+
+const description =
+  "Reads a skill of <available_skills>: instructions for a special task. Call it with the skill's name before you begin such a task, once, and follow what it says.";
+
+/** Most names that an error lists. */
+const maxNames = 50;
+
+export interface InvokeSkillSources {
+  /** Those that a conversation's agent may read. */
+  skills(conversationId: string): readonly Skill[];
+  /** Connects the MCP servers of one of them; gives sentences about what went wrong. */
+  joinServers(conversationId: string, skill: string, signal: AbortSignal): Promise<readonly string[]>;
+}
+
+/** The tool that reads skills. */
+export function invokeSkillTool({ skills, joinServers }: InvokeSkillSources): Tool<InvokeSkillAction, InvokeSkillObservation> {
+  return {
+    name: "invoke_skill",
+    description,
+    definition: toolDefinition("invoke_skill", "InvokeSkill", description, {
+      readOnly: false,
+      destructive: false,
+      idempotent: true,
+      openWorld: false,
+    }),
+    parameters: Type.Object({ name: Type.String({ description: "Name of the skill, as <available_skills> has it." }) }),
+    actionKind: "InvokeSkillAction",
+    // Its text may hold commands.
+    idempotent: false,
+    readOnly: false,
+    resources: ({ name }) => [`skill:${name.trim()}`],
+    async run({ name }, { conversationId, sandbox, workingDir, signal }) {
+      const known = skills(conversationId);
+      const wanted = name.trim();
+      const skill =
+        known.find((one) => one.name === wanted) ?? known.find((one) => one.name.toLowerCase() === wanted.toLowerCase());
+      if (!skill) {
+        const names = known.slice(0, maxNames).map((one) => one.name);
+        return result(wanted, `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`, true);
+      }
+      const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal });
+      const where = skill.location ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n` : "";
+      const notes = skill.mcpServers ? await joinServers(conversationId, skill.name, signal) : [];
+      return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
+    },
+  };
+}
+
+function result(name: string, text: string, isError: boolean): InvokeSkillObservation {
+  return { kind: "InvokeSkillObservation", content: [textContent(text)], is_error: isError, skill_name: name };
+}

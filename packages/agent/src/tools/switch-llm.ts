@@ -1,0 +1,49 @@
+import type { SwitchLLMAction, SwitchLLMObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+
+/** A profile of the user that can be switched to. */
+export interface OfferedProfile {
+  name: string;
+  model: string;
+}
+
+/** Makes the profile's model that of the conversation, from its next step on. */
+export type SwitchProfile = (conversationId: string, profile: string) => Promise<void>;
+
+/** Lets the agent go on with another model (events.md section 3). */
+export function switchLlmTool(profiles: readonly OfferedProfile[], change: SwitchProfile): Tool {
+  const list = profiles.map(({ name, model }) => `- ${name}: ${model}`).join("\n");
+  const description = `Goes on with another model from the next step on. The history stays.
+
+Use it when the user asks for it, or when another model is clearly better for what comes next. The profiles:
+${list}`;
+  const tool: Tool<SwitchLLMAction, SwitchLLMObservation> = {
+    name: "switch_llm",
+    description,
+    definition: toolDefinition("switch_llm", "SwitchLLM", description, {
+      readOnly: false,
+      destructive: false,
+      idempotent: true,
+      openWorld: false,
+    }),
+    parameters: Type.Object({
+      profile_name: Type.String({ description: "Name of the profile." }),
+      reason: Type.String({ description: "Why, in a sentence." }),
+    }),
+    actionKind: "SwitchLLMAction",
+    idempotent: true,
+    readOnly: false,
+    async run({ profile_name, reason }, { conversationId }) {
+      const common = { kind: "SwitchLLMObservation", profile_name, reason } as const;
+      const profile = profiles.find(({ name }) => name === profile_name);
+      if (!profile) return { ...common, content: [textContent(`There is no such profile. There are:\n${list}`)], is_error: true };
+      await change(conversationId, profile_name);
+      const text = `The model is ${profile.model} from the next step on.`;
+      return { ...common, content: [textContent(text)], is_error: false, active_model: profile.model };
+    },
+  };
+  return tool as unknown as Tool;
+}

@@ -1,0 +1,51 @@
+import type { TaskAction, TaskObservation } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { AgentDefinition } from "../skills/agent-definitions.ts";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+
+/** Has a sub-agent do what an action says. `actionId` is the call's: a second call with the same one finds the sub-agent of the first. */
+export type RunTask = (action: TaskAction, actionId: string, signal: AbortSignal) => Promise<TaskObservation>;
+
+/** A kind of sub-agent as the model reads of it. */
+export type ListedAgent = Pick<AgentDefinition, "name" | "description">;
+
+/** Characters of a description that the model reads. */
+const maxDescription = 500;
+
+/** Hands a task to a sub-agent and waits for its answer (agent-behaviour.md section 12). */
+export function taskTool(definitions: readonly ListedAgent[], run: RunTask): Tool<TaskAction, TaskObservation> {
+  const description = `Hands a task to a sub-agent, which works in the same folder with a history of its own, and answers with its last words.
+
+- Use it for work that would fill your history (exploring, long output) or that can be done apart from yours.
+- The sub-agent knows nothing of this conversation: put all that it needs into the prompt, and say what it should answer.
+- Several calls in one answer run side by side where that is allowed. Give them parts that do not touch the same files.
+- resume: the task_id of an earlier answer, to go on with that sub-agent.
+
+Kinds (subagent_type):
+${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceAll(/\s+/g, " ").slice(0, maxDescription)}`).join("\n")}`;
+  return {
+    name: "task",
+    description,
+    definition: toolDefinition("task", "Task", description, {
+      readOnly: false,
+      destructive: true,
+      idempotent: false,
+      openWorld: true,
+    }),
+    parameters: Type.Object({
+      description: Type.Optional(Type.String({ description: "The task in three to five words." })),
+      prompt: Type.String({ description: "The task, with everything that the sub-agent has to know." }),
+      subagent_type: Type.Optional(
+        Type.String({ default: "general-purpose", description: "Which kind of sub-agent; default: general-purpose." }),
+      ),
+      resume: Type.Optional(Type.String({ description: "task_id of the sub-agent that is to go on." })),
+    }),
+    actionKind: "TaskAction",
+    // A second run of the call finds the sub-agent, which has survived on its own.
+    idempotent: true,
+    readOnly: false,
+    resources: ({ resume }) => (resume ? [`task:${resume}`] : []),
+    run: (action, { actionId, signal }) => run(action, actionId, signal),
+  };
+}

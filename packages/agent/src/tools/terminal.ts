@@ -1,0 +1,61 @@
+import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+
+const description = `Runs a shell command in a persistent terminal session of the sandbox.
+
+- State persists between calls: working directory, environment variables, functions, background jobs.
+- One command a call. Chain several with && or ; on one line. Compound commands and heredocs may span lines.
+- A command that prints nothing new for 30 seconds, or that reaches its timeout, goes on running, and the call answers with exit code -1. Then send an empty command to wait for more output, text or a key with is_input=true to answer it, or C-c with is_input=true to stop it. No other command can be run meanwhile.
+- Give commands that take long a timeout in seconds, or run them in the background with their output in a file: cmd > /tmp/cmd.log 2>&1 &
+- Very long output is cut in the middle; the result then names a file in the sandbox that holds all of it.
+- Avoid commands that wait for input or open a pager or an editor. Never run "exit" or "set -e" in the session itself.
+- reset=true starts a new shell; use it only when the terminal does not answer any more.`;
+
+/** The persistent shell (agent-behaviour.md section 13). */
+export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
+  name: "terminal",
+  description,
+  definition: toolDefinition("terminal", "Terminal", description, {
+    readOnly: false,
+    destructive: true,
+    idempotent: false,
+    openWorld: true,
+  }),
+  parameters: Type.Object({
+    command: Type.String({
+      description:
+        "One shell command. Empty: read more output of the running one. With is_input it may be the name of a key: " +
+        "C-c C-d C-z C-<letter> UP DOWN LEFT RIGHT HOME END PGUP PGDN TAB ESC BS ENTER.",
+    }),
+    is_input: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: "True: the command is input for the running program; Enter is added, except after a key.",
+      }),
+    ),
+    timeout: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        description:
+          "Seconds after which the call answers while the command goes on. Without it the call answers after 30 seconds without new output.",
+      }),
+    ),
+    reset: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: "True: replace the shell by a new one, then run the command if there is one. Not with is_input.",
+      }),
+    ),
+  }),
+  actionKind: "TerminalAction",
+  idempotent: false,
+  readOnly: false,
+  resources: () => ["terminal"],
+
+  async run(action, context) {
+    const terminal = await context.terminal();
+    return terminal.run(action, context.signal);
+  },
+};

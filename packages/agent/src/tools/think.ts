@@ -1,0 +1,29 @@
+import type { ThinkAction, ThinkObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import type { Tool } from "./tool.ts";
+import { toolDefinition } from "./definition.ts";
+
+const description =
+  "Writes a thought into the record of the conversation. It changes nothing and gets no information. Use it to weigh causes of a bug, " +
+  "to plan a change, or to note what was learned before going on.";
+
+/** A thought, on the record. */
+export const thinkTool: Tool<ThinkAction, Static<typeof ThinkObservation>> = {
+  name: "think",
+  description,
+  definition: toolDefinition("think", "Think", description, {
+    readOnly: true,
+    destructive: false,
+    idempotent: true,
+    openWorld: false,
+  }),
+  parameters: Type.Object({ thought: Type.String({ description: "The thought." }) }),
+  actionKind: "ThinkAction",
+  idempotent: true,
+  readOnly: true,
+  resources: () => [],
+  async run() {
+    return { kind: "ThinkObservation", content: [textContent("Your thought has been recorded.")], is_error: false };
+  },
+};

@@ -1,0 +1,87 @@
+import type { GivenLlm, LlmDiff } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+
+/** What a user stored for Amazon Bedrock. A key of Bedrock's own is the model's API key and goes before these. */
+export interface AwsAccess {
+  accessKeyId?: string;
+  secretAccessKey?: string;
+  sessionToken?: string;
+  region?: string;
+  /** The address of the runtime, in the place of the region's. */
+  endpoint?: string;
+}
+
+/** Where a Bedrock model is and who calls it. `access` is absent where an API key is sent. */
+export interface BedrockPlace {
+  region: string;
+  baseUrl: string;
+  apiKey: string | undefined;
+  access?: { accessKeyId: string; secretAccessKey: string; sessionToken?: string };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The fields `aws_*` of a model as a client describes it; masked and empty ones are none. Undefined where there are none. */
+export function awsAccess(llm: GivenLlm | LlmDiff): AwsAccess | undefined {
+  const given = {
+    accessKeyId: llm.aws_access_key_id,
+    secretAccessKey: llm.aws_secret_access_key,
+    sessionToken: llm.aws_session_token,
+    region: llm.aws_region_name,
+    endpoint: llm.aws_bedrock_runtime_endpoint,
+  };
+  const usable = Object.entries(given).filter(([, value]) => value && !/^\*+$/.test(value));
+  return usable.length > 0 ? (Object.fromEntries(usable) as AwsAccess) : undefined;
+}
+
+/**
+ * The part of a model's name that Bedrock knows, and the region that it may begin with: `converse/…`, `us-west-2/…` and `us.anthropic.…` all are written
+ * after `bedrock/`.
+ */
+export function bedrockModelId(name: string): { modelId: string; region?: string } {
+  const rest = name.replace(/^(?:converse|converse_like|invoke)\//, "");
+  const region = /^([a-z]{2}(?:-[a-z]+)+-\d)\//.exec(rest)?.[1];
+  return region ? { modelId: rest.slice(region.length + 1), region } : { modelId: rest };
+}
+
+/**
+ * Finds the runtime and the credentials. What the server's environment holds (AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY with
+ * AWS_SESSION_TOKEN) goes to Amazon's own address only. Throws ModelNotConfigured that names the missing setting.
+ */
+export function bedrockPlace(
+  name: string,
+  given: { apiKey: string | undefined; baseUrl: string | undefined; region: string | undefined; aws: AwsAccess | undefined },
+  env: Environment,
+): BedrockPlace {
+  const { aws = {}, baseUrl } = given;
+  const variable = (key: string) => env[key]?.trim() || undefined;
+  const region =
+    given.region ?? (aws.region?.trim() || undefined) ?? variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION") ?? "us-east-1";
+  // It becomes part of a host's name.
+  if (!/^[a-z0-9-]{1,40}$/.test(region)) {
+    throw new PlatformError("ModelNotConfigured", "aws_region_name has to be a region like us-east-1.");
+  }
+  const official = `https://bedrock-runtime.${region}.amazonaws.com${region.startsWith("cn-") ? ".cn" : ""}`;
+  const place = { region, baseUrl: baseUrl ?? official };
+  if (given.apiKey) return { ...place, apiKey: given.apiKey };
+  const { accessKeyId, secretAccessKey, sessionToken } = aws;
+  if (accessKeyId && secretAccessKey) {
+    return { ...place, apiKey: undefined, access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
+  }
+  const own = place.baseUrl === official ? environmentAccess(variable) : undefined;
+  if (own) return { ...place, ...own };
+  throw new PlatformError(
+    "ModelNotConfigured",
+    `No key is configured for the model ${name}: set llm_api_key (a Bedrock API key) or aws_access_key_id and aws_secret_access_key in the settings, or start the server with AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY${place.baseUrl === official ? "" : " (keys from the server's environment go to Amazon's own address only)"}.`,
+  );
+}
+
+function environmentAccess(variable: (key: string) => string | undefined): Pick<BedrockPlace, "apiKey" | "access"> | undefined {
+  const apiKey = variable("AWS_BEARER_TOKEN_BEDROCK");
+  if (apiKey) return { apiKey };
+  const accessKeyId = variable("AWS_ACCESS_KEY_ID");
+  const secretAccessKey = variable("AWS_SECRET_ACCESS_KEY");
+  const sessionToken = variable("AWS_SESSION_TOKEN");
+  if (!accessKeyId || !secretAccessKey) return undefined;
+  return { apiKey: undefined, access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
+}

@@ -1,0 +1,40 @@
+import type { Model } from "../model.ts";
+import type { ModelCall } from "./model-call.ts";
+import { CallRecorder } from "./recorder.ts";
+
+/** The part of the event log that stores calls. */
+export interface CallLog {
+  append(conversationId: string, records: readonly [], options: { calls: readonly ModelCall[] }): Promise<unknown>;
+  lastSeq(conversationId: string): number;
+}
+
+/**
+ * A model that is asked beside the runs of a conversation and leaves no event, such as for a title: its calls are recorded by themselves. `partial`: of a prompt that
+ * begins with the whole history only the last message is kept.
+ */
+export function recordedBeside(
+  events: CallLog,
+  { id, usageId, partial = false }: { id: string; usageId: string; partial?: boolean },
+  model: Model,
+): Model {
+  const recorder = new CallRecorder({ seq: () => events.lastSeq(id), lastTools: undefined });
+  const recorded = recorder.beside(model, usageId);
+  return {
+    ...recorded,
+    async complete(request) {
+      try {
+        return await recorded.complete(request);
+      } finally {
+        const calls = recorder.take().map((call) => (partial ? { ...call, partial, prompt: lastOf(call.prompt) } : call));
+        // An answer is worth more than its record; and the conversation may be gone.
+        await events.append(id, [], { calls }).catch(() => {});
+      }
+    },
+  };
+}
+
+type OwnPrompt = NonNullable<ReturnType<CallRecorder["take"]>[number]["prompt"]>;
+
+function lastOf(prompt: OwnPrompt | undefined): OwnPrompt {
+  return { system: [], messages: prompt?.messages.slice(-1) ?? [], tools: [] };
+}

@@ -1,0 +1,36 @@
+import { hash } from "node:crypto";
+import type { ModelMessage, ModelTool } from "../model.ts";
+import type { PromptDigests } from "./model-call.ts";
+
+/** 32 hexadecimal digits that stand for a text. */
+function digest(text: string): string {
+  return hash("sha256", text, "hex").slice(0, 32);
+}
+
+export const digestOf = (value: unknown): string => digest(JSON.stringify(value));
+
+/**
+ * Digests of prompts that grow: each message is read once, and the prompt's digest is that of its beginning with the digest of its last message. Messages that were
+ * part of a prompt must not change.
+ */
+export class PromptDigester {
+  #messages: readonly ModelMessage[] = [];
+  #chain: string[] = [];
+
+  of({
+    system,
+    messages,
+    tools,
+  }: {
+    system: readonly string[];
+    messages: readonly ModelMessage[];
+    tools: readonly ModelTool[];
+  }): PromptDigests {
+    let same = 0;
+    while (same < this.#chain.length && this.#messages[same] === messages[same]) same++;
+    this.#chain.length = same;
+    for (const message of messages.slice(same)) this.#chain.push(digest(`${this.#chain.at(-1) ?? ""}${JSON.stringify(message)}`));
+    this.#messages = messages;
+    return { system: digestOf(system), tools: digestOf(tools), messages: this.#chain.at(-1) ?? "" };
+  }
+}

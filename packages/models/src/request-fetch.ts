@@ -1,0 +1,43 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import type { CallOptions } from "./call-options.ts";
+
+/** Headers that belong to the connection. `host` could lead a key of the operator to another site behind the same address. */
+const connectionHeaders =
+  /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-(?:length|type|encoding)|proxy-.*)$/i;
+
+/** What a request is about: none of it can be given beside. */
+const ownFields = new Set(["model", "messages", "input", "contents", "system", "systemInstruction", "tools", "stream"]);
+
+/**
+ * A fetch that sends the headers and the fields of the body that a client asked for, too. Throws ModelNotConfigured, without the value, for a header that
+ * cannot be sent.
+ */
+export function withExtras(fetch: typeof globalThis.fetch, options: CallOptions): typeof globalThis.fetch {
+  const { headers: extra, extraBody } = options;
+  if (extra) checkHeaders(extra);
+  const fields = Object.fromEntries(Object.entries(extraBody ?? {}).filter(([name]) => !ownFields.has(name)));
+  const hasFields = Object.keys(fields).length > 0;
+  if (!extra && !hasFields) return fetch;
+  return (input, init) => {
+    const headers = new Headers(init?.headers);
+    for (const [name, value] of Object.entries(extra ?? {})) headers.set(name, value);
+    const body =
+      hasFields && typeof init?.body === "string" ? JSON.stringify({ ...JSON.parse(init.body), ...fields }) : init?.body;
+    return fetch(input, { ...init, headers, ...(body !== undefined && { body }) });
+  };
+}
+
+function checkHeaders(headers: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(headers)) {
+    const shown = JSON.stringify(name.slice(0, 100));
+    if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || connectionHeaders.test(name)) {
+      throw new PlatformError("ModelNotConfigured", `The header ${shown} of the model's extra_headers cannot be set.`);
+    }
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      throw new PlatformError(
+        "ModelNotConfigured",
+        `The header ${shown} of the model's extra_headers holds a character that HTTP cannot carry.`,
+      );
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { type BedrockPlace, bedrockModelId, bedrockPlace } from "./aws.ts";
+import type { ModelConfig } from "./model.ts";
+import { isOpenAiReasoner } from "./openai-models.ts";
+import { guessProvider, type Provider, providers, type Wire } from "./providers.ts";
+
+/** Where a configured model is and how to talk to it. */
+export interface ModelAddress {
+  /** As configured. */
+  name: string;
+  provider: string;
+  wire: Wire;
+  /** What the endpoint calls it. */
+  modelId: string;
+  /** Without a trailing slash, version segment included. */
+  baseUrl: string;
+  /** Undefined where the endpoint needs none. */
+  apiKey: string | undefined;
+  /** Of Bedrock: who signs the requests, and for which region. */
+  aws?: Pick<BedrockPlace, "region" | "access">;
+}
+
+/**
+ * Finds the endpoint and the key of a model name such as `anthropic/claude-sonnet-4-5`, `gpt-5` or, with a base URL, anything.
+ * Throws ModelNotConfigured that names the missing setting.
+ */
+export function resolveModel(config: ModelConfig, env: Readonly<Record<string, string | undefined>>): ModelAddress {
+  const name = config.model.trim();
+  const configuredUrl = config.baseUrl?.trim() || undefined;
+  if (name === "") {
+    throw new PlatformError(
+      "ModelNotConfigured",
+      "No model is configured: set llm_model (and llm_api_key) by POST /api/settings, for example anthropic/claude-sonnet-4-5, or demo/repair, which needs no key.",
+    );
+  }
+  const { provider, modelId } = splitName(name, configuredUrl !== undefined);
+  const known = providers[provider];
+  if (!known && !configuredUrl) {
+    throw new PlatformError(
+      "ModelNotConfigured",
+      `The model ${name} names no provider known here: write it as provider/model (${Object.keys(providers).join(", ")}) or set llm_base_url to an OpenAI-compatible endpoint.`,
+    );
+  }
+  const entry: Provider = known ?? { title: "the endpoint", wire: "openai", keyVariables: [] };
+  if (entry.wire === "bedrock") return bedrockAddress(config, name, modelId, env);
+  const baseUrl = configuredUrl ? normaliseBaseUrl(configuredUrl, provider, entry.wire) : entry.baseUrl;
+  if (!baseUrl) {
+    throw new PlatformError(
+      "ModelNotConfigured",
+      `The model ${name} needs llm_base_url, the address of the ${entry.title} endpoint.`,
+    );
+  }
+  const apiKey = config.apiKey?.trim() || environmentKey(entry, baseUrl, env);
+  if (!apiKey && !isKeyless(entry, known !== undefined, baseUrl)) {
+    const variable = entry.keyVariables[0];
+    throw new PlatformError(
+      "ModelNotConfigured",
+      configuredUrl && !isOfficial(entry, baseUrl)
+        ? `No key is configured for the model ${name} at ${new URL(baseUrl).host}: set llm_api_key by POST /api/settings (keys from the server's environment go to a provider's own address only).`
+        : `No key is configured for the model ${name}: set llm_api_key by POST /api/settings, or start the server with ${variable}.`,
+    );
+  }
+  return { name, provider, ...openAiWire(config, entry, modelId, baseUrl), baseUrl, apiKey };
+}
+
+/**
+ * Chat completions or responses, for what speaks OpenAI's protocols: as `api_mode` says; else responses for names like `openai/responses/…`, and for those
+ * of OpenAI's own models that think.
+ */
+function openAiWire(config: ModelConfig, entry: Provider, name: string, baseUrl: string): Pick<ModelAddress, "wire" | "modelId"> {
+  const { wire } = entry;
+  if (wire !== "openai") return { wire, modelId: name };
+  const named = name.startsWith("responses/") && name.length > "responses/".length;
+  const modelId = named ? name.slice("responses/".length) : name;
+  const mode = config.options?.apiMode ?? "auto";
+  const isOwn = baseUrl === providers.openai?.baseUrl;
+  const responses = mode === "responses" || (mode === "auto" && (named || (isOwn && isOpenAiReasoner(modelId))));
+  return { wire: responses ? "responses" : "openai", modelId };
+}
+
+function bedrockAddress(
+  config: ModelConfig,
+  name: string,
+  rest: string,
+  env: Readonly<Record<string, string | undefined>>,
+): ModelAddress {
+  const { modelId, region } = bedrockModelId(rest);
+  const url = config.baseUrl?.trim() || config.aws?.endpoint?.trim() || undefined;
+  const { baseUrl, apiKey, ...aws } = bedrockPlace(
+    name,
+    {
+      apiKey: config.apiKey?.trim() || undefined,
+      baseUrl: url && normaliseBaseUrl(url, "bedrock", "bedrock"),
+      region,
+      aws: config.aws,
+    },
+    env,
+  );
+  return { name, provider: "bedrock", wire: "bedrock", modelId, baseUrl, apiKey, aws };
+}
+
+/**
+ * A known first segment is the provider. Behind a base URL a bare name or an unknown first segment belongs to the endpoint
+ * as it is (`meta-llama/Llama-3.3`), because proxies serve any name.
+ */
+function splitName(name: string, hasBaseUrl: boolean): { provider: string; modelId: string } {
+  const slash = name.indexOf("/");
+  const prefix = name.slice(0, Math.max(slash, 0)).toLowerCase();
+  if (Object.hasOwn(providers, prefix) && slash < name.length - 1) return { provider: prefix, modelId: name.slice(slash + 1) };
+  const guess = slash < 0 && !hasBaseUrl ? guessProvider(name) : undefined;
+  return { provider: guess ?? "", modelId: name };
+}
+
+/**
+ * Makes the address that the wire's paths are appended to: `https://host` gets the version segment, an address that ends in an
+ * endpoint's path loses it, anything else stays. Throws ModelNotConfigured for what is not an http(s) address.
+ */
+export function normaliseBaseUrl(text: string, provider: string, wire: Wire): string {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new PlatformError("ModelNotConfigured", "llm_base_url is not a valid address: write it like https://host/v1.");
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new PlatformError("ModelNotConfigured", "llm_base_url has to begin with http:// or https://.");
+  }
+  if (url.username || url.password) {
+    throw new PlatformError(
+      "ModelNotConfigured",
+      "llm_base_url must not carry a user name or password: put the key into llm_api_key.",
+    );
+  }
+  const path = url.pathname.replace(/\/+$/, "").replace(/\/(chat\/completions|responses|messages)$/, "");
+  if (wire === "bedrock") return url.origin + path;
+  const version = provider === "azure" ? "/openai/v1" : wire === "google" ? "/v1beta" : "/v1";
+  return url.origin + (path === "" || (provider === "azure" && path === "/openai") ? version : path);
+}
+
+/** Whether an address is the one that the model's provider has anyway. */
+export function isProviderUrl(model: string, baseUrl: string): boolean {
+  const entry = providers[splitName(model.trim(), false).provider];
+  if (!entry?.baseUrl || !URL.canParse(baseUrl)) return false;
+  const plain = (text: string) => text.replace(/\/+$/, "");
+  return plain(baseUrl) === entry.baseUrl || plain(baseUrl) === new URL(entry.baseUrl).origin;
+}
+
+/**
+ * A key of the server's environment leaves only for the provider's own address: whoever may set a base URL would otherwise
+ * be able to have the operator's key sent to a host of theirs.
+ */
+function environmentKey(entry: Provider, baseUrl: string, env: Readonly<Record<string, string | undefined>>): string | undefined {
+  if (!isOfficial(entry, baseUrl)) return undefined;
+  return entry.keyVariables.map((variable) => env[variable]?.trim()).find(Boolean);
+}
+
+function isOfficial(entry: Provider, baseUrl: string): boolean {
+  return entry.baseUrl !== undefined && new URL(entry.baseUrl).origin === new URL(baseUrl).origin;
+}
+
+function isKeyless(entry: Provider, known: boolean, baseUrl: string): boolean {
+  return (known && entry.keyVariables.length === 0) || isLoopback(new URL(baseUrl).hostname);
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host.endsWith(".localhost") || /^127\./.test(host) || host === "[::1]";
+}

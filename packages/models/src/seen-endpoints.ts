@@ -1,0 +1,19 @@
+import { Remembered } from "./bounded-set.ts";
+import type { ModelAddress } from "./resolve.ts";
+
+/** Remembers which endpoints have answered: one that does not any more is away, and not an address that somebody got wrong. */
+export class KnownEndpoints {
+  readonly #known = new Remembered();
+
+  has(address: ModelAddress): boolean {
+    return this.#known.has(keyOf(address));
+  }
+
+  add(address: ModelAddress): void {
+    this.#known.add(keyOf(address));
+  }
+}
+
+function keyOf({ provider, baseUrl }: ModelAddress): string {
+  return `${provider} ${baseUrl ?? ""}`;
+}

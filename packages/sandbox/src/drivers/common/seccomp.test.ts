@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { reasonOf } from "../oci/container/runtime.ts";
+import { type SeccompProfile, seccompSection } from "./seccomp.ts";
+
+const profile: SeccompProfile = {
+  defaultAction: "SCMP_ACT_ERRNO",
+  defaultErrnoRet: 38,
+  syscalls: [
+    { names: ["read", "clone", "clone3", "mount", "socketcall"], action: "SCMP_ACT_ALLOW", includes: {}, excludes: {} },
+    { names: ["chroot"], action: "SCMP_ACT_ALLOW", includes: { caps: ["CAP_SYS_CHROOT"] } },
+    { names: ["chroot"], action: "SCMP_ACT_ERRNO", errnoRet: 1, excludes: { caps: ["CAP_SYS_CHROOT"] } },
+    { names: ["arch_prctl"], action: "SCMP_ACT_ALLOW", includes: { arches: ["amd64"] } },
+    { names: ["cacheflush"], action: "SCMP_ACT_ALLOW", includes: { arches: ["arm64"] } },
+    { names: ["odd"], action: "SCMP_ACT_ALLOW", excludes: { arches: ["amd64"] } },
+  ],
+};
+
+function allowed(arch: string): string[] {
+  const section = seccompSection(profile, arch) as { syscalls: { names: string[]; action: string; args?: object[] }[] };
+  return section.syscalls
+    .filter(({ action, args }) => action === "SCMP_ACT_ALLOW" && !args?.length)
+    .flatMap(({ names }) => names);
+}
+
+test("takes what applies to a process without capabilities on the architecture, and nothing that the sandbox refuses", () => {
+  expect(allowed("x64")).toEqual(["read", "arch_prctl"]);
+  expect(allowed("arm64")).toEqual(["read", "cacheflush", "odd"]);
+  expect(seccompSection(profile, "mips")).toBeUndefined();
+});
+
+test("reads the reason out of what either runtime writes", () => {
+  expect(reasonOf("warning\nchdir `/x`: No such file or directory\n")).toBe("chdir `/x`: No such file or directory");
+  expect(reasonOf('time="2026-01-01T00:00:00Z" level=error msg="exec: \\"x\\": not found"\n')).toBe('exec: "x": not found');
+  expect(reasonOf("")).toBe("");
+});

@@ -1,0 +1,195 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { PreparedSpec } from "../../driver.ts";
+import { hostSpec } from "../../specs/specs.ts";
+import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
+import { DockerDriver } from "./docker-driver.ts";
+import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
+import { busyboxImage, importTestImages, scratchImage } from "../../../test/support/docker-image.ts";
+
+const spec = { ...hostSpec(suiteLimits), root: { kind: "image" as const, reference: busyboxImage }, user: null };
+let dir: string;
+let engine: TestEngine;
+let driver: DockerDriver;
+let prepared: PreparedSpec;
+
+beforeAll(async () => {
+  dir = mkdtempSync("/tmp/sandpiper-test-");
+  engine = await startTestEngine();
+  await importTestImages(engine.engine.docker);
+  driver = new DockerDriver({ dir, host: { socketPath: engine.socketPath } });
+  await driver.open();
+  prepared = await driver.prepare(spec);
+});
+afterAll(async () => {
+  await driver?.close();
+  await engine?.end();
+  rmSync(dir, { recursive: true, force: true });
+});
+afterEach(async () => {
+  for (const { id } of await driver.list()) await driver.remove(id);
+});
+
+test("starts an image without a shell, runs its own programs in it, and has a shell for tools", async () => {
+  const single = await driver.prepare({ ...spec, root: { kind: "image", reference: scratchImage } });
+  expect(single.user).toEqual({ name: "root", uid: 0, gid: 0, home: "/root" });
+  await driver.start({ id: "single", spec: single });
+  expect(await run(driver, "single", { argv: ["/busybox", "echo", "own"] })).toEqual({ code: 0, out: "own\n", err: "" });
+  expect(await run(driver, "single", { argv: ["sh", "-c", "true"] })).toMatchObject({ code: 127, out: "" });
+  expect(await run(driver, "single", { argv: [...driver.shell!, "-c", "ls / | head -1; echo $PPID"] })).toMatchObject({
+    code: 0,
+  });
+  await driver.pause("single");
+  await driver.stop("single");
+  await driver.start({ id: "single", spec: single });
+  expect(await run(driver, "single", { argv: ["/busybox", "true"] })).toMatchObject({ code: 0 });
+});
+
+test("merges the image's environment under the spec's, and looks up its user", async () => {
+  const named = await driver.prepare({ ...spec, env: { FROM_IMAGE: "no", MORE: "1" }, user: "agent:staff", workingDir: "" });
+  expect(named).toMatchObject({
+    env: { FROM_IMAGE: "no", MORE: "1" },
+    user: { name: "agent", uid: 1000, gid: 50, home: "/home/agent" },
+    workingDir: "/workspace/project",
+  });
+  expect(prepared).toMatchObject({ env: { FROM_IMAGE: "yes" }, user: { name: "agent", uid: 1000, gid: 1000 } });
+  expect(prepared.root).toMatchObject({ reference: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) });
+  await expect(driver.prepare({ ...spec, user: "nobody-here" })).rejects.toMatchObject({
+    code: "SandboxSpecUnusable",
+    message: expect.stringContaining('no user "nobody-here"'),
+  });
+  expect(await engine.engine.docker.listContainers({ all: true })).toEqual([]);
+});
+
+test("holds the limits and the filter that it asks for", async () => {
+  await driver.start({ id: "limits", spec: prepared });
+  const [{ Id } = { Id: "" }] = await engine.engine.docker.listContainers();
+  const { HostConfig, Mounts } = await engine.engine.docker.getContainer(Id).inspect();
+  expect(HostConfig).toMatchObject({
+    ...{ Memory: suiteLimits.memoryBytes, MemorySwap: suiteLimits.memoryBytes, PidsLimit: suiteLimits.pids, CpuQuota: 200_000 },
+    ...{ NetworkMode: "none", CapDrop: ["ALL"], Privileged: false, PidMode: "", LogConfig: { Type: "none" } },
+  });
+  expect(Mounts.map(({ Source, RW }) => [Source, RW])).toEqual(Mounts.map(({ Source }) => [Source, false]));
+  expect(Mounts.some(({ Source }) => Source.includes("docker.sock"))).toBe(false);
+  const mounts = (await run(driver, "limits", "cat /proc/mounts")).out;
+  expect(mounts).toMatch(/^\S+ \/sys sysfs ro,/m);
+  expect(mounts).toMatch(/^\S+ \/proc\/sys proc ro,/m);
+});
+
+test("keeps the sandboxes of two installations on one engine apart", async () => {
+  const other = new DockerDriver({ dir: join(dir, "other"), host: { socketPath: engine.socketPath } });
+  await other.open();
+  await Promise.all([driver.start({ id: "same", spec: prepared }), other.start({ id: "same", spec: prepared })]);
+  await other.snapshot("same", "kept");
+  await driver.reap({ sandboxes: new Set(), snapshots: new Set() });
+  expect([await driver.list(), await driver.snapshots()]).toEqual([[], []]);
+  expect([await other.list(), await other.snapshots()]).toEqual([[{ id: "same", state: "running" }], ["kept"]]);
+  await other.reap({ sandboxes: new Set(), snapshots: new Set() });
+  expect([await other.list(), await other.snapshots()]).toEqual([[], []]);
+  await other.close();
+});
+
+test("removes what an earlier process left half-made", async () => {
+  const { docker } = engine.engine;
+  await driver.start({ id: "whole", spec: prepared });
+  const installation = readFileSync(join(dir, "installation"), "utf8");
+  const labels = { "sandpiper.installation": installation };
+  await docker.createContainer({ Image: busyboxImage, Cmd: ["true"], Labels: { ...labels, "sandpiper.helper": "yes" } });
+  await docker.createContainer({
+    Image: busyboxImage,
+    Cmd: ["true"],
+    Labels: { ...labels, "sandpiper.sandbox": "half" },
+    name: `sandpiper-${installation}-half`,
+  });
+  const next = new DockerDriver({ dir, host: { socketPath: engine.socketPath } });
+  await next.open();
+  expect((await next.list()).toSorted((a, b) => a.id.localeCompare(b.id))).toEqual([
+    { id: "half", state: "stopped" },
+    { id: "whole", state: "running" },
+  ]);
+  await next.reap({ sandboxes: new Set(["whole"]), snapshots: new Set() });
+  expect(await docker.listContainers({ all: true })).toHaveLength(1);
+  await next.close();
+});
+
+test("leaves no containers, mounts, descriptors or processes over many starts", async () => {
+  const shims = () =>
+    spawnSync("pgrep", ["-f", `-c`, `containerd-shim.*${engine.socketPath.replace("docker.sock", "")}`]).stdout.toString();
+  const mounts = () => readFileSync(`/proc/${engine.daemon.pid}/mounts`, "utf8").split("\n").length;
+  const count = () => ({ mounts: mounts(), shims: shims() });
+  const before = count();
+  await Promise.all(
+    [0, 1, 2, 3].map(async (n) => {
+      await driver.start({ id: `cycle-${n}`, spec: prepared });
+      await run(driver, `cycle-${n}`, "true");
+      await driver.remove(`cycle-${n}`);
+    }),
+  );
+  await expect.poll(count).toEqual(before);
+  expect(await engine.engine.docker.listContainers({ all: true })).toEqual([]);
+});
+
+test("goes on after the engine was restarted, and says so while it is away", async () => {
+  await driver.start({ id: "one", spec: prepared });
+  await run(driver, "one", "echo kept >file");
+  const sleeper = await driver.exec("one", { argv: ["sleep", "300"] });
+  const restarted = engine.restart();
+  expect(await sleeper.exit).toMatchObject({ code: expect.toSatisfy((code) => code !== 0) });
+  await restarted;
+  expect(await driver.list()).toEqual([{ id: "one", state: "stopped" }]);
+  await expect(driver.exec("one", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
+  await driver.start({ id: "one", spec: prepared });
+  expect(await run(driver, "one", "cat file")).toMatchObject({ out: "kept\n" });
+});
+
+describe("an engine that cannot be used", () => {
+  const at = (host: ConstructorParameters<typeof DockerDriver>[0]["host"]) =>
+    new DockerDriver({ dir: join(dir, "none"), host, patienceMs: 300 });
+
+  test("is named with what to do when nothing is there", async () => {
+    for (const host of [{ socketPath: join(dir, "no.sock") }, { protocol: "http" as const, host: "127.0.0.1", port: 1 }]) {
+      await expect(at(host).open()).rejects.toMatchObject({
+        code: "SandboxFailed",
+        message: expect.stringMatching(
+          /^The container engine at \S+ cannot be reached \((ENOENT|ECONNREFUSED)\): start it, or set SANDPIPER_DOCKER_HOST/,
+        ),
+      });
+    }
+    expect(existsSync(join(dir, "none"))).toBe(false);
+  });
+
+  test("is given up in time when it takes requests and does not answer", async () => {
+    const held = new Set<{ destroy(): void }>();
+    const silent: Server = createServer((socket) => void held.add(socket)).listen(join(dir, "silent.sock"));
+    await once(silent, "listening");
+    const start = performance.now();
+    await expect(at({ socketPath: join(dir, "silent.sock") }).open()).rejects.toMatchObject({
+      code: "SandboxFailed",
+      message: expect.stringMatching(/did not answer within 0\.3 s\.$/),
+    });
+    expect(performance.now() - start).toBeLessThan(2_000);
+    for (const socket of held) socket.destroy();
+    silent.close();
+  });
+
+  test("is told from an answer that is none", async () => {
+    const liar = createServer((socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwhat")).listen(
+      join(dir, "liar.sock"),
+    );
+    await once(liar, "listening");
+    await expect(at({ socketPath: join(dir, "liar.sock") }).open()).rejects.toMatchObject({ code: "SandboxFailed" });
+    liar.close();
+  });
+
+  test("says when its installation file is damaged", async () => {
+    const broken = mkdtempSync(join(dir, "broken-"));
+    writeFileSync(join(broken, "installation"), "x");
+    await expect(new DockerDriver({ dir: broken, host: { socketPath: engine.socketPath } }).open()).rejects.toMatchObject({
+      message: expect.stringContaining("is damaged"),
+    });
+  });
+});

@@ -1,0 +1,96 @@
+import { writeSync } from "node:fs";
+import { Readable, Writable } from "node:stream";
+import { spawn } from "@lydell/node-pty";
+import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { ExecFiles } from "./exec-files.ts";
+import { exitStatus } from "./exit-status.ts";
+import { OutputStream } from "../../common/output-stream.ts";
+import { Signals } from "./signals.ts";
+import { ownTerminal, type TtySize, TtySizer } from "./terminal-device.ts";
+
+/** Pause before a full terminal is tried again, ms. */
+const fullTerminalMs = 5;
+
+/**
+ * Runs a command in a sandbox on a pseudo-terminal: the runtime makes the sandbox's own and carries bytes and sizes between it and ours.
+ * `repair` makes good for what crun leaves undone: `owner` (an id of the host) gets the terminal, and `run` executes a command in the sandbox
+ * that sets a changed size.
+ */
+export function execTty(
+  folder: string,
+  process: object,
+  size: TtySize,
+  command: (files: ExecFiles) => string[],
+  repair: { owner: number; run: (argv: string[]) => Promise<unknown> } | undefined,
+): SandboxProcess {
+  const files = new ExecFiles(folder, process);
+  const argv = command(files);
+  const pty = spawn(argv[0]!, argv.slice(1), { ...size, name: "xterm-256color", cwd: "/", encoding: null });
+  const stdout = new OutputStream(pty);
+  const signals = new Signals(files.started, pty.pid, () => pty.kill("SIGKILL"));
+  const started = files.started.then((pid) => {
+    if (repair && pid !== undefined) ownTerminal(pid, repair.owner);
+    return pid;
+  });
+  const sizer = repair && new TtySizer(started, repair.run);
+  let message = "";
+  let ended = false;
+
+  // With `encoding: null` node-pty takes and gives bytes, whatever its types say.
+  pty.onData((data) => {
+    const chunk = data as unknown as Buffer;
+    if (message.length < 2_048) message += chunk.toString("latin1", 0, 2_048);
+    stdout.write(chunk);
+  });
+
+  const exit = new Promise<ExitStatus>((resolve) => {
+    pty.onExit(({ exitCode, signal }) => {
+      ended = true;
+      const ran = files.finish();
+      signals.end();
+      stdout.end();
+      resolve(exitStatus(signal ? null : exitCode, ran, signals.sent, message));
+    });
+  });
+
+  // node-pty's own write spins on the event loop while the terminal is full, so the bytes go to its descriptor from here. That does not
+  // block (O_NONBLOCK), and asking the socket that owns the descriptor makes sure that its number does not mean another file by now.
+  const { fd, _socket: owner } = pty as unknown as { fd: number; _socket: { destroyed: boolean } };
+  const writeToPty = (bytes: Buffer, done: () => void): void => {
+    if (ended || owner.destroyed) return done();
+    let written = 0;
+    try {
+      written = writeSync(fd, bytes);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return done();
+    }
+    if (written === bytes.length) return done();
+    setTimeout(() => writeToPty(bytes.subarray(written), done), fullTerminalMs);
+  };
+
+  const stdin = new Writable({
+    // Until the process runs our side still echoes and edits lines; what is written meanwhile waits.
+    construct(done) {
+      void started.then(() => done());
+    },
+    write(chunk: Buffer, _encoding, done) {
+      writeToPty(chunk, () => done());
+    },
+    final(done) {
+      writeToPty(Buffer.from("\u0004"), () => done());
+    },
+  });
+
+  return {
+    stdin,
+    stdout,
+    stderr: Readable.from([]),
+    exit,
+    kill: (signal) => signals.send(signal),
+    resize: (cols, rows) => {
+      if (ended) return;
+      pty.resize(cols, rows);
+      sizer?.set({ cols, rows });
+    },
+  };
+}

@@ -1,0 +1,100 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { PreparedSpec, SandboxRoot } from "../../../driver.ts";
+
+/** What a sandbox is made of. Layers are names of `Layers`. */
+export interface SandboxRecord {
+  spec: PreparedSpec;
+  /** The writable layer. */
+  upper: string;
+  /** Read-only layers of snapshots between it and the root, uppermost first. */
+  layers: string[];
+  /** The generated layer of a `host` root. */
+  hostLayer: string | null;
+}
+
+/** The files of a snapshot: layers above a root. */
+export interface SnapshotRecord {
+  root: SandboxRoot;
+  layers: string[];
+  hostLayer: string | null;
+}
+
+/** Every layer of ours that a record names. */
+export function layersOf(record: SandboxRecord | SnapshotRecord): string[] {
+  const upper = "upper" in record ? [record.upper] : [];
+  return [...upper, ...record.layers, ...(record.hostLayer === null ? [] : [record.hostLayer])];
+}
+
+/** The image that a record needs, pinned. */
+export function imageOf(record: SandboxRecord | SnapshotRecord): string | undefined {
+  const root = "spec" in record ? record.spec.root : record.root;
+  return root.kind === "image" ? root.reference : undefined;
+}
+
+/**
+ * Records of one kind, one JSON file each, replaced as a whole: a kill at any instant leaves the old or the new one.
+ * What was read stays in memory until `forget`.
+ */
+export class Records<T> {
+  readonly #folder: string;
+  readonly #known = new Map<string, T>();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(folder)) if (!name.endsWith(".json")) rmSync(join(folder, name), { recursive: true });
+  }
+
+  ids(): string[] {
+    return readdirSync(this.#folder)
+      .filter((name) => name.endsWith(".json"))
+      .map((name) => name.slice(0, -5));
+  }
+
+  has(id: string): boolean {
+    return this.#known.has(id) || existsSync(this.#path(id));
+  }
+
+  /** Undefined when there is none of that name. Throws when it cannot be read. */
+  get(id: string): T | undefined {
+    const known = this.#known.get(id);
+    if (known) return known;
+    const record = this.peek(id);
+    if (record) this.#known.set(id, record);
+    return record;
+  }
+
+  /** Like `get`, but keeps nothing in memory. */
+  peek(id: string): T | undefined {
+    try {
+      return JSON.parse(readFileSync(this.#path(id), "utf8"));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      throw error;
+    }
+  }
+
+  set(id: string, record: T): void {
+    const draft = join(this.#folder, `${id}.${randomBytes(6).toString("hex")}`);
+    writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
+    renameSync(draft, this.#path(id));
+    this.#known.set(id, record);
+  }
+
+  /** Removing an unknown one is fine. */
+  remove(id: string): void {
+    rmSync(this.#path(id), { force: true });
+    this.#known.delete(id);
+  }
+
+  /** Frees the memory that the record takes. */
+  forget(id: string): void {
+    this.#known.delete(id);
+  }
+
+  #path(id: string): string {
+    return join(this.#folder, `${id}.json`);
+  }
+}

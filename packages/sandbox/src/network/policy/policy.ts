@@ -1,0 +1,57 @@
+import { isIP } from "node:net";
+import type { AllowRule, NetworkPolicy } from "../../driver.ts";
+import { authorityOf, canonicalHost, type Target } from "../proxy/target.ts";
+
+/** What a policy says to a target. */
+export interface Verdict {
+  /** Why it is refused, in one sentence that names the rule that is missing; undefined where it is allowed. */
+  refusal?: string;
+  /** The proxy has to see the requests: there are rules for methods. */
+  inspect: boolean;
+}
+
+/** Judges a connection to a target, before any request is seen. */
+export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
+  if (policy.mode === "none") return { refusal: "The network of this sandbox is off.", inspect: false };
+  if (policy.mode === "open") return { inspect: false };
+  const rules = rulesFor(policy, target);
+  if (rules.length === 0) {
+    const names = policy.allow.some((rule) => matchesHost(rule.host, target.host));
+    const missing = names ? `port ${target.port} in the rule for ${target.host}` : `a rule for ${authorityOf(target)}`;
+    return {
+      refusal: `The network policy of this sandbox allows no connection to ${authorityOf(target)}: it would need ${missing}.`,
+      inspect: false,
+    };
+  }
+  return { inspect: rules.every((rule) => rule.methods !== null) };
+}
+
+/** Judges the method of a request whose target is allowed. Gives the sentence of a refusal. */
+export function judgeMethod(policy: NetworkPolicy, target: Target, method: string): string | undefined {
+  if (policy.mode !== "allowlist") return undefined;
+  if (rulesFor(policy, target).some((rule) => rule.methods === null || rule.methods.includes(method))) return undefined;
+  return `The network policy of this sandbox does not allow ${method} to ${authorityOf(target)}: it would need ${method} in the methods of a rule.`;
+}
+
+/** Whether something in the policy needs TLS to be terminated by the proxy. */
+export function needsTermination(policy: NetworkPolicy): boolean {
+  if (policy.mode === "none") return false;
+  return (
+    policy.userSecrets === true ||
+    policy.credentials.length > 0 ||
+    (policy.mode === "allowlist" && policy.allow.some((rule) => rule.methods !== null))
+  );
+}
+
+/** `example.com` is that name alone, `*.example.com` every name below it. */
+export function matchesHost(pattern: string, host: string): boolean {
+  if (!pattern.startsWith("*.")) return canonicalHost(pattern.includes(":") && isIP(pattern) ? `[${pattern}]` : pattern) === host;
+  const parent = canonicalHost(pattern.slice(2));
+  return parent !== undefined && isIP(host) === 0 && host.endsWith(`.${parent}`);
+}
+
+/** The allow rules that name a target; of an `open` policy none. */
+export function rulesFor(policy: NetworkPolicy, { host, port }: Target): AllowRule[] {
+  if (policy.mode !== "allowlist") return [];
+  return policy.allow.filter((rule) => rule.ports.includes(port) && matchesHost(rule.host, host));
+}

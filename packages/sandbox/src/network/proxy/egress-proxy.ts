@@ -1,0 +1,288 @@
+import { mkdir, readdir } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { getCACertificates, TLSSocket } from "node:tls";
+import type { Logger } from "@sandpiper/core/log/logger";
+import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
+import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
+import type { Decision, Egress, Listen, ProxiedSandbox, SecretSource } from "../api.ts";
+import { CertificateAuthority } from "../tls/certificate-authority.ts";
+import { placeholders } from "../credentials.ts";
+import { DecisionLog } from "../policy/decision-log.ts";
+import { browserPolicyFiles, caBundleFile, caFile, certificateVariables, proxyEnvironment, proxyPort } from "../environment.ts";
+import { Exchange, refusalOf } from "./exchange.ts";
+import { forward, forwardUpgrade, idleMs, type Route, refuse, refuseRaw } from "./forward.ts";
+import { judgeTarget, needsTermination } from "../policy/policy.ts";
+import { Refusal } from "./refusal.ts";
+import { Session } from "./session.ts";
+import { authorityOf, parseAuthority, parseProxyUrl, type Target } from "./target.ts";
+import { type Inspector, tunnel } from "./tunnel.ts";
+
+export interface EgressProxyOptions {
+  /** Folder for the authority's key and the logs; made when it is missing. */
+  dir: string;
+  logger: Logger;
+  /** Where the secrets of credential rules are. */
+  env?: NodeJS.ProcessEnv;
+  /** Secrets of users; without it only credential rules count. */
+  secrets?: SecretSource;
+  resolve?: Resolve;
+  /** Certificates (PEM) that servers may have beside the usual ones. */
+  trusted?: string[];
+}
+
+/** What a connection to one of the HTTP parsers is. */
+interface Origin {
+  session: Session;
+  /** Set inside of a tunnel: all requests go there. */
+  tunnel: { target: Target; secure: boolean } | undefined;
+  /** Requests that are not answered yet. */
+  open: number;
+}
+
+/** Requests that a connection may send ahead of their answers: apt sends ten. All of them are held in memory. */
+const maxPipelined = 12;
+const maxHeaderBytes = 16_384;
+
+/** The egress proxy of all sandboxes of a server. Each reaches it by a listener of its own in its own network. */
+export class EgressProxy implements Egress, Inspector {
+  readonly #options: EgressProxyOptions;
+  readonly #authority: CertificateAuthority;
+  readonly #resolve: Resolve;
+  readonly #sessions = new Map<string, { session: Session; listener: { close(): void } | undefined }>();
+  readonly #logs = new Map<string, DecisionLog>();
+  readonly #origins = new WeakMap<Duplex, Origin>();
+  readonly #server: Server;
+  #bundle: string | undefined;
+
+  private constructor(options: EgressProxyOptions, authority: CertificateAuthority) {
+    this.#options = options;
+    this.#authority = authority;
+    this.#resolve = options.resolve ?? systemResolve();
+    this.#server = this.#httpServer();
+  }
+
+  /** Throws ConfigInvalid when the key file is damaged or open to others. */
+  static async open(options: EgressProxyOptions): Promise<EgressProxy> {
+    await mkdir(join(options.dir, "decisions"), { recursive: true, mode: 0o700 });
+    return new EgressProxy(options, await CertificateAuthority.open(join(options.dir, "authority.pem")));
+  }
+
+  environment(sandbox: ProxiedSandbox): Record<string, string> {
+    return { ...proxyEnvironment(sandbox), ...this.secretEnvironment(sandbox) };
+  }
+
+  secretEnvironment({ id, policy, token, userId }: ProxiedSandbox): Record<string, string> {
+    if (policy.mode === "none" || !policy.userSecrets || userId === undefined) return {};
+    const secrets = this.#options.secrets?.forSandbox(userId, id) ?? [];
+    return secrets.length > 0 ? { ...certificateVariables, ...placeholders(secrets, token) } : {};
+  }
+
+  startPolicy({ id, policy, userId }: ProxiedSandbox): NetworkPolicy {
+    if (policy.mode === "none" || policy.userSecrets || userId === undefined) return policy;
+    const some = (this.#options.secrets?.forSandbox(userId, id) ?? []).length > 0;
+    return some ? { ...policy, userSecrets: true } : policy;
+  }
+
+  files({ policy }: Pick<ProxiedSandbox, "policy">): SandboxFile[] {
+    if (!needsTermination(policy)) return [];
+    const { certificate } = this.#authority;
+    this.#bundle ??= [certificate, ...new Set([...getCACertificates("system"), ...getCACertificates("default")])].join("\n");
+    return [
+      { path: caFile, content: `${certificate}\n` },
+      { path: caBundleFile, content: `${this.#bundle}\n` },
+      ...browserPolicyFiles.map((path) => ({ path, content: browserPolicy(certificate) })),
+    ];
+  }
+
+  async attach(sandbox: ProxiedSandbox, listen: Listen): Promise<void> {
+    this.detach(sandbox.id);
+    if (sandbox.policy.mode === "none") return;
+    const log = this.#logOf(sandbox.id);
+    await log.ready();
+    const { env = process.env, secrets, trusted = [] } = this.#options;
+    const session = new Session({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
+    const entry: { session: Session; listener: { close(): void } | undefined } = { session, listener: undefined };
+    this.#sessions.set(sandbox.id, entry);
+    try {
+      const listener = await listen(proxyPort, (connection) => this.#accept(session, connection));
+      // Detached meanwhile.
+      if (this.#sessions.get(sandbox.id) === entry) entry.listener = listener;
+      else listener.close();
+    } catch (error) {
+      if (this.#sessions.get(sandbox.id) === entry) this.detach(sandbox.id);
+      throw error;
+    }
+  }
+
+  detach(id: string): void {
+    const entry = this.#sessions.get(id);
+    this.#sessions.delete(id);
+    entry?.listener?.close();
+    entry?.session.close();
+  }
+
+  async forget(id: string): Promise<void> {
+    this.detach(id);
+    const log = this.#logOf(id);
+    this.#logs.delete(id);
+    await log.remove();
+  }
+
+  async reap(known: ReadonlySet<string>): Promise<void> {
+    const ids = (await readdir(join(this.#options.dir, "decisions"))).map((name) => name.replace(/\.jsonl(\.old)?$/, ""));
+    for (const id of new Set(ids)) if (!known.has(id)) await this.forget(id);
+  }
+
+  lastTraffic(id: string): number | undefined {
+    return this.#sessions.get(id)?.session.lastTraffic();
+  }
+
+  decisions(id: string, page: { limit: number; before?: number | undefined }): Promise<Decision[]> {
+    return this.#logOf(id).read(page);
+  }
+
+  async close(): Promise<void> {
+    for (const id of [...this.#sessions.keys()]) this.detach(id);
+    await Promise.all([...this.#logs.values()].map((log) => log.flush()));
+  }
+
+  plain(client: Duplex, target: Target): void {
+    const { session } = this.#origins.get(client)!;
+    this.#origins.set(client, { session, tunnel: { target, secure: false }, open: 0 });
+    this.#server.emit("connection", client);
+  }
+
+  tls(client: Duplex, target: Target): void {
+    const { session } = this.#origins.get(client)!;
+    const secureContext = this.#authority.contextFor(target.host);
+    if (client.destroyed) return;
+    const secure = new TLSSocket(client as never, { isServer: true, secureContext, ALPNProtocols: ["http/1.1"] });
+    const exchange = new Exchange(session, "CONNECT", target);
+    const failed = (error?: NodeJS.ErrnoException) => {
+      const reason = `The sandbox's program does not trust the proxy's certificate, or broke off (${error?.code ?? "closed"}): see the certificate variables.`;
+      exchange.end(reason, "refused");
+      secure.destroy();
+    };
+    secure.once("error", failed).once("close", failed);
+    secure.once("secure", () => {
+      secure.off("close", failed).off("error", failed);
+      secure.on("error", () => secure.destroy());
+      this.#origins.set(secure, { session, tunnel: { target, secure: true }, open: 0 });
+      this.#server.emit("connection", secure);
+    });
+  }
+
+  #accept(session: Session, connection: Duplex): void {
+    if (!session.adopt(connection)) return;
+    this.#origins.set(connection, { session, tunnel: undefined, open: 0 });
+    this.#server.emit("connection", connection);
+  }
+
+  /** The one parser of all that sandboxes say; it never listens itself. */
+  #httpServer(): Server {
+    const server = createServer({
+      maxHeaderSize: maxHeaderBytes,
+      requestTimeout: 0,
+      keepAliveTimeout: 60_000,
+      shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket",
+    });
+    server.timeout = idleMs;
+    server.on("request", (request, response) => void this.#serve(request, response));
+    server.on("upgrade", (request, client, head) => void this.#upgrade(request, client, head));
+    server.on("connect", (request, client, head) => void this.#connect(request, client, head));
+    server.on("clientError", (error: NodeJS.ErrnoException, client) => {
+      if (client.destroyed || !client.writable) return;
+      refuseRaw(client, new Refusal(error.code === "HPE_HEADER_OVERFLOW" ? 431 : 400, "The request is no proper HTTP."));
+    });
+    return server;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const origin = this.#origins.get(request.socket)!;
+    response.on("error", () => {});
+    if (++origin.open > maxPipelined) return void request.socket.destroy();
+    response.once("close", () => origin.open--);
+    try {
+      forward(await this.#route(origin, request), request, response);
+    } catch (error) {
+      refuse(response, this.#refused(origin, request, error), !request.complete);
+    }
+  }
+
+  async #upgrade(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+    const origin = this.#origins.get(client)!;
+    client.on("error", () => client.destroy());
+    try {
+      forwardUpgrade(await this.#route(origin, request), request, client, head);
+    } catch (error) {
+      refuseRaw(client, this.#refused(origin, request, error));
+    }
+  }
+
+  async #connect(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+    const origin = this.#origins.get(client)!;
+    client.on("error", () => client.destroy());
+    try {
+      if (origin.tunnel) throw new Refusal(405, "There is no tunnel inside of a tunnel.");
+      await origin.session.admit(request.headers["proxy-authorization"]);
+      const target = parseAuthority(request.url ?? "");
+      if (!target) throw new Refusal(400, "CONNECT wants a host and a port.");
+      if (head.length > 0) client.unshift(head);
+      await tunnel(origin.session, target, client, this);
+    } catch (error) {
+      refuseRaw(client, this.#refused(origin, request, error));
+    }
+  }
+
+  /** Where a request wants to go, when it may. Throws Refusal. */
+  async #route({ session, tunnel: inside }: Origin, request: IncomingMessage): Promise<Route> {
+    const url = request.url ?? "";
+    if (inside) {
+      await session.turn();
+      const host = parseAuthority(hostOf(request, inside.secure ? 443 : 80));
+      if (!url.startsWith("/") && url !== "*") throw new Refusal(400, "Inside of a tunnel a request names only a path.");
+      if (host?.host !== inside.target.host || host.port !== inside.target.port)
+        throw new Refusal(421, `This tunnel leads to ${authorityOf(inside.target)}; another host needs a tunnel of its own.`);
+      return { session, ...inside, path: url };
+    }
+    await session.admit(request.headers["proxy-authorization"]);
+    const found = parseProxyUrl(url);
+    if (!found) throw new Refusal(400, "This is a proxy: it wants whole http:// URLs, and CONNECT for everything else.");
+    const { path, ...target } = found;
+    const { refusal } = judgeTarget(session.policy, target);
+    if (refusal) throw new Refusal(403, refusal);
+    return { session, target, path, secure: false };
+  }
+
+  /** What to answer to a request that goes nowhere; noted in the log. */
+  #refused(origin: Origin, request: IncomingMessage, error: unknown): Refusal {
+    const refusal = refusalOf(error);
+    // Many programs ask without the token first, to see whether one is wanted.
+    if (refusal.status === 407 && !request.headers["proxy-authorization"]) return refusal;
+    const target = origin.tunnel?.target ?? parseProxyUrl(request.url ?? "") ?? parseAuthority(request.url ?? "");
+    const { host, port } = target ?? { host: "", port: 0 };
+    new Exchange(origin.session, request.method!, { host, port }).end(refusal.message, "refused");
+    return refusal;
+  }
+
+  #logOf(id: string): DecisionLog {
+    const known = this.#logs.get(id);
+    if (known) return known;
+    const log = new DecisionLog(join(this.#options.dir, "decisions", `${id}.jsonl`), this.#options.logger);
+    this.#logs.set(id, log);
+    return log;
+  }
+}
+
+/** Makes a browser trust a certificate (PEM). */
+function browserPolicy(certificate: string): string {
+  return `${JSON.stringify({ CACertificates: [certificate.replace(/-----[^-]+-----|\s/g, "")] })}\n`;
+}
+
+/** The `Host` header with a port. */
+function hostOf(request: IncomingMessage, defaultPort: number): string {
+  const host = request.headers.host ?? "";
+  return /:\d+$/.test(host) && !host.endsWith("]") ? host : `${host}:${defaultPort}`;
+}

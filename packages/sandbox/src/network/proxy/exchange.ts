@@ -1,0 +1,67 @@
+import type { Socket } from "node:net";
+import { errorText } from "@sandpiper/core/errors";
+import { Refusal } from "./refusal.ts";
+import type { Session } from "./session.ts";
+import type { Target } from "./target.ts";
+
+/** One request or tunnel from its begin to its end, for the log. */
+export class Exchange {
+  readonly #session: Session;
+  readonly #method: string;
+  readonly #target: Target;
+  readonly #at = Date.now();
+  #upstream: Socket | undefined;
+  #address: string | null = null;
+  #base = { up: 0, down: 0 };
+  #done = false;
+
+  constructor(session: Session, method: string, target: Target) {
+    this.#session = session;
+    this.#method = method;
+    this.#target = target;
+  }
+
+  /** From now on this connection carries it; a kept one has carried others before. */
+  carriedBy(upstream: Socket): void {
+    this.#upstream = upstream;
+    this.#address = upstream.remoteAddress ?? null;
+    this.#base = { up: upstream.bytesWritten, down: upstream.bytesRead };
+  }
+
+  /** It is over. Only the first call counts. */
+  end(reason: string | null = null, decision: "allowed" | "refused" = "allowed"): void {
+    if (this.#done) return;
+    this.#done = true;
+    const upstream = this.#upstream;
+    this.#session.record({
+      at: this.#at,
+      method: this.#method,
+      ...this.#target,
+      address: this.#address,
+      decision,
+      reason,
+      bytesUp: upstream ? upstream.bytesWritten - this.#base.up : 0,
+      bytesDown: upstream ? upstream.bytesRead - this.#base.down : 0,
+      durationMs: Date.now() - this.#at,
+    });
+  }
+
+  /** It failed. Gives what to tell the sandbox. */
+  fail(error: unknown): Refusal {
+    const refusal = refusalOf(error);
+    this.end(refusal.message, refusal.status < 500 ? "refused" : "allowed");
+    return refusal;
+  }
+}
+
+/** Anything thrown as a refusal. Messages of Node's own errors name addresses and codes, never headers. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return new Refusal(502, `The connection to the server failed (${code ?? errorText(error).slice(0, 100)}).`);
+}
+
+/** The reason phrase of a status line: many programs show it and nothing else. */
+export function reasonPhrase(sentence: string): string {
+  return sentence.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
+}

@@ -1,0 +1,182 @@
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import { type Duplex, pipeline } from "node:stream";
+import { splice } from "@sandpiper/core/http-proxy";
+import type { HostCredentials, RawHeaders } from "../credentials.ts";
+import { Exchange, reasonPhrase } from "./exchange.ts";
+import { endToEnd, headerText } from "./headers.ts";
+import { judgeMethod } from "../policy/policy.ts";
+import { Refusal } from "./refusal.ts";
+import type { Session } from "./session.ts";
+import { authorityOf, type Target } from "./target.ts";
+
+/** Where a request goes: its host has been judged, its method has not. */
+export interface Route {
+  session: Session;
+  target: Target;
+  path: string;
+  secure: boolean;
+}
+
+/** How long a server may take its time while nothing moves, ms: long polls and models that think. */
+export const idleMs = 600_000;
+
+/** Sends a request on and its answer back, both as streams. Never throws. */
+export function forward(route: Route, request: IncomingMessage, response: ServerResponse): void {
+  const exchange = new Exchange(route.session, request.method!, route.target);
+  const fail = (error: unknown) => {
+    const refusal = exchange.fail(error);
+    request.unpipe();
+    if (response.headersSent) response.destroy();
+    else refuse(response, refusal, !request.complete);
+  };
+  const attempt = (again: boolean) => {
+    const { upstream, credentials } = open(route, request, exchange);
+    // A server may close a kept connection in the moment in which it is used again.
+    upstream.on("error", (error) =>
+      again && upstream.reusedSocket && !response.headersSent ? guard(() => attempt(false)) : fail(error),
+    );
+    upstream.on("upgrade", (_answer, socket) => {
+      socket.destroy();
+      fail(new Refusal(502, `${route.target.host} switched to another protocol without being asked.`));
+    });
+    upstream.on("response", (answer) => guard(() => answerWith(answer, credentials, request, response, exchange)));
+    // What the server says to a request that broke off arrives as its answer or error.
+    if (again) upstream.end();
+    else pipeline(request, upstream, () => {});
+    response.once("close", () => upstream.destroy());
+  };
+  const guard = (work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      fail(error);
+    }
+  };
+  guard(() => attempt(!hasBody(request)));
+}
+
+function answerWith(
+  answer: IncomingMessage,
+  credentials: HostCredentials | undefined,
+  request: IncomingMessage,
+  response: ServerResponse,
+  exchange: Exchange,
+): void {
+  const headers = endToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders, "content-length");
+  response.sendDate = false;
+  response.writeHead(answer.statusCode!, reasonPhrase(answer.statusMessage ?? ""), [...headers, ...lengthOf(answer)]);
+  const done = (error: unknown) => {
+    exchange.end(error ? "The answer was cut off." : null);
+    // An answer that came before the request was through: what is left of the request must not hold the connection.
+    if (!request.complete) request.destroy();
+  };
+  if (credentials?.used) pipeline(answer, credentials.maskBody(), response, done);
+  else pipeline(answer, response, done);
+}
+
+/** Sends a WebSocket handshake on, and joins the two connections when the server agrees. Never rejects. */
+export function forwardUpgrade(route: Route, request: IncomingMessage, client: Duplex, head: Buffer): void {
+  const exchange = new Exchange(route.session, request.method!, route.target);
+  const fail = (error: unknown) => refuseRaw(client, exchange.fail(error));
+  try {
+    const { upstream, credentials } = open(route, request, exchange);
+    const startLine = (answer: IncomingMessage) =>
+      `HTTP/1.1 ${answer.statusCode} ${reasonPhrase(answer.statusMessage ?? "")}\r\n`;
+    const headers = (answer: IncomingMessage) => endToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders);
+    upstream.on("error", fail);
+    upstream.on("upgrade", (answer, socket, first) => {
+      client.write(
+        `${startLine(answer)}${headerText([...headers(answer), "Connection", "Upgrade", "Upgrade", "websocket"])}\r\n`,
+      );
+      if (first.length > 0) socket.unshift(first);
+      if (head.length > 0) client.unshift(head);
+      splice(client, socket, { idleMs, onDone: () => exchange.end() });
+    });
+    upstream.on("response", (answer) => {
+      client.write(`${startLine(answer)}${headerText([...headers(answer), "Connection", "close"])}\r\n`);
+      pipeline(answer, client, () => exchange.end("The server did not agree to a WebSocket."));
+    });
+    client.once("close", () => upstream.destroy());
+    upstream.end();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/** Begins the request to the server. Throws Refusal. */
+function open({ session, target, path, secure }: Route, request: IncomingMessage, exchange: Exchange) {
+  const refusal = judgeMethod(session.policy, target, request.method!);
+  if (refusal) throw new Refusal(403, refusal);
+  const coding = request.headers["transfer-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "chunked")
+    throw new Refusal(501, "Of transfer codings only chunked is known.");
+  const credentials = secure ? session.credentials.forTarget(target) : undefined;
+  const own = endToEnd(request.rawHeaders, "host", "content-length");
+  const filled = credentials ? credentials.inject(own) : own;
+  const upgrade = request.headers.upgrade ? ["Connection", "Upgrade", "Upgrade", "websocket"] : [];
+  const headers: RawHeaders = [
+    ...["Host", authorityOf(target, secure ? 443 : 80)],
+    // Only a body that is not compressed can be searched for the secret.
+    ...(credentials?.used ? dropped(filled, "accept-encoding") : filled),
+    ...framing(request),
+    ...upgrade,
+  ];
+  const upstream = httpRequest({
+    ...{
+      host: target.host,
+      port: target.port,
+      method: request.method!,
+      path,
+      headers,
+      timeout: idleMs,
+      setDefaultHeaders: false,
+    },
+    agent: session.agent(secure, !hasBody(request)),
+  });
+  upstream.on("socket", (socket) => exchange.carriedBy(socket));
+  upstream.on("timeout", () =>
+    upstream.destroy(new Refusal(504, `${target.host} did not answer for ${idleMs / 60_000} minutes.`)),
+  );
+  return { upstream, credentials };
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
+}
+
+/** How the length of a request's body is told: as Node's strict parser has read it. */
+function framing(request: IncomingMessage): RawHeaders {
+  if (request.headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
+  return lengthOf(request);
+}
+
+function lengthOf({ headers }: IncomingMessage): RawHeaders {
+  const length = headers["transfer-encoding"] === undefined ? headers["content-length"] : undefined;
+  return length === undefined ? [] : ["Content-Length", length];
+}
+
+function dropped(headers: RawHeaders, name: string): RawHeaders {
+  return headers.filter((_text, index) => headers[index - (index % 2)]!.toLowerCase() !== name);
+}
+
+/** Answers a request with a refusal. */
+export function refuse(response: ServerResponse, { status, message }: Refusal, last = false): void {
+  const text = `${message}\n`;
+  response.writeHead(status, reasonPhrase(message), {
+    "content-type": "text/plain; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
+    ...(status === 407 ? { "proxy-authenticate": 'Basic realm="sandpiper"' } : {}),
+    ...(last ? { connection: "close" } : {}),
+  });
+  response.end(text);
+}
+
+/** Answers on a connection that has no response object, and ends it. */
+export function refuseRaw(client: Duplex, { status, message }: Refusal): void {
+  const text = `${message}\n`;
+  const headers = [
+    ...["Content-Type", "text/plain; charset=utf-8", "Content-Length", String(Buffer.byteLength(text)), "Connection", "close"],
+    ...(status === 407 ? ["Proxy-Authenticate", 'Basic realm="sandpiper"'] : []),
+  ];
+  client.end(`HTTP/1.1 ${status} ${reasonPhrase(message)}\r\n${headerText(headers)}\r\n${text}`);
+}

@@ -1,0 +1,170 @@
+import { timingSafeEqual } from "node:crypto";
+import { type BlockList, isIP, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { rangesOf } from "@sandpiper/core/outbound/addresses";
+import type { Resolve } from "@sandpiper/core/outbound/resolve";
+import type { NetworkPolicy } from "../../driver.ts";
+import type { Decision, ProxiedSandbox, SecretSource } from "../api.ts";
+import { Credentials } from "../credentials.ts";
+import type { DecisionLog } from "../policy/decision-log.ts";
+import { dial } from "./dial.ts";
+import { Refusal } from "./refusal.ts";
+import type { Target } from "./target.ts";
+import { UpstreamAgent } from "./upstream-agent.ts";
+
+export interface SessionOptions {
+  sandbox: ProxiedSandbox;
+  log: DecisionLog;
+  resolve: Resolve;
+  env: NodeJS.ProcessEnv;
+  secrets: SecretSource | undefined;
+  /** Certificates (PEM) that are trusted beside the usual ones. */
+  trusted: string[];
+}
+
+/** Connections that a sandbox may have open to the proxy. */
+const maxConnections = 256;
+/** Requests a second that a sandbox may make on and on, and how many at once before that counts. More of them wait. */
+const requestsPerSecond = 200;
+const burst = 400;
+const tlsTimeoutMs = 15_000;
+
+/** One attached sandbox: what it may do, and everything that is open for it. */
+export class Session {
+  readonly id: string;
+  readonly policy: NetworkPolicy;
+  readonly credentials: Credentials;
+  readonly #plain = new UpstreamAgent((target) => this.dial(target), true);
+  readonly #secure = new UpstreamAgent((target) => this.dialTls(target), true);
+  readonly #log: DecisionLog;
+  readonly #token: Buffer;
+  readonly #exempt: BlockList;
+  readonly #resolve: Resolve;
+  readonly #trusted: string[];
+  readonly #clients = new Set<Duplex>();
+  readonly #upstreams = new Set<Socket>();
+  #closed = false;
+  /** Bytes of upstream connections that have ended, and the sum of all when it was last asked for. */
+  #passed = 0;
+  #seen = 0;
+  #lastTraffic: number | undefined;
+  #nextSlot = Number.NEGATIVE_INFINITY;
+
+  constructor({ sandbox, log, resolve, env, secrets, trusted }: SessionOptions) {
+    this.id = sandbox.id;
+    this.policy = sandbox.policy;
+    this.credentials = new Credentials(sandbox, env, secrets);
+    this.#log = log;
+    this.#token = Buffer.from(sandbox.token);
+    this.#exempt = rangesOf(sandbox.policy.private ?? []);
+    this.#resolve = resolve;
+    this.#trusted = trusted;
+  }
+
+  /** Takes a connection from the sandbox under its bounds. Gives false, and ends it, where it cannot be taken. */
+  adopt(client: Duplex): boolean {
+    client.on("error", () => client.destroy());
+    if (this.#closed || this.#clients.size >= maxConnections) {
+      client.destroy();
+      return false;
+    }
+    this.#clients.add(client);
+    client.once("close", () => this.#clients.delete(client));
+    return true;
+  }
+
+  /** Waits for this sandbox's turn where it makes too many requests, and checks its token. Throws Refusal. */
+  async admit(authorization: string | undefined): Promise<void> {
+    await this.turn();
+    const [, encoded] = /^basic\s+(\S+)$/i.exec(authorization ?? "") ?? [];
+    const given = Buffer.from(
+      Buffer.from(encoded ?? "", "base64")
+        .toString("utf8")
+        .replace(/^[^:]*:/s, ""),
+    );
+    if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token))
+      throw new Refusal(
+        407,
+        "The proxy wants the token of this sandbox; programs find it in the variables http_proxy and https_proxy.",
+      );
+  }
+
+  /** Waits where the sandbox makes too many requests. */
+  async turn(): Promise<void> {
+    const now = performance.now();
+    this.#nextSlot = Math.max(now - (burst * 1000) / requestsPerSecond, this.#nextSlot) + 1000 / requestsPerSecond;
+    if (this.#nextSlot > now) await delay(this.#nextSlot - now);
+    if (this.#closed) throw new Refusal(403, "This sandbox has no network any more.");
+  }
+
+  /** Opens a connection to a checked address. Throws Refusal. */
+  async dial(target: Target): Promise<Socket> {
+    const socket = await dial(target, { resolve: this.#resolve, exempt: this.#exempt });
+    socket.on("error", () => socket.destroy());
+    this.#upstreams.add(socket);
+    socket.once("close", () => {
+      this.#upstreams.delete(socket);
+      this.#passed += socket.bytesRead + socket.bytesWritten;
+    });
+    if (this.#closed) socket.destroy();
+    return socket;
+  }
+
+  /** Like `dial`, with TLS to a server whose certificate fits the host. */
+  async dialTls(target: Target): Promise<TLSSocket> {
+    const socket = await this.dial(target);
+    const servername = isIP(target.host) ? "" : target.host;
+    const ca = this.#trusted.length > 0 ? { ca: this.#trusted } : {};
+    const secure = connectTls({ socket, host: target.host, servername, ALPNProtocols: ["http/1.1"], ...ca });
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => fail({ code: "ETIMEDOUT" }), tlsTimeoutMs);
+      const fail = ({ code }: { code?: string }) => {
+        clearTimeout(timer);
+        socket.destroy();
+        reject(
+          new Refusal(
+            502,
+            `No safe connection to ${target.host} could be made: its TLS or its certificate is not in order (${code}).`,
+          ),
+        );
+      };
+      secure.once("error", fail);
+      secure.once("close", () => fail({ code: "ECONNRESET" }));
+      secure.once("secureConnect", () => {
+        clearTimeout(timer);
+        secure.removeAllListeners("close").off("error", fail);
+        secure.on("error", () => secure.destroy());
+        resolve(secure);
+      });
+    });
+  }
+
+  /** Where a request gets its connection. A request that cannot be sent a second time does not get one that was used before. */
+  agent(secure: boolean, repeatable: boolean): UpstreamAgent {
+    if (repeatable) return secure ? this.#secure : this.#plain;
+    return new UpstreamAgent((target) => (secure ? this.dialTls(target) : this.dial(target)), false);
+  }
+
+  record(decision: Omit<Decision, "seq">): void {
+    this.#log.add({ ...decision, host: decision.host.slice(0, 253), method: decision.method.slice(0, 32) });
+  }
+
+  /** When bytes last passed, as far as the calls of this method can tell, ms since the epoch. */
+  lastTraffic(): number | undefined {
+    let sum = this.#passed;
+    for (const socket of this.#upstreams) sum += socket.bytesRead + socket.bytesWritten;
+    if (sum !== this.#seen) this.#lastTraffic = Date.now();
+    this.#seen = sum;
+    return this.#lastTraffic;
+  }
+
+  /** Cuts everything, for good. */
+  close(): void {
+    this.#closed = true;
+    this.#plain.destroy();
+    this.#secure.destroy();
+    for (const socket of [...this.#clients, ...this.#upstreams]) socket.destroy();
+  }
+}

@@ -1,0 +1,166 @@
+import { once } from "node:events";
+import type { RequestListener, Server } from "node:http";
+import { createServer } from "node:net";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { SandboxSecret } from "../sandbox-secret.ts";
+import type { NetworkPolicy } from "../../driver.ts";
+import type { OciDriver } from "../../drivers/oci/oci-driver.ts";
+import { openTestDriver, run, testSpec } from "../../../test/support/oci.ts";
+import { egressToken } from "../environment.ts";
+import { withRepositoryHost } from "../policy/repository-rule.ts";
+import { ownAddress, policyOf, serve, TestProxy } from "../../../test/support/egress.ts";
+
+/** Secrets of a user on their way out of real sandboxes. */
+
+const address = ownAddress();
+const secret = "the-value-of-the-user's-secret-é";
+let driver: OciDriver;
+let end: () => Promise<void>;
+let proxy: TestProxy;
+const servers: Server[] = [];
+/** What the user has, as `forSandbox` gives it. */
+let stored: SandboxSecret[];
+/** Authorization headers as the server got them, by path. */
+const seen = new Map<string, string | undefined>();
+
+const own = (change: Partial<SandboxSecret> = {}): SandboxSecret => ({
+  name: "API_TOKEN",
+  variable: "API_TOKEN",
+  description: null,
+  hosts: null,
+  value: secret,
+  ...change,
+});
+
+const listener: RequestListener = (request, response) => {
+  const header = request.headers.authorization;
+  seen.set(request.url!, header && Buffer.from(header, "latin1").toString());
+  response.setHeader("x-id", "121");
+  response.end(`you sent ${header && Buffer.from(header, "latin1").toString()}\n`);
+};
+
+const web = { host: "*.test", ports: [80, 443, 8443], methods: null };
+
+function sandboxOf(id: string, change: Partial<NetworkPolicy>) {
+  const sandbox = { id, userId: "ann", policy: policyOf(change), token: egressToken(`session key of ${id}`) };
+  return { ...sandbox, policy: proxy.proxy.startPolicy(sandbox) };
+}
+
+/** Starts a sandbox and lets it out, as the service does. */
+async function start(id: string, change: Partial<NetworkPolicy>): Promise<void> {
+  const sandbox = sandboxOf(id, change);
+  const { policy } = sandbox;
+  const env = { ...proxy.proxy.environment(sandbox), ...testSpec.env };
+  await driver.start({ id, spec: { ...testSpec, env, network: policy }, files: proxy.proxy.files({ policy }) });
+  await proxy.proxy.attach(sandbox, (port, accept) => driver.listen(id, port, accept));
+}
+
+const bearer = (url: string) => `curl -sS -m 10 -H "Authorization: Bearer $API_TOKEN" ${url}`;
+
+beforeAll(async () => {
+  const secrets = { forSandbox: (userId: string) => (userId === "ann" ? stored : []) };
+  proxy = await TestProxy.open({ env: {}, resolve: async () => [address], secrets });
+  ({ driver, end } = await openTestDriver());
+  servers.push(await serve(listener, { address, port: 80 }), await serve(listener, { address, port: 443, host: "a.test" }));
+  servers.push(await serve(listener, { address, port: 8443, host: "b.test" }));
+  stored = [own()];
+  await Promise.all([start("listed", { allow: [web] }), start("open", { mode: "open" })]);
+});
+beforeEach(() => {
+  stored = [own()];
+  seen.clear();
+});
+afterAll(async () => {
+  await proxy.close();
+  await end();
+  for (const server of servers) server.close();
+});
+
+test("a secret reaches an allowed host over TLS, and the sandbox sees its placeholder only", async () => {
+  const { out } = await run(driver, "listed", bearer("https://a.test/one"));
+  expect(seen.get("/one")).toBe(`Bearer ${secret}`);
+  expect(out).toMatch(/^you sent Bearer \*+\n$/);
+  expect((await run(driver, "listed", "env; cat /proc/*/environ")).out).toMatch(/API_TOKEN=sandpiper_[0-9a-f]{40}/);
+  expect((await run(driver, "listed", "env; cat /proc/*/environ")).out).not.toContain(secret);
+  await run(driver, "listed", "curl -sS -u me:$API_TOKEN https://a.test/basic");
+  expect(seen.get("/basic")).toBe(`Basic ${Buffer.from(`me:${secret}`).toString("base64")}`);
+});
+
+test("a new value counts at the next request, and a removed secret stops at once", async () => {
+  stored = [own({ value: "another-value" })];
+  await run(driver, "listed", bearer("https://a.test/rotated"));
+  expect(seen.get("/rotated")).toBe("Bearer another-value");
+  stored = [];
+  await run(driver, "listed", bearer("-k https://a.test/removed"));
+  expect(seen.get("/removed")).toMatch(/^Bearer sandpiper_/);
+});
+
+test("it goes neither over plain HTTP, nor to a port that is not for TLS of the web, nor to hosts other than its own", async () => {
+  await run(driver, "listed", bearer("http://a.test/plain"));
+  await run(driver, "listed", bearer("-k https://b.test:8443/port"));
+  stored = [own({ hosts: ["other.test"] })];
+  await run(driver, "listed", bearer("-k https://a.test/host"));
+  for (const path of ["/plain", "/port", "/host"]) expect(seen.get(path)).toMatch(/^Bearer sandpiper_/);
+  stored = [own({ hosts: ["b.test"] })];
+  await run(driver, "listed", bearer("https://b.test:8443/named"));
+  expect(seen.get("/named")).toBe(`Bearer ${secret}`);
+});
+
+test("an open network gets it for the hosts that it names, and none without them", async () => {
+  await run(driver, "open", bearer("-k https://a.test/unnamed"));
+  expect(seen.get("/unnamed")).toMatch(/^Bearer sandpiper_/);
+  stored = [own({ hosts: ["a.test"] })];
+  await run(driver, "open", bearer("https://a.test/named"));
+  expect(seen.get("/named")).toBe(`Bearer ${secret}`);
+});
+
+test("another user's sandbox does not get it, whatever placeholder it knows", async () => {
+  const { API_TOKEN } = proxy.proxy.environment(sandboxOf("listed", { allow: [web] }));
+  const sandbox = { ...sandboxOf("listed", { allow: [web] }), userId: "bob" };
+  expect(proxy.proxy.environment(sandbox)).not.toHaveProperty("API_TOKEN");
+  await proxy.attach("bobs", { allow: [web] });
+  await proxy.curl("bobs", "-k", "-H", `Authorization: Bearer ${API_TOKEN}`, "https://a.test/bob");
+  expect(seen.get("/bob")).toBe(`Bearer ${API_TOKEN}`);
+});
+
+test("what is not TLS goes on untouched to a host that a secret is for", async () => {
+  const ssh = createServer((socket) => socket.on("error", () => {}).on("data", (bytes) => socket.write(`SSH-2.0-test ${bytes}`)));
+  await once(ssh.listen(2222, address), "listening");
+  await proxy.attach("tunnels", { mode: "open", credentials: [{ name: "X", hosts: ["a.test"], fromEnv: "X" }] });
+  const { socket } = await proxy.tunnel("tunnels", "a.test:2222");
+  socket.write("SSH-2.0-client\r\n");
+  expect(String((await once(socket, "data"))[0])).toBe("SSH-2.0-test SSH-2.0-client\r\n");
+  socket.destroy();
+  ssh.close();
+});
+
+test("secrets that no header can hold are refused with a sentence, and short ones mask nothing", async () => {
+  stored = [own({ value: "one\nX-Injected: two" })];
+  expect((await run(driver, "listed", bearer("https://a.test/lines"))).out).toContain("several lines");
+  expect(seen.has("/lines")).toBe(false);
+  stored = [own({ value: "1" })];
+  expect((await run(driver, "listed", "curl -sSi https://a.test/short")).out).toMatch(/^x-id: 121\r$/m);
+});
+
+test("a sandbox whose user has no secret is not looked into, and gets what it needs at its next start", async () => {
+  stored = [];
+  expect(sandboxOf("bare", { allow: [web] }).policy.userSecrets).toBeUndefined();
+  await start("bare", { allow: [web] });
+  stored = [own()];
+  await run(driver, "bare", "curl -sSk -H 'Authorization: Bearer x' https://a.test/bare");
+  // Written as the tunnel ends, which may be after curl has.
+  await expect
+    .poll(async () => (await proxy.proxy.decisions("bare", { limit: 1 }))[0])
+    .toMatchObject({ method: "CONNECT", host: "a.test" });
+  await driver.stop("bare");
+  await start("bare", { allow: [web] });
+  await run(driver, "bare", bearer("https://a.test/restarted"));
+  expect(seen.get("/restarted")).toBe(`Bearer ${secret}`);
+});
+
+test("the host of a repository is allowed once, where the network is not off", () => {
+  const policy = policyOf({ allow: [{ host: "git.test", ports: [443], methods: null }] });
+  expect(withRepositoryHost(policy, "git.test").allow).toEqual(policy.allow);
+  expect(withRepositoryHost(policy, "Other.test:8443").allow[1]).toEqual({ host: "other.test", ports: [8443], methods: null });
+  expect(withRepositoryHost(policyOf({ mode: "none" }), "git.test")).toEqual({ mode: "none", allow: [] });
+});

@@ -1,0 +1,98 @@
+import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, X509Certificate } from "node:crypto";
+import { link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { createSecureContext, type SecureContext } from "node:tls";
+import { PlatformError } from "@sandpiper/core/errors";
+import { makeCertificate } from "./certificates.ts";
+
+const dayMs = 86_400_000;
+const authorityName = "Sandpiper egress proxy of this installation";
+const authorityMs = 3_650 * dayMs;
+const leafMs = dayMs;
+const maxLeaves = 256;
+
+/**
+ * The certificate authority of this installation, for TLS that the proxy has to see into. Only sandboxes that need it are told to trust it. Its key
+ * lies in one file of mode 0600 together with its certificate.
+ */
+export class CertificateAuthority {
+  /** PEM. */
+  readonly certificate: string;
+  readonly #key: KeyObject;
+  /** All leaves share one key of this process. */
+  readonly #leafKey = newKey();
+  readonly #leaves = new Map<string, { until: number; context: SecureContext }>();
+
+  private constructor(certificate: string, key: KeyObject) {
+    this.certificate = certificate;
+    this.#key = key;
+  }
+
+  /** Opens the authority of a file, which is made where it is missing. Throws ConfigInvalid when it is damaged or open to other users. */
+  static async open(file: string): Promise<CertificateAuthority> {
+    const text = await readPrivate(file).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      await create(file);
+      return readPrivate(file);
+    });
+    try {
+      const key = createPrivateKey(text);
+      const certificate = new X509Certificate(text);
+      if (!certificate.checkPrivateKey(key)) throw new Error("key and certificate do not belong together");
+      return new CertificateAuthority(certificate.toString(), key);
+    } catch (cause) {
+      const reason = `The key file ${file} is damaged: restore it from a backup, or remove it (sandboxes that trust the old one then need to be made anew).`;
+      throw new PlatformError("ConfigInvalid", reason, { cause });
+    }
+  }
+
+  /** What a TLS server needs to be this host (a name or an address) for the sandbox. */
+  contextFor(host: string): SecureContext {
+    const known = this.#leaves.get(host);
+    this.#leaves.delete(host);
+    const leaf = known && known.until > Date.now() ? known : { until: Date.now() + leafMs / 2, context: this.#issue(host) };
+    this.#leaves.set(host, leaf);
+    if (this.#leaves.size > maxLeaves) this.#leaves.delete(this.#leaves.keys().next().value!);
+    return leaf.context;
+  }
+
+  #issue(host: string): SecureContext {
+    const [from, until] = [Date.now() - dayMs / 24, Date.now() + leafMs];
+    const names = { subject: "Sandpiper egress proxy", issuer: authorityName };
+    const cert = makeCertificate({ ...names, key: this.#leafKey, issuerKey: this.#key, from, until, use: { host } });
+    return createSecureContext({ key: pem(this.#leafKey), cert });
+  }
+}
+
+/** The file appears complete, or not at all; one that another process has just made stays. */
+async function create(file: string): Promise<void> {
+  const key = newKey();
+  const [from, until] = [Date.now() - dayMs, Date.now() + authorityMs];
+  const names = { subject: authorityName, issuer: authorityName };
+  const certificate = makeCertificate({ ...names, key, issuerKey: key, from, until, use: "authority" });
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.${randomBytes(6).toString("hex")}`;
+  try {
+    await writeFile(draft, pem(key) + certificate, { mode: 0o600, flag: "wx", flush: true });
+    await link(draft, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+async function readPrivate(file: string): Promise<string> {
+  const { mode } = await stat(file);
+  if ((mode & 0o077) !== 0)
+    throw new PlatformError("ConfigInvalid", `The key file ${file} is open to other users: close it with chmod 600 ${file}.`);
+  return readFile(file, "utf8");
+}
+
+function newKey(): KeyObject {
+  return generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+}
+
+function pem(key: KeyObject): string {
+  return key.export({ type: "pkcs8", format: "pem" }).toString();
+}

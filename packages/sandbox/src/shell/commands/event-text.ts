@@ -1,0 +1,97 @@
+import { type BashCommand, type BashOutput, hexId, newId } from "@sandpiper/wire";
+import { eventTime } from "@sandpiper/wire/common/time";
+
+/** Longest JSON text of an output, bytes: released Python clients end a socket over 1 MiB (remote-clients.md section 5). */
+export const maxOutputJson = 1_000_000;
+
+/** Room for the fields beside the texts, bytes. */
+const frameRoom = 400;
+
+/** The JSON text of an event with the facts that are kept of it in memory. */
+export interface EventText {
+  id: string;
+  micros: number;
+  /** Of an output; -1 of a command. */
+  order: number;
+  /** Null where there is none. */
+  exitCode: number | null;
+  json: string;
+}
+
+export type Piece = Pick<BashOutput, "stdout" | "stderr">;
+
+/** The JSON texts of a piece: escaping is most of the work, so it is done once. */
+export interface PieceText {
+  stdout: string;
+  stderr: string;
+}
+
+// The keys of both begin with what is read back from the front of a stored text.
+
+export function commandText(micros: number, { id, ...rest }: Omit<BashCommand, "timestamp" | "kind">): EventText {
+  const event: BashCommand = { id, timestamp: timestampOf(micros), ...rest, kind: "BashCommand" };
+  return { id, micros, order: -1, exitCode: null, json: JSON.stringify(event) };
+}
+
+export function outputText(
+  micros: number,
+  commandId: string,
+  order: number,
+  exitCode: number | null,
+  text: PieceText,
+): EventText {
+  const id = hexId(newId());
+  const head: Omit<BashOutput, "stdout" | "stderr" | "kind"> = {
+    id,
+    timestamp: timestampOf(micros),
+    command_id: commandId,
+    order,
+    exit_code: exitCode,
+  };
+  const front = JSON.stringify(head).slice(0, -1);
+  return { id, micros, order, exitCode, json: `${front},"stdout":${text.stdout},"stderr":${text.stderr},"kind":"BashOutput"}` };
+}
+
+const head =
+  /^(\d{1,8}) \{"id":"([0-9a-f]{32})","timestamp":"([0-9T:.-]{26})Z"(?:,"command_id":"[0-9a-f]{32}","order":(\d{1,9}),"exit_code":(null|-?\d{1,9}))?/;
+
+/** Longest text that `readHead` needs, bytes. */
+export const headBytes = 256;
+
+/** Reads the front of a stored text, `<bytes> <json>`; undefined where it is none. */
+export function readHead(text: string): (Omit<EventText, "json"> & { start: number; length: number }) | undefined {
+  const found = head.exec(text);
+  if (!found) return undefined;
+  const [, length = "", id = "", timestamp = "", order = "-1", exit = "null"] = found;
+  const micros = Date.parse(`${timestamp.slice(0, 23)}Z`) * 1000 + Number(timestamp.slice(23));
+  if (Number.isNaN(micros)) return undefined;
+  const exitCode = exit === "null" ? null : Number(exit);
+  return { id, micros, order: Number(order), exitCode, start: length.length + 1, length: Number(length) };
+}
+
+/** Cuts a piece so that each part fits into one output: control characters take six times their size in JSON. */
+export function fittingTexts({ stdout, stderr }: Piece): PieceText[] {
+  const whole = { stdout: jsonText(stdout), stderr: jsonText(stderr) };
+  if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + frameRoom <= maxOutputJson) return [whole];
+  const outs = cutText(stdout).map((text) => ({ stdout: text, stderr: "null" }));
+  const errs = cutText(stderr).map((text) => ({ stdout: "null", stderr: text }));
+  return [...outs, ...errs];
+}
+
+function cutText(text: string | null): string[] {
+  if (!text) return [];
+  const json = jsonText(text);
+  if (Buffer.byteLength(json) + frameRoom <= maxOutputJson) return [json];
+  const middle = text.length >> 1;
+  // A character of two units stays whole.
+  const at = /[\uDC00-\uDFFF]/.test(text[middle]!) ? middle - 1 : middle;
+  return [...cutText(text.slice(0, at)), ...cutText(text.slice(at))];
+}
+
+function jsonText(text: string | null): string {
+  return JSON.stringify(text || null);
+}
+
+function timestampOf(micros: number): string {
+  return `${eventTime(micros)}Z`;
+}

@@ -1,0 +1,249 @@
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { BashQuery } from "./api.ts";
+import { CommandLog, type Entry } from "./command-log.ts";
+import type { EventText } from "./event-text.ts";
+
+export interface HistoryLimits {
+  /** Commands that are kept of a sandbox, and bytes and events of all of them: the oldest that have ended go first. */
+  commands: number;
+  bytes: number;
+  events: number;
+  /** Bytes of a page, and of what one follower is given at a time; one event is always in it. */
+  pageBytes: number;
+  followBytes: number;
+}
+
+export const historyLimits: HistoryLimits = {
+  commands: 1_000,
+  bytes: 256 * 2 ** 20,
+  events: 50_000,
+  pageBytes: 4 * 2 ** 20,
+  followBytes: 512 * 1024,
+};
+
+/** The commands of one sandbox and their events, in the order of their times: where they stand is in memory, their texts are in files. */
+export class SandboxHistory {
+  readonly logs = new Map<string, CommandLog>();
+  readonly #folder: string;
+  readonly #limits: HistoryLimits;
+  readonly #byId = new Map<string, Entry>();
+  readonly #listeners = new Set<() => void>();
+  #entries: Entry[] = [];
+  #bytes = 0;
+  #lastMicros = 0;
+  #removed = false;
+  /** Whatever changes the history goes one after the other, so that events come in the order of their times. */
+  #work: Promise<unknown> = Promise.resolve();
+
+  private constructor(folder: string, limits: HistoryLimits) {
+    this.#folder = folder;
+    this.#limits = limits;
+  }
+
+  static async load(folder: string, limits: HistoryLimits): Promise<SandboxHistory> {
+    const history = new SandboxHistory(folder, limits);
+    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return [];
+      throw error;
+    });
+    for (const name of names) {
+      const id = /^([0-9a-f]{32})\.log$/.exec(name)?.[1];
+      if (id === undefined) continue;
+      const log = await CommandLog.load(join(folder, name), id);
+      // A crash came before the command was stored, so nobody was told of it.
+      if (log.entries.length === 0) await log.remove();
+      else history.logs.set(id, log);
+    }
+    history.#entries = [...history.logs.values()].flatMap(({ entries }) => entries).sort((a, b) => a.micros - b.micros);
+    for (const entry of history.#entries) history.#byId.set(entry.id, entry);
+    for (const { bytes } of history.logs.values()) history.#bytes += bytes;
+    history.#lastMicros = history.#entries.at(-1)?.micros ?? 0;
+    return history;
+  }
+
+  get newest(): number {
+    return this.#lastMicros;
+  }
+
+  /** Nobody follows it, and it can be read from its files again. */
+  get idle(): boolean {
+    return this.#listeners.size === 0 && this.#entries.every(({ json, log }) => json === undefined && log.ended);
+  }
+
+  /** Begins the log of a command. Throws SandboxNotFound after `remove`, and what the file system throws; nothing is left then. */
+  async begin(id: string, make: (micros: number) => EventText): Promise<Entry> {
+    return this.#queue(async () => {
+      if (this.#removed) throw new PlatformError("SandboxNotFound", "The sandbox has been deleted.");
+      await this.#trim();
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      const log = new CommandLog(join(this.#folder, `${id}.log`), id);
+      try {
+        const entry = this.#take(await log.append(make(this.#stamp())));
+        // It may wait long for its turn.
+        await log.close();
+        this.logs.set(id, log);
+        return entry;
+      } catch (error) {
+        await log.remove().catch(() => {});
+        throw error;
+      }
+    });
+  }
+
+  /** Adds an output. With `keep` one that the disk has no room for stays in memory. Throws what the file system throws. */
+  async append(log: CommandLog, make: (micros: number) => EventText, keep = false): Promise<Entry> {
+    return this.#queue(async () => {
+      const text = make(this.#stamp());
+      const before = log.bytes;
+      const entry = await log.append(text).catch((error) => {
+        if (keep) return log.hold(text);
+        throw error;
+      });
+      this.#bytes += log.bytes - before;
+      if (log.ended) await log.close();
+      return this.#take(entry);
+    });
+  }
+
+  get(id: string): Entry | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Some events after a place. */
+  after(micros: number): Entry[] {
+    const from = indexAfter(this.#entries, micros);
+    return fitting(this.#entries, from, 100, this.#limits.followBytes, () => true).found;
+  }
+
+  /** Page ids are places of events, so that what is added or removed meanwhile moves nothing. */
+  search(query: BashQuery): { found: Entry[]; nextPageId: string | null } {
+    const { pageBytes } = this.#limits;
+    const { kind, commandId, timeGte = 0, timeLt = Number.POSITIVE_INFINITY, orderGt, descending = false, limit } = query;
+    const within = commandId === undefined ? this.#entries : (this.logs.get(commandId)?.entries ?? []);
+    const page = /^\d{1,16}$/.test(query.pageId ?? "") ? Number(query.pageId) : undefined;
+    const wanted = ({ order, micros }: Entry) =>
+      (kind === undefined || (kind === "BashCommand") === order < 0) &&
+      (orderGt === undefined || (order >= 0 && order > orderGt)) &&
+      micros >= timeGte &&
+      micros < timeLt;
+    if (descending) {
+      const upTo = page === undefined ? within.length : indexAfter(within, page);
+      return fitting(within.slice(0, upTo).reverse(), 0, limit, pageBytes, wanted);
+    }
+    return fitting(within, page === undefined ? 0 : indexAfter(within, page - 1), limit, pageBytes, wanted);
+  }
+
+  async texts(entries: readonly Entry[]): Promise<string[]> {
+    return (await this.bytes(entries)).map((json) => json.toString());
+  }
+
+  /** The JSON of events as bytes. */
+  async bytes(entries: readonly Entry[]): Promise<Buffer[]> {
+    const found = new Map<Entry, Buffer | null>();
+    for (const [log, some] of Map.groupBy(entries, ({ log }) => log))
+      for (const [index, json] of (await log.read(some)).entries()) found.set(some[index]!, json);
+    return entries.map((entry) => found.get(entry) ?? null).filter((json) => json !== null);
+  }
+
+  /** Removes the commands that have ended; gives the number of their events. */
+  async clear(): Promise<number> {
+    return this.#queue(async () => {
+      const before = this.#entries.length;
+      await this.#drop([...this.logs.values()].filter(({ ended }) => ended));
+      return before - this.#entries.length;
+    });
+  }
+
+  /** Removes everything; what runs is to be ended before. */
+  async remove(): Promise<void> {
+    await this.#queue(async () => {
+      this.#removed = true;
+      await this.#drop([...this.logs.values()]);
+      await rm(this.#folder, { recursive: true, force: true });
+    });
+  }
+
+  follow(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  #take(entry: Entry): Entry {
+    this.#entries.push(entry);
+    this.#byId.set(entry.id, entry);
+    if (entry.order < 0) this.#bytes += entry.log.bytes;
+    for (const listener of this.#listeners) listener();
+    return entry;
+  }
+
+  #stamp(): number {
+    this.#lastMicros = Math.max(Date.now() * 1000, this.#lastMicros + 1);
+    return this.#lastMicros;
+  }
+
+  /** Makes room for one more command. */
+  async #trim(): Promise<void> {
+    const gone: CommandLog[] = [];
+    let { bytes, events, commands } = { bytes: this.#bytes, events: this.#entries.length, commands: this.logs.size };
+    for (const log of this.logs.values()) {
+      if (bytes <= this.#limits.bytes && events <= this.#limits.events && commands < this.#limits.commands) break;
+      if (!log.ended) continue;
+      bytes -= log.bytes;
+      events -= log.entries.length;
+      commands -= 1;
+      gone.push(log);
+    }
+    await this.#drop(gone);
+  }
+
+  async #drop(logs: readonly CommandLog[]): Promise<void> {
+    if (logs.length === 0) return;
+    const gone = new Set(logs);
+    for (const log of logs) {
+      this.logs.delete(log.id);
+      for (const { id } of log.entries) this.#byId.delete(id);
+      this.#bytes -= log.bytes;
+    }
+    this.#entries = this.#entries.filter(({ log }) => !gone.has(log));
+    for (const log of logs) await log.remove();
+  }
+
+  #queue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#work.then(work);
+    this.#work = result.catch(() => {});
+    return result;
+  }
+}
+
+/** Where the entries begin that come after a place. */
+function indexAfter(entries: readonly Entry[], micros: number): number {
+  let [low, high] = [0, entries.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (entries[middle]!.micros <= micros) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The first entries that are wanted, as many as fit, and at least one where there is one. */
+function fitting(
+  entries: readonly Entry[],
+  from: number,
+  limit: number,
+  maxBytes: number,
+  wanted: (entry: Entry) => boolean,
+): { found: Entry[]; nextPageId: string | null } {
+  const found: Entry[] = [];
+  let bytes = 0;
+  for (let at = from; at < entries.length; at++) {
+    const entry = entries[at]!;
+    if (!wanted(entry)) continue;
+    bytes += entry.length;
+    if (found.length === limit || (found.length > 0 && bytes > maxBytes)) return { found, nextPageId: String(entry.micros) };
+    found.push(entry);
+  }
+  return { found, nextPageId: null };
+}

@@ -1,0 +1,120 @@
+import { randomBytes } from "node:crypto";
+import { finished } from "node:stream/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ExecRequest, SandboxProcess } from "../../driver.ts";
+import { pathInside } from "../../files/path-inside.ts";
+import { exitCode, runToEnd } from "../run.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import type { Printed } from "./output-chunker.ts";
+
+/** Most bytes of one argument; Linux takes 128 KiB. */
+const argumentChars = 30_000;
+
+/**
+ * Tells its process id in the first line of stderr (which is taken out again), goes to the folder and becomes the shell. A command that is longer than an
+ * argument can be comes in parts.
+ */
+const script = `echo "$1 $$" >&2
+cd -- "$2" 2>/dev/null || { echo "The folder $2 does not exist or cannot be entered." >&2; exit 1; }
+command -v bash >/dev/null 2>&1 && set -- bash "$@" || set -- sh "$@"
+shell=$1; shift 3
+[ $# -gt 1 ] && exec "$shell" -c 'c=; for p; do c=$c$p; done; set --; unset p; eval "$c"' "$shell" "$@"
+exec "$shell" -c -- "$1"`;
+
+/** Ends a process group in order, and within two seconds by force. (Not every `kill` knows `--`.) */
+const endScript = `kill -TERM "-$1" 2>/dev/null || exit 0
+i=0
+while [ $i -lt 20 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
+kill -KILL "-$1" 2>/dev/null`;
+
+/** How long a process that was killed is waited for, ms: a frozen one cannot die. */
+const patienceMs = 4_000;
+
+export interface Ending {
+  /** -1 where the command was ended. */
+  exitCode: number;
+  /** Why it was ended; empty otherwise. */
+  reason: string;
+}
+
+/**
+ * Runs a command in a sandbox to its end; what it prints goes to `printed`. When `signal` is aborted the whole process group is ended; the signal's
+ * reason is a sentence that tells why. `frozen` tells whether the processes are paused: then nothing can be run to end them, and they are killed.
+ * Throws what `exec` throws.
+ */
+export async function runCommand(
+  sandbox: Sandbox,
+  { command, cwd }: { command: string; cwd: string | null },
+  printed: Printed,
+  signal: AbortSignal,
+  frozen: () => boolean,
+): Promise<Ending> {
+  const { workingDir } = sandbox.spec;
+  const mark = randomBytes(9).toString("hex");
+  const folder = cwd === null ? workingDir : pathInside(workingDir, cwd);
+  const child = await sandbox.exec({ argv: ["sh", "-c", script, "sh", mark, folder, ...parts(command)], cwd: "/" });
+  child.stdin.on("error", () => {});
+  child.stdin.end();
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<"aborted">();
+  const onAbort = () => abort("aborted");
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) onAbort();
+  // The exit comes when everything was read from the pipes; what was read may still wait to be gathered.
+  const ended = Promise.allSettled([child.stdout, child.stderr].map((stream) => finished(stream))).then(() => child.exit);
+  printed.read("stdout", child.stdout);
+  const leader = readLeader(child, mark, printed);
+  try {
+    const status = await Promise.race([ended, aborted]);
+    if (status !== "aborted") return { exitCode: exitCode(status), reason: "" };
+    await end(sandbox, child, leader(), frozen());
+    await Promise.race([ended, delay(patienceMs, undefined, { ref: false })]);
+    return { exitCode: -1, reason: String(signal.reason) };
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+async function end(sandbox: Sandbox, child: SandboxProcess, leader: string | undefined, frozen: boolean): Promise<void> {
+  if (leader !== undefined && !frozen) {
+    const request: ExecRequest = { argv: [...(sandbox.shell ?? ["sh"]), "-c", endScript, "sh", leader], cwd: "/" };
+    // A sandbox that is full of processes, or gone, cannot run this.
+    await runToEnd(sandbox, request, { timeoutMs: patienceMs, maxOutputBytes: 1_024 }).catch(() => {});
+  }
+  child.kill();
+}
+
+/** Takes the first line of stderr out where it is ours; gives the function that tells the process id in it. */
+function readLeader({ stderr }: SandboxProcess, mark: string, printed: Printed): () => string | undefined {
+  let first: Buffer | undefined = Buffer.alloc(0);
+  let leader: string | undefined;
+  const settle = () => {
+    if (first === undefined) return;
+    const found = new RegExp(`^${mark} (\\d{1,10})\\n`).exec(first.toString("latin1"));
+    leader = found?.[1];
+    const rest = first.subarray(found?.[0].length ?? 0);
+    first = undefined;
+    stderr.off("data", take);
+    printed.take("stderr", rest);
+    printed.read("stderr", stderr);
+  };
+  const take = (chunk: Buffer) => {
+    first = Buffer.concat([first!, chunk]);
+    if (first.includes("\n") || first.length > 100) settle();
+  };
+  stderr.on("data", take);
+  stderr.once("end", settle);
+  return () => leader;
+}
+
+function parts(command: string): string[] {
+  if (command.length <= argumentChars) return [command];
+  const found: string[] = [];
+  for (let at = 0; at < command.length; ) {
+    let next = Math.min(at + argumentChars, command.length);
+    // A character of two units stays whole.
+    if (/[\uD800-\uDBFF]/.test(command[next - 1]!)) next += 1;
+    found.push(command.slice(at, next));
+    at = next;
+  }
+  return found;
+}

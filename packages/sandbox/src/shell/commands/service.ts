@@ -1,0 +1,270 @@
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { SandboxRow } from "../../sandbox-store.ts";
+import type { Sandboxes } from "../../api.ts";
+import type { Bash, BashQuery, PlacedEvent } from "./api.ts";
+import type { Entry } from "./command-log.ts";
+import { commandText, outputText } from "./event-text.ts";
+import { type HistoryLimits, historyLimits, SandboxHistory } from "./history.ts";
+import { type PieceMask, type PrintedLimits, printedLimits } from "./output-chunker.ts";
+import { isFull, runStored } from "./recorded-command.ts";
+import { Slots } from "./slots.ts";
+
+export interface BashLimits extends HistoryLimits, PrintedLimits {
+  /** Commands of a sandbox that run at the same time, and those that wait for it. */
+  running: number;
+  waiting: number;
+  /** Sandboxes whose histories stay in memory although nobody needs them. */
+  histories: number;
+  /** Bytes of a command; with its variables it has to fit into what Linux gives a new program. */
+  commandBytes: number;
+}
+
+export const bashLimits: BashLimits = {
+  ...historyLimits,
+  ...printedLimits,
+  running: 50,
+  waiting: 1_000,
+  histories: 100,
+  commandBytes: 1_310_720,
+};
+
+export interface BashServiceOptions {
+  /** Folder of the logs. */
+  dir: string;
+  sandboxes: Pick<Sandboxes, "running" | "get" | "onChange">;
+  /** Makes what makes a mask for each stream of a command: the secrets that it must not show. */
+  mask?: (row: SandboxRow) => () => PieceMask;
+  logger: Pick<Logger, "warn">;
+  limits?: Partial<BashLimits>;
+}
+
+/** Why a command ends with its server. */
+const commandEnded = "The server was ended, and the command with it.";
+
+/** What a killed server leaves of its commands. */
+const serverEnded = "The server ended while this command ran; what it started may still run in the sandbox.\n";
+
+interface Running {
+  /** Aborted with the sentence that says why. */
+  abort: AbortController;
+  /** The last output. Never rejects. */
+  done: Promise<Entry>;
+}
+
+/** Runs commands in sandboxes and keeps their events in files, one a command: they are bulk, and the database has one writer for everybody. */
+export class BashService implements Bash {
+  readonly #options: BashServiceOptions;
+  readonly #limits: BashLimits;
+  readonly #histories = new Map<string, Promise<SandboxHistory>>();
+  readonly #slots = new Map<string, Slots>();
+  readonly #running = new Map<string, Set<Running>>();
+  readonly #forget: () => void;
+  #closed = false;
+
+  constructor(options: BashServiceOptions) {
+    this.#options = options;
+    this.#limits = { ...bashLimits, ...options.limits };
+    this.#forget = options.sandboxes.onChange((change) => {
+      if ("removed" in change) void this.#remove(change.id);
+    });
+  }
+
+  /** Removes what a crash left of sandboxes that are gone. `exists` tells whether there is a record. */
+  async open(exists: (sandboxId: string) => boolean): Promise<void> {
+    const names = await readdir(this.#options.dir).catch(() => []);
+    for (const name of names) if (!exists(name)) await rm(join(this.#options.dir, name), { recursive: true, force: true });
+  }
+
+  async start(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
+    // Pieces of what is followed are shown as they come.
+    const { history, command } = await this.#begin(row, request, true);
+    return (await history.texts([command]))[0]!;
+  }
+
+  async execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
+    // Clients take the last piece for all of the output, so it is as large as it can be.
+    const { history, done } = await this.#begin(row, request, false);
+    const [text] = await history.texts([await done]);
+    if (text === undefined) throw new PlatformError("EventNotFound", "The command's events were removed while it ran.");
+    return text;
+  }
+
+  async search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }> {
+    const history = await this.#history(sandboxId);
+    const { found, nextPageId } = history.search(query);
+    return { items: await history.bytes(found), nextPageId };
+  }
+
+  async batch(sandboxId: string, ids: readonly string[]): Promise<(string | null)[]> {
+    const history = await this.#history(sandboxId);
+    const texts: (string | null)[] = [];
+    for (const id of ids) {
+      const entry = history.get(id);
+      texts.push(entry === undefined ? null : ((await history.texts([entry]))[0] ?? null));
+    }
+    return texts;
+  }
+
+  async clear(sandboxId: string): Promise<number> {
+    return (await this.#history(sandboxId)).clear();
+  }
+
+  async newest(sandboxId: string): Promise<number> {
+    return (await this.#history(sandboxId)).newest;
+  }
+
+  async after(sandboxId: string, micros: number): Promise<PlacedEvent[]> {
+    const history = await this.#history(sandboxId);
+    const events: PlacedEvent[] = [];
+    for (const entry of history.after(micros)) {
+      const [json] = await history.texts([entry]);
+      if (json !== undefined) events.push({ micros: entry.micros, json });
+    }
+    return events;
+  }
+
+  follow(sandboxId: string, listener: () => void): () => void {
+    let leave: (() => void) | undefined;
+    let left = false;
+    this.#history(sandboxId)
+      .then((history) => {
+        if (!left) leave = history.follow(listener);
+        listener();
+      })
+      .catch((error) => this.#options.logger.warn({ sandbox: sandboxId, reason: errorText(error) }, "commands cannot be read"));
+    return () => {
+      left = true;
+      leave?.();
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#forget();
+    const all = [...this.#running.values()].flatMap((some) => [...some]);
+    for (const { abort } of all) abort.abort(commandEnded);
+    await Promise.all(all.map(({ done }) => done));
+  }
+
+  async #begin(row: SandboxRow, request: ExecuteBashRequest, streams: boolean) {
+    const { command, cwd = null, timeout: asked = 300 } = request;
+    const timeout = Math.max(1, asked);
+    const { id: sandboxId } = row;
+    if (row.status === "ERROR") throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
+    if (Buffer.byteLength(command) > this.#limits.commandBytes)
+      throw new PlatformError(
+        "BodyTooLarge",
+        `A command may have ${this.#limits.commandBytes} bytes: upload a script and run that.`,
+      );
+    const slots = this.#slotsOf(sandboxId);
+    if (this.#closed) throw new PlatformError("SandboxFailed", "The server is ending; try again when it is back.");
+    if (slots.waiting >= this.#limits.waiting) {
+      const many = `There are ${slots.waiting} commands waiting in this sandbox: wait until some have ended.`;
+      throw new PlatformError("TooManyRequests", many, { retryAfter: 5 });
+    }
+    const place = slots.enter();
+    const leave = () => {
+      place.leave();
+      if (slots.empty && this.#slots.get(sandboxId) === slots) this.#slots.delete(sandboxId);
+    };
+    const abort = new AbortController();
+    try {
+      const history = await this.#history(sandboxId);
+      const id = hexId(newId());
+      const entry = await history.begin(id, (micros) => commandText(micros, { id, command, cwd, timeout })).catch(throwFull);
+      // It was stored while the server began to end.
+      if (this.#closed) abort.abort(commandEnded);
+      const { sandboxes } = this.#options;
+      const done = runStored({
+        request: { command, cwd, timeout },
+        history,
+        log: entry.log,
+        abort,
+        // The time runs from when the command does.
+        sandbox: () => place.ready.then(() => sandboxes.running(row.id)),
+        frozen: () => sandboxes.get(row.userId, row.id)?.status !== "RUNNING",
+        limits: this.#limits,
+        mask: this.#options.mask?.(row),
+        streams,
+      });
+      const running: Running = { abort, done };
+      const others = this.#running.get(sandboxId) ?? new Set();
+      this.#running.set(sandboxId, others.add(running));
+      void done.then(() => {
+        leave();
+        others.delete(running);
+        if (others.size === 0 && this.#running.get(sandboxId) === others) this.#running.delete(sandboxId);
+      });
+      return { history, command: entry, done };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  #slotsOf(sandboxId: string): Slots {
+    const slots = this.#slots.get(sandboxId) ?? new Slots(this.#limits.running);
+    this.#slots.set(sandboxId, slots);
+    return slots;
+  }
+
+  /** The history of a sandbox. One that comes from an earlier server first gets the ends of what ran then. */
+  #history(sandboxId: string): Promise<SandboxHistory> {
+    const known = this.#histories.get(sandboxId);
+    if (known) {
+      // The least recently used stand first.
+      this.#histories.delete(sandboxId);
+      this.#histories.set(sandboxId, known);
+      return known;
+    }
+    const loading = this.#load(sandboxId);
+    this.#histories.set(sandboxId, loading);
+    loading.catch(() => this.#histories.delete(sandboxId));
+    if (this.#histories.size > this.#limits.histories) void this.#unload();
+    return loading;
+  }
+
+  async #load(sandboxId: string): Promise<SandboxHistory> {
+    const history = await SandboxHistory.load(join(this.#options.dir, sandboxId), this.#limits);
+    for (const log of history.logs.values()) {
+      if (log.ended) continue;
+      const rest = { stdout: "null", stderr: JSON.stringify(serverEnded) };
+      await history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, -1, rest), true);
+    }
+    return history;
+  }
+
+  async #unload(): Promise<void> {
+    for (const [sandboxId, loading] of [...this.#histories]) {
+      if (this.#histories.size <= this.#limits.histories) return;
+      const history = await loading.catch(() => undefined);
+      const unused = history?.idle && !this.#slots.has(sandboxId);
+      if (unused && this.#histories.get(sandboxId) === loading) this.#histories.delete(sandboxId);
+    }
+  }
+
+  /** The sandbox is gone, and its events with it. */
+  async #remove(sandboxId: string): Promise<void> {
+    try {
+      const running = [...(this.#running.get(sandboxId) ?? [])];
+      for (const { abort } of running) abort.abort("The sandbox was deleted.");
+      await Promise.all(running.map(({ done }) => done));
+      await (await this.#history(sandboxId)).remove();
+      this.#histories.delete(sandboxId);
+    } catch (error) {
+      this.#options.logger.warn(
+        { sandbox: sandboxId, reason: errorText(error) },
+        "the commands of a sandbox could not be removed",
+      );
+    }
+  }
+}
+
+function throwFull(error: unknown): never {
+  if (!isFull(error)) throw error;
+  throw new PlatformError("StorageFull", "The disk of the data folder is full: nothing was started; make room and try again.");
+}

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ExecRequest } from "../driver.ts";
+import type { OciDriver } from "../drivers/oci/oci-driver.ts";
+import { openTestDriver, testSpec } from "../../test/support/oci.ts";
+import { type RunOptions, runToEnd } from "./run.ts";
+
+let driver: OciDriver;
+let end: () => Promise<void>;
+const sh = (command: string, options?: RunOptions) =>
+  runToEnd({ exec: (one) => driver.exec("run", one) }, { argv: ["sh", "-c", command] }, options);
+
+beforeAll(async () => {
+  ({ driver, end } = await openTestDriver());
+  await driver.start({ id: "run", spec: testSpec });
+});
+afterAll(() => end());
+
+test("gives output and exit code", async () => {
+  expect(await sh("cat; echo e >&2; exit 3", { input: "in" })).toEqual({
+    code: 3,
+    stdout: Buffer.from("in"),
+    stderr: Buffer.from("e\n"),
+    truncated: false,
+    timedOut: false,
+  });
+});
+
+test("keeps the beginning of too much output, and lets the command end", async () => {
+  const result = await sh("head -c 50m /dev/zero | tr '\\0' x; exit 4", { maxOutputBytes: 1_000 });
+  expect(result).toMatchObject({ code: 4, truncated: true });
+  expect(result.stdout.toString()).toBe("x".repeat(1_000));
+});
+
+test("ends a command and what it waits for when its time is over", async () => {
+  const result = await sh("trap '' TERM; echo started; sleep 300; echo no", { timeoutMs: 300 });
+  expect(result).toMatchObject({ code: 124, timedOut: true, stdout: Buffer.from("started\n") });
+  await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
+});
+
+test("does not wait for a command in a sandbox that was paused under it longer than its time", async () => {
+  const exec = async (command: ExecRequest) => {
+    const process = await driver.exec("run", command);
+    await driver.pause("run");
+    return process;
+  };
+  try {
+    const result = await runToEnd({ exec }, { argv: ["sleep", "300"] }, { timeoutMs: 300 });
+    expect(result).toMatchObject({ code: 124, timedOut: true });
+  } finally {
+    await driver.resume("run");
+  }
+  await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
+});
+
+test("neither for one that the pause caught while it was being started, which then never runs", async () => {
+  // At which millisecond that is depends on the machine.
+  const caught = async (ms: number) => {
+    const id = `caught-${ms}`;
+    await driver.start({ id, spec: testSpec });
+    const exec = async (command: ExecRequest) => {
+      const process = await driver.exec(id, command);
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      await driver.pause(id);
+      return process;
+    };
+    await runToEnd({ exec }, { argv: ["sleep", "300"] }, { timeoutMs: 100 });
+    await driver.resume(id);
+    // Who reaps one that died frozen is the machine's own affair.
+    const count = { argv: ["sh", "-c", "ps -eo stat,comm | grep -c '^[^Z].*sleep'"] };
+    const sleeping = async () => (await runToEnd({ exec: (one) => driver.exec(id, one) }, count)).stdout.toString();
+    await expect.poll(sleeping).toBe("0\n");
+    await driver.remove(id);
+  };
+  await Promise.all([1, 3, 5, 7, 9, 11, 15, 20].map(caught));
+});
+
+test("ends a command when it is aborted, and does not begin one that was", async () => {
+  const controller = new AbortController();
+  const running = sh("sleep 300", { signal: controller.signal });
+  controller.abort(new Error("enough"));
+  await expect(running).rejects.toThrow("enough");
+  await expect(sh("touch /tmp/begun", { signal: controller.signal })).rejects.toThrow("enough");
+  expect((await sh("test -e /tmp/begun")).code).toBe(1);
+});
+
+test("is fine with a command that does not read its input", async () => {
+  expect(await sh("exit 0", { input: Buffer.alloc(5 * 2 ** 20) })).toMatchObject({ code: 0 });
+});
+
+test("shows a signal as a shell does", async () => {
+  expect(await sh("kill -9 $$")).toMatchObject({ code: 137, timedOut: false });
+});

@@ -1,0 +1,287 @@
+import { randomBytes } from "node:crypto";
+import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import { writeFile } from "../../files/files.ts";
+import { runToEnd } from "../run.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { changeDirectory, keepCommand } from "./shell-state.ts";
+import { inputCharacters, keyCharacters } from "./keys.ts";
+import { notes, type Outcome, terminalObservation } from "./observation.ts";
+import { refusal } from "./refusal.ts";
+import { Shell, type Waited } from "./shell.ts";
+
+export interface SessionOptions {
+  cwd: string;
+  env: Record<string, string>;
+  /** How long a command without a timeout may be silent before the call answers, ms. */
+  quietMs: number;
+  /** How long it may go on printing before the call answers, ms. */
+  longestMs: number;
+  outputDir: string;
+  stateFile?: string | undefined;
+}
+
+/** Most bytes that are typed into a terminal at once: what its line holds. */
+const maxTyped = 4_000;
+/** How long each key of an interrupt may take to work, ms: at least so long, twice what a trivial command takes then, and so long for all of them. */
+const interruptPatience = 700;
+const interruptLimit = 5_000;
+/** How long a shell that runs nothing may take to write its state, ms. */
+const keepPatience = 600;
+/** A shell that does not begin a command for this long is lost, s. */
+const beginPatience = 10;
+
+/** A persistent shell and the rules by which the agent uses it (agent-behaviour.md section 13). */
+export class TerminalSession {
+  readonly #sandbox: Sandbox;
+  readonly #options: SessionOptions;
+  #shell: Shell | undefined;
+  #workingDir: string;
+  #queue: Promise<unknown> = Promise.resolve();
+  /** Calls that wait or are being served. */
+  #calls = 0;
+  /** A shell of an earlier session may have left its state. */
+  #inherits = true;
+  #closed = false;
+  /** An interrupt ended the shell, and nobody was told yet. */
+  #lost = false;
+  /** The command that the last call left running. */
+  #left: string | undefined;
+  /** How such a command ended after that, which nobody was told. */
+  #untold: (Outcome & { command: string }) | undefined;
+
+  constructor(sandbox: Sandbox, options: SessionOptions) {
+    this.#sandbox = sandbox;
+    this.#options = options;
+    this.#workingDir = options.cwd;
+  }
+
+  run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation> {
+    return this.#inTurn(async () => {
+      signal.throwIfAborted();
+      return this.#observe(action, await this.#serve(action, signal));
+    });
+  }
+
+  /** A command runs in the foreground. */
+  get busy(): boolean {
+    return this.#calls > 0 || (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined);
+  }
+
+  get live(): boolean {
+    return this.busy || (this.#shell !== undefined && !this.#shell.ended);
+  }
+
+  async keep(): Promise<void> {
+    const { stateFile } = this.#options;
+    const shell = this.#shell;
+    if (stateFile === undefined || !shell || shell.ended) return;
+    const asked = !this.busy && (await this.#inTurn(() => this.#ask(shell, keepCommand(stateFile, this.#workingDir))));
+    if (!asked) await writeFile(this.#sandbox, stateFile, changeDirectory(this.#workingDir));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#shell?.kill();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    this.#calls += 1;
+    const result = this.#queue.then(work).finally(() => {
+      this.#calls -= 1;
+    });
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+
+  /** Has the shell run something that nobody sees. False when it did not end in time. */
+  async #ask(shell: Shell, command: string): Promise<boolean> {
+    await this.#settle();
+    shell.start(command);
+    const waited = await shell.wait({ timeMs: keepPatience });
+    await shell.take();
+    return waited === "ended";
+  }
+
+  async #serve(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    if (this.#closed) throw new Error("The terminal is closed.");
+    if (action.reset) return this.#reset(action, signal);
+    await this.#settle();
+    const running = this.#shell?.ended ? undefined : this.#shell?.running;
+    if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
+    const poll = !action.command.trim();
+    if (action.is_input || poll || keyCharacters(action.command) !== undefined) return this.#tellEnd({ sent: !poll });
+    const reason = refusal(action.command);
+    if (reason) return refused(reason);
+    return this.#command(action, signal);
+  }
+
+  /** Notes the end of a command that a call left running. */
+  async #settle(): Promise<void> {
+    const shell = this.#shell;
+    if (this.#left === undefined || !shell || (shell.running !== undefined && !shell.ended)) return;
+    const command = this.#left;
+    this.#left = undefined;
+    this.#workingDir = shell.status.workingDir || this.#workingDir;
+    const verdict = this.#verdict(shell, shell.ended ? "died" : "ended", undefined, undefined);
+    this.#untold = { command, output: await shell.take(), ...verdict };
+  }
+
+  /** A call while nothing runs, about a command that ended since the last one. */
+  #tellEnd({ sent }: { sent: boolean }): Outcome {
+    const untold = this.#untold;
+    if (!untold) return refused(notes.idle);
+    this.#untold = undefined;
+    const note = sent ? `${untold.note} ${notes.notSent}` : untold.note;
+    return { ...untold, prefix: notes.continued(untold.command), note };
+  }
+
+  async #reset(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    if (action.is_input)
+      throw new Error("reset and is_input cannot be used together: a new shell runs nothing that takes input.");
+    const reason = action.command.trim() ? refusal(action.command) : undefined;
+    if (reason) return refused(reason);
+    this.#shell?.kill();
+    this.#shell = undefined;
+    this.#lost = false;
+    this.#left = undefined;
+    this.#untold = undefined;
+    this.#workingDir = this.#options.cwd;
+    if (!action.command.trim()) {
+      this.#shell = await this.#open(signal);
+      return { output: { text: notes.reset }, exitCode: 0, note: "" };
+    }
+    const outcome = await this.#command(action, signal);
+    return { ...outcome, output: { ...outcome.output, text: `${notes.reset}\n${outcome.output.text}` } };
+  }
+
+  async #command(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    const renewed = this.#lost || this.#shell?.ended !== undefined;
+    if (!this.#shell || renewed) this.#shell = await this.#open(signal);
+    this.#lost = false;
+    const shell = this.#shell;
+    const file = Buffer.byteLength(action.command) > maxTyped ? await this.#commandFile(action.command, signal) : undefined;
+    const background = shell.start(action.command, file);
+    const untold = this.#untold;
+    this.#untold = undefined;
+    const before = untold ? notes.before(untold.command, untold.output.text, untold.note) : "";
+    const prefix = before + (renewed ? notes.renewed : "") + (background ? notes.background : "");
+    return this.#outcome(shell, action, signal, prefix);
+  }
+
+  /** A call while a command runs: more of its output, or input for it. */
+  async #follow(shell: Shell, running: string, action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+    const { command } = action;
+    const key = keyCharacters(command) !== undefined;
+    const prefix = notes.continued(running);
+    if (command !== "" && !action.is_input && !key) {
+      if (!command.trim()) return this.#outcome(shell, action, signal, prefix);
+      return { output: await shell.take(), exitCode: -1, prefix, note: notes.busy(running), isError: true };
+    }
+    if (Buffer.byteLength(command) > maxTyped) return { ...refused(notes.longInput(maxTyped)), prefix };
+    if (command !== "") shell.send(inputCharacters(command));
+    return this.#outcome(shell, action, signal, prefix, command);
+  }
+
+  async #outcome(shell: Shell, action: TerminalAction, signal: AbortSignal, prefix: string, sent?: string): Promise<Outcome> {
+    const timeout = action.timeout ?? undefined;
+    const command = shell.running ?? action.command;
+    this.#left = undefined;
+    const waited = await shell.wait(
+      timeout === undefined
+        ? { quietMs: this.#options.quietMs, timeMs: this.#options.longestMs, signal }
+        : { timeMs: Math.min(timeout * 1000, 2 ** 31 - 1), signal },
+    );
+    if (waited === "aborted") {
+      await this.#interrupt(shell);
+      throw signal.reason;
+    }
+    if (waited !== "died") this.#workingDir = shell.status.workingDir || this.#workingDir;
+    if (shell.started && (waited === "time" || waited === "quiet")) this.#left = command;
+    const output = await shell.take();
+    return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
+  }
+
+  #verdict(shell: Shell, waited: Waited, timeout: number | undefined, sent: string | undefined): Omit<Outcome, "output"> {
+    if (waited === "ended") return { exitCode: shell.status.exitCode, note: notes.completed(shell.status.exitCode, sent) };
+    if (waited === "died") {
+      const { code, signal } = shell.ended!;
+      const killed = code === null || code > 128;
+      return { exitCode: code ?? -1, note: notes.ended(code, signal, this.#workingDir), isError: killed };
+    }
+    if (!shell.started && (waited === "quiet" || (timeout ?? 0) >= beginPatience)) {
+      shell.kill();
+      return { exitCode: -1, note: notes.lost, isError: true };
+    }
+    if (waited === "time") {
+      const note = timeout === undefined ? notes.long(this.#options.longestMs / 60_000) : notes.time(timeout);
+      return { exitCode: -1, note };
+    }
+    return { exitCode: -1, note: notes.quiet(this.#options.quietMs / 1000) };
+  }
+
+  /** Ends the running command, the shell with it if need be, so that the next call finds a shell that works. */
+  async #interrupt(shell: Shell): Promise<void> {
+    // A key that comes before the shell has read the command makes the terminal drop it, and nothing would tell of its end.
+    await shell.wait({ begin: true, signal: this.#patience(AbortSignal.timeout(interruptLimit)) });
+    const limit = AbortSignal.timeout(interruptLimit);
+    for (const key of ["\x03", "\x03", "\x1c"]) {
+      shell.send(key);
+      const waited = await shell.wait({ signal: this.#patience(limit) });
+      if (waited !== "aborted") {
+        await shell.take();
+        return;
+      }
+    }
+    shell.kill();
+    this.#shell = undefined;
+    this.#lost = true;
+  }
+
+  /**
+   * Aborts once a program that obeys would have ended, at the latest with the limit. On a host with much to do that takes long, and a shell that is given up takes the variables of its
+   * user with it; how long shows a trivial command beside it.
+   */
+  #patience(limit: AbortSignal): AbortSignal {
+    const over = new AbortController();
+    const began = performance.now();
+    runToEnd(this.#sandbox, { argv: ["/bin/sh", "-c", ":"] }, { signal: limit })
+      .catch(() => {})
+      .then(() => {
+        const took = performance.now() - began;
+        setTimeout(() => over.abort(), Math.max(interruptPatience - took, took));
+      });
+    return AbortSignal.any([limit, over.signal]);
+  }
+
+  /** Puts a command that is too long to be typed into a file. */
+  async #commandFile(command: string, signal: AbortSignal): Promise<string> {
+    const path = `${this.#options.outputDir}/command_${randomBytes(4).toString("hex")}.sh`;
+    await writeFile(this.#sandbox, path, command, { signal });
+    return path;
+  }
+
+  async #open(signal: AbortSignal): Promise<Shell> {
+    const { env, outputDir, cwd } = this.#options;
+    const stateFile = this.#inherits ? this.#options.stateFile : undefined;
+    const shell = await Shell.open(this.#sandbox, { workingDirs: [this.#workingDir, cwd], env, outputDir, stateFile }, signal);
+    this.#inherits = false;
+    this.#workingDir = shell.status.workingDir || this.#workingDir;
+    return shell;
+  }
+
+  #observe(action: TerminalAction, outcome: Outcome): TerminalObservation {
+    const { spec, id } = this.#sandbox;
+    const status = this.#shell?.status;
+    return terminalObservation(action, outcome, {
+      pid: status?.jobPid ?? -1,
+      username: spec.user.name,
+      hostname: id,
+      workingDir: this.#workingDir,
+      python: status?.python,
+    });
+  }
+}
+
+function refused(reason: string): Outcome {
+  return { output: { text: reason }, exitCode: -1, note: "", isError: true };
+}

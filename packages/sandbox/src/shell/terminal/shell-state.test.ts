@@ -1,0 +1,99 @@
+import { contentText } from "@sandpiper/wire";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { readFile } from "../../files/files.ts";
+import { runToEnd } from "../run.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
+import { testSandbox } from "../../../test/support/terminal-sandbox.ts";
+
+const stateFile = "/tmp/terminal_output/it's a state";
+
+let sandbox: Sandbox;
+let removeSandbox: () => Promise<void>;
+const opened: Terminal[] = [];
+
+beforeAll(async () => {
+  ({ sandbox, remove: removeSandbox } = await testSandbox());
+});
+afterAll(() => removeSandbox());
+afterEach(() => {
+  for (const terminal of opened.splice(0)) terminal.close();
+});
+
+function open(): Terminal {
+  const terminal = openTerminal(sandbox, { quietMs: 300, stateFile });
+  opened.push(terminal);
+  return terminal;
+}
+async function run(terminal: Terminal, command: string, timeout: number | null = 20): Promise<string> {
+  const signal = AbortSignal.timeout(20_000);
+  const action = { kind: "TerminalAction", command, timeout, is_input: false, reset: false } as const;
+  return contentText((await terminal.run(action, signal)).content);
+}
+
+test("a shell that is opened later begins where the first one was kept, with its exported variables", async () => {
+  const first = open();
+  await run(first, 'mkdir -p "/tmp/it\'s a dir" && cd "/tmp/it\'s a dir"');
+  await run(first, "export WORD=\"a 'b' \\$c \\\"d\\\"\"; export LINES_OF_TEXT=$'one\\ntwo\\e[1m\\x01'; unset LANG; local_one=1");
+  const shown = 'printf "%s|" "$PWD" "$WORD" "$LINES_OF_TEXT" "${LANG-none}" | od -An -c';
+  const before = await run(first, shown);
+  await first.keep();
+  first.close();
+  const second = open();
+  expect(await run(second, shown)).toBe(before);
+  expect(await run(second, 'echo "${local_one-none}"')).toBe("none\n");
+  // It is taken over once.
+  expect((await readFile(sandbox, stateFile)).kind).toBe("missing");
+});
+
+test("the file is its user's alone, and a shell's options do not keep it from being written", async () => {
+  const first = open();
+  await run(first, "cd /var && set -o noclobber && umask 000");
+  await first.keep();
+  await first.keep();
+  const { stdout } = await runToEnd(sandbox, { argv: ["stat", "-c", "%a", stateFile] });
+  expect(stdout.toString()).toBe("600\n");
+  first.close();
+  expect(await run(open(), "pwd")).toBe("/var\n");
+});
+
+test("of a shell in which a command runs, the directory is kept, at once", async () => {
+  const first = open();
+  await run(first, "cd /usr; export GONE=1");
+  await run(first, "sleep 300", null);
+  expect(first.busy).toBe(true);
+  const began = performance.now();
+  await first.keep();
+  expect(performance.now() - began).toBeLessThan(500);
+  first.close();
+  const second = open();
+  expect(second.busy).toBe(false);
+  expect(await run(second, 'pwd; echo "${GONE-gone}"')).toBe("/usr\ngone\n");
+});
+
+test("a stopped shell keeps nobody waiting, and a damaged file does no harm", async () => {
+  const first = open();
+  await run(first, "cd /usr");
+  const pid = Number.parseInt(await run(first, "echo $$; (sleep 0.3; kill -STOP $$) >/dev/null 2>&1 &"), 10);
+  await expect
+    .poll(async () => (await runToEnd(sandbox, { argv: ["cat", `/proc/${pid}/stat`] })).stdout.toString(), { timeout: 5_000 })
+    .toMatch(/\) T /);
+  const began = performance.now();
+  await first.keep();
+  expect(performance.now() - began).toBeLessThan(1_500);
+  first.close();
+  await runToEnd(sandbox, { argv: ["sh", "-c", 'echo "cd /usr; export A=\\"" >"$1"', "sh", stateFile] });
+  const second = open();
+  expect(await run(second, "echo fine")).toBe("fine\n");
+});
+
+test("a terminal that was never used keeps nothing, and the kept state stays for the one after it", async () => {
+  const first = open();
+  await run(first, "cd /usr");
+  await first.keep();
+  first.close();
+  const unused = open();
+  await unused.keep();
+  unused.close();
+  expect(await run(open(), "pwd")).toBe("/usr\n");
+});

@@ -1,0 +1,243 @@
+import { randomBytes } from "node:crypto";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ExitStatus, SandboxProcess } from "../../driver.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { Capture, type Captured } from "./capture.ts";
+import { TerminalCleaner } from "./cleaner.ts";
+import { restoreCommand } from "./shell-state.ts";
+import { commandLine, type Marker, MarkerScanner, type ShellStatus } from "./markers.ts";
+import { overflowFile } from "./overflow-file.ts";
+import { shellQuote, typedQuote } from "./quote.ts";
+
+export interface ShellOptions {
+  /** Where the shell begins, and where it does when that folder is gone. */
+  workingDirs: [string, string];
+  env: Record<string, string>;
+  /** Folder in the sandbox for copies of outputs that are too long. */
+  outputDir: string;
+  /** File in the sandbox with what an earlier shell has kept (see `kept-state.ts`). */
+  stateFile: string | undefined;
+}
+
+/** Why a wait came to its end. */
+export type Waited = "begun" | "ended" | "died" | "time" | "quiet" | "aborted";
+
+export interface WaitLimits {
+  timeMs?: number | undefined;
+  /** Without output. */
+  quietMs?: number | undefined;
+  /** Also until the shell has begun with the command. */
+  begin?: boolean;
+  signal?: AbortSignal | undefined;
+}
+
+const size = { cols: 200, rows: 50 };
+/** How long startup files may take, ms; after that the shell starts without them. */
+const startPatience = 10_000;
+/** Characters of background output that are kept between commands. */
+const maxIdle = 4_000;
+/** Characters after which a program that nobody reads has to wait. */
+const maxUnread = 1_000_000;
+
+/** bash where there is one, else sh. No line editor, so what is typed reaches the shell as it is. */
+const startScript =
+  'cd -- "$1" 2>/dev/null || cd -- "$2" 2>/dev/null; command -v bash >/dev/null 2>&1 && exec bash --noediting $3 -i; exec /bin/sh -i';
+const initCommand =
+  'unset PS0 PS1 PROMPT_COMMAND; set -o ignoreeof; if [ "$BASH_VERSION" ]; then set +o history +H; unset HISTFILE; printf bash; fi';
+
+/** One shell process on a terminal of a sandbox: it runs one command at a time and tells when it is done. */
+export class Shell {
+  /** As of the last command that ended. */
+  status: ShellStatus = { shellPid: 0, exitCode: 0, jobPid: -1, workingDir: "", python: undefined };
+  /** The command that runs, or undefined. */
+  running: string | undefined;
+  /** True once the shell has begun with the command. */
+  started = false;
+  /** Set once the process is gone. */
+  ended: ExitStatus | undefined;
+  readonly #process: SandboxProcess;
+  readonly #newCapture: () => Capture;
+  readonly #nonce = randomBytes(12).toString("hex");
+  readonly #scanner = new MarkerScanner(this.#nonce);
+  readonly #trace = new RegExp(`^\\++ .*${this.#nonce}.*\\n?`, "gm");
+  #cleaner = new TerminalCleaner();
+  #capture: Capture;
+  #idle = "";
+  #number = 0;
+  #bash = false;
+  /** Keys without Enter may wait in the terminal's line. */
+  #openLine = false;
+  #unread = 0;
+  /** The process is gone and the rest of its output comes. */
+  #exiting = false;
+  #waiting: ((event: "output" | "ended" | "died") => void) | undefined;
+  readonly #holds = new Set<"overflow" | "unread">();
+
+  private constructor(sandbox: Sandbox, process: SandboxProcess, outputDir: string) {
+    this.#process = process;
+    const overflow = () =>
+      overflowFile(
+        sandbox,
+        outputDir,
+        () => this.#hold("overflow"),
+        () => this.#release("overflow"),
+      );
+    this.#newCapture = () => new Capture(overflow);
+    this.#capture = this.#newCapture();
+    process.stdout.on("data", (chunk: Buffer) => this.#read(chunk));
+    process.stdout.on("error", () => {});
+    process.stdin.on("error", () => {});
+    process.stderr.resume();
+    const readOut = new Promise((resolve) => process.stdout.once("close", resolve));
+    process.exit.then(async (exit) => {
+      this.#exiting = true;
+      this.#holds.clear();
+      process.stdout.resume();
+      await readOut;
+      this.#end(exit);
+    });
+  }
+
+  /** Throws SandboxFailed when the sandbox has no working shell, or the signal's reason. */
+  static async open(sandbox: Sandbox, options: ShellOptions, signal: AbortSignal): Promise<Shell> {
+    for (const startupFiles of ["", "--norc"]) {
+      const env = { TERM: "dumb", PAGER: "cat", GIT_PAGER: "cat", ...options.env };
+      const argv = ["/bin/sh", "-c", startScript, "sh", ...options.workingDirs, startupFiles];
+      const shell = new Shell(sandbox, await sandbox.exec({ argv, cwd: "/", env, tty: size }), options.outputDir);
+      shell.start(options.stateFile === undefined ? initCommand : `${initCommand}; ${restoreCommand(options.stateFile)}`);
+      const waited = await shell.wait({ timeMs: startPatience, signal });
+      if (waited === "ended") {
+        shell.#bash = (await shell.take()).text.includes("bash");
+        return shell;
+      }
+      shell.kill();
+      signal.throwIfAborted();
+      if (waited === "died") break;
+    }
+    throw new PlatformError("SandboxFailed", "No shell could be started in the sandbox; it needs a working /bin/sh.");
+  }
+
+  /**
+   * Types a command, or has it read from a file of the sandbox, which is removed then. Only when none is running.
+   * Returns whether output of background work precedes the command's own.
+   */
+  start(command: string, file?: string): boolean {
+    this.#idle += this.#untraced(this.#cleaner.flush());
+    this.#capture = this.#newCapture();
+    const early = this.#idle.trim() !== "";
+    if (early) this.#capture.add(this.#idle.endsWith("\n") ? this.#idle : `${this.#idle}\n`);
+    this.#idle = "";
+    this.running = command;
+    this.started = false;
+    this.#number += 1;
+    // C-u drops what was typed into the line without Enter.
+    const word =
+      file === undefined ? typedQuote(command, this.#bash) : `"$(/bin/cat ${shellQuote(file)}; /bin/rm -f ${shellQuote(file)})"`;
+    const line = commandLine(this.#nonce, this.#number, word, this.#bash, this.status.exitCode);
+    this.#process.stdin.write(this.#openLine ? `\x15${line}` : line);
+    this.#openLine = false;
+    return early;
+  }
+
+  /** Types characters into the running program. */
+  send(characters: string): void {
+    this.#openLine = !/[\r\n\x03\x1a]$/.test(characters);
+    this.#process.stdin.write(characters);
+  }
+
+  /** Waits for the end of the running command, within the limits. */
+  wait(limits: WaitLimits): Promise<Waited> {
+    const { promise, resolve } = Promise.withResolvers<Waited>();
+    this.#unread = 0;
+    this.#release("unread");
+    if (this.ended) return Promise.resolve("died");
+    if (this.running === undefined) return Promise.resolve("ended");
+    if (limits.begin && this.started) return Promise.resolve("begun");
+    if (limits.signal?.aborted) return Promise.resolve("aborted");
+    const aborted = () => resolve("aborted");
+    const time = limits.timeMs === undefined ? undefined : setTimeout(resolve, limits.timeMs, "time");
+    const quiet = limits.quietMs === undefined ? undefined : setTimeout(resolve, limits.quietMs, "quiet");
+    limits.signal?.addEventListener("abort", aborted);
+    this.#waiting = (event) => {
+      if (event !== "output") resolve(event);
+      else if (limits.begin && this.started) resolve("begun");
+      else quiet?.refresh();
+    };
+    return promise.finally(() => {
+      clearTimeout(time);
+      clearTimeout(quiet);
+      limits.signal?.removeEventListener("abort", aborted);
+      this.#waiting = undefined;
+    });
+  }
+
+  /** The output since the last time. */
+  take(): Promise<Captured> {
+    this.#keep(this.#cleaner.flush());
+    const capture = this.#capture;
+    this.#capture = this.#newCapture();
+    return capture.end();
+  }
+
+  /** Ends the shell and the program on its terminal. */
+  kill(): void {
+    if (!this.ended) this.#process.kill();
+  }
+
+  #read(chunk: Buffer): void {
+    for (const part of this.#scanner.push(chunk)) {
+      if (Buffer.isBuffer(part)) this.#text(this.#cleaner.push(part));
+      else this.#mark(part);
+    }
+    this.#waiting?.("output");
+  }
+
+  #text(text: string): void {
+    if (this.running === undefined) this.#idle = (this.#idle + this.#untraced(text)).slice(-maxIdle);
+    else this.#keep(text);
+    if (this.#waiting) return;
+    this.#unread += text.length;
+    if (this.#unread > maxUnread) this.#hold("unread");
+  }
+
+  /** Adds output of the running command. What comes before its start marker is the echo of what was typed. */
+  #keep(text: string): void {
+    if (this.started) this.#capture.add(this.#untraced(text));
+  }
+
+  /** Without what `set -x` tells about the shell's own part of a line. */
+  #untraced(text: string): string {
+    return text.includes(this.#nonce) ? text.replace(this.#trace, "") : text;
+  }
+
+  #mark(marker: Marker): void {
+    if (this.running === undefined || marker.number !== this.#number) return;
+    if (marker.kind === "start") {
+      this.started = true;
+      this.#cleaner = new TerminalCleaner();
+    } else if (this.started && [0, marker.status.shellPid].includes(this.status.shellPid)) this.#done(marker.status);
+  }
+
+  #done(status: ShellStatus): void {
+    this.#keep(this.#cleaner.flush());
+    this.status = { ...status, python: status.python ?? this.status.python };
+    this.running = undefined;
+    this.#waiting?.("ended");
+  }
+
+  #end(exit: ExitStatus): void {
+    this.#text(this.#cleaner.push(this.#scanner.flush()));
+    this.ended = exit;
+    this.#waiting?.("died");
+  }
+
+  #hold(reason: "overflow" | "unread"): void {
+    if (this.#exiting) return;
+    this.#holds.add(reason);
+    this.#process.stdout.pause();
+  }
+
+  #release(reason: "overflow" | "unread"): void {
+    if (this.#holds.delete(reason) && this.#holds.size === 0) this.#process.stdout.resume();
+  }
+}

@@ -1,0 +1,83 @@
+import { PlatformError } from "@sandpiper/core/errors";
+
+/** Where an image is, as a spec names it, with everything filled in that such names leave out. */
+export type ImageReference = RegistryImage | LocalImage;
+
+export interface RegistryImage {
+  source: "registry";
+  /** `docker.io`, `localhost:5000`. */
+  registry: string;
+  /** `library/debian`. */
+  repository: string;
+  tag: string;
+  /** `sha256:…`; it decides over the tag. */
+  digest: string | undefined;
+  /** The whole name without the digest: `docker.io/library/debian:12`. */
+  name: string;
+}
+
+/** An image in the files of this machine: an OCI layout (a folder), or what `docker save` writes. */
+export interface LocalImage {
+  source: "oci" | "docker-archive";
+  path: string;
+  /** Behind the path and a colon; which image of several it is. */
+  tag: string | undefined;
+  digest: string | undefined;
+  name: string;
+}
+
+const digestPattern = /^sha256:[0-9a-f]{64}$/;
+const registryPattern =
+  /^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::\d{1,5})?$/;
+const repositoryPattern = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*$/;
+const tagPattern = /^\w[\w.-]{0,127}$/;
+
+/**
+ * Reads a reference as docker does (`debian` is `docker.io/library/debian:latest`); `oci:/path[:tag]` and `docker-archive:/path[:name]` are
+ * files of this machine. Throws PlatformError SandboxSpecUnusable.
+ */
+export function parseImageReference(text: string): ImageReference {
+  const at = text.lastIndexOf("@");
+  const digest = at === -1 ? undefined : text.slice(at + 1);
+  const rest = (at === -1 ? text : text.slice(0, at)).replace(/^docker:\/\//, "");
+  if (text.length > 512 || (digest !== undefined && !digestPattern.test(digest))) throw unreadable(text);
+  const local = /^(oci|docker-archive):(.*)$/s.exec(rest);
+  const image = local ? localImage(local[1] as LocalImage["source"], local[2]!, digest) : registryImage(rest, digest);
+  if (!image) throw unreadable(text);
+  return image;
+}
+
+/** The reference that names exactly these bytes, whatever the tag comes to mean. */
+export function pinned(image: ImageReference, digest: string): string {
+  return `${image.name}@${digest}`;
+}
+
+/** The digest at the end of a pinned reference, or undefined. */
+export function digestOf(reference: string): string | undefined {
+  const digest = reference.slice(reference.lastIndexOf("@") + 1);
+  return digestPattern.test(digest) ? digest : undefined;
+}
+
+function registryImage(text: string, digest: string | undefined): RegistryImage | undefined {
+  const slash = text.indexOf("/");
+  const first = slash === -1 ? "" : text.slice(0, slash);
+  const named = /[.:A-Z]/.test(first) || first === "localhost";
+  const registry = named ? first : "docker.io";
+  const [, path = "", tag = "latest"] = /^([^:]*)(?::(.*))?$/s.exec(named ? text.slice(slash + 1) : text) ?? [];
+  if (!registryPattern.test(registry) || !repositoryPattern.test(path) || !tagPattern.test(tag)) return undefined;
+  const repository = registry === "docker.io" && !path.includes("/") ? `library/${path}` : path;
+  return { source: "registry", registry, repository, tag, digest, name: `${registry}/${repository}:${tag}` };
+}
+
+function localImage(source: LocalImage["source"], text: string, digest: string | undefined): LocalImage | undefined {
+  const [, path = "", tag] = /^(\/[^:\0-\x1f]*)(?::([\w./:-]{1,256}))?$/.exec(text) ?? [];
+  if (path === "" || path.split("/").includes("..")) return undefined;
+  return { source, path, tag, digest, name: `${source}:${path}${tag === undefined ? "" : `:${tag}`}` };
+}
+
+function unreadable(text: string): PlatformError {
+  return new PlatformError(
+    "SandboxSpecUnusable",
+    `${JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text)} is not an image reference: write one such as debian:12, localhost:5000/app:1 or ghcr.io/owner/app@sha256:….`,
+  );
+}

@@ -1,0 +1,137 @@
+import { readFileSync } from "node:fs";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
+import type { TLocalizedValidationError } from "typebox/error";
+import { PlatformError } from "@sandpiper/core/errors";
+
+const strict = { additionalProperties: false };
+const absolutePath = "^/[^\\0]*$";
+const variableName = "^[A-Za-z_][A-Za-z0-9_]*$";
+const specId = "^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}$";
+const method = "^[A-Za-z]{1,32}$";
+const typeNames: Record<string, string> = {
+  string: "a text",
+  integer: "a whole number",
+  number: "a number",
+  array: "a list",
+  object: "an object",
+};
+/** What follows "must be" for a text that does not match. */
+const meanings: Record<string, string> = {
+  [absolutePath]: "an absolute path",
+  [variableName]: "the name of an environment variable",
+  [specId]: "1 to 255 letters, digits, and . _ : / @ -",
+  [method]: "an HTTP method",
+};
+
+const Text = Type.String({ minLength: 1, maxLength: 4_096, pattern: "^[^\\0]*$" });
+const VariableName = Type.String({ pattern: variableName, maxLength: 256 });
+const Path = Type.String({ pattern: absolutePath, maxLength: 4_096 });
+const Size = Type.Union([Text, Type.Integer({ minimum: 1 })]);
+const Rule = Type.Union([
+  Text,
+  Type.Object(
+    {
+      host: Text,
+      ports: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1 })),
+      methods: Type.Optional(Type.Array(Type.String({ pattern: method }), { minItems: 1 })),
+    },
+    strict,
+  ),
+]);
+
+const Network = Type.Object(
+  {
+    mode: Type.Optional(Type.Enum(["none", "allowlist", "open"])),
+    allow: Type.Optional(Type.Array(Rule)),
+    credentials: Type.Optional(
+      Type.Array(Type.Object({ name: VariableName, hosts: Type.Array(Text, { minItems: 1 }), from_env: VariableName }, strict)),
+    ),
+    private: Type.Optional(Type.Array(Text)),
+  },
+  strict,
+);
+
+/** A spec as it is written (docs/specs.md). */
+const WrittenSpec = Type.Object(
+  {
+    id: Type.String({ pattern: specId }),
+    image: Type.Optional(Text),
+    folder: Type.Optional(Path),
+    command: Type.Optional(Type.Union([Type.Null(), Type.Array(Type.String({ pattern: "^[^\\0]*$" }), { minItems: 1 })])),
+    initial_env: Type.Optional(Type.Record(VariableName, Type.String({ pattern: "^[^\\0]*$" }), strict)),
+    working_dir: Type.Optional(Path),
+    user: Type.Optional(Type.Union([Text, Type.Integer({ minimum: 0 })])),
+    limits: Type.Optional(
+      Type.Object(
+        {
+          memory: Type.Optional(Size),
+          cpus: Type.Optional(Type.Number({ minimum: 0.01 })),
+          pids: Type.Optional(Type.Integer({ minimum: 16 })),
+          disk: Type.Optional(Size),
+        },
+        strict,
+      ),
+    ),
+    network: Type.Optional(Network),
+  },
+  strict,
+);
+
+const SpecsFile = Type.Object({ specs: Type.Array(WrittenSpec, { minItems: 1, maxItems: 1_000 }) }, strict);
+
+export type WrittenSpec = Static<typeof WrittenSpec>;
+export type WrittenNetwork = Static<typeof Network>;
+
+const validator = Compile(SpecsFile);
+
+/** The specs of a file, in its order. Throws PlatformError ConfigInvalid with one sentence that names the field. */
+export function readSpecsFile(file: string): WrittenSpec[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    // The message of a syntax error quotes the file, which may hold secrets.
+    const at = / at position (\d+)/.exec((error as Error).message)?.[1];
+    const syntax = `is no JSON${at === undefined ? "" : `: see the ${at}th character`}`;
+    const reason = error instanceof SyntaxError ? syntax : `cannot be read: ${(error as Error).message}`;
+    throw new PlatformError("ConfigInvalid", `The specs file ${file} ${reason}.`);
+  }
+  if (validator.Check(value)) return value.specs;
+  const { path, problem } = plainest(validator.Errors(value));
+  throw invalid(file, path, problem);
+}
+
+/** Of what is wrong, the innermost: of several forms that a field may have, that is the one that was meant. */
+function plainest(errors: TLocalizedValidationError[]): { path: string; problem: string } {
+  const plain = errors.filter(({ keyword }) => keyword !== "anyOf" && keyword !== "not");
+  const depth = ({ instancePath }: TLocalizedValidationError) => instancePath.split("/").length;
+  const first = plain.toSorted((a, b) => depth(b) - depth(a))[0]!;
+  const types = plain.filter(({ keyword, instancePath }) => keyword === "type" && instancePath === first.instancePath);
+  const forms = types.map(({ params }) => typeNames[(params as { type: string }).type] ?? "null");
+  return { path: pathOf(first), problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : problemOf(first) };
+}
+
+/** An error in the field `path` (`specs[0].image`) of a specs file; `problem` follows the path. */
+export function invalid(file: string, path: string, problem: string): PlatformError {
+  return new PlatformError("ConfigInvalid", `In the specs file ${file}, ${path || "the whole"} ${problem.replace(/\.$/, "")}.`);
+}
+
+function pathOf({ instancePath }: TLocalizedValidationError): string {
+  return instancePath
+    .split("/")
+    .slice(1)
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .map((key, index) => (/^\d+$/.test(key) ? `[${key}]` : `${index > 0 ? "." : ""}${key}`))
+    .join("");
+}
+
+function problemOf({ keyword, params, message }: TLocalizedValidationError): string {
+  const given = params as Record<string, unknown>;
+  if (keyword === "minItems") return "must not be empty";
+  if (keyword === "boolean") return "is unknown";
+  if (keyword === "pattern") return `must be ${meanings[String(given.pattern)] ?? "a text without NUL characters"}`;
+  if (keyword === "required") return `lacks the field ${[given.requiredProperties].flat().join(", ")}`;
+  if (keyword === "enum") return `must be one of ${[given.allowedValues].flat().join(", ")}`;
+  return message;
+}

@@ -1,0 +1,23 @@
+import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../src/driver.ts";
+import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
+
+/** What the tests of the suite share: one running sandbox, `one`. */
+export interface SuiteContext {
+  readonly driver: SandboxDriver;
+  readonly spec: PreparedSpec;
+  /** See `DriverUnderTest`. */
+  readonly memoryByProcess: boolean;
+}
+
+/** Limits that the suite's tests run into on purpose. */
+export const suiteLimits = { memoryBytes: 128 * 2 ** 20, pids: 64, cpus: 2, diskBytes: 2 ** 30 };
+
+/** Runs a command to its end; output as text. */
+export async function run(driver: SandboxDriver, id: string, command: string | ExecRequest, options: RunOptions = {}) {
+  const request = typeof command === "string" ? { argv: ["sh", "-c", command] } : command;
+  const { code, stdout, stderr } = await runToEnd({ exec: (one) => driver.exec(id, one) }, request, {
+    timeoutMs: 20_000,
+    ...options,
+  });
+  return { code, out: stdout.toString(), err: stderr.toString() };
+}

@@ -1,0 +1,75 @@
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../src/driver.ts";
+import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
+import { hostSpec } from "../../src/specs/specs.ts";
+import { installationGroup } from "../../src/drivers/oci/cgroup/cgroups.ts";
+import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
+import { findRuntime } from "../../src/drivers/oci/container/runtime.ts";
+import { volatileFolder } from "../../src/drivers/oci/storage/runtime-dir.ts";
+
+/** The runtimes that work on this machine: tests run over each of them. */
+export async function workingRuntimes(): Promise<string[]> {
+  const found = await Promise.all(
+    ["crun", "runc"].map((name) =>
+      findRuntime(name).then(
+        (runtime) => (runtime.kind === name ? [name] : []),
+        () => [],
+      ),
+    ),
+  );
+  return found.flat();
+}
+
+export const testSpec: PreparedSpec = hostSpec({ memoryBytes: 256 * 2 ** 20, pids: 64, cpus: 2, diskBytes: 2 ** 30 });
+
+/** A driver over a folder of its own, and the function that removes everything it made. */
+export async function openTestDriver(runtime?: string): Promise<{ driver: OciDriver; dir: string; end: () => Promise<void> }> {
+  const top = mkdtempSync("/tmp/sandpiper-test-");
+  const dir = join(top, "sandboxes");
+  const driver = new OciDriver({ dir, runtime });
+  await driver.open();
+  const end = async () => {
+    await driver.open();
+    for (const { id } of await driver.list()) await driver.remove(id);
+    await driver.close();
+    rmSync(top, { recursive: true, force: true });
+  };
+  return { driver, dir, end };
+}
+
+/** The installation's folder for what ends with the machine. */
+export function volatileOf(dir: string): string {
+  return volatileFolder(`${basename(installationGroup(dir))}-run`);
+}
+
+/** Runs a command to its end; output as text. */
+export async function run(driver: SandboxDriver, id: string, command: string | ExecRequest, options: RunOptions = {}) {
+  const request = typeof command === "string" ? { argv: ["sh", "-c", command] } : command;
+  const { code, stdout, stderr } = await runToEnd({ exec: (one) => driver.exec(id, one) }, request, {
+    timeoutMs: 20_000,
+    ...options,
+  });
+  return { code, out: stdout.toString(), err: stderr.toString() };
+}
+
+/** Control groups of the installation with that folder, as paths below the mount, without those of the installation itself. */
+export function groups(dir: string): string[] {
+  const mount = "/sys/fs/cgroup";
+  const group = installationGroup(dir);
+  return [mount, ...readdirSync(mount).map((name) => join(mount, name))]
+    .map((folder) => folder + group)
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder, { withFileTypes: true }))
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** Another process that owns a driver over the same folder. `code` finds it as `driver`. */
+export function startDriverProcess(code: string, dir: string, runtime: string) {
+  const head = `import { OciDriver } from ${JSON.stringify(fileURLToPath(new URL("../../src/drivers/oci/oci-driver.ts", import.meta.url)))};
+    const driver = new OciDriver(${JSON.stringify({ dir, runtime })});`;
+  return spawn(process.execPath, ["--input-type=module", "-e", head + code], { stdio: ["ignore", "pipe", "inherit"] });
+}

@@ -1,0 +1,33 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { PreparedSpec } from "../../src/driver.ts";
+import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
+import type { Sandbox } from "../../src/sandbox.ts";
+
+/** A real sandbox for tests, on an installation of its own. */
+export async function testSandbox(): Promise<{ sandbox: Sandbox; remove(): Promise<void> }> {
+  const dir = mkdtempSync(join(tmpdir(), "sandpiper-terminal-"));
+  const driver = new OciDriver({ dir });
+  await driver.open();
+  const id = "shell-1";
+  const spec: PreparedSpec = {
+    id: "host",
+    root: { kind: "host" },
+    command: null,
+    env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG: "C.UTF-8" },
+    workingDir: "/workspace",
+    user: { name: "sandpiper", uid: 1000, gid: 1000, home: "/home/sandpiper" },
+    limits: { memoryBytes: 1024 ** 3, pids: 512, cpus: 2, diskBytes: 1024 ** 3 },
+    network: { mode: "none", allow: [], credentials: [] },
+  };
+  await driver.start({ id, spec });
+  return {
+    sandbox: { id, incarnation: "1", spec, exec: (command) => driver.exec(id, command) },
+    async remove() {
+      await driver.remove(id);
+      await driver.close();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,214 @@
+import { hexId } from "@sandpiper/wire";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
+import type { EventLog } from "../store/event-log.ts";
+import { type Report, report, statusAfter } from "./agent-server.ts";
+import { retryDelay } from "./backoff.ts";
+import { type Batch, batchEvents, takeBatch } from "./batch.ts";
+import { deliver, type Endpoint, type Outcome } from "./endpoint.ts";
+import type { Slots } from "./slots.ts";
+
+export interface LaneDependencies {
+  callbacks: CallbackStore;
+  events: EventLog;
+  outbound: Outbound;
+  /** The operator's own endpoint. */
+  server: Endpoint | undefined;
+  /** A conversation as an agent server reports it; undefined where there is none. */
+  conversationInfo: (id: string) => object | undefined;
+  slots: Slots;
+  /** Keeps a value out of logs and errors. */
+  registerSecret(value: string): void;
+  logger: Logger;
+  /** How long events are gathered before they are sent, ms. */
+  collectMs: number;
+  /** How long a callback may fail before it is given up, ms. */
+  giveUpMs: number;
+}
+
+/** Records that are read at once. */
+const pageRecords = 2 * batchEvents;
+
+/** The wait after a store that could not write, ms. */
+const storeFailureMs = 5_000;
+
+/**
+ * Delivers what a callback was not told of yet, one batch after the other, and ends when there is nothing left. All that it needs to go
+ * on after a crash is in the callback's row; a delivery whose success was not stored is repeated.
+ */
+export class Lane {
+  readonly id: string;
+  readonly #deps: LaneDependencies;
+  readonly #conversationId: string;
+  readonly #closing = new AbortController();
+  readonly #onEnd: () => void;
+  /** Records that came since the last batch was read, and when the first of them has waited long enough. */
+  #gathered = 0;
+  #dueAt = 0;
+  #urgent = false;
+  /** The conversation's record was changed: reports of an agent server tell that too. Not kept beyond this process. */
+  #changed = false;
+  #interrupt: (() => void) | undefined;
+  readonly #ended: Promise<void>;
+
+  /** `onEnd` is called in the same turn in which the lane has found nothing left to do. */
+  constructor(deps: LaneDependencies, id: string, conversationId: string, onEnd: () => void) {
+    this.#deps = deps;
+    this.id = id;
+    this.#conversationId = conversationId;
+    this.#onEnd = onEnd;
+    this.#dueAt = Date.now() + deps.collectMs;
+    this.#ended = Promise.resolve().then(() => this.#work());
+  }
+
+  /** Tells of records that were appended; `urgent` ones are not gathered, and end a wait for the next attempt. */
+  poke(records: number, urgent: boolean): void {
+    if (this.#gathered === 0) this.#dueAt = Date.now() + this.#deps.collectMs;
+    this.#gathered += records;
+    this.#urgent ||= urgent;
+    if (this.#urgent || this.#gathered >= batchEvents) this.#interrupt?.();
+  }
+
+  /** Tells of a change of the conversation's record, which no record of the log says. */
+  change(): void {
+    this.#changed = true;
+    this.poke(0, true);
+  }
+
+  /** Breaks off; what is under way counts as not delivered. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error("The callback has ended."));
+    this.#interrupt?.();
+    await this.#ended;
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      try {
+        if (!(await this.#step())) return;
+      } catch (error) {
+        this.#deps.logger.error({ err: error, callback: this.id }, "a callback could not go on");
+        await this.#sleep(storeFailureMs);
+      }
+    }
+    this.#onEnd();
+  }
+
+  /** One wait or one delivery; false: there is nothing left to do. */
+  async #step(): Promise<boolean> {
+    const { callbacks, events, slots } = this.#deps;
+    const row = callbacks.get(this.id);
+    if (row?.status !== "ACTIVE" || (!this.#changed && events.lastSeq(this.#conversationId) < row.nextSeq)) {
+      this.#onEnd();
+      return false;
+    }
+    const now = Date.now();
+    if (row.nextAttemptAt !== null && row.nextAttemptAt > now) {
+      await this.#sleep(row.nextAttemptAt - now);
+      return true;
+    }
+    const isFirst = row.attempts === 0;
+    if (isFirst && !this.#urgent && this.#gathered < batchEvents && this.#dueAt > now) {
+      await this.#sleep(this.#dueAt - now);
+      return true;
+    }
+    const leave = await slots.enter(this.#keys(row), this.#closing.signal);
+    try {
+      // The wait may have been long.
+      const current = leave && callbacks.get(this.id);
+      if (current?.status === "ACTIVE" && !this.#closing.signal.aborted) await this.#deliver(current);
+    } finally {
+      leave?.();
+    }
+    return true;
+  }
+
+  async #deliver(row: CallbackRow): Promise<void> {
+    const { callbacks, events, logger } = this.#deps;
+    const { processor } = row;
+    const kinds = processor.kind === "WebhookCallbackProcessor" ? processor.kinds : null;
+    let batch: Batch | undefined;
+    let nextSeq = row.nextSeq;
+    let status: unknown;
+    for (let last = false; !batch && !last; ) {
+      const records = events.read(this.#conversationId, nextSeq - 1, pageRecords);
+      batch = takeBatch(records, kinds);
+      status = statusAfter(records.slice(0, batch && batch.nextSeq - nextSeq));
+      nextSeq = batch?.nextSeq ?? nextSeq + records.length;
+      last = nextSeq > events.lastSeq(this.#conversationId);
+    }
+    this.#gathered = 0;
+    this.#urgent = events.lastSeq(this.#conversationId) >= nextSeq;
+    let outcome: Outcome = { ok: true };
+    if (batch && processor.kind === "LoggingCallbackProcessor") {
+      logger.info({ conversation: hexId(this.#conversationId), kinds: batch.kinds }, "events of a conversation");
+    } else if (processor.kind === "ServerWebhook" && this.#deps.server?.format === "agent-server") {
+      const changed = this.#changed && events.lastSeq(this.#conversationId) < nextSeq;
+      if (changed) this.#changed = false;
+      outcome = await this.#report(this.#deps.server, { batch, status, changed });
+      this.#changed ||= changed && !outcome.ok;
+    } else if (batch) {
+      outcome = await this.#send(row, batch);
+    }
+    if (this.#closing.signal.aborted) return;
+    if (outcome.ok) await callbacks.update(row.id, { nextSeq, ...forgotten });
+    else await this.#failed(row, outcome);
+  }
+
+  async #send(row: CallbackRow, batch: Batch): Promise<Outcome> {
+    const endpoint = this.#endpoint(row);
+    if (!endpoint) return { ok: false, detail: "The operator has taken the address away.", final: true };
+    const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
+    const delivery = { id, conversationId: this.#conversationId, events: batch.events };
+    return deliver(this.#deps.outbound, endpoint, delivery, this.#closing.signal);
+  }
+
+  #report(endpoint: Endpoint, what: Omit<Report, "conversationId">): Promise<Outcome> {
+    const { outbound, conversationInfo } = this.#deps;
+    const conversationId = this.#conversationId;
+    const info = () => conversationInfo(conversationId);
+    return report(outbound, endpoint, { conversationId, ...what }, info, this.#closing.signal);
+  }
+
+  async #failed(row: CallbackRow, { detail, retryAfterMs, final }: Outcome & { ok: false }): Promise<void> {
+    const now = Date.now();
+    const attempts = row.attempts + 1;
+    const failingSince = row.failingSince ?? now;
+    const isOver = final === true || now - failingSince >= this.#deps.giveUpMs;
+    const nextAttemptAt = isOver ? null : now + retryDelay(attempts, retryAfterMs);
+    const change = { attempts, failingSince, nextAttemptAt, detail, status: isOver ? "FAILED" : "ACTIVE" } as const;
+    await this.#deps.callbacks.update(row.id, change);
+    if (isOver) this.#deps.logger.warn({ callback: row.id, attempts, detail }, "a callback is given up");
+  }
+
+  #endpoint({ processor, secret }: CallbackRow): Endpoint | undefined {
+    if (secret !== null) this.#deps.registerSecret(secret);
+    if (processor.kind === "WebhookCallbackProcessor") return { url: processor.url, secret };
+    return this.#deps.server;
+  }
+
+  /** The owner of the places that a delivery takes; the operator's own callbacks are one owner. */
+  #keys(row: CallbackRow): string[] {
+    const owner = row.processor.kind === "ServerWebhook" ? "server" : `user ${row.userId}`;
+    const url = this.#endpoint(row)?.url ?? "";
+    return ["all", owner, `${owner} ${URL.parse(url)?.origin ?? url}`];
+  }
+
+  /** Waits, or until something urgent comes. */
+  #sleep(ms: number): Promise<void> {
+    if (this.#closing.signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#interrupt = undefined;
+        resolve();
+      };
+      const timer = setTimeout(done, ms);
+      this.#interrupt = done;
+    });
+  }
+}
+
+/** A callback without a failure. */
+export const forgotten = { detail: null, attempts: 0, failingSince: null, nextAttemptAt: null, status: "ACTIVE" } as const;

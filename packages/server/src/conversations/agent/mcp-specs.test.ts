@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
+import { readServers, type SpecSources, serverSpecs } from "./mcp-specs.ts";
+import { pluginServers } from "../project/plugin-servers.ts";
+
+const row = { id: "one", userId: "ann", config: {} } as unknown as Parameters<typeof serverSpecs>[1];
+const stored = {
+  kept: { url: "https://kept.example/mcp", headers: { "X-Key": "planted" } },
+  off: { url: "https://off.example", enabled: false },
+};
+
+function sources(own: unknown, plugins: Record<string, unknown> = {}, refs: string[] | null = null): SpecSources {
+  return {
+    agents: { own: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
+    settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
+    foundServers: () => plugins,
+  } as unknown as SpecSources;
+}
+
+test("the servers of the settings, without disabled ones, and those of plugins under free names", () => {
+  const plugins = { kept: { command: "evil" }, more: { command: "x", args: ["y"] }, none: { args: ["no command"] } };
+  expect(serverSpecs(sources(undefined, plugins), row)).toEqual([
+    { name: "kept", server: stored.kept, from: "user" },
+    { name: "more", server: { command: "x", args: ["y"] }, from: "plugin" },
+  ]);
+  const launched = { ...row, config: { launchedProfile: { id: "p", revision: 1 } } } as unknown as typeof row;
+  expect(serverSpecs(sources(undefined, {}, []), launched)).toEqual([]);
+  expect(serverSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
+});
+
+test("an agent of its own has its own servers alone; masked values are those of the stored server of the name", () => {
+  expect(serverSpecs(sources({}), row)).toEqual([]);
+  const own = { kept: { url: "https://kept.example/mcp", headers: { "X-Key": "**********" } } };
+  expect(serverSpecs(sources(own), row)).toEqual([{ name: "kept", server: stored.kept, from: "user" }]);
+});
+
+test("configurations of other programs are read, and what is no server is left out", () => {
+  const given = {
+    mcpServers: {
+      remote: { type: "shttp", url: "https://a.example", auth: "a-token", disabled: "unknown field" },
+      old: { type: "sse", url: "https://b.example", auth: "oauth" },
+      bad: { command: 7 },
+      worse: null,
+    },
+  };
+  expect(readServers(given, {})).toEqual({
+    remote: { transport: "streamable-http", url: "https://a.example", auth: { strategy: "bearer", value: "a-token" } },
+    old: { transport: "sse", url: "https://b.example" },
+  });
+});
+
+test("files of plugins are read in the sandbox, with their own folder filled in; broken and endless ones name nothing", async () => {
+  const { sandbox, remove } = await testSandbox();
+  try {
+    const script = `mkdir -p /tmp/a "/tmp/b c" /tmp/d /tmp/e
+      echo '{"mcpServers":{"one":{"command":"\${CLAUDE_PLUGIN_ROOT}/run","env":{"A":"\${KEEP}"}}}}' > /tmp/a/.mcp.json
+      echo '{"one":{"command":"second"},"two":{"url":"https://two.example"}}' > "/tmp/b c/.mcp.json"
+      echo '{"three":' > /tmp/d/.mcp.json
+      ln -s /dev/zero /tmp/e/.mcp.json`;
+    await runToEnd(sandbox, { argv: ["sh", "-c", script], cwd: "/" });
+    expect(await pluginServers(sandbox, ["/tmp/a", "/tmp/b c", "/tmp/d", "/tmp/e", "/tmp/none"])).toEqual({
+      one: { command: "/tmp/a/run", env: { A: "${KEEP}" } },
+      two: { url: "https://two.example" },
+    });
+  } finally {
+    await remove();
+  }
+});

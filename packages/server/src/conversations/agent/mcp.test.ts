@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { until } from "../../../test/support/platform.ts";
+import { type RemoteMcp, startRemoteMcp } from "@sandpiper/agent/test/support/remote-mcp";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { emptyConfig } from "../../store/empty-config.ts";
+import { McpTools } from "./mcp.ts";
+
+const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const row = { id: "c", userId: "u", sandboxId: "s", config: emptyConfig("/w") };
+const never = new AbortController().signal;
+
+let remote: RemoteMcp;
+
+beforeAll(async () => {
+  remote = await startRemoteMcp();
+});
+
+afterAll(async () => {
+  await remote.close();
+  await outbound.close();
+});
+
+test("servers that were made ready for a message stay for a while where no run comes, and for a run that comes", async () => {
+  const mcp = new McpTools({
+    agents: { own: () => undefined, tools: () => [] },
+    settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: {} as never },
+    foundServers: () => ({}),
+    sandboxes: {
+      get: () => ({}) as never,
+      specOf: () => ({ network: { mode: "allowlist", allow: [], credentials: [] } }) as never,
+    },
+    secrets: { forSandbox: () => [] },
+    outbound,
+    sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
+    keptMs: 50,
+  });
+  try {
+    await mcp.prepare(row, never);
+    mcp.linger(row.id);
+    await mcp.prepare(row, never);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    expect([remote.sessions(), mcp.tools(row).length > 0]).toEqual([1, true]);
+    mcp.linger(row.id);
+    await until(() => remote.sessions() === 0);
+    expect(mcp.tools(row)).toEqual([]);
+  } finally {
+    mcp.close();
+  }
+});

@@ -1,0 +1,142 @@
+import { sessionOpener } from "@sandpiper/agent/mcp/open-session";
+import { McpServers } from "@sandpiper/agent/mcp/servers";
+import type { Tool } from "@sandpiper/agent/tools/tool";
+import { namesMatching } from "@sandpiper/agent/tools/choose";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Secrets } from "../../users/api.ts";
+import type { Agents } from "./agents.ts";
+import { type SpecSources, serverSpecs } from "./mcp-specs.ts";
+import type { ToolSource } from "./toolset.ts";
+
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+/** How long servers stay connected after a run, ms. */
+const keptMs = 300_000;
+
+export interface McpDependencies extends SpecSources {
+  agents: Pick<Agents, "own" | "tools">;
+  sandboxes: Pick<Sandboxes, "get" | "specOf">;
+  secrets: Pick<Secrets, "forSandbox">;
+  outbound: Pick<Outbound, "fetch">;
+  /** The sandbox of a conversation, running and prepared. */
+  sandbox(row: Row): Promise<Sandbox>;
+  /** Is told the secrets of configurations. */
+  registerSecret?: ((value: string, userId: string) => void) | undefined;
+  /** How long servers stay connected after a run, ms; default 5 minutes. */
+  keptMs?: number;
+}
+
+interface Kept {
+  servers: McpServers;
+  timer: NodeJS.Timeout | undefined;
+  /** Names of skills that the agent has read meanwhile: their servers stay. */
+  invoked: Set<string>;
+}
+
+/** The tools of MCP servers, connected with the first run of a conversation and for some minutes after the last. */
+export class McpTools implements ToolSource {
+  readonly #deps: McpDependencies;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(deps: McpDependencies) {
+    this.#deps = deps;
+  }
+
+  tools(row: Row): readonly Tool[] {
+    const servers = this.#kept.get(row.id)?.servers;
+    if (!servers) return [];
+    const { agents } = this.#deps;
+    const tools = servers.tools(new Set(agents.tools(row).map(({ name }) => name)));
+    // A planning agent changes nothing.
+    if (row.config.agentType === "plan") return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
+    const expression = agents.own(row)?.agent?.filter_tools_regex;
+    return expression ? filtered(tools, expression) : tools;
+  }
+
+  /** Whether a conversation has servers. */
+  isUsedBy(row: Pick<Row, "id" | "userId" | "config">): boolean {
+    return serverSpecs(this.#deps, row).length > 0;
+  }
+
+  async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
+    const known = this.#kept.get(row.id);
+    const specs = serverSpecs(this.#deps, row, known?.invoked);
+    clearTimeout(known?.timer);
+    if (specs.length === 0 && !known) return [];
+    const kept = known ?? { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+    this.#kept.set(row.id, kept);
+    return kept.servers.prepare(specs, signal);
+  }
+
+  /** Adds the servers of a skill that the agent reads in its run, as `prepare`. */
+  async join(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]> {
+    const kept = this.#kept.get(row.id) ?? { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+    this.#kept.set(row.id, kept);
+    kept.invoked.add(skill);
+    return this.prepare(row, signal);
+  }
+
+  rest(conversationId: string): void {
+    const kept = this.#kept.get(conversationId);
+    kept?.servers.close({ all: false });
+    this.linger(conversationId);
+  }
+
+  /** Keeps the servers for some minutes, unless a run needs them then. */
+  linger(conversationId: string): void {
+    const kept = this.#kept.get(conversationId);
+    if (!kept) return;
+    clearTimeout(kept.timer);
+    kept.timer = setTimeout(() => this.drop(conversationId), this.#deps.keptMs ?? keptMs).unref();
+  }
+
+  drop(conversationId: string): void {
+    const kept = this.#kept.get(conversationId);
+    clearTimeout(kept?.timer);
+    kept?.servers.close({ all: true });
+    this.#kept.delete(conversationId);
+  }
+
+  close(): void {
+    for (const id of [...this.#kept.keys()]) this.drop(id);
+  }
+
+  #opener(row: Row) {
+    const { outbound, secrets, sandboxes, sandbox, registerSecret } = this.#deps;
+    const { userId, sandboxId } = row;
+    return sessionOpener({
+      outbound,
+      sandbox: () => sandbox(row),
+      workingDir: row.config.workingDir,
+      secrets: () => secrets.forSandbox(userId, sandboxId),
+      policy: () => {
+        const record = sandboxes.get(userId, sandboxId);
+        return record ? sandboxes.specOf(record).network : { mode: "none", allow: [], credentials: [] };
+      },
+      onSecret: (value) => registerSecret?.(value, userId),
+    });
+  }
+}
+
+/** The expression is the client's: it was checked when the conversation was made, and gets a little time for each list of names. */
+const filters = new WeakMap<readonly Tool[], { expression: string; tools: readonly Tool[] }>();
+
+function filtered(tools: readonly Tool[], expression: string): readonly Tool[] {
+  const known = filters.get(tools);
+  if (known?.expression === expression) return known.tools;
+  let names: string[] = [];
+  try {
+    names = namesMatching(
+      tools.map(({ name }) => name),
+      expression,
+    );
+  } catch {
+    // Too slow for these names: none of them is let through.
+  }
+  const left = tools.filter(({ name }) => names.includes(name));
+  filters.set(tools, { expression, tools: left });
+  return left;
+}

@@ -1,0 +1,83 @@
+import { hiddenSecret, type OutputMask } from "@sandpiper/agent/masking/output-mask";
+import type { AgentDocument } from "../../store/conversation-parts.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { SecretMask } from "@sandpiper/core/secrets/mask";
+import type { SecretMatcher } from "@sandpiper/core/secrets/secret-matcher";
+import { hideSecrets, SecretStream } from "@sandpiper/core/secrets/secret-stream";
+import type { Secrets, Settings } from "../../users/api.ts";
+import type { Agents } from "./agents.ts";
+import { secretsIn } from "./mask-secrets.ts";
+
+export interface OutputMasksDependencies {
+  mask: Pick<SecretMask, "matcher" | "registerKey">;
+  secrets: Pick<Secrets, "forSandbox">;
+  settings: Pick<Settings, "agent">;
+  agents: Pick<Agents, "own">;
+}
+
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+/**
+ * What takes secrets out of the outputs of conversations: those of the user, of the sandbox's conversations, of the settings, of the agent that a client gave, and
+ * the server's own.
+ */
+export class OutputMasks {
+  readonly #deps: OutputMasksDependencies;
+  readonly #terminals = new Map<string, SecretStream>();
+  /** Agents whose secrets are known. */
+  readonly #known = new WeakSet<AgentDocument>();
+
+  constructor(deps: OutputMasksDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Knows the secrets of now. */
+  of(row: Row): OutputMask {
+    const { mask } = this.#deps;
+    this.#learn(row);
+    const { userId } = row;
+    const matcher = () => mask.matcher(userId);
+    return {
+      text: (text) => hideSecrets(matcher(), text, hiddenSecret),
+      terminal: (text, more) => this.#terminal(row.id, more, matcher()).output(matcher(), text, more),
+      stream: () => new SecretStream(matcher(), hiddenSecret, { patient: true }),
+    };
+  }
+
+  drop(conversationId: string): void {
+    this.#terminals.delete(conversationId);
+  }
+
+  /** Kept only while an output goes on. */
+  #terminal(id: string, more: boolean, matcher: SecretMatcher): SecretStream {
+    const stream = this.#terminals.get(id) ?? new SecretStream(matcher, hiddenSecret);
+    if (more) this.#terminals.set(id, stream);
+    else this.#terminals.delete(id);
+    return stream;
+  }
+
+  #learn(row: Row): void {
+    const { mask, agents } = this.#deps;
+    learnSecrets(this.#deps, row.userId, row.sandboxId);
+    const own = agents.own(row);
+    if (!own || this.#known.has(own)) return;
+    for (const value of secretsIn(own)) mask.registerKey(value, row.userId);
+    this.#known.add(own);
+  }
+}
+
+/** What hides a user's secrets in texts that belong to no conversation yet, such as its title. */
+export function userMask(deps: Omit<OutputMasksDependencies, "agents">, userId: string): (text: string) => string {
+  learnSecrets(deps, userId, "");
+  return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
+}
+
+/** Makes the secrets of a user and of a sandbox's conversations known to the mask: whoever reads them registers them. */
+export function learnSecrets(
+  { secrets, settings }: Pick<OutputMasksDependencies, "secrets" | "settings">,
+  userId: string,
+  sandboxId: string,
+): void {
+  secrets.forSandbox(userId, sandboxId);
+  settings.agent(userId);
+}

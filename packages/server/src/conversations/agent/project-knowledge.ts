@@ -1,0 +1,200 @@
+import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
+import { contentText, textContent } from "@sandpiper/wire";
+import { abortable } from "@sandpiper/core/abortable";
+import { loadHooks } from "@sandpiper/agent/hooks/load";
+import { planPathOf } from "@sandpiper/agent/prompt/planning";
+import { systemPromptEvent } from "@sandpiper/agent/prompt/prompt";
+import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
+import { loadProject, loadSkills } from "@sandpiper/agent/skills/load";
+import { loadMemory, type Memory, memoryBlock } from "@sandpiper/agent/skills/memory";
+import { rulesFor, touchedPaths } from "@sandpiper/agent/skills/path-rules";
+import { skillBlocks } from "@sandpiper/agent/skills/prompt-text";
+import { enabledSkills, mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
+import { type Activation, activateSkills } from "@sandpiper/agent/skills/triggers";
+import type { Tool } from "@sandpiper/agent/tools/tool";
+import type { Files } from "@sandpiper/sandbox/files/files";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Secrets, Settings } from "../../users/api.ts";
+import type { Agents } from "./agents.ts";
+import type { OutputMasks } from "./output-masks.ts";
+import { type PluginParts, withPlugins } from "../project/plugin-parts.ts";
+import { pluginServers } from "../project/plugin-servers.ts";
+import { ProjectContexts } from "../project/project-context.ts";
+
+export interface KnowledgeDependencies {
+  store: Pick<Store, "contexts">;
+  settings: Settings;
+  agents: Pick<Agents, "own" | "model">;
+  /** What the project says is shown without secrets. */
+  masks: Pick<OutputMasks, "of">;
+  secrets?: Pick<Secrets, "forSandbox"> | undefined;
+  /** Skills that this server gives to every conversation of a user. */
+  globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
+}
+
+type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+/** Sentences about descriptions of sub-agents that cannot be used as they are. */
+const mostOdd = 10;
+
+/** Skills and notes of conversations: into the prompt, and with the messages that name them. */
+export class Knowledge {
+  readonly contexts: ProjectContexts;
+  readonly #deps: KnowledgeDependencies;
+  /** What was noted earlier, for prompts that are about to be written. */
+  readonly #memories = new Map<string, Memory>();
+
+  constructor(deps: KnowledgeDependencies) {
+    this.#deps = deps;
+    this.contexts = new ProjectContexts(deps.store.contexts);
+  }
+
+  /** Reads what lies in a conversation's sandbox for its agent, and keeps it. `late` says that its prompt is written already. Throws what `exec` throws. */
+  async gather(
+    row: ConversationRow,
+    sandbox: Files,
+    found: { plugins: readonly string[]; notes: string[]; late: boolean },
+  ): Promise<void> {
+    const { plugins, notes, late } = found;
+    const { workingDir } = row.config;
+    const { model } = this.#deps.agents.model(row);
+    const odd: string[] = [];
+    const tell = (sentence: string) => void (odd.length < mostOdd && odd.push(sentence));
+    const [project, servers, hooks, agents] = await Promise.all([
+      loadProject(sandbox, { workingDir, model, plugins }),
+      pluginServers(sandbox, plugins),
+      loadHooks(sandbox, { workingDir, plugins }),
+      loadAgentDefinitions(sandbox, { workingDir, plugins, tell }).catch(() => []),
+    ]);
+    const problems = [...project.problems, ...hooks.problems, ...odd];
+    const names = late ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name) : [];
+    await this.contexts.change(row.id, (before) => ({
+      ...before,
+      skills: mergeSkills(project.skills, before.skills),
+      notes,
+      hooks: hooks.config,
+      agents: agents.map(({ name, description }) => ({ name, description })),
+      ...(plugins.length > 0 && { plugins: [...plugins] }),
+      ...(Object.keys(servers).length > 0 && { mcpServers: servers }),
+      ...(problems.length > 0 && { problems }),
+      ...(names.length > 0 && { late: [...new Set([...(before.late ?? []), ...names])] }),
+    }));
+  }
+
+  /** Adds what plugins bring to a conversation, skills in the place of others of the same names. `late` says that its prompt is written already. */
+  async add(id: string, parts: PluginParts, { late }: { late: boolean }): Promise<void> {
+    const names = late ? parts.skills.map(({ name }) => name) : [];
+    await this.contexts.change(id, (before) => {
+      const after = withPlugins(before, parts);
+      return names.length > 0 ? { ...after, late: [...(before.late ?? []), ...names] } : after;
+    });
+  }
+
+  /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
+  async current(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
+    const { model } = this.#deps.agents.model(row);
+    return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
+  }
+
+  /** The skills of a conversation, `live` ones first, without those that the user has switched off. */
+  skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
+    const { settings, globalSkills } = this.#deps;
+    const all = mergeSkills(live, this.contexts.get(row.id).skills, globalSkills?.(row.userId) ?? []);
+    return enabledSkills(all, [...settings.agent(row.userId).disabledSkills, ...(row.config.disabledSkills ?? [])]);
+  }
+
+  /** Whether the agent reads and keeps a memory. */
+  remembers(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
+    const own = this.#deps.agents.own(row)?.agent;
+    if (own) return (own.agent_context as { load_memory?: unknown } | null | undefined)?.load_memory === true;
+    return this.#deps.settings.agent(row.userId).loadMemory;
+  }
+
+  /** Reads the memory, where there is one, for the prompt that is written next. What goes wrong, or takes longer than the signal lets it, leaves it empty. */
+  async recall(row: ConversationRow, sandbox: () => Promise<Files>, signal: AbortSignal): Promise<void> {
+    if (!this.remembers(row)) return;
+    const memory = abortable(sandbox(), signal).then((files) => loadMemory(files, row.config.workingDir, signal));
+    this.#memories.set(row.id, await memory.catch(() => ({ notes: [] })));
+  }
+
+  /** Rules of the project for the files that an action has touched, without those of these names. */
+  rulesFor(row: KnownRow, action: Action, known: ReadonlySet<string>): TextContent[] {
+    const { workingDir } = row.config;
+    if (touchedPaths(action, workingDir).length === 0) return [];
+    const skills = this.skills(row).filter(({ paths }) => paths);
+    return this.#hidden(row, rulesFor(action, { skills, workingDir, known }));
+  }
+
+  /** The first event of a conversation. */
+  systemPrompt(row: ConversationRow, tools: readonly Tool[]): NewEvent {
+    const { workingDir, systemMessageSuffix: suffix, selectedRepository, selectedBranch, agentType } = row.config;
+    const memory = this.#memories.get(row.id) ?? (this.remembers(row) ? { notes: [] } : undefined);
+    this.#memories.delete(row.id);
+    return systemPromptEvent(tools, {
+      workingDir,
+      memory: memory && memoryBlock(memory, workingDir),
+      suffix,
+      now: Date.now(),
+      skills: this.skills(row),
+      notes: this.contexts.get(row.id).notes,
+      repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
+      planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
+      prompt: this.#deps.agents.own(row)?.agent?.system_prompt ?? undefined,
+      secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
+      hide: (text) => this.#deps.masks.of(row).text(text),
+    });
+  }
+
+  /** What a user message brings along: skills, none that the conversation has already, and what the agent's client or the settings add to each message. */
+  activate(row: KnownRow, content: readonly Content[]): Activation {
+    const { names, content: found } = this.#activate(row, content);
+    const own = this.#deps.agents.own(row)?.agent;
+    const suffix = own ? own.agent_context?.user_message_suffix : this.#deps.settings.agent(row.userId).userMessageSuffix;
+    return { names, content: this.#hidden(row, suffix?.trim() ? [...found, textContent(suffix)] : found) };
+  }
+
+  #hidden(row: KnownRow, content: readonly TextContent[]): TextContent[] {
+    const mask = this.#deps.masks.of(row);
+    return content.map((part) => ({ ...part, text: mask.text(part.text) }));
+  }
+
+  #activate(row: KnownRow, content: readonly Content[]): Activation {
+    const all = this.skills(row);
+    const known = new Set(this.activated(row.id));
+    const skills = all.filter(({ triggers }) => triggers.length > 0);
+    const found = skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
+    const lateNames = new Set(this.contexts.get(row.id).late);
+    const late = all.filter(
+      ({ name, triggers, paths }) => triggers.length === 0 && !paths && lateNames.has(name) && !known.has(name),
+    );
+    if (late.length === 0) return found;
+    return {
+      names: [...late.map(({ name }) => name), ...found.names],
+      content: [textContent(skillBlocks(late).join("\n\n")), ...found.content],
+    };
+  }
+
+  /**
+   * The MCP servers of a conversation's plugins, and under free names those of its skills that are always in the prompt, came with a message or were read
+   * by its agent (`invoked` has names that the log does not tell yet). Unchecked.
+   */
+  servers(row: Pick<ConversationRow, "id" | "userId" | "config">, invoked: Iterable<string>): Readonly<Record<string, unknown>> {
+    const { mcpServers = {}, folded } = this.contexts.get(row.id);
+    const skills = this.skills(row).filter((skill) => skill.mcpServers);
+    if (skills.length === 0) return mcpServers;
+    const active = new Set([...this.activated(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
+    const theirs = skills.filter(({ name, type }) => type === "repo" || active.has(name));
+    return Object.assign({}, ...theirs.toReversed().map((skill) => skill.mcpServers), mcpServers);
+  }
+
+  /** Remembers what a message that is in the log has brought along. */
+  async remember(id: string, { names }: Activation): Promise<void> {
+    if (names.length > 0) await this.#deps.store.contexts.activate(id, [...new Set([...this.activated(id), ...names])]);
+  }
+
+  /** Names of the skills that messages brought along so far. */
+  activated(id: string): string[] {
+    return this.#deps.store.contexts.get(id)?.activated ?? [];
+  }
+}

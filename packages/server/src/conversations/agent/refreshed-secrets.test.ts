@@ -1,0 +1,101 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createTestStore } from "../../../test/support/store.ts";
+import { SecretMask } from "@sandpiper/core/secrets/mask";
+import { StoredSecrets } from "../../users/secrets.ts";
+import { LookedUpSecrets } from "./refreshed-secrets.ts";
+import { aboutSecrets, resolveSecrets } from "./secret-sources.ts";
+
+/** Secrets that clients give as addresses, against a real server whose answers change. */
+
+const owner = { userId: "ann", conversationId: "c", sandboxId: "s" };
+const never = new AbortController().signal;
+const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const mask = new SecretMask();
+const seen: (string | undefined)[] = [];
+let answer: { status: number; text: string; hangs?: boolean };
+let opened: Awaited<ReturnType<typeof createTestStore>>;
+let secrets: StoredSecrets;
+let listener: Server;
+let url: string;
+
+beforeAll(async () => {
+  opened = await createTestStore();
+  const { userSecrets: users, conversationSecrets: conversations } = opened.store;
+  secrets = new StoredSecrets({ users, conversations, mask });
+  listener = createServer((request, response) => {
+    seen.push(request.headers["x-key"] as string | undefined);
+    if (!answer.hangs) response.writeHead(answer.status).end(answer.text);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(listener.address() as AddressInfo).port}/token`;
+});
+
+afterAll(async () => {
+  listener.closeAllConnections();
+  listener.close();
+  await outbound.close();
+  await opened.close();
+});
+
+async function give(sources: Parameters<typeof resolveSecrets>[2]): Promise<void> {
+  const deps = { secrets, outbound, publicUrl: () => "http://sandpiper.test" };
+  await secrets.putConversation(owner, await resolveSecrets(deps, owner, sources), aboutSecrets(deps, sources));
+}
+
+const open = (freshMs: number) => new LookedUpSecrets({ store: opened.store, secrets, outbound, freshMs });
+const value = (name: string) => secrets.forSandbox("ann", "s").find((one) => one.name === name)?.value;
+
+test("an address is asked again once its value is old; the last value stays where that fails, which is told once", async () => {
+  answer = { status: 200, text: "first-token" };
+  await give({ TOKEN: { kind: "LookupSecret", url, headers: { "X-Key": "open" }, description: "Changes" }, FIXED: "always" });
+  expect(value("TOKEN")).toBe("first-token");
+
+  answer.text = "second-token";
+  await open(60_000).prepare(owner, never);
+  expect([value("TOKEN"), seen.length]).toEqual(["first-token", 1]);
+
+  const looked = open(0);
+  expect(await looked.prepare(owner, never)).toEqual([]);
+  expect([value("TOKEN"), value("FIXED"), seen]).toEqual(["second-token", "always", ["open", "open"]]);
+  expect(opened.store.conversationSecrets.get("c")?.descriptions).toEqual({ TOKEN: "Changes" });
+  // What was read of the old one may still come.
+  expect(mask.mask("first-token second-token")).not.toContain("token");
+
+  answer = { status: 503, text: "planted-words" };
+  const [note, ...others] = await looked.prepare(owner, never);
+  expect(others).toEqual([]);
+  expect(note).toBe(
+    "The secret TOKEN could not be fetched again, so its last value is used: The address of the secret TOKEN answered 503.",
+  );
+  expect(await looked.prepare(owner, never)).toEqual([]);
+  answer = { status: 200, text: "" };
+  expect(await looked.prepare(owner, never)).toEqual([]);
+  expect(value("TOKEN")).toBe("second-token");
+  answer = { status: 200, text: "third-token" };
+  expect(await looked.prepare(owner, never)).toEqual([]);
+  expect(value("TOKEN")).toBe("third-token");
+});
+
+test("an address that does not answer holds nothing up for long, and what a client gave meanwhile stays", async () => {
+  answer = { status: 200, text: "fourth-token" };
+  await give({ TOKEN: { url } });
+  answer = { status: 200, text: "", hangs: true };
+  const looked = open(0);
+  const abort = new AbortController();
+  const before = seen.length;
+  const prepared = looked.prepare(owner, abort.signal);
+  while (seen.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  await give({ TOKEN: "given by hand" });
+  abort.abort();
+  expect(await prepared).toEqual([]);
+  listener.closeAllConnections();
+  await looked.prepare(owner, never);
+  expect(value("TOKEN")).toBe("given by hand");
+  const asked = seen.length;
+  expect(looked.tools(owner)).toEqual([]);
+  await looked.prepare(owner, never);
+  expect(seen).toHaveLength(asked);
+});

@@ -1,0 +1,111 @@
+import type { Tool } from "@sandpiper/agent/tools/tool";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { ConversationSecretsRow, LookedUpSecret } from "../../store/conversation-parts.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Secrets } from "../../users/api.ts";
+import { fetchSecret, type SecretSourceDependencies } from "./secret-sources.ts";
+import type { ToolSource } from "./toolset.ts";
+
+type Row = Pick<ConversationRow, "userId" | "sandboxId">;
+
+/** How long a value counts as fresh, and how long a run waits for new ones, ms. */
+const freshMs = 60_000;
+const waitMs = 3_000;
+
+/** Sandboxes that are remembered at a time. */
+const maxSandboxes = 1_000;
+
+export interface LookedUpSecretsDependencies extends Pick<SecretSourceDependencies, "outbound"> {
+  store: Pick<Store, "conversationSecrets">;
+  secrets: Pick<Secrets, "renewConversation">;
+  /** How long a value counts as fresh, ms; default a minute. */
+  freshMs?: number;
+}
+
+/** What is known of the secrets of a sandbox. */
+interface State {
+  /** When to look again, ms since the epoch. */
+  next: number;
+  renewal: Promise<void> | undefined;
+  /** Of those that could not be fetched again, what is wrong. */
+  problems: Map<string, string>;
+  /** What somebody was told of. */
+  told: Set<string>;
+}
+
+/**
+ * Fetches secrets again that clients gave as addresses (`LookupSecret`), while agents work in their sandbox: before a run, and beside its steps. The last value
+ * stays where that fails. The proxy looks values up at each request, so a new one counts at once.
+ */
+export class LookedUpSecrets implements ToolSource {
+  readonly #deps: LookedUpSecretsDependencies;
+  readonly #states = new Map<string, State>();
+
+  constructor(deps: LookedUpSecretsDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Has no tools: it is asked at each step. */
+  tools(row: Row): readonly Tool[] {
+    void this.#renew(row);
+    return [];
+  }
+
+  async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, waitMs);
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    await Promise.race([this.#renew(row), late]);
+    clearTimeout(timer);
+    const state = this.#states.get(row.sandboxId);
+    if (!state) return [];
+    const fresh = [...state.problems].filter(([name]) => !state.told.has(name));
+    state.told = new Set(state.problems.keys());
+    return fresh.map(([name, problem]) => `The secret ${name} could not be fetched again, so its last value is used: ${problem}`);
+  }
+
+  close(): void {
+    this.#states.clear();
+  }
+
+  async #renew({ userId, sandboxId }: Row): Promise<void> {
+    const state = this.#states.get(sandboxId) ?? { next: 0, renewal: undefined, problems: new Map(), told: new Set() };
+    if (!state.renewal && state.next <= Date.now()) {
+      this.#keep(sandboxId, state);
+      const age = this.#deps.freshMs ?? freshMs;
+      state.next = Date.now() + age;
+      const rows = this.#deps.store.conversationSecrets.bySandbox(sandboxId).filter((row) => row.userId === userId);
+      state.renewal = Promise.all(rows.map((row) => this.#renewRow(row, state, age)))
+        .then(() => {})
+        .catch(() => {})
+        .finally(() => (state.renewal = undefined));
+    }
+    await state.renewal;
+  }
+
+  async #renewRow({ conversationId, userId, sources = {} }: ConversationSecretsRow, state: State, age: number): Promise<void> {
+    const old = Object.entries(sources).filter(([, { at }]) => at + age <= Date.now());
+    if (old.length === 0) return;
+    const found: Record<string, { source: LookedUpSecret; value: string }> = {};
+    await Promise.all(
+      old.map(async ([name, source]) => {
+        try {
+          const value = await fetchSecret(this.#deps, name, source);
+          if (value === "") throw new PlatformError("OutboundFailed", "Its address gave nothing.");
+          found[name] = { source, value };
+          state.problems.delete(name);
+        } catch (error) {
+          state.problems.set(name, errorText(error));
+        }
+      }),
+    );
+    await this.#deps.secrets.renewConversation({ userId, conversationId }, found);
+  }
+
+  #keep(sandboxId: string, state: State): void {
+    this.#states.delete(sandboxId);
+    this.#states.set(sandboxId, state);
+    if (this.#states.size > maxSandboxes) this.#states.delete(this.#states.keys().next().value!);
+  }
+}

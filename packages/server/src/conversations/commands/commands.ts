@@ -1,0 +1,121 @@
+import type { Content } from "@sandpiper/wire";
+import { listed, stateRecord } from "@sandpiper/agent/loop/records";
+import { PlatformError } from "@sandpiper/core/errors";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Store } from "../../store/store.ts";
+import type { Access } from "../access.ts";
+import type { SendOptions } from "../api.ts";
+import type { Goals } from "./goals.ts";
+import { rejections, unansweredReason } from "../log/rejections.ts";
+import type { Runner } from "../run/runner.ts";
+import type { Sending } from "./sending.ts";
+import type { SubAgents } from "../run/sub-agents.ts";
+
+export interface CommandsDependencies {
+  store: Pick<Store, "conversations" | "events">;
+  access: Access;
+  runner: Runner;
+  sending: Pick<Sending, "send">;
+  goals: Pick<Goals, "stop">;
+  subAgents: Pick<SubAgents, "approve" | "isWaiting" | "reject">;
+}
+
+/** What users tell the agents of conversations; each method as in `Conversations`. */
+export class Commands {
+  readonly #deps: CommandsDependencies;
+  /** Commands to run, and what answers actions that wait. */
+  readonly #runsAsked = new Queues();
+
+  constructor(deps: CommandsDependencies) {
+    this.#deps = deps;
+  }
+
+  async send(id: string, content: Content[], options: SendOptions): Promise<void> {
+    const { access, goals, sending, subAgents } = this.#deps;
+    const row = access.workable(id);
+    const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
+    if (stopsGoal) await goals.stop(row);
+    // It rejects what waits, unless an approval is on its way.
+    const rejects = options.run && access.workable(id).summary.executionStatus === "waiting_for_confirmation";
+    const send = async () => {
+      if (rejects && subAgents.isWaiting(id)) await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
+      await sending.send(access.workable(id), content, options);
+    };
+    await (rejects ? this.#runsAsked.add(id, send) : send());
+  }
+
+  run(id: string): Promise<void> {
+    this.#deps.runner.announcements.forgetEnd(id);
+    // One at a time: of two approvals the second finds the run under way.
+    return this.#runsAsked.add(id, () => this.#run(id));
+  }
+
+  async #run(id: string): Promise<void> {
+    const { access, runner, store, subAgents } = this.#deps;
+    const row = access.workable(id);
+    const status = row.summary.executionStatus;
+    if (status === "running" && (runner.isAwake(id) || runner.isWaiting(row))) {
+      throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
+    }
+    if (status === "finished") return runner.announcements.announceEnd(id);
+    if (status === "waiting_for_confirmation" && subAgents.isWaiting(id))
+      return this.#answerSubAgents(id, () => subAgents.approve(id));
+    // Before the record: a run that is ending sees that at once and makes way for the next.
+    const takeBack = status === "waiting_for_confirmation" ? runner.approve(id) : undefined;
+    try {
+      const running = stateRecord("execution_status", "running");
+      // A message right before it would make one record that of a message which rejects.
+      if (status !== "running") await store.events.append(id, takeBack ? [running, running] : [running]);
+    } catch (error) {
+      takeBack?.();
+      throw error;
+    }
+    runner.wake(id);
+  }
+
+  reject(id: string, reason: string): Promise<void> {
+    return this.#runsAsked.add(id, () => this.#reject(id, reason));
+  }
+
+  async #reject(id: string, reason: string): Promise<void> {
+    const { access, runner, store, subAgents } = this.#deps;
+    if (access.runnable(id).summary.executionStatus !== "waiting_for_confirmation") return;
+    if (subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
+    const records = rejections(runner.histories.openActions(id), reason);
+    await store.events.append(id, [...records, stateRecord("execution_status", "idle")]);
+    runner.announcements.announceEnd(id);
+  }
+
+  /** What a conversation waits with is an answer to its sub-agents: it goes on with them. */
+  async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
+    const { access, runner, store } = this.#deps;
+    await answer();
+    if (access.runnable(id).summary.executionStatus === "waiting_for_confirmation")
+      await store.events.append(id, [stateRecord("execution_status", "running")]);
+    runner.wake(id);
+  }
+
+  async pause(id: string): Promise<void> {
+    const { access, runner, store } = this.#deps;
+    const status = access.runnable(id).summary.executionStatus;
+    if (status !== "idle" && status !== "running") return;
+    await store.events.append(id, [listed({ kind: "PauseEvent", source: "user" }), stateRecord("execution_status", "paused")]);
+    runner.announcements.announceEnd(id);
+  }
+
+  async interrupt(id: string): Promise<void> {
+    const { access, runner } = this.#deps;
+    access.runnable(id);
+    if (runner.isAwake(id)) await runner.abort(id, "interrupt");
+    else await this.pause(id);
+  }
+
+  /** Pauses what works in a sandbox that was paused. A model call ends then: its answer could not be acted on, and one that hangs would hold up the next message. */
+  async pauseAll(sandboxId: string): Promise<void> {
+    for (const row of this.#deps.store.conversations.bySandbox(sandboxId)) {
+      if (row.summary.executionStatus !== "running") continue;
+      await this.pause(row.id).catch(() => {});
+      this.#deps.runner.abortCall(row.id);
+    }
+  }
+}

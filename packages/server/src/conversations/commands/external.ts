@@ -1,0 +1,135 @@
+import type { ReportedConversation, ReportedEvent } from "@sandpiper/wire";
+import { stateRecord } from "@sandpiper/agent/loop/records";
+import type { Callbacks } from "../../callbacks/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
+import { emptyConfig } from "../../store/empty-config.ts";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { Store } from "../../store/store.ts";
+import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
+import type { Runner } from "../run/runner.ts";
+
+export interface ExternalDependencies {
+  store: Pick<Store, "conversations" | "events">;
+  callbacks: Pick<Callbacks, "register">;
+  sandboxes: Pick<Sandboxes, "running">;
+  runner: Pick<Runner, "announcements">;
+}
+
+/** External conversations of a sandbox, listed events of one, and characters of all events of a sandbox while this process runs. */
+const maxConversations = 100;
+const maxEvents = 100_000;
+const maxLength = 1024 ** 3;
+
+const maxTags = 50;
+
+/**
+ * Conversations that an agent server inside a sandbox runs, as it reports them (app-server.md section 8). They are kept to be read: this
+ * server's agent never works on them. A conversation that this server runs takes no report, for its own log is the truth.
+ */
+export class ExternalConversations {
+  readonly #deps: ExternalDependencies;
+  readonly #queues = new Queues();
+  readonly #lengths = new Map<string, number>();
+
+  constructor(deps: ExternalDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Takes what the agent server of a sandbox says of a conversation, which is made where it is unknown. Throws ConversationNotFound for one of
+   * another sandbox, ConversationExternal for one that this server runs and above the limits.
+   */
+  async report(sandbox: SandboxRow, id: string, info: ReportedConversation): Promise<void> {
+    if (info.execution_status === "deleting") return;
+    await this.#queues.add(id, async () => {
+      const row = await this.#open(sandbox, id);
+      const tags = mergedTags(row.config.tags, info.tags ?? {});
+      const llmModel = info.agent?.llm?.model?.slice(0, 256) || row.config.llmModel;
+      const title = info.title?.trim().slice(0, 200);
+      const change = {
+        ...(JSON.stringify([tags, llmModel]) !== JSON.stringify([row.config.tags, row.config.llmModel]) && {
+          config: { tags, llmModel },
+        }),
+        ...(title && title !== row.title && { title }),
+      };
+      if (Object.keys(change).length > 0) await this.#deps.store.conversations.update(id, change);
+
+      const records: NewRecord[] = [];
+      const status = readStatus(info.execution_status);
+      if (status && status !== row.summary.executionStatus) records.push(stateRecord("execution_status", status as "idle"));
+      const stats = readStats(info.stats);
+      if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
+      if (records.length > 0) await this.#deps.store.events.append(id, records);
+      if (change.title) this.#deps.runner.announcements.announceTitle(id);
+    });
+  }
+
+  /** Appends what is new of reported events, in their order. Throws as `report`, and InvalidParameter: nothing is stored then. */
+  async take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void> {
+    const read = events.map((event) => readReportedEvent(event));
+    await this.#queues.add(id, async () => {
+      const { events: log } = this.#deps.store;
+      await this.#open(sandbox, id);
+      const ids = read.flatMap((record) => record?.event.id ?? []);
+      const stored = log.batch(id, ids);
+      const known = new Set(ids.filter((_id, index) => stored[index] !== null));
+      const fresh = read.filter((record): record is NewRecord => {
+        if (!record?.event.id) return record !== undefined;
+        const isNew = !known.has(record.event.id);
+        known.add(record.event.id);
+        return isNew;
+      });
+      if (fresh.length === 0) return;
+      this.#spend(sandbox.id, JSON.stringify(fresh).length);
+      if (log.count(id) + fresh.length > maxEvents) {
+        throw external(`The conversation has ${maxEvents} events, which is the most that are kept.`);
+      }
+      await log.append(id, fresh);
+    });
+  }
+
+  async #open(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
+    const { conversations } = this.#deps.store;
+    // A sandbox that reports is in use.
+    if (sandbox.status === "RUNNING") this.#deps.sandboxes.running(sandbox.id).catch(() => {});
+    const row = conversations.get(id) ?? (await this.#make(sandbox, id));
+    if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id) {
+      throw new PlatformError("ConversationNotFound", "Conversation not found");
+    }
+    if (!row.config.external) throw external("This server runs the conversation by itself and takes no reports of it.");
+    return row;
+  }
+
+  async #make(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
+    const { store, callbacks } = this.#deps;
+    if (store.conversations.bySandbox(sandbox.id).length >= maxConversations) {
+      throw external(`The sandbox has ${maxConversations} conversations, which is the most that are kept: delete one.`);
+    }
+    await callbacks.register(sandbox.userId, id, []);
+    const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
+    const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
+    const row = { id, userId: sandbox.userId, sandboxId: sandbox.id, config, title: null, parentId: null, createdAt: Date.now() };
+    await store.conversations.create(row);
+    return store.conversations.get(id)!;
+  }
+
+  #spend(sandboxId: string, length: number): void {
+    const spent = (this.#lengths.get(sandboxId) ?? 0) + length;
+    if (spent > maxLength) throw external("The sandbox has reported more than is kept: nothing further is taken of it.");
+    this.#lengths.set(sandboxId, spent);
+  }
+}
+
+function external(sentence: string): PlatformError {
+  return new PlatformError("ConversationExternal", sentence);
+}
+
+/** Reported tags come over the known ones. */
+function mergedTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
+  const bounded = Object.entries(reported).map(([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const);
+  return Object.fromEntries([...Object.entries(known), ...bounded].slice(0, maxTags));
+}

@@ -1,0 +1,60 @@
+import type { FilesOutcome } from "../api.ts";
+import { stateRecord } from "@sandpiper/agent/loop/records";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import { skillsOn } from "../log/branch.ts";
+import { snapshotAt, stageFiles } from "./snapshot-lookup.ts";
+import type { Runner } from "../run/runner.ts";
+
+export interface BranchDependencies {
+  store: Store;
+  sandboxes: Sandboxes;
+  runner: Pick<Runner, "atRest" | "workspace" | "announcements">;
+  /** By sandbox, since several conversations may work in one folder. */
+  replacements: Queues;
+}
+
+/**
+ * Moves HEAD of a conversation to an event, so that what comes next follows on it; null: on none (agent-server.md section 3). Everything stays in the log.
+ * An ended or waiting conversation is idle then. Where a snapshot has the files of that time, the working folder gets them.
+ * Throws EventNotFound, ConversationRunning, GoalRunning, and what the copy of the files throws; nothing is changed then.
+ */
+export async function navigate(deps: BranchDependencies, row: ConversationRow, eventId: string | null): Promise<FilesOutcome> {
+  const { store, sandboxes, runner, replacements } = deps;
+  const { events } = store;
+  const way = events.wayTo(row.id, eventId);
+  if (!way) throw new PlatformError("EventNotFound", "Event not found");
+  if (row.config.goal?.status === "running") throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
+  return replacements.add(row.sandboxId, async () => {
+    await runner.atRest(row.id);
+    const { workingDir } = row.config;
+    const snapshot = snapshotAt({ events, sandboxes }, row, way);
+    const staged = snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
+    const workspace = runner.workspace(row);
+    // A run that begins between the move and the swap waits with its tools.
+    const release = workspace.hold();
+    try {
+      try {
+        // One that began while the files were copied would write what it does on the branch that comes now.
+        await runner.atRest(row.id);
+        const status = store.conversations.get(row.id)?.summary.executionStatus;
+        const leaf = stateRecord("leaf_event_id", eventId);
+        const records = status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
+        await events.append(row.id, records, { navigate: eventId });
+      } catch (error) {
+        await staged?.discard();
+        throw error;
+      }
+      await store.contexts.activate(row.id, await skillsOn(events, row.id, way.spans));
+      await staged?.swap();
+    } finally {
+      release();
+    }
+    await workspace.rewind(staged !== undefined);
+    runner.announcements.announceEnd(row.id);
+    return { restored: staged && snapshot?.id };
+  });
+}

@@ -1,0 +1,137 @@
+import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { StartTaskRow } from "../../store/start-task-store.ts";
+import type { Store } from "../../store/store.ts";
+import { requireSandbox } from "../access.ts";
+import { refuseExternal } from "../access.ts";
+
+/** Messages that may wait for one conversation (app-server.md section 2.8). */
+export const maxPending = 10;
+
+export interface PendingDependencies {
+  store: Pick<Store, "conversations" | "startTasks" | "pendingMessages">;
+  /** Appends a message and removes the pending one that it delivers, in one transaction. */
+  send(id: string, content: Content[], options: { run: boolean; delivers: string }): Promise<void>;
+  sandboxes: Pick<Sandboxes, "get">;
+  logger: Logger;
+}
+
+/** Messages to conversations that are still being started: kept durably, delivered once and in order when the start is READY. */
+export class PendingMessages {
+  readonly #deps: PendingDependencies;
+  readonly #arrivals = new Queues();
+  readonly #deliveries = new Queues();
+
+  constructor(deps: PendingDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Queues a message. `target` is a conversation's id in either form, or `task-` and the id of its start task. A conversation that is ready gets
+   * the message at once. `position` counts from 1. Throws ConversationNotFound, ConversationExternal, ConversationArchived,
+   * StartTaskNotFound, StartFailed, TooManyMessages.
+   */
+  async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
+    const conversationId = this.#resolve(userId, target);
+    const { pendingMessages } = this.#deps.store;
+    const id = newId();
+    const position = await this.#arrivals.add(conversationId, async () => {
+      const waiting = pendingMessages.of(conversationId).length;
+      if (waiting >= maxPending) {
+        throw new PlatformError(
+          "TooManyMessages",
+          `${maxPending} messages wait for this conversation already: wait until it is ready.`,
+        );
+      }
+      await pendingMessages.create({ id, userId, conversationId, content, createdAt: Date.now() });
+      return waiting + 1;
+    });
+    // Looked at after the message is stored: a start that became READY before that has delivered without it.
+    if (this.#isReady(userId, conversationId)) void this.deliver(conversationId);
+    return { id: hexId(id), position };
+  }
+
+  /** Sends what waits for a conversation, in order, and runs the agent. Never rejects; what cannot be sent now is tried by the next delivery. */
+  deliver(conversationId: string): Promise<void> {
+    return this.#deliveries.add(conversationId, () => this.#send(conversationId));
+  }
+
+  /** Forgets what waits for a conversation that will never take it: its start has failed, or it or its sandbox is gone. */
+  async discard(conversationId: string): Promise<void> {
+    await this.#deps.store.pendingMessages.removeOf(conversationId);
+  }
+
+  /** Delivers what a former process left behind between the end of a start and the delivery. Starts that go on deliver by themselves. */
+  recover(): void {
+    const { store } = this.#deps;
+    const open = new Set(store.startTasks.listOpen().map((task) => task.conversationId));
+    for (const id of store.pendingMessages.conversations()) if (!open.has(id)) void this.deliver(id);
+  }
+
+  async #send(conversationId: string): Promise<void> {
+    const { store, sandboxes, send, logger } = this.#deps;
+    try {
+      for (const { id, content } of store.pendingMessages.of(conversationId)) {
+        const row = store.conversations.get(conversationId);
+        if (!row || !sandboxes.get(row.userId, row.sandboxId)) return await this.discard(conversationId);
+        await send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);
+      }
+    } catch (err) {
+      logger.error({ err, conversation: conversationId }, "pending messages could not be delivered");
+    }
+  }
+
+  #resolve(userId: string, target: string): string {
+    const { conversations } = this.#deps.store;
+    const id = parseId(target.replace(/^task-/, ""));
+    if (target.startsWith("task-")) {
+      const task = id === undefined ? undefined : this.#deps.store.startTasks.get(id);
+      if (!task || task.userId !== userId) throw new PlatformError("StartTaskNotFound", "Start task not found");
+      this.#check(task);
+      return task.conversationId;
+    }
+    if (id === undefined) throw notFound();
+    const row = conversations.get(id);
+    if (row?.userId === userId) {
+      refuseExternal(row);
+      requireSandbox(this.#deps.sandboxes, row);
+      return id;
+    }
+    const task = this.#taskOf(userId, id);
+    if (!task) throw notFound();
+    this.#check(task);
+    return id;
+  }
+
+  /** Throws where the conversation of a start task will never take a message. */
+  #check(task: StartTaskRow): void {
+    if (task.status === "ERROR") {
+      throw new PlatformError("StartFailed", "The start of this conversation has failed: start another one.");
+    }
+    if (task.status !== "READY") return;
+    const row = this.#deps.store.conversations.get(task.conversationId);
+    if (!row) throw notFound();
+    requireSandbox(this.#deps.sandboxes, row);
+  }
+
+  #isReady(userId: string, conversationId: string): boolean {
+    const task = this.#taskOf(userId, conversationId);
+    return task === undefined || task.status === "READY" || task.status === "ERROR";
+  }
+
+  #taskOf(userId: string, conversationId: string): StartTaskRow | undefined {
+    return this.#deps.store.startTasks.search({ userId, conversationId }, { limit: 1, sort: "CREATED_AT_DESC" }).items[0];
+  }
+}
+
+function notFound(): PlatformError {
+  return new PlatformError("ConversationNotFound", "Conversation not found");
+}
+
+/** Another delivery was quicker. */
+export function ignoreDelivered(error: unknown): void {
+  if (!(error instanceof PlatformError && error.code === "MessageDelivered")) throw error;
+}

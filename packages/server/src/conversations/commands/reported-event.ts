@@ -1,0 +1,132 @@
+import {
+  Event,
+  emptyUsage,
+  eventKinds,
+  executionStatuses,
+  type MetricsSnapshot,
+  maxReportedEventLength,
+  type NewEvent,
+  parseId,
+  type ReportedEvent,
+  type Stats,
+  type TokenUsage,
+} from "@sandpiper/wire";
+import { Value } from "typebox/value";
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { withoutNulls } from "../../store/event-text.ts";
+
+type Fields = Record<string, unknown>;
+type KindSchema = { properties: { kind: { const: string } } };
+
+const schemas = new Map((Event.anyOf as unknown as KindSchema[]).map((schema) => [schema.properties.kind.const, schema]));
+
+/** Never stored: they say nothing that a later event does not say. */
+const passing = new Set(["StreamingDeltaEvent", "ServerErrorEvent", "TokenEvent", "LLMCompletionLogEvent"]);
+
+/**
+ * The record for an event that an agent server reports, or undefined for one that is not kept: passing ones, kinds that no client knows, and
+ * state updates beyond status and stats. Fields that the wire does not know are left out, and the time becomes that of its arrival. Throws
+ * InvalidParameter for an event that its kind does not allow: clients would fail over it.
+ */
+export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
+  if (!(eventKinds as readonly string[]).includes(event.kind) || passing.has(event.kind)) return undefined;
+  if (JSON.stringify(event).length > maxReportedEventLength) {
+    throw new PlatformError("InvalidParameter", `The event ${event.id} is longer than ${maxReportedEventLength} characters.`);
+  }
+  if (event.kind === "ConversationStateUpdateEvent") return stateUpdate(event as Fields);
+  const compact = withoutNulls(event as unknown as NewEvent) as unknown as Fields;
+  const schema = schemas.get(event.kind);
+  if (!schema) return record(compact);
+  const { tool, rest } = foreignTool(compact);
+  const stamped = { ...rest, timestamp: "" };
+  const [problem] = Value.Errors(schema as never, stamped);
+  if (problem) {
+    const place = problem.instancePath === "" ? "" : ` at ${problem.instancePath.slice(0, 128)}`;
+    throw new PlatformError("InvalidParameter", `The event ${event.id} is no ${event.kind}: it ${problem.message}${place}.`);
+  }
+  return record({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
+}
+
+/**
+ * Takes an action or observation of a tool that this server does not have out of an event, and puts a known one in its place: what is
+ * around it is checked all the same.
+ */
+function foreignTool(event: Fields): { tool: Fields; rest: Fields } {
+  const { action, observation } = event as { action?: Fields; observation?: Fields };
+  if (isForeign(action, "Action")) return { tool: { action }, rest: { ...event, action: undefined } };
+  if (isForeign(observation, "Observation")) {
+    const content = observation.content ?? [];
+    const known = { kind: "ThinkObservation", content, is_error: observation.is_error ?? false };
+    return { tool: { observation: { ...observation, content } }, rest: { ...event, observation: known } };
+  }
+  return { tool: {}, rest: event };
+}
+
+const ownKinds: ReadonlySet<string> = new Set(
+  JSON.stringify(Event)
+    .match(/"const":"\w+"/g)
+    ?.map((text) => text.slice(9, -1)),
+);
+
+function isForeign(part: Fields | undefined, suffix: "Action" | "Observation"): part is Fields {
+  const kind = part?.kind;
+  return typeof kind === "string" && new RegExp(`^[A-Za-z]{1,64}${suffix}$`).test(kind) && !ownKinds.has(kind);
+}
+
+function record(event: Fields): NewRecord {
+  const { timestamp: _time, id, ...rest } = event;
+  return { listed: true, event: { ...rest, id: parseId(String(id)) ?? id } as unknown as NewEvent };
+}
+
+function stateUpdate({ key, value }: Fields): NewRecord | undefined {
+  const kept = key === "stats" ? readStats(value) : key === "execution_status" ? readStatus(value) : undefined;
+  if (kept === undefined) return undefined;
+  return {
+    listed: false,
+    event: { kind: "ConversationStateUpdateEvent", source: "environment", key: key as string, value: kept },
+  };
+}
+
+/** A status that a conversation may have; `deleting` is none (app-server.md section 8). */
+export function readStatus(value: unknown): string | undefined {
+  return value !== "deleting" && (executionStatuses as readonly unknown[]).includes(value) ? (value as string) : undefined;
+}
+
+const maxUsageIds = 100;
+
+/** The stats of a report in the wire's form; undefined where they are none. */
+export function readStats(value: unknown): Stats | undefined {
+  const usages = (value as { usage_to_metrics?: unknown } | null | undefined)?.usage_to_metrics;
+  if (typeof usages !== "object" || usages === null) return undefined;
+  const entries = Object.entries(usages).slice(0, maxUsageIds);
+  return { usage_to_metrics: Object.fromEntries(entries.map(([id, metrics]) => [id.slice(0, 128), readMetrics(metrics)])) };
+}
+
+function readMetrics(value: unknown): MetricsSnapshot {
+  const metrics = (value ?? {}) as Fields;
+  const budget = metrics.max_budget_per_task;
+  const usage = metrics.accumulated_token_usage;
+  return {
+    model_name: text(metrics.model_name) || "default",
+    accumulated_cost: amount(metrics.accumulated_cost),
+    max_budget_per_task: typeof budget === "number" ? amount(budget) : null,
+    accumulated_token_usage: typeof usage === "object" && usage !== null ? readUsage(usage as Fields) : null,
+  };
+}
+
+function readUsage(usage: Fields): TokenUsage {
+  const counts = Object.entries(emptyUsage()).map(([name, empty]) => {
+    return [name, typeof empty === "number" ? Math.floor(amount(usage[name])) : text(usage[name])];
+  });
+  return Object.fromEntries(counts);
+}
+
+function amount(value: unknown): number {
+  return typeof value === "number" && value > 0 ? Math.min(value, Number.MAX_SAFE_INTEGER) : 0;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value.slice(0, 256) : "";
+}

@@ -1,0 +1,92 @@
+import { newId } from "@sandpiper/wire";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { stateRecord } from "@sandpiper/agent/loop/records";
+import { SandboxRecords } from "../../../test/support/test-sandboxes.ts";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { Store } from "../../store/store.ts";
+import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import { snapshotAt } from "./snapshot-lookup.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+let now = 1_800_000_000_000;
+beforeAll(async () => {
+  ({ store, close } = await createTestStore(() => now));
+});
+afterAll(() => close());
+
+const action = (id = newId()): NewRecord => ({
+  listed: true,
+  event: {
+    kind: "ActionEvent",
+    source: "agent",
+    thought: [],
+    thinking_blocks: [],
+    action: { kind: "ThinkAction", thought: "hm" },
+    tool_name: "think",
+    tool_call_id: id,
+    tool_call: { id, name: "think", arguments: "{}", origin: "completion" },
+    llm_response_id: id,
+    security_risk: "UNKNOWN",
+  },
+});
+
+test("the snapshot of an event is one made after the work before it and before the work after it", async () => {
+  const sandboxes = new SandboxRecords();
+  const [sandbox, other] = [sandboxes.add(), sandboxes.add()];
+  const row = conversationRow({ sandboxId: sandbox.id, createdAt: now });
+  await store.conversations.create(row);
+  const add = async (record: NewRecord) => {
+    now += 1000;
+    const [stored] = await store.events.append(row.id, [record]);
+    return stored!.event.id;
+  };
+  const snap = async (of = sandbox.id) => {
+    now += 1000;
+    const kept = await sandboxes.snapshots.create(row.userId, of);
+    kept.createdAt = now;
+    return kept.id;
+  };
+  const found = (eventId: string | null) =>
+    snapshotAt({ events: store.events, sandboxes }, row, store.events.wayTo(row.id, eventId)!)?.id;
+  const move = async (to: string | null) => {
+    now += 1000;
+    await store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+  };
+
+  const asked = await add(message("one"));
+  const start = await snap();
+  const first = await add(action());
+  const late = await add(message("two"));
+  await snap(other.id);
+  expect(found(first)).toBeUndefined();
+  expect(found(late)).toBeUndefined();
+  const kept = await snap();
+  // Nothing has been done since: the files are as they were.
+  expect(found(late)).toBeUndefined();
+  const second = await add(action());
+  expect([found(null), found(asked), found(first), found(late), found(second)]).toEqual([start, start, kept, kept, undefined]);
+
+  // After the move the files are those of then, and so is what is kept now.
+  await move(first);
+  const after = await snap();
+  expect(found(second)).toBeUndefined();
+  expect(found(first)).toBe(kept);
+  const third = await add(action());
+  await move(second);
+  expect(found(second)).toBeUndefined();
+  expect([found(third), found(first)]).toEqual([undefined, kept]);
+  expect(after).not.toBe(kept);
+
+  // A fork: what was kept after its end may have what the other conversation did then.
+  const { spans } = store.events.wayTo(row.id, late)!;
+  now += 1000;
+  const fork = conversationRow({ sandboxId: sandbox.id, createdAt: now });
+  const log = await store.conversations.copyLog(row.id, spans);
+  await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
+  const ofFork = (eventId: string) =>
+    snapshotAt({ events: store.events, sandboxes }, fork, store.events.wayTo(fork.id, eventId)!)?.id;
+  now += 1000;
+  await store.events.append(fork.id, [action()]);
+  expect([ofFork(asked), ofFork(late)]).toEqual([start, undefined]);
+});

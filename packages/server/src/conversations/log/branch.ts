@@ -1,0 +1,33 @@
+import type { MessageEvent } from "@sandpiper/wire";
+import type { Span } from "../../store/branch.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { EventLog } from "../../store/event-log.ts";
+
+/** Messages that are read before other work gets its turn. */
+const pageSize = 100;
+
+/** Id of the event to which the next one is appended; undefined where there is none. */
+export function leafOf(events: EventLog, { id, head }: Pick<ConversationRow, "id" | "head">): string | undefined {
+  if (head !== null) return head || undefined;
+  const [json] = events.search(id, { descending: true, limit: 1 }).items;
+  return json ? (JSON.parse(json) as { id: string }).id : undefined;
+}
+
+/** Names of the skills that the messages of a part of a log brought along. */
+export async function skillsOn(events: EventLog, id: string, spans: readonly Span[]): Promise<string[]> {
+  const names = new Set<string>();
+  for (const span of spans) {
+    for (let pageId: string | null = "0"; pageId !== null; ) {
+      const page: { items: string[]; nextPageId: string | null } = events.search(id, {
+        kind: "MessageEvent",
+        span,
+        pageId,
+        limit: pageSize,
+      });
+      for (const json of page.items) for (const name of (JSON.parse(json) as MessageEvent).activated_skills) names.add(name);
+      pageId = page.nextPageId;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  return [...names];
+}

@@ -1,0 +1,141 @@
+import { newId } from "@sandpiper/wire";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { stateRecord } from "@sandpiper/agent/loop/records";
+import { View } from "@sandpiper/agent/prompt/view";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { Store } from "../../store/store.ts";
+import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import { LogFollower } from "./follower.ts";
+
+let store: Store;
+let close: () => Promise<void>;
+beforeAll(async () => {
+  ({ store, close } = await createTestStore());
+});
+afterAll(() => close());
+
+const action = (callId: string): NewRecord => ({
+  listed: true,
+  event: {
+    kind: "ActionEvent",
+    source: "agent",
+    thought: [],
+    thinking_blocks: [],
+    action: { kind: "ThinkAction", thought: "hm" },
+    tool_name: "think",
+    tool_call_id: callId,
+    tool_call: { id: callId, name: "think", arguments: "{}", origin: "completion" },
+    llm_response_id: callId,
+    security_risk: "UNKNOWN",
+  },
+});
+const result = (callId: string): NewRecord => ({
+  listed: true,
+  event: { kind: "AgentErrorEvent", source: "agent", tool_name: "think", tool_call_id: callId, error: `no ${callId}` },
+});
+
+const shown = ({ state, view, recent }: LogFollower) => ({
+  state: { ...state, open: [...state.open.keys()] },
+  messages: structuredClone(view.messages),
+  recent: recent.slice(-8).map(({ id }) => id),
+});
+
+test("a follower that was there all along reads the same as one that comes later, whatever was appended and moved", async () => {
+  const step = fc.oneof(
+    fc.constantFrom("message", "call", "result", "stats").map((kind) => ({ kind, to: 0 })),
+    fc.nat().map((to) => ({ kind: "move", to })),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30 }), async (steps) => {
+      const row = conversationRow();
+      await store.conversations.create(row);
+      const live = new LogFollower(store.events, row.id, new View());
+      await live.ready;
+      const ids: string[] = [];
+      for (const { kind, to } of steps) {
+        const call = [...live.state.open.keys()][0];
+        let records = [message(`text ${ids.length}`)];
+        let navigate: { navigate: string | null } | undefined;
+        if (kind === "call") records = [action(newId())];
+        if (kind === "result" && call) records = [result(call), stateRecord("execution_status", "paused")];
+        if (kind === "stats") records = [stateRecord("stats", { usage_to_metrics: {} })];
+        if (kind === "move") {
+          const target = [null, ...ids][to % (ids.length + 1)]!;
+          navigate = { navigate: target };
+          records = [stateRecord("leaf_event_id", target), stateRecord("execution_status", "idle")];
+        }
+        for (const { listed, event } of await store.events.append(row.id, records, navigate)) if (listed) ids.push(event.id);
+        const late = new LogFollower(store.events, row.id, new View());
+        late.close();
+        late.finish();
+        expect(shown(live)).toEqual(shown(late));
+        expect(live.state.leafEventId).toBe((store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined);
+      }
+      live.close();
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test("what was open, asked or planned beside the branch is not part of it, and comes back with it", async () => {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
+  const [second] = await store.events.append(row.id, [message("two"), action("b")]);
+  const follower = new LogFollower(store.events, row.id, new View());
+  const move = (to: string | null) => store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+  await follower.ready;
+  expect([...follower.state.open.keys()]).toEqual(["b"]);
+  await move(first!.event.id);
+  expect([...follower.state.open.keys()]).toEqual([]);
+  expect(follower.state.lastUserMessageId).toBe(first!.event.id);
+  await move(null);
+  expect(follower.state).toMatchObject({ lastUserMessageSeq: 0, lastUserMessageId: undefined, leafEventId: undefined });
+  expect(follower.view.messages).toEqual([]);
+  await move(second!.event.id);
+  const texts = follower.view.messages.map(({ role }) => role);
+  expect(texts).toEqual(["user", "assistant", "tool", "user"]);
+  follower.close();
+});
+
+test("a long log is read while the server goes on, with what is appended and moved meanwhile", async () => {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const append = (records: NewRecord[], navigate?: { navigate: string | null }) => store.events.append(row.id, records, navigate);
+  const move = (to: string) => append([stateRecord("leaf_event_id", to)], { navigate: to });
+  let middle = "";
+  for (let batch = 0; batch < 9; batch++) {
+    const records = await append(Array.from({ length: 400 }, (_, index) => message(`text ${batch} ${index}`)));
+    if (batch === 4) middle = records[7]!.event.id;
+  }
+  await move(middle);
+  await append([message("on the branch"), action("a")]);
+  const whole = () => {
+    const follower = new LogFollower(store.events, row.id, new View());
+    follower.close();
+    expect(follower.isReady).toBe(false);
+    follower.finish();
+    return shown(follower);
+  };
+
+  const follower = new LogFollower(store.events, row.id, new View());
+  expect(follower.isReady).toBe(false);
+  const late = append([message("meanwhile"), result("a")]);
+  let turns = 0;
+  const others = (async () => {
+    for (; !follower.isReady; turns++) await new Promise((resolve) => setImmediate(resolve));
+  })();
+  await follower.ready;
+  await Promise.all([late, others]);
+  expect(turns).toBeGreaterThan(3);
+  expect(shown(follower)).toEqual(whole());
+
+  const moved = new LogFollower(store.events, row.id, new View());
+  await move(middle);
+  await moved.ready;
+  expect(shown(moved)).toEqual(whole());
+  expect(moved.view.messages.length).toBe(4 * 400 + 8);
+  for (const one of [follower, moved]) one.close();
+  expect(shown(follower)).toEqual(shown(moved));
+});

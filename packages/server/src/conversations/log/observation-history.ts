@@ -1,0 +1,27 @@
+import type { Observation, ObservationEvent } from "@sandpiper/wire";
+import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { EventLog } from "../../store/event-log.ts";
+
+/** Results that are read at a time, and at most. */
+const pageSize = 20;
+const most = 2_000;
+
+const turns = new Turns();
+
+/** The results of a conversation's calls on its active branch, the last first, read while others are served. */
+export async function* pastObservations(events: EventLog, conversationId: string): AsyncGenerator<Observation> {
+  let left = most;
+  for (const span of events.branch(conversationId).spans.toReversed()) {
+    let pageId: string | undefined;
+    do {
+      await turns.next();
+      const query = { kind: "ObservationEvent", descending: true, limit: pageSize, span, ...(pageId && { pageId }) };
+      const page = events.search(conversationId, query);
+      for (const json of page.items) {
+        if (left-- === 0) return;
+        yield (JSON.parse(json) as ObservationEvent).observation;
+      }
+      pageId = page.nextPageId ?? undefined;
+    } while (pageId !== undefined);
+  }
+}

@@ -1,0 +1,83 @@
+import { posix } from "node:path";
+import type { PluginSpec } from "@sandpiper/wire";
+import { type HookConfig, mergeHookConfigs } from "@sandpiper/agent/hooks/config";
+import { loadHooks } from "@sandpiper/agent/hooks/load";
+import { loadSkills } from "@sandpiper/agent/skills/load";
+import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Secrets, Settings } from "../../users/api.ts";
+import { cloneRepository } from "./clone.ts";
+import { gitIdentity } from "./git-identity.ts";
+import { pluginServers } from "./plugin-servers.ts";
+import { findPlugin, pluginFolder } from "./plugins.ts";
+import type { KnownContext } from "./project-context.ts";
+
+export interface PluginDependencies {
+  sandboxes: Pick<Sandboxes, "running">;
+  settings: Pick<Settings, "agent">;
+  secrets: Pick<Secrets, "providers">;
+}
+
+/** Where plugins are fetched for a conversation. */
+export interface PluginPlace {
+  userId: string;
+  sandboxId: string;
+  workingDir: string;
+}
+
+/** What plugins bring to a conversation. */
+export interface PluginParts {
+  /** Their folders inside the sandbox. */
+  folders: string[];
+  skills: Skill[];
+  hooks: HookConfig;
+  mcpServers: Record<string, unknown>;
+  /** Sentences about what cannot be used. */
+  problems: string[];
+}
+
+/**
+ * Fetches plugins into a sandbox, which wakes for it, and reads what they bring; skills of the project of the same name go before theirs. Throws InvalidParameter,
+ * RepositoryFailed, what `Sandboxes.running` and `exec` throw, and the reason of `signal`.
+ */
+export async function fetchPlugins(
+  { sandboxes, settings, secrets }: PluginDependencies,
+  { userId, sandboxId, workingDir }: PluginPlace,
+  specs: readonly PluginSpec[],
+  signal: AbortSignal,
+): Promise<PluginParts> {
+  const tokens = secrets.providers(userId);
+  const plugins = specs.map((spec) => findPlugin(spec, tokens));
+  if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
+  const sandbox = await sandboxes.running(sandboxId);
+  const identity = gitIdentity(settings.agent(userId));
+  const folders: string[] = [];
+  for (const plugin of plugins) {
+    const target = pluginFolder(sandbox.spec.user.home, plugin);
+    const { repository, ref: branch } = plugin;
+    await cloneRepository(sandbox, { repository, target, branch, newBranch: null, full: false, identity }, signal);
+    folders.push(posix.join(target, plugin.path));
+  }
+  const isTheirs = ({ location }: Skill) => folders.some((folder) => location?.startsWith(`${folder}/`));
+  const [found, hooks, mcpServers] = await Promise.all([
+    loadSkills(sandbox, { workingDir, plugins: folders }),
+    loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
+    pluginServers(sandbox, folders),
+  ]);
+  return { folders, skills: found.filter(isTheirs), hooks: hooks.config, mcpServers, problems: hooks.problems };
+}
+
+/** A context with what plugins bring, in the place of what it has by the same names. */
+export function withPlugins(before: KnownContext, { folders, skills, hooks, mcpServers, problems }: PluginParts): KnownContext {
+  const known = new Set(before.plugins);
+  // One that is loaded again does not run its hooks twice.
+  const newHooks = folders.every((folder) => known.has(folder)) ? {} : hooks;
+  return {
+    ...before,
+    skills: mergeSkills(skills, before.skills),
+    ...(folders.length > 0 && { plugins: [...new Set([...known, ...folders])] }),
+    ...(Object.keys(newHooks).length > 0 && { pluginHooks: mergeHookConfigs([before.pluginHooks ?? {}, newHooks]) }),
+    ...(Object.keys(mcpServers).length > 0 && { mcpServers: { ...before.mcpServers, ...mcpServers } }),
+    ...(problems.length > 0 && { problems: [...(before.problems ?? []), ...problems] }),
+  };
+}

@@ -1,0 +1,66 @@
+import { createHash } from "node:crypto";
+import { posix } from "node:path";
+import type { Content, PluginSpec, ProviderType } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ProviderToken } from "../../users/api.ts";
+import { checkBranch, findRepository, type Repository } from "./repository.ts";
+
+/** A plugin whose request was checked. */
+export interface Plugin {
+  repository: Repository;
+  ref: string | null;
+  /** Folder of the plugin below its repository; empty for the whole. */
+  path: string;
+}
+
+/** Most characters of one parameter in the first message. */
+const maxParameter = 4000;
+
+/** Reads where a plugin comes from: `github:owner/repo`, `owner/repo`, or an https address. Throws InvalidParameter. */
+export function findPlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, ProviderToken>): Plugin {
+  const [, named, name] = /^(?:(github|gitlab|bitbucket|forgejo):)?([^:]+)$/.exec(spec.source.trim()) ?? [];
+  const repository =
+    name !== undefined && !name.startsWith("/") && !name.startsWith(".")
+      ? findRepository(name, (named ?? "github") as ProviderType, tokens, "source of a plugin")
+      : byAddress(spec.source.trim());
+  const path = posix.normalize(spec.repo_path?.trim() || ".");
+  if (path.startsWith("..") || path.startsWith("/") || path.includes("\0"))
+    throw invalid("repo_path of a plugin must be a folder inside its repository.");
+  return { repository, ref: spec.ref ? checkBranch(spec.ref) : null, path: path === "." ? "" : path };
+}
+
+function byAddress(text: string): Repository {
+  const url = URL.parse(text);
+  const path = url?.pathname.replace(/^\/|\/+$|\.git\/*$/g, "") ?? "";
+  const folder = path.split("/").at(-1) ?? "";
+  const plain = url?.protocol === "https:" && url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  if (!url || !plain || !/^[A-Za-z0-9_.~][A-Za-z0-9_.~-]*$/.test(folder))
+    throw invalid("source of a plugin must be `github:owner/repo`, `owner/repo` or an https address without credentials.");
+  return { fullName: path, folder, provider: "github", host: url.host, url: url.href, login: null };
+}
+
+/** Where a plugin's repository lies inside a sandbox with this home folder: the same for the same source and ref. */
+export function pluginFolder(home: string, { repository, ref }: Plugin): string {
+  const word = createHash("sha256").update(`${repository.url} ${ref}`).digest("hex").slice(0, 12);
+  return posix.join(home, ".sandpiper-plugins", `${repository.folder}-${word}`);
+}
+
+/** The first message with the values that the user gave to plugins, as the reference sends them. Undefined where there is neither. */
+export function withParameters(content: Content[] | undefined, plugins: readonly PluginSpec[]): Content[] | undefined {
+  const given = plugins.filter(({ parameters }) => parameters && Object.keys(parameters).length > 0);
+  if (given.length === 0) return content;
+  const blocks = given.map(({ source, parameters }) => {
+    const lines = Object.entries(parameters ?? {}).map(([name, value]) => `- ${name}: ${shown(value)}`);
+    return `Plugin Configuration Parameters${given.length > 1 ? ` of ${source}` : ""}:\n${lines.join("\n")}`;
+  });
+  return [...(content ?? []), textContent(blocks.join("\n\n"))];
+}
+
+function shown(value: unknown): string {
+  return (typeof value === "string" ? value : JSON.stringify(value)).slice(0, maxParameter);
+}
+
+function invalid(message: string): PlatformError {
+  return new PlatformError("InvalidParameter", message);
+}

@@ -1,0 +1,153 @@
+import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
+import { type HookConfig, mergeHookConfigs, readHookConfig } from "@sandpiper/agent/hooks/config";
+import { type Hooks, type HookVerdict, noHooks } from "@sandpiper/agent/hooks/hooks";
+import { loadHooks } from "@sandpiper/agent/hooks/load";
+import { type HooksOfRun, ProjectHooks } from "@sandpiper/agent/hooks/project-hooks";
+import { nudge } from "@sandpiper/agent/loop/records";
+import type { Model, ModelResponse } from "@sandpiper/models/model";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Agents } from "../agent/agents.ts";
+import type { ProjectContexts } from "../project/project-context.ts";
+
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+export interface ConversationHooksDependencies {
+  contexts: ProjectContexts;
+  agents: Pick<Agents, "own">;
+  addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
+}
+
+/** Tools whose calls do not wait for the sandbox: they touch nothing. */
+const harmless = new Set(["finish", "think"]);
+
+/**
+ * The hooks of conversations: those that a client gave, else those of the project; and those of plugins. What the project has is read once and kept: what its agent writes
+ * there later is for later conversations. Where nobody has looked before, the first tool call does, which needs the sandbox anyway.
+ */
+export class ConversationHooks {
+  readonly #deps: ConversationHooksDependencies;
+  /** Conversations with hooks whose session has begun. */
+  readonly #sessions = new Set<string>();
+
+  constructor(deps: ConversationHooksDependencies) {
+    this.#deps = deps;
+  }
+
+  /** For one run. */
+  of(row: Row, run: HooksOfRun): Hooks {
+    return new LateHooks({
+      known: () => this.#known(row),
+      find: () => this.#find(row, run),
+      open: (config) => this.#open(row, config, run),
+      beginsSession: () => !this.#sessions.has(row.id) && this.#sessions.add(row.id) !== undefined,
+    });
+  }
+
+  /** Runs the hooks of a session's end, where one has begun and has some. Throws the signal's reason. */
+  async endSession(row: Row, run: HooksOfRun): Promise<void> {
+    const config = this.#sessions.delete(row.id) ? this.#known(row) : undefined;
+    if (config?.session_end) await this.#open(row, config, run).sessionEnd();
+  }
+
+  /** Whether `endSession` has something to do. */
+  hasEnd(row: Row): boolean {
+    return this.#sessions.has(row.id) && this.#known(row)?.session_end !== undefined;
+  }
+
+  /** Conversations whose session has begun. */
+  sessions(): string[] {
+    return [...this.#sessions];
+  }
+
+  drop(conversationId: string): void {
+    this.#sessions.delete(conversationId);
+  }
+
+  #open({ id, config: { workingDir } }: Row, config: HookConfig, run: HooksOfRun): ProjectHooks {
+    const addUsage = (usageId: string, model: Model, response: ModelResponse) =>
+      this.#deps.addUsage(id, usageId, model.name, response);
+    return new ProjectHooks(config, { ...run, conversationId: id, workingDir, addUsage });
+  }
+
+  /** Undefined where nobody has looked. */
+  #known(row: Row): HookConfig | undefined {
+    const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
+    const given = this.#deps.agents.own(row)?.hookConfig;
+    const own = given ? (readHookConfig(given) ?? {}) : hooks;
+    return own && mergeHookConfigs([own, pluginHooks]);
+  }
+
+  async #find(row: Row, { sandbox, append }: HooksOfRun): Promise<HookConfig> {
+    const known = this.#known(row);
+    if (known) return known;
+    const { config, problems } = await loadHooks(await sandbox(), { workingDir: row.config.workingDir });
+    await this.#deps.contexts.change(row.id, (before) => ({ ...before, hooks: before.hooks ?? config }));
+    if (problems.length > 0) await append(problems.map(nudge));
+    return this.#known(row) ?? config;
+  }
+}
+
+interface LateHooksParts {
+  known(): HookConfig | undefined;
+  find(): Promise<HookConfig>;
+  open(config: HookConfig): ProjectHooks;
+  /** True once, when the conversation's session begins. */
+  beginsSession(): boolean;
+}
+
+/** Hooks that are looked for when they are first needed. Where they cannot be read, there are none. */
+class LateHooks implements Hooks {
+  readonly #parts: LateHooksParts;
+  #hooks: Hooks | undefined;
+  #finding: Promise<Hooks> | undefined;
+
+  constructor(parts: LateHooksParts) {
+    this.#parts = parts;
+    const known = parts.known();
+    if (known) this.#hooks = this.#made(known);
+  }
+
+  get holdsEnd(): boolean {
+    return this.#hooks?.holdsEnd ?? false;
+  }
+
+  async sessionStart(): Promise<void> {
+    if (this.#hooks && this.#hooks !== noHooks && this.#parts.beginsSession()) await this.#hooks.sessionStart();
+  }
+
+  async userPrompt(message: MessageEvent): Promise<HookVerdict> {
+    return this.#hooks?.userPrompt(message) ?? {};
+  }
+
+  async beforeTool(event: ActionEvent): Promise<HookVerdict> {
+    if (!this.#hooks && !harmless.has(event.tool_name)) {
+      this.#finding ??= this.#find();
+      this.#hooks = await this.#finding;
+    }
+    return this.#hooks?.beforeTool(event) ?? {};
+  }
+
+  async afterTool(event: ActionEvent, observation: Observation): Promise<HookVerdict> {
+    return this.#hooks?.afterTool(event, observation) ?? {};
+  }
+
+  async beforeStop(): Promise<HookVerdict> {
+    return this.#hooks?.beforeStop() ?? {};
+  }
+
+  async #find(): Promise<Hooks> {
+    let hooks: Hooks;
+    try {
+      hooks = this.#made(await this.#parts.find());
+    } catch {
+      // The call itself tells what is wrong with the sandbox. The next run looks again.
+      return noHooks;
+    }
+    if (hooks !== noHooks && this.#parts.beginsSession()) await hooks.sessionStart();
+    return hooks;
+  }
+
+  #made(config: HookConfig): Hooks {
+    return Object.keys(config).length > 0 ? this.#parts.open(config) : noHooks;
+  }
+}

@@ -1,0 +1,78 @@
+import { hexId, maskText } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { EventLog } from "../../store/event-log.ts";
+import type { Agents } from "../agent/agents.ts";
+import { leafOf } from "../log/branch.ts";
+import { agentState } from "../log/present-goal.ts";
+import { type ConversationState, type FoldedFacts, foldedFacts } from "../log/state.ts";
+
+interface FullStateInput {
+  row: ConversationRow;
+  /** State of a run that goes on; a sleeping conversation is read from its row and the end of its log. */
+  state: ConversationState | undefined;
+  events: EventLog;
+  agents: Agents;
+  /** Names of the skills that messages brought along. */
+  activatedSkills: readonly string[];
+  /** What was kept of a sleeping conversation. */
+  facts: FoldedFacts;
+  /** Names of the secrets that the conversation was given. */
+  secretNames: readonly string[];
+}
+
+/** Value of the `full_state` frame (agent-server.md section 6.1). Keys without a value are left out; it holds no secret. */
+export function fullState({
+  row,
+  state,
+  events,
+  agents,
+  activatedSkills,
+  secretNames,
+  ...rest
+}: FullStateInput): Record<string, unknown> {
+  const facts = state ? foldedFacts(state) : rest.facts;
+  const leaf = state && row.head === null ? state.leafEventId : leafOf(events, row);
+  const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
+  const { metrics, stats, executionStatus } = row.summary;
+  const hookConfig = agents.own(row)?.hookConfig;
+  const analyzer = agents.shownAnalyzer(row);
+  return {
+    id: row.id,
+    ...(row.title !== null && { title: row.title }),
+    agent: agents.shown(row, { skills: false }),
+    workspace: { working_dir: row.config.workingDir, kind: "LocalWorkspace" },
+    persistence_dir: `conversations/${hexId(row.id)}`,
+    max_iterations: row.config.maxIterations,
+    stuck_detection: row.config.stuckDetection ?? true,
+    execution_status: state?.status ?? executionStatus,
+    confirmation_policy: agents.policy(row),
+    ...(analyzer ? { security_analyzer: analyzer } : {}),
+    activated_knowledge_skills: activatedSkills,
+    activated_path_rules: facts.pathRules,
+    invoked_skills: facts.invokedSkills,
+    blocked_actions: facts.blockedActions,
+    blocked_messages: facts.blockedMessages,
+    ...(lastUserMessage ? { last_user_message_id: lastUserMessage } : {}),
+    ...(leaf ? { leaf_event_id: leaf } : {}),
+    head_is_empty: !leaf,
+    stats: state?.stats ?? stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
+    secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
+    tags: row.config.tags,
+    agent_state: agentState(row.config.goal),
+    ...(hookConfig ? { hook_config: hookConfig } : {}),
+  };
+}
+
+const maskedSource = { kind: "StaticSecret", value: maskText };
+
+/** Of the active branch. */
+function newestUserMessage(events: EventLog, id: string): string | undefined {
+  for (const span of events.branch(id).spans.toReversed()) {
+    const messages = events.search(id, { kind: "MessageEvent", descending: true, limit: 10, span }).items;
+    const found = messages
+      .map((json) => JSON.parse(json) as { id: string; source: string })
+      .find(({ source }) => source === "user");
+    if (found) return found.id;
+  }
+  return undefined;
+}

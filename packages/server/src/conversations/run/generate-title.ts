@@ -1,0 +1,41 @@
+import { contentText, type Event, type GivenLlm } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { EventLog } from "../../store/event-log.ts";
+import type { SideCalls } from "./side-calls.ts";
+import { readTitle, titledText, titleInstructions } from "./titles.ts";
+
+export interface AskedTitleDependencies {
+  store: { events: Pick<EventLog, "branch" | "search"> };
+  sideCalls: Pick<SideCalls, "askAlone">;
+}
+
+/**
+ * A title of at most `max` characters for what the user wrote first, by the model that a client names or the conversation's own; the message itself, cut,
+ * where no model gives one (agent-server.md sections 11 and 12). Nothing is stored but the cost. Throws BadRequest before the first message.
+ */
+export async function askedTitle(
+  { store, sideCalls }: AskedTitleDependencies,
+  row: ConversationRow,
+  { max, llm }: { max: number; llm?: GivenLlm | undefined },
+): Promise<string> {
+  const message = firstMessage(store.events, row.id);
+  if (message === undefined) throw new PlatformError("BadRequest", "There is no message of the user to make a title of.");
+  const answer = await sideCalls.askAlone(row, "title", titleInstructions(max), message, llm).catch((error: unknown) => {
+    if (error instanceof PlatformError && error.code === "BudgetReached") throw error;
+    return "";
+  });
+  return readTitle(answer, max) ?? readTitle(message, max)!;
+}
+
+/** The first text of the user on the active branch. */
+function firstMessage(events: AskedTitleDependencies["store"]["events"], id: string): string | undefined {
+  for (const span of events.branch(id).spans) {
+    for (const json of events.search(id, { kind: "MessageEvent", limit: 20, span }).items) {
+      const event = JSON.parse(json) as Event;
+      if (event.kind !== "MessageEvent" || event.source !== "user") continue;
+      if (contentText(event.llm_message.content).trim()) return titledText(event.llm_message.content);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,81 @@
+import type { ActionEvent } from "@sandpiper/wire";
+import { forgettable } from "@sandpiper/agent/condenser/forgettable";
+import type { Tool } from "@sandpiper/agent/tools/tool";
+import { View } from "@sandpiper/agent/prompt/view";
+import type { ModelMessage } from "@sandpiper/models/model";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Agents } from "../agent/agents.ts";
+import { LogFollower } from "../log/follower.ts";
+import { fullState } from "./full-state.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
+import { noFacts } from "../project/project-context.ts";
+import type { Toolsets } from "../agent/toolset.ts";
+
+export interface HistoriesDependencies {
+  store: Pick<Store, "conversations" | "conversationSecrets" | "events">;
+  agents: Agents;
+  knowledge: Pick<Knowledge, "activated" | "contexts">;
+  toolsets: Pick<Toolsets, "of">;
+  /** What follows the log of a conversation whose run goes on. */
+  follower(conversationId: string): LogFollower | undefined;
+}
+
+/** What the logs of conversations tell: by their runs where these go on, else read at that moment. */
+export class Histories {
+  readonly #deps: HistoriesDependencies;
+
+  constructor(deps: HistoriesDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Value of the `full_state` frame. */
+  stateOf(row: ConversationRow): Record<string, unknown> {
+    const { store, knowledge, agents } = this.#deps;
+    const follower = this.#deps.follower(row.id);
+    return fullState({
+      row,
+      state: follower?.isReady ? follower.state : undefined,
+      events: store.events,
+      agents,
+      activatedSkills: knowledge.activated(row.id),
+      facts: knowledge.contexts.get(row.id).folded ?? noFacts,
+      secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
+    });
+  }
+
+  /** What the model reads of a conversation, up to its last complete answer. */
+  async history(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Promise<{
+    system: string[];
+    messages: ModelMessage[];
+    tools: readonly Tool[];
+  }> {
+    const { view, ready } = this.#followerOf(row.id);
+    await ready;
+    return { system: [...view.system], messages: view.complete(), tools: this.#deps.toolsets.of(row).tools };
+  }
+
+  /** Whether there is enough history for a summary. */
+  async canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
+    const { view, ready } = this.#followerOf(row.id);
+    await ready;
+    return forgettable(view, { keepFirst: this.#deps.agents.condenser(row)?.keepFirst ?? 0 }) !== undefined;
+  }
+
+  /** Actions without a result, in order. */
+  openActions(conversationId: string): ActionEvent[] {
+    if (!this.#deps.store.conversations.get(conversationId)) return [];
+    const follower = this.#followerOf(conversationId);
+    follower.finish();
+    return [...follower.state.open.values()];
+  }
+
+  /** One that is made for this is not kept up to date. */
+  #followerOf(conversationId: string): LogFollower {
+    const known = this.#deps.follower(conversationId);
+    if (known) return known;
+    const follower = new LogFollower(this.#deps.store.events, conversationId, new View());
+    follower.close();
+    return follower;
+  }
+}

@@ -1,0 +1,119 @@
+import { contentText } from "@sandpiper/wire";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { altered, ServiceBench } from "../../../test/support/sandbox-service.ts";
+import type { Workspace } from "./workspace.ts";
+import { Workspaces } from "./workspaces.ts";
+
+let bench: ServiceBench;
+let sandboxId: string;
+let awake: boolean;
+let workspaces: Workspaces;
+/** What the next commands wait for before the engine begins them. */
+let late: PromiseWithResolvers<void>;
+/** Commands that came to the engine. */
+let commands: number;
+
+beforeEach(async () => {
+  bench = await new ServiceBench().open();
+  late = Promise.withResolvers();
+  late.resolve();
+  commands = 0;
+  const service = await bench.serve({}, (one) =>
+    altered(one, {
+      async exec(id, command) {
+        commands++;
+        await late.promise;
+        return one.exec(id, command);
+      },
+    }),
+  );
+  sandboxId = (await service.create("me")).id;
+  awake = true;
+  workspaces = new Workspaces({
+    sandboxes: service,
+    settings: { agent: () => ({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) } as never,
+    isAwake: () => awake,
+    onUnload: () => {},
+  });
+  service.onChange((change) => workspaces.sandboxChanged(change));
+});
+afterEach(async () => {
+  workspaces.close();
+  await bench.end();
+});
+
+const open = (): Workspace =>
+  workspaces.of({
+    id: "00000000-0000-4000-8000-000000000001",
+    userId: "me",
+    sandboxId,
+    config: { workingDir: "/workspace/w" },
+  } as never);
+
+async function run(command: string): Promise<string> {
+  const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;
+  return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(20_000))).content);
+}
+
+const status = () => bench.service.get("me", sandboxId)?.status;
+
+/** A command that a run begins just before its sandbox is paused, so that the engine refuses it, or while that goes on. */
+async function beginUnderPause(moment: "before" | "during" = "before"): Promise<{ result: Promise<string> }> {
+  await run("true");
+  late = Promise.withResolvers();
+  const before = commands;
+  // A new shell is one more command for the engine.
+  open().closeTerminal();
+  const paused = moment === "during" ? bench.service.pause("me", sandboxId) : undefined;
+  const result = run("echo done");
+  result.catch(() => {});
+  if (moment === "before") await expect.poll(() => commands).toBeGreaterThan(before);
+  await (paused ?? bench.service.pause("me", sandboxId));
+  late.resolve();
+  let woken = false;
+  const leave = bench.service.onChange((change) => {
+    woken ||= "status" in change && change.status === "RUNNING";
+  });
+  // What would wake it begins in the turns that follow, and operations are served one after the other.
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  await bench.service.pause("me", sandboxId);
+  leave();
+  expect([status(), woken]).toEqual(["PAUSED", false]);
+  return { result };
+}
+
+test.each(["before", "during"] as const)(
+  "a call that begins %s a pause of its sandbox waits, and goes on with it",
+  async (moment) => {
+    const { result } = await beginUnderPause(moment);
+    await bench.service.resume("me", sandboxId);
+    expect(await result).toBe("done\n");
+  },
+);
+
+test("it goes on when a message wakes the conversation", async () => {
+  const { result } = await beginUnderPause();
+  open().thaw();
+  expect(await result).toBe("done\n");
+  expect(status()).toBe("RUNNING");
+});
+
+test("it fails where its run is given up, and the next run wakes the sandbox", async () => {
+  const { result } = await beginUnderPause();
+  open().giveUp();
+  await expect(result).rejects.toThrow("The sandbox is paused.");
+  expect(status()).toBe("PAUSED");
+  open().thaw();
+  expect(await run("echo next")).toBe("next\n");
+});
+
+test("a conversation that rests wakes a paused sandbox with its next run, and a user's call wakes it at any time", async () => {
+  await run("true");
+  awake = false;
+  await bench.service.pause("me", sandboxId);
+  awake = true;
+  expect(await run("echo woken")).toBe("woken\n");
+  await bench.service.pause("me", sandboxId);
+  await open().sandbox();
+  expect(status()).toBe("RUNNING");
+});

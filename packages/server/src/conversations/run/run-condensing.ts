@@ -1,0 +1,223 @@
+import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
+import { everything, type Forgettable, forgettable, type Target } from "@sandpiper/agent/condenser/forgettable";
+import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
+import { isHistoryRefused } from "@sandpiper/agent/condenser/refused-history";
+import { askForSummary, NoSummary, withKeptWords } from "@sandpiper/agent/condenser/summarise";
+import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
+import { condensationFailed } from "@sandpiper/agent/prompt/view";
+import { charsOf } from "@sandpiper/agent/prompt/view-size";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { isContextExceeded } from "@sandpiper/models/failure";
+import type { Model, RetryNotice } from "@sandpiper/models/model";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { LogFollower } from "../log/follower.ts";
+import { PromptSizes } from "./prompt-sizes.ts";
+
+/** Longest time that one summary may take with all attempts, ms. */
+const timeoutMs = 600_000;
+
+export interface RunCondensingEnvironment {
+  userId: string;
+  follower: LogFollower;
+  /** Undefined: nothing is summarised unless somebody asks for it. */
+  options(): CondenserOptions | undefined;
+  /** The model that summarises. Throws ModelNotConfigured. */
+  openCondenser(): Model;
+  limits: ContextLimits;
+  signal: AbortSignal;
+  append(records: NewRecord[]): Promise<unknown>;
+  onRetry(notice: RetryNotice): void;
+  /** As in `RunEnvironment`. */
+  beside: ReadonlyMap<string, UsageMetrics>;
+  budget: number | null;
+}
+
+/** Why the history is to be summarised. A soft reason can wait. */
+interface Need {
+  reason: "request" | "tokens" | "events";
+  target: Target;
+}
+
+/** Keeps the history of one run short enough for its model (agent-behaviour.md section 6). */
+export class RunCondensing {
+  readonly #env: RunCondensingEnvironment;
+  readonly #sizes: PromptSizes;
+  /** Prompts in a row that were too long, and the tokens of the last of them. */
+  #overflows = 0;
+  #overflowTokens = Number.POSITIVE_INFINITY;
+  /** The history's shape was refused: all of it has to become a summary. */
+  #isRefused = false;
+  /** What did not help is not tried again before the history is longer than this. */
+  #tokensBefore = 0;
+  #eventsBefore = 0;
+  #hasTold = false;
+
+  constructor(env: RunCondensingEnvironment) {
+    this.#env = env;
+    this.#sizes = new PromptSizes(env);
+  }
+
+  /** Summarises where that is needed before `model` is called. True: something was tried, and the log has what came of it. Throws what ends the run. */
+  async beforeStep(model: Model): Promise<boolean> {
+    const need = this.#need(model);
+    if (!need) return false;
+    await this.#meet(need, model);
+    return true;
+  }
+
+  /** Gives a conversation that sleeps the summary that it asks for. `refusal` says why its model may not be called. */
+  async onRequest(refusal: string | undefined): Promise<void> {
+    const { view } = this.#env.follower;
+    const need = view.condensationRequested ? this.#need(undefined) : undefined;
+    if (need && refusal !== undefined) await this.#tell(refusal);
+    else if (need) await this.#meet(need, undefined);
+  }
+
+  /**
+   * Asks for a summary after a call that failed because the prompt was too long, or because its provider does not take the history's shape. Throws the error
+   * itself where a summary would not help, and one that says what to do where there can be none.
+   */
+  async recover(error: unknown, model: Model): Promise<void> {
+    const { follower, userId, limits } = this.#env;
+    const isRefused = isHistoryRefused(error);
+    if (!isContextExceeded(error) && !isRefused) throw error;
+    const { code, message } = error as PlatformError;
+    const options = this.#env.options();
+    if (!options)
+      throw new PlatformError(
+        code,
+        `${message} This agent has no condenser: switch it on, or ask for a summary of the conversation.`,
+      );
+    const tokens = this.#sizes.tokens();
+    if (!isRefused) limits.learn(userId, model, tokens, error);
+    const isShorter = tokens < this.#overflowTokens * (1 - options.minimumProgress);
+    if (isRefused ? this.#isRefused : !isShorter || this.#overflows >= options.resets)
+      throw new PlatformError(
+        code,
+        `${message} The conversation does not get shorter by a summary: choose a model that reads more, or begin a new conversation.`,
+      );
+    if (isRefused) this.#isRefused = true;
+    else {
+      this.#overflows += 1;
+      this.#overflowTokens = tokens;
+    }
+    await follower.ready;
+    await this.#env.append([listed({ kind: "CondensationRequest", source: "environment" })]);
+  }
+
+  /** A call has succeeded. */
+  stepped(model: Model): void {
+    const { limits, userId } = this.#env;
+    this.#overflows = 0;
+    this.#overflowTokens = Number.POSITIVE_INFINITY;
+    this.#isRefused = false;
+    limits.unlearn(userId, model, this.#sizes.usage()?.per_turn_token ?? 0);
+  }
+
+  #need(model: Model | undefined): Need | undefined {
+    const { view } = this.#env.follower;
+    const options = this.#env.options();
+    const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
+    const limit = this.#sizes.limit(model, options);
+    const tokens = this.#sizes.tokens();
+    // Half of the room behind the beginning, which stays.
+    const half = {
+      keepFirst,
+      tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#sizes.beginning())) / 2),
+      progress,
+    };
+    if (view.condensationRequested) return { reason: "request", target: this.#overflows > 0 ? half : { keepFirst } };
+    if (!options) return undefined;
+    if (tokens > limit && tokens > this.#tokensBefore) return { reason: "tokens", target: half };
+    const { eventCount } = view;
+    if (eventCount > options.maxSize && eventCount > this.#eventsBefore)
+      return { reason: "events", target: { keepFirst, events: Math.floor(options.maxSize / 2), progress } };
+    return undefined;
+  }
+
+  /**
+   * Summarises a part of the history: of shorter and shorter extracts where the model that summarises cannot read them, and all of the history where a part does not do and
+   * something has to go. Tells why there is no summary, or throws what ends the run.
+   */
+  async #meet(need: Need, model: Model | undefined): Promise<void> {
+    const { follower, signal } = this.#env;
+    const { view } = follower;
+    const options = this.#env.options();
+    const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
+    const isForced = this.#overflows > 0 || this.#isRefused;
+    // Who asks for a summary of a part does not want the rest to go too.
+    const isAsked = need.reason === "request" && !isForced;
+    const mayReset = !isAsked && need.reason !== "events";
+    const limit = Math.min(this.#sizes.limit(model, options), isForced ? this.#sizes.tokens() : Number.POSITIVE_INFINITY);
+    let isReset = this.#isRefused || this.#overflows > 1;
+    let failure: unknown;
+    for (let attempt = 0; attempt <= resets; attempt++) {
+      const scale = scaling ** (attempt + Math.max(0, this.#overflows - 1));
+      const part = isReset ? everything(view, (limit * scale) / 8) : forgettable(view, need.target);
+      try {
+        if (!part) throw new NothingToForget();
+        return await this.#summarise(part, limit * scale, scale);
+      } catch (error) {
+        signal.throwIfAborted();
+        failure = failure instanceof NoSummary ? failure : error;
+        // What cannot be asked for now cannot be asked for in smaller pieces.
+        if (isContextExceeded(error)) continue;
+        const isUseless = error instanceof NothingToForget ? isReset : !(error instanceof NoSummary);
+        if (!mayReset || isUseless) break;
+        isReset = true;
+      }
+    }
+    if (isForced) throw this.#hopeless(failure);
+    this.#tokensBefore = this.#sizes.tokens() * (1 + minimumProgress);
+    this.#eventsBefore = view.eventCount * (1 + minimumProgress);
+    // Where there is nothing to forget the model is simply asked: a short history is no trouble of anybody's before it is refused.
+    if (isAsked || (!this.#hasTold && !(failure instanceof NothingToForget))) await this.#tell(errorText(failure));
+    if (!isAsked) this.#hasTold = true;
+  }
+
+  /** Has a part of the history summarised. What the call cost counts also where no summary comes of it. */
+  async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
+    const { follower, limits, userId, beside, budget, append, onRetry } = this.#env;
+    const model = this.#env.openCondenser();
+    const bounds = this.#sizes.bounds(model, room, scale);
+    const signal = AbortSignal.any([this.#env.signal, AbortSignal.timeout(timeoutMs)]);
+    const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch((error: unknown) => {
+      if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
+      throw error;
+    });
+    const stats = addUsage(withUsage(follower.state.stats, beside), "condenser", model.name, response, budget);
+    if (text === "") {
+      await append([stateRecord("stats", stats)]);
+      throw new NoSummary(model.name);
+    }
+    const record = listed({
+      kind: "Condensation",
+      source: "environment",
+      forgotten_event_ids: part.eventIds,
+      summary: withKeptWords(text, follower.view, part, bounds.summary),
+      summary_offset: part.offset,
+      llm_response_id: response.id,
+    });
+    await append([record, stateRecord("stats", stats)]);
+  }
+
+  #hopeless(failure: unknown): PlatformError {
+    const what = this.#isRefused
+      ? "The model does not take this conversation any more"
+      : "The conversation is too long for its model";
+    const code = this.#isRefused ? "ModelFailed" : "ContextWindowExceeded";
+    return new PlatformError(code, `${what}, and could not be summarised: ${errorText(failure)}`);
+  }
+
+  #tell(reason: string): Promise<void> {
+    const detail = `The history could not be summarised: ${reason}`;
+    const event = { kind: "ConversationErrorEvent", source: "environment", code: condensationFailed, detail } as const;
+    return this.#env.append([listed(event)]).then(() => {});
+  }
+}
+
+class NothingToForget extends PlatformError {
+  constructor() {
+    super("InvalidParameter", "There is too little history for a summary.");
+  }
+}

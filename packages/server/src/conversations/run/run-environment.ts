@@ -1,0 +1,127 @@
+import type { Action, ConfirmationPolicy, NewEvent, TextContent } from "@sandpiper/wire";
+import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
+import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
+import type { Hooks } from "@sandpiper/agent/hooks/hooks";
+import type { HooksOfRun } from "@sandpiper/agent/hooks/project-hooks";
+import { maskedModel } from "@sandpiper/agent/masking/masked-model";
+import type { OutputMask } from "@sandpiper/agent/masking/output-mask";
+import type { UsageMetrics } from "@sandpiper/agent/loop/records";
+import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
+import type { Tool, ToolContext } from "@sandpiper/agent/tools/tool";
+import type { Model, OpenModel } from "@sandpiper/models/model";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Settings } from "../../users/api.ts";
+import type { DailyBudget } from "../../users/daily-budget.ts";
+import type { Agents } from "../agent/agents.ts";
+import type { ConversationHooks } from "./conversation-hooks.ts";
+import type { Hub } from "../log/hub.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { OutputMasks } from "../agent/output-masks.ts";
+import { spentBeside } from "./shared-budget.ts";
+import type { FoldedFacts } from "../log/state.ts";
+import type { Toolset, Toolsets } from "../agent/toolset.ts";
+
+/** What a run takes from its surroundings. */
+export interface RunEnvironment {
+  store: Store;
+  hub: Hub;
+  toolset: Toolset;
+  /** The first event of a conversation that begins without a message. */
+  systemPrompt(tools: readonly Tool[]): NewEvent;
+  /** Keeps what clients are shown of the state while the conversation sleeps. */
+  keepFacts(facts: FoldedFacts): Promise<void>;
+  row: ConversationRow;
+  /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
+  openModel(): Model;
+  /** The model that summarises. Throws as `openModel`. */
+  openCondenser(): Model;
+  /** Undefined: the history is not summarised unless somebody asks for it. */
+  condenser(): CondenserOptions | undefined;
+  contextLimits: ContextLimits;
+  toolContext: Omit<ToolContext, "signal" | "actionId">;
+  policy(): ConfirmationPolicy;
+  analyzer(): Analyzer | undefined;
+  /** Rules of the project for the files that an action has touched, without those of these names. */
+  rulesFor(action: Action, known: ReadonlySet<string>): TextContent[];
+  /** The hooks of the project, for this run. */
+  openHooks(run: HooksOfRun): Hooks;
+  /** Asked for each batch of actions: secrets may come meanwhile. */
+  mask(): OutputMask;
+  /** Calls that may run at the same time. */
+  concurrency: number;
+  budget: number | null;
+  /** USD that count against the same budget and are not in the conversation's own metrics: those of its sub-agents, or of the agent it works for. */
+  spentBeside(): number;
+  /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
+  beside: ReadonlyMap<string, UsageMetrics>;
+  /** Why the user's model is not called any more today; undefined while it is. */
+  dailyBudgetExhausted(): string | undefined;
+  /** Ids of the open actions that the user approved: they run instead of being reported as interrupted. */
+  approved: ReadonlySet<string>;
+}
+
+/** Where the surroundings of runs come from. */
+export interface EnvironmentSources {
+  store: Store;
+  hub: Hub;
+  settings: Pick<Settings, "agent">;
+  agents: Agents;
+  toolsets: Pick<Toolsets, "of">;
+  knowledge: Pick<Knowledge, "systemPrompt" | "contexts" | "rulesFor">;
+  hooks: Pick<ConversationHooks, "of">;
+  masks: Pick<OutputMasks, "of">;
+  openModel: OpenModel;
+  limits: { dailyBudget: DailyBudget };
+}
+
+/** What the runner itself knows of a run. */
+type OwnParts = Pick<RunEnvironment, "contextLimits" | "toolContext" | "beside" | "approved">;
+
+/** The surroundings of a run of a conversation. What clients change while it goes on is as it is at the moment. */
+export function runEnvironment(sources: EnvironmentSources, row: ConversationRow, own: OwnParts): RunEnvironment {
+  const { store, hub, settings, agents, toolsets, knowledge, hooks, masks, openModel, limits } = sources;
+  const now = () => store.conversations.get(row.id) ?? row;
+  return {
+    ...own,
+    store,
+    hub,
+    toolset: toolsets.of(row),
+    systemPrompt: (tools) => knowledge.systemPrompt(row, tools),
+    row,
+    openModel: modelOf(sources, row),
+    openCondenser: () => {
+      const { model, ...rest } = agents.condenserModel(now());
+      return maskedModel(openModel({ model: model ?? "", ...rest }), masks.of(row));
+    },
+    condenser: () => agents.condenser(now()),
+    policy: () => agents.policy(now()),
+    analyzer: () => agents.analyzer(now()),
+    keepFacts: (facts) => knowledge.contexts.keepFacts(row.id, facts),
+    rulesFor: (action, known) => knowledge.rulesFor(row, action, known),
+    openHooks: (parts) => hooks.of(row, parts),
+    mask: () => masks.of(row),
+    concurrency: agents.concurrency(row),
+    budget: settings.agent(row.userId).maxBudgetPerTask,
+    spentBeside: () => spentBeside(store.conversations, now()),
+    dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
+  };
+}
+
+/** Opens the model of a conversation: once, and again when it was switched to another model (app-server.md section 2.9, agent-server.md section 3). */
+export function modelOf(
+  { store, agents, masks, openModel }: Pick<EnvironmentSources, "store" | "agents" | "masks" | "openModel">,
+  first: ConversationRow,
+): () => Model {
+  let opened: { name: string; model: Model } | undefined;
+  return () => {
+    const row = store.conversations.get(first.id) ?? first;
+    const { llmProfile, llmModel, llmRevision = 0 } = row.config;
+    const name = JSON.stringify([llmProfile, llmModel, llmRevision]);
+    if (opened?.name !== name) {
+      const { model, ...rest } = agents.model(row);
+      opened = { name, model: maskedModel(openModel({ model: model ?? "", ...rest }), masks.of(row)) };
+    }
+    return opened.model;
+  };
+}

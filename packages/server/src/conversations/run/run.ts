@@ -1,0 +1,350 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
+import { abortable } from "@sandpiper/core/abortable";
+import { type ActContext, act, cutOff } from "@sandpiper/agent/loop/acting";
+import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
+import { failure, listed, nudge, stateRecord, withUsage } from "@sandpiper/agent/loop/records";
+import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
+import { type StepContext, step } from "@sandpiper/agent/loop/step";
+import { judgeStuck } from "@sandpiper/agent/loop/stuck";
+import { View } from "@sandpiper/agent/prompt/view";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { Model, RetryNotice } from "@sandpiper/models/model";
+import { CallRecorder } from "@sandpiper/models/recording/recorder";
+import type { LogRecord, NewRecord } from "@sandpiper/agent/loop/log-record";
+import { ownCost } from "../../store/summary.ts";
+import { Deltas } from "../log/deltas.ts";
+import { LogFollower } from "../log/follower.ts";
+import { pastObservations } from "../log/observation-history.ts";
+import { rejections, unansweredReason } from "../log/rejections.ts";
+import { RunCondensing } from "./run-condensing.ts";
+import type { RunEnvironment } from "./run-environment.ts";
+import { agentState } from "../log/present-goal.ts";
+import { foldedFacts } from "../log/state.ts";
+
+/** Why a run is cut off: the user interrupts it, its sandbox was paused, or the process ends and leaves the rest to the next start. */
+export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
+
+/** How often the Stop hooks may let one run go on. */
+const mostHeldEnds = 10;
+
+/** Of the iterations of all runs: those of hundreds whose results become durable at once must not follow each other without a pause. */
+const turns = new Turns();
+
+/** One awake conversation: folds the log and steps until nothing is runnable (agent-behaviour.md section 1). */
+export class Run {
+  /**
+   * Resolves when the run is over and its last record is durable; never rejects. True when the log tells the whole story, so that
+   * a status `running` in it asks for another run; false when the run was cut off or could not write its end.
+   */
+  readonly done: Promise<boolean>;
+  readonly follower: LogFollower;
+  readonly #env: RunEnvironment;
+  readonly #id: string;
+  readonly #abort = new AbortController();
+  readonly #deltas: Deltas;
+  readonly #calls: CallRecorder;
+  readonly #condensing: RunCondensing;
+  readonly #hooks: Hooks;
+  /** How often Stop hooks have let this run go on. */
+  #heldEnds = 0;
+  /** Ids of the actions that this run has begun. */
+  readonly #begun = new Set<string>();
+  /** Names of the rules that results of this run bring along. */
+  readonly #toldRules = new Set<string>();
+  /** Sequence number up to which the model has read. */
+  #readSeq = 0;
+
+  constructor(env: RunEnvironment) {
+    this.#env = env;
+    this.#id = env.row.id;
+    this.#deltas = new Deltas(env.hub, env.row.id);
+    this.follower = new LogFollower(env.store.events, env.row.id, new View());
+    const { state } = this.follower;
+    this.#calls = new CallRecorder({ seq: () => state.seq, lastTools: env.store.modelCalls.lastTools(this.#id) });
+    this.#hooks = env.openHooks({
+      sandbox: () => abortable(env.toolContext.sandbox(), this.#abort.signal),
+      openModel: (usageId) => this.#calls.beside(env.openModel(), usageId),
+      mask: () => env.mask(),
+      append: (records) => this.#append(records),
+      signal: this.#abort.signal,
+    });
+    this.#condensing = new RunCondensing({
+      userId: env.row.userId,
+      follower: this.follower,
+      options: () => env.condenser(),
+      openCondenser: () => this.#calls.beside(env.openCondenser(), "condenser"),
+      limits: env.contextLimits,
+      signal: this.#abort.signal,
+      append: (records) => this.#append(records),
+      onRetry: (notice) => this.#tellRetry(notice),
+      beside: env.beside,
+      budget: env.budget,
+    });
+    this.done = this.#drive().finally(async () => {
+      // Where that fails the next run tells it.
+      if (this.follower.isReady) await env.keepFacts(foldedFacts(this.follower.state)).catch(() => {});
+      this.follower.close();
+    });
+  }
+
+  abort(cause: AbortCause): void {
+    this.#abort.abort(cause);
+  }
+
+  async #drive(): Promise<boolean> {
+    try {
+      await this.follower.ready;
+      this.#abort.signal.throwIfAborted();
+      // HEAD may have been moved since the last run.
+      this.#env.toolContext.memory.set("task_tracker", this.follower.state.taskList);
+      await this.#loop();
+      return true;
+    } catch (error) {
+      return await this.#end(error).catch(() => false);
+    } finally {
+      this.#deltas.flush();
+    }
+  }
+
+  async #loop(): Promise<void> {
+    const { state } = this.follower;
+    const { toolset } = this.#env;
+    // Woken for a summary alone: what waits for the user goes on waiting.
+    const { status } = state;
+    const notes = status === "running" ? await toolset.prepare(this.#abort.signal) : [];
+    if (!state.initialised) {
+      await this.#append([listed(this.#env.systemPrompt(toolset.tools))]);
+    }
+    if (status !== "running") return this.#condensing.onRequest(this.#spent()?.detail);
+    if (notes.length > 0) await this.#append(notes.map(nudge));
+    await this.#hooks.sessionStart();
+    await this.#settleOpenActions();
+
+    const { maxIterations } = this.#env.row.config;
+    for (let iteration = 0; ; iteration++) {
+      await turns.next();
+      if (state.status === "finished" && this.#hasUnseenMessage()) {
+        await this.#append([stateRecord("execution_status", "running")]);
+      }
+      if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
+      this.#abort.signal.throwIfAborted();
+      if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#mayEnd())) continue;
+
+      if (iteration >= maxIterations) {
+        await this.#append(failure("MaxIterationsReached", `The run reached its limit of ${maxIterations} iterations.`));
+        break;
+      }
+      const spent = this.#spent();
+      if (spent) {
+        await this.#append(failure(spent.code, spent.detail));
+        break;
+      }
+      const model = this.#calls.agent(this.#env.openModel());
+      if (await this.#condensing.beforeStep(model)) continue;
+      const verdict = this.#env.row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
+      if (verdict === "stuck") {
+        await this.#append([stateRecord("execution_status", "stuck")]);
+        break;
+      }
+      if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
+      if (!(await this.#admit()) && iteration === 0) {
+        this.#readSeq = state.seq;
+        await this.#append([stateRecord("execution_status", "finished")]);
+        continue;
+      }
+      this.#readSeq = state.seq;
+      try {
+        await step(this.#stepContext(model));
+      } catch (error) {
+        this.#abort.signal.throwIfAborted();
+        await this.#condensing.recover(error, model);
+        continue;
+      }
+      this.#condensing.stepped(model);
+      // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
+      if (state.open.size > 0) return;
+    }
+    // A run that was asked for without any user message has nothing to do.
+    if (state.status === "running" && state.lastUserMessageSeq === 0) {
+      await this.#append([stateRecord("execution_status", "idle")]);
+    }
+  }
+
+  /** Why no model may be called: what the conversation or its user has spent. */
+  #spent(): { code: string; detail: string } | undefined {
+    const { budget } = this.#env;
+    if (budget !== null && ownCost(this.follower.state.stats) + this.#env.spentBeside() >= budget)
+      return { code: "MaxBudgetReached", detail: `The conversation reached its budget of ${budget} USD.` };
+    const exhausted = this.#env.dailyBudgetExhausted();
+    return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };
+  }
+
+  /** Each rule comes once in a conversation, also where calls run side by side. */
+  #rulesFor(action: Action): TextContent[] {
+    const rules = this.#env.rulesFor(action, this.#toldRules.union(this.follower.state.pathRules));
+    for (const { text } of rules) this.#toldRules.add(pathRuleOf(text)!);
+    return rules;
+  }
+
+  /** Shows new messages to the hooks. False when they blocked all of them. */
+  async #admit(): Promise<boolean> {
+    let blocked = 0;
+    let admitted = 0;
+    for (let next = this.#nextMessage(); next; next = this.#nextMessage()) {
+      const verdict = await this.#hooks.userPrompt(next);
+      if (verdict.blocked === undefined) admitted++;
+      else blocked++;
+    }
+    return blocked === 0 || admitted > 0;
+  }
+
+  #nextMessage(): MessageEvent | undefined {
+    return this.follower.state.unchecked.shift();
+  }
+
+  /** Asks the Stop hooks about the end of the turn, and says in the log what they decide. True where the turn is over. */
+  async #mayEnd(): Promise<boolean> {
+    const { blocked } = await this.#hooks.beforeStop();
+    const ends = blocked === undefined || this.#heldEnds === mostHeldEnds;
+    if (!ends) this.#heldEnds++;
+    const last = `The Stop hooks asked ${mostHeldEnds} times to go on: the turn ends here.`;
+    await this.#append([
+      ...(blocked === undefined ? [] : [nudge(ends ? last : stopHookText(blocked))]),
+      ...(ends ? [stateRecord("execution_status", "finished")] : []),
+    ]);
+    return ends;
+  }
+
+  /**
+   * Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown; or they waited, and the user wrote. Those
+   * that were paused in the moment in which they began to wait do so again.
+   */
+  async #settleOpenActions(): Promise<void> {
+    const { state } = this.follower;
+    if ([...state.open.values()].some(({ id }) => state.waiting.has(id))) {
+      await this.#append([stateRecord("execution_status", "waiting_for_confirmation")]);
+      return;
+    }
+    // A finish ends the turn, unless a message came that the model had not read.
+    this.#readSeq = state.readSeq;
+    const context = this.#actContext();
+    const { approved } = this.#env;
+    const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
+    const isIdempotent = (event: ActionEvent) => context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true;
+    const canRun = (event: ActionEvent) =>
+      event.action && (approved.has(event.id) || (isIdempotent(event) && !isUnanswered(event)));
+    const open = [...state.open.values()];
+    const rejected = rejections(open.filter(isUnanswered), unansweredReason);
+    if (rejected.length > 0) await this.#append(rejected);
+    const left = open.filter((event) => state.open.has(event.tool_call_id));
+    for (const event of left) if (!canRun(event)) await this.#append([cutOff(event, { begun: true })]);
+    await act(left.filter(canRun), context);
+    this.#readSeq = state.seq;
+  }
+
+  #actContext(): ActContext {
+    const { toolset, toolContext, concurrency } = this.#env;
+    const { signal } = this.#abort;
+    return {
+      tools: toolset.tools,
+      hooks: this.#hooks,
+      mask: this.#env.mask(),
+      concurrency,
+      toolContext: {
+        ...toolContext,
+        // The preparation of a sandbox may take minutes.
+        sandbox: () => abortable(toolContext.sandbox(), signal),
+        terminal: () => abortable(toolContext.terminal(), signal),
+        browser: () => abortable(toolContext.browser(), signal),
+        earlier: () => pastObservations(this.#env.store.events, this.#id),
+        signal,
+      },
+      append: (records) => this.#append(records),
+      begins: (actionId) => this.#begun.add(actionId),
+      hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
+      onProgress: ({ tool_call_id, tool_name }, progress) =>
+        this.#tellState({ tool_progress: { tool_call_id, tool_name, ...progress } }),
+      rulesFor: (action) => this.#rulesFor(action),
+    };
+  }
+
+  #stepContext(model: Model): StepContext {
+    const { budget, beside } = this.#env;
+    const { state, view } = this.follower;
+    return {
+      ...this.#actContext(),
+      model,
+      view,
+      policy: this.#env.policy(),
+      analyzer: this.#env.analyzer(),
+      budget,
+      get stats() {
+        return withUsage(state.stats, beside);
+      },
+      onDelta: (delta) => this.#deltas.add(delta),
+      onRetry: (notice) => this.#tellRetry(notice),
+    };
+  }
+
+  #tellRetry({ attempt, delayMs, reason }: RetryNotice): void {
+    this.#tellState({ model_retry: { attempt, delay_ms: delayMs, reason } });
+  }
+
+  /** Followers see why nothing comes: the frame is not stored. Clients put its value in the place of the whole state of the agent. */
+  #tellState(told: Record<string, unknown>): void {
+    if (this.#env.hub.followers(this.#id) === 0) return;
+    const value = { ...agentState(this.#env.store.conversations.get(this.#id)?.config.goal), ...told };
+    this.#env.hub.publishEvent(this.#id, {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key: "agent_state",
+      value,
+    });
+  }
+
+  #hasUnseenMessage(): boolean {
+    return this.follower.state.lastUserMessageSeq > this.#readSeq;
+  }
+
+  #append(records: NewRecord[]): Promise<LogRecord[]> {
+    this.#deltas.flush();
+    const told = [...this.#lateMetrics(records), ...records];
+    return this.#env.store.events.append(this.#id, told, { calls: this.#calls.take() });
+  }
+
+  /** Who sees that a run has ended sees what it has cost, calls beside it included: what its steps have not told goes with its last records. */
+  #lateMetrics(records: readonly NewRecord[]): NewRecord[] {
+    const { beside } = this.#env;
+    const { stats } = this.follower.state;
+    const told = new Map(
+      records.map(({ event }) => (event.kind === "ConversationStateUpdateEvent" ? [event.key, event.value] : ["", null])),
+    );
+    if (!told.has("execution_status") || told.get("execution_status") === "running" || told.has("stats")) return [];
+    const late = [...beside].some(([usageId, metrics]) => !isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics));
+    return late ? [stateRecord("stats", withUsage(stats, beside))] : [];
+  }
+
+  async #end(error: unknown): Promise<boolean> {
+    const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
+    if (cause === "shutdown" || cause === "removed") return false;
+    // The log tells that already, and nothing was begun.
+    if (cause === "paused" && this.follower.state.open.size === 0) return true;
+    const open = [...this.follower.state.open.values()].map((event) => cutOff(event, { begun: this.#begun.has(event.id) }));
+    // Nothing is wrong with the run: it is taken up again.
+    if (error instanceof PlatformError && error.code === "StorageBusy") return false;
+    if (cause === "interrupt") {
+      await this.#append([
+        ...open,
+        listed({ kind: "InterruptEvent", source: "user" }),
+        stateRecord("execution_status", "paused"),
+      ]);
+      return true;
+    }
+    const code = error instanceof PlatformError ? error.code : "InternalError";
+    const detail = error instanceof PlatformError ? error.message : `The run failed: ${errorText(error)}`;
+    await this.#append([...open, ...failure(code, this.#env.mask().text(detail))]);
+    return true;
+  }
+}

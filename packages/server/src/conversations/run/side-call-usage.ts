@@ -1,0 +1,59 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Stats } from "@sandpiper/wire";
+import { addUsage, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ModelResponse } from "@sandpiper/models/model";
+import type { EventLog } from "../../store/event-log.ts";
+
+/**
+ * Metrics of model calls beside runs, such as the one for a title. While a run goes on only it writes metrics, so that none of two
+ * writers at the same time is lost; what it has not written when it ends is written then. What waits counts until it is durable, so that calls
+ * that end at the same time add up.
+ */
+export class UsageBeside {
+  readonly #events: Pick<EventLog, "append">;
+  readonly #waiting = new Map<string, Map<string, UsageMetrics>>();
+
+  constructor(events: Pick<EventLog, "append">) {
+    this.#events = events;
+  }
+
+  /** What waits for a conversation, by usage id: the same map until all of it is written. */
+  of(conversationId: string): ReadonlyMap<string, UsageMetrics> {
+    return this.#of(conversationId);
+  }
+
+  /** Adds a call to what waits; `stats` are the metrics of the log. */
+  add(conversationId: string, usageId: string, model: string, response: ModelResponse, stats: Stats): void {
+    const waiting = this.#of(conversationId);
+    const before = withUsage(stats, waiting);
+    waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
+  }
+
+  /** Lets a usage id have these metrics, in the place of what it had. */
+  set(conversationId: string, usageId: string, metrics: UsageMetrics): void {
+    this.#of(conversationId).set(usageId, metrics);
+  }
+
+  /** Writes what waits and is not in the metrics of the log yet. Throws what `append` throws; it waits on then, unless the conversation is gone. */
+  async write(conversationId: string, stats: Stats): Promise<void> {
+    const waiting = this.#of(conversationId);
+    const written = [...waiting];
+    try {
+      if (!written.every(([id, metrics]) => isDeepStrictEqual(stats.usage_to_metrics[id], metrics)))
+        await this.#events.append(conversationId, [stateRecord("stats", withUsage(stats, waiting))]);
+      for (const [id, metrics] of written) if (waiting.get(id) === metrics) waiting.delete(id);
+    } catch (error) {
+      if (error instanceof PlatformError && error.code === "ConversationNotFound") waiting.clear();
+      throw error;
+    } finally {
+      if (waiting.size === 0 && this.#waiting.get(conversationId) === waiting) this.#waiting.delete(conversationId);
+    }
+  }
+
+  #of(conversationId: string): Map<string, UsageMetrics> {
+    const known = this.#waiting.get(conversationId) ?? new Map<string, UsageMetrics>();
+    this.#waiting.set(conversationId, known);
+    return known;
+  }
+}

@@ -1,0 +1,98 @@
+import type { Content, GivenLlm } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { maskedModel } from "@sandpiper/agent/masking/masked-model";
+import { modelTools } from "@sandpiper/agent/tools/call";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import { recordedBeside } from "@sandpiper/models/recording/beside";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Agents } from "../agent/agents.ts";
+import type { OutputMasks } from "../agent/output-masks.ts";
+import type { RunLimits, Runner } from "./runner.ts";
+
+/** Time for a call beside the run, ms. */
+const timeoutMs = 300_000;
+
+/** Questions of a user that are answered at a time, and that may be under way and wait: each takes the whole history to a model, beyond the limit of runs. */
+const maxAtOnce = 4;
+const maxQuestions = 100;
+
+export interface SideCallDependencies {
+  agents: Pick<Agents, "model" | "modelOf">;
+  runner: Pick<Runner, "addUsage" | "histories">;
+  masks: OutputMasks;
+  store: Pick<Store, "events">;
+  openModel: OpenModel;
+  limits: Pick<RunLimits, "dailyBudget">;
+}
+
+/** Calls of a conversation's model that leave no event: they count in its metrics under a usage id of their own. */
+export class SideCalls {
+  readonly #deps: SideCallDependencies;
+  readonly #closing = new AbortController();
+  readonly #lanes = new Queues();
+  readonly #questions = new Map<string, number>();
+  #asked = 0;
+
+  constructor(deps: SideCallDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Asks with the whole history before the question, and gives the text of the answer. Throws what the model call throws, BudgetReached, and TooManyRequests where
+   * too many questions of the user wait.
+   */
+  async ask(row: ConversationRow, usageId: string, question: Content[]): Promise<string> {
+    const { userId } = row;
+    const waiting = this.#questions.get(userId) ?? 0;
+    if (waiting >= maxQuestions)
+      throw new PlatformError("TooManyRequests", "Too many questions wait for an answer: ask again later.", { retryAfter: 1 });
+    this.#questions.set(userId, waiting + 1);
+    this.#asked++;
+    try {
+      return await this.#lanes.add(`${userId} ${this.#asked % maxAtOnce}`, async () => {
+        this.#closing.signal.throwIfAborted();
+        const { system, messages, tools } = await this.#deps.runner.histories.history(row);
+        // Providers refuse calls in the history of tools that are not told.
+        const request = {
+          system,
+          messages: [...messages, { role: "user" as const, content: question }],
+          tools: modelTools(tools),
+          cacheKey: row.id,
+        };
+        return this.#complete(row, usageId, request);
+      });
+    } finally {
+      const left = this.#questions.get(userId)! - 1;
+      if (left > 0) this.#questions.set(userId, left);
+      else this.#questions.delete(userId);
+    }
+  }
+
+  /** Asks without the history, `llm` in the place of the conversation's model. Throws as `ask`. */
+  async askAlone(row: ConversationRow, usageId: string, system: string, question: string, llm?: GivenLlm): Promise<string> {
+    const messages = [{ role: "user" as const, content: [textContent(question)] }];
+    return this.#complete(row, usageId, { system: [system], messages, tools: [] }, llm);
+  }
+
+  close(): void {
+    this.#closing.abort(new Error("The server is ending."));
+  }
+
+  async #complete(row: ConversationRow, usageId: string, request: Omit<ModelRequest, "signal">, llm?: GivenLlm): Promise<string> {
+    const { agents, openModel, runner, limits, masks, store } = this.#deps;
+    const exhausted = limits.dailyBudget.exhausted(row.userId);
+    if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
+    const { model: name, ...rest } = llm ? agents.modelOf(row.userId, llm) : agents.model(row);
+    const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.of(row));
+    // The history before a question is in the log.
+    const partial = request.messages.length > 1;
+    const model = recordedBeside(store.events, { id: row.id, usageId, partial }, asked);
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
+    const response = await model.complete({ ...request, signal });
+    await runner.addUsage(row.id, usageId, model.name, response);
+    return response.text.trim();
+  }
+}

@@ -1,0 +1,49 @@
+import { newId } from "@sandpiper/wire";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { listed, stateRecord } from "@sandpiper/agent/loop/records";
+import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import { SubAgentTurn } from "./sub-agent-turn.ts";
+import type { SubAgentDependencies } from "./sub-agent-turn.ts";
+
+let store: Awaited<ReturnType<typeof createTestStore>>["store"];
+let close: () => Promise<void>;
+beforeAll(async () => {
+  ({ store, close } = await createTestStore());
+});
+afterAll(() => close());
+
+test("a sub-agent whose pause becomes durable only after its parent went on goes on as well", async () => {
+  const parent = conversationRow();
+  const child = conversationRow({ parentId: parent.id });
+  for (const row of [parent, child]) await store.conversations.create(row);
+  const status = (id: string) => store.conversations.get(id)!.summary.executionStatus;
+  const becomes = (id: string, value: "running" | "paused" | "finished") =>
+    store.events.append(id, [stateRecord("execution_status", value)]);
+  const pauseAsked = Promise.withResolvers<void>();
+  const parentGoesOn = Promise.withResolvers<void>();
+  const deps = {
+    store,
+    runner: { abort: async () => {}, useTaskMetrics: () => {} },
+    async pause(id: string) {
+      pauseAsked.resolve();
+      await parentGoesOn.promise;
+      await store.events.append(id, [listed({ kind: "PauseEvent", source: "user" }), stateRecord("execution_status", "paused")]);
+    },
+    // What a sub-agent does once it runs again.
+    async run(id: string) {
+      await becomes(id, "running");
+      await becomes(id, "finished");
+    },
+  } as Partial<SubAgentDependencies> as SubAgentDependencies;
+
+  await becomes(parent.id, "paused");
+  const turn = new SubAgentTurn(deps, store.conversations.get(parent.id)!, child.id, newId(), new AbortController().signal);
+  const observation = turn.observation(async () => {
+    await store.events.append(child.id, [message("Work"), stateRecord("execution_status", "running")]);
+  });
+  await pauseAsked.promise;
+  await becomes(parent.id, "running");
+  parentGoesOn.resolve();
+  expect(await observation).toMatchObject({ status: "completed", is_error: false });
+  expect(status(child.id)).toBe("finished");
+});

@@ -1,0 +1,92 @@
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Settings } from "../../users/api.ts";
+import { gitIdentity } from "../project/git-identity.ts";
+import { Workspace } from "./workspace.ts";
+
+/** How long a conversation rests before what is kept for it is let go, ms. */
+const unloadAfterMs = 10 * 60_000;
+/** How often is looked for such, ms. */
+const lookEveryMs = 60_000;
+
+export interface WorkspacesDependencies {
+  sandboxes: Sandboxes;
+  settings: Settings;
+  /** Whether a run of a conversation goes on, or waits for its turn. */
+  isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
+  /** Told when a conversation was unloaded. */
+  onUnload(conversationId: string): void;
+}
+
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+/**
+ * The hands of the conversations that work or worked lately. One that has rested for a while and has no shell any more is unloaded: a thousand idle
+ * conversations cost as little as their rows. A shell lives as long as its sandbox's processes, so a conversation is unloaded after the hibernation at last.
+ */
+export class Workspaces {
+  readonly #deps: WorkspacesDependencies;
+  /** With the moment since which each rests, ms on the clock that never jumps. */
+  readonly #kept = new Map<string, { row: Row; workspace: Workspace; restsSince: number | undefined }>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(deps: WorkspacesDependencies) {
+    this.#deps = deps;
+    this.#timer = setInterval(() => this.unload(), lookEveryMs).unref();
+  }
+
+  /** That of a conversation, made where there is none. */
+  of(row: Row): Workspace {
+    const known = this.#kept.get(row.id)?.workspace;
+    if (known) return known;
+    const { sandboxes, settings, isAwake } = this.#deps;
+    const { id, userId } = row;
+    // Who waits for a turn needs the sandbox soon.
+    const awake = () => isAwake({ id, userId });
+    const workspace = new Workspace(sandboxes, row, awake, () => gitIdentity(settings.agent(userId)));
+    this.#kept.set(id, { row, workspace, restsSince: undefined });
+    return workspace;
+  }
+
+  get(conversationId: string): Workspace | undefined {
+    return this.#kept.get(conversationId)?.workspace;
+  }
+
+  /** A sandbox was paused, or is not any more. Runs that go on in a paused one wait. One that was stopped with a reason says that to its runs. */
+  sandboxChanged(change: Parameters<Parameters<Sandboxes["onChange"]>[0]>[0]): void {
+    const freezes = "status" in change && change.status === "PAUSED" && change.statusDetail === null;
+    for (const { row, workspace } of this.#kept.values()) {
+      if (row.sandboxId !== change.id) continue;
+      if (!freezes) workspace.thaw();
+      else if (this.#deps.isAwake(row)) workspace.freeze();
+    }
+  }
+
+  /** Unloads what has rested for that long, ms. */
+  unload(restedMs = unloadAfterMs): void {
+    const now = performance.now();
+    for (const [id, kept] of this.#kept) {
+      if (this.#deps.isAwake(kept.row) || !kept.workspace.isIdle) kept.restsSince = undefined;
+      else kept.restsSince ??= now;
+      if (kept.restsSince !== undefined && now - kept.restsSince >= restedMs) this.#letGo(id);
+    }
+  }
+
+  /** The conversation is gone. */
+  remove(conversationId: string): void {
+    this.get(conversationId)?.close({ removed: true });
+    this.#kept.delete(conversationId);
+  }
+
+  /** The server ends, and the conversations go on in the next one. */
+  close(): void {
+    clearInterval(this.#timer);
+    for (const id of this.#kept.keys()) this.#letGo(id);
+  }
+
+  #letGo(id: string): void {
+    this.get(id)?.close();
+    this.#kept.delete(id);
+    this.#deps.onUnload(id);
+  }
+}

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PlatformError } from "@sandpiper/core/errors";
+import { read, startServer, type TestServer } from "../../../test/support/test-server.ts";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer();
+});
+afterAll(() => server.close());
+
+test("of a conversation that cannot be stored, and of a fork, no secret stays in the sandbox", async () => {
+  const sandbox = server.sandboxes.add();
+  const call = (path: string, body: unknown) => read(server.call("POST", path, { key: sandbox.sessionKey, body }));
+  const request = {
+    agent: { kind: "Agent", llm: { model: "openai/any" }, tools: [] },
+    workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" },
+    secrets: { TOKEN: "a-planted-secret" },
+  };
+  const kept = () => server.store.conversationSecrets.bySandbox(sandbox.id).map(({ conversationId }) => conversationId);
+  const { conversations } = server.store;
+  const create = conversations.create;
+  const fill = () => {
+    conversations.create = () => Promise.reject(new PlatformError("StorageFull", "The disk is full."));
+  };
+
+  fill();
+  expect((await call("/api/conversations", request)).status).toBe(507);
+  expect(kept()).toEqual([]);
+  conversations.create = create;
+  const { id } = (await call("/api/conversations", request)).body;
+  await server.addMessages(id, "one");
+  expect(kept()).toEqual([id]);
+  fill();
+  expect((await call(`/api/conversations/${id}/fork`, {})).status).toBe(507);
+  expect(kept()).toEqual([id]);
+  conversations.create = create;
+  const fork = await call(`/api/conversations/${id}/fork`, {});
+  expect(fork.status).toBe(201);
+  expect(kept()).toEqual([id, fork.body.id]);
+});

@@ -1,0 +1,112 @@
+import type { ForkConversationRequest } from "@sandpiper/wire";
+import { hexId, newId, parseId } from "@sandpiper/wire";
+import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
+import type { Callbacks } from "../../callbacks/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { Secrets } from "../../users/api.ts";
+import { leafOf, skillsOn } from "../log/branch.ts";
+import { dropSecrets } from "./create.ts";
+import { snapshotAt, stageFiles } from "../commands/snapshot-lookup.ts";
+import type { BranchDependencies } from "../commands/navigate.ts";
+import type { FilesOutcome } from "../api.ts";
+import { withoutFacts } from "../project/project-context.ts";
+
+export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
+  secrets: Secrets;
+  callbacks: Pick<Callbacks, "register">;
+}
+
+/**
+ * Makes a conversation that begins with the events up to one of another, by default its HEAD, in the same sandbox with the same agent, secrets and policies
+ * (agent-server.md section 3). What a conversation that runs has written is taken. Where a snapshot has the files of that time, the new one works on them in
+ * a folder of its own; else both share a folder. Throws EventNotFound, ConversationExists, InvalidParameter, and what the copy of the files throws.
+ */
+export async function forkConversation(
+  deps: ForkDependencies,
+  source: ConversationRow,
+  request: ForkConversationRequest,
+): Promise<{ row: ConversationRow } & FilesOutcome> {
+  const { store, secrets, callbacks } = deps;
+  const { events, conversations } = store;
+  const { userId, sandboxId } = source;
+  const id = request.id ? parseId(request.id) : newId();
+  if (!id) throw new PlatformError("InvalidParameter", "id is not a UUID.");
+  if (conversations.get(id)) throw new PlatformError("ConversationExists", `A conversation with the id ${id} exists already.`);
+  const { from_event_id: from } = request;
+  const eventId = from ? (parseId(from) ?? from) : (leafOf(events, source) ?? null);
+  const way = events.wayTo(source.id, eventId);
+  if (!way) throw new PlatformError("EventNotFound", "Event not found");
+
+  const { goal: _, worktree, ...config } = source.config;
+  const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
+  const snapshot = snapshotAt({ events, sandboxes: deps.sandboxes }, source, way);
+  const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
+  const workingDir = copied ? ownFolder : config.workingDir;
+
+  const keepsMetrics = request.reset_metrics === false;
+  const { metrics, stats } = source.summary;
+  const records: NewRecord[] = [
+    ...(keepsMetrics && stats ? [stateRecord("stats", stats)] : []),
+    ...(copied ? [nudge(movedText(workingDir, config.workingDir))] : []),
+  ];
+  const context = store.contexts.get(source.id);
+  const skills = await skillsOn(events, source.id, way.spans);
+  const forked = {
+    ...{ id, userId, sandboxId, parentId: null, createdAt: Date.now(), title: titleOf(source, id, request.title) },
+    config: {
+      ...config,
+      workingDir,
+      ...(!copied && { worktree }),
+      tags: request.tags ?? config.tags,
+      forkedFrom: { conversationId: source.id, eventId },
+    },
+    ...(context && { context: { document: withoutFacts(context.document), activated: skills } }),
+  };
+  const head = source.head === null ? null : eventId;
+  const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
+  const own = store.conversationSecrets.get(source.id);
+  if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own);
+  let log: string | undefined;
+  try {
+    log = await conversations.copyLog(source.id, way.spans);
+    // Writes of one turn are one transaction.
+    await Promise.all([
+      callbacks.register(userId, id, []),
+      conversations.create(forked, agent, { log, head, metrics: keepsMetrics ? metrics : null }),
+      ...(records.length > 0 ? [events.append(id, records)] : []),
+    ]);
+  } catch (error) {
+    if (log !== undefined) await conversations.dropLog(log).catch(() => {});
+    await dropSecrets(deps, id);
+    throw error;
+  }
+  return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };
+}
+
+/** False where the snapshot has no working folder. */
+async function copyFiles(
+  { sandboxes, replacements }: ForkDependencies,
+  snapshot: Parameters<typeof stageFiles>[1],
+  source: ConversationRow,
+  to: string,
+): Promise<boolean> {
+  return replacements.add(source.sandboxId, async () => {
+    const staged = await stageFiles(sandboxes, snapshot, source, { from: source.config.workingDir, to });
+    await staged?.swap();
+    return staged !== undefined;
+  });
+}
+
+/** One without a name of its own gets the one that new conversations have, until its first message. */
+function titleOf({ id, title }: ConversationRow, forkId: string, wanted: string | null | undefined): string | null {
+  if (wanted) return wanted;
+  if (title === null) return null;
+  if (title === `Conversation ${hexId(id).slice(0, 5)}`) return `Conversation ${hexId(forkId).slice(0, 5)}`;
+  return `${title} (fork)`.slice(0, 200);
+}
+
+function movedText(now: string, before: string): string {
+  return `From here on you work in the folder ${now}: it has the files of ${before} as they were at this point. What is in ${before} now belongs to another conversation; leave it alone.`;
+}

@@ -1,0 +1,57 @@
+import type { AppConversationStartRequest, GroupingStrategy } from "@sandpiper/wire";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { Store } from "../../store/store.ts";
+import { type Plan, sourceHosts } from "./start-plan.ts";
+
+export interface GroupingCandidate {
+  id: string;
+  createdAt: number;
+  conversations: number;
+}
+
+/** Conversations above which a sandbox takes no more (app-server.md section 4, reuse rule 2). */
+const full = 20;
+
+/** The running sandbox of a user that a new conversation joins, or undefined for a new one. */
+export function chooseSandbox(strategy: GroupingStrategy, candidates: readonly GroupingCandidate[]): string | undefined {
+  const open = candidates.filter(({ conversations }) => conversations < full);
+  switch (strategy) {
+    case "NO_GROUPING":
+      return undefined;
+    case "GROUP_BY_NEWEST":
+      return open.toSorted((a, b) => b.createdAt - a.createdAt)[0]?.id;
+    case "LEAST_RECENTLY_USED":
+      return open.toSorted((a, b) => a.createdAt - b.createdAt)[0]?.id;
+    case "FEWEST_CONVERSATIONS":
+      return open.toSorted((a, b) => a.conversations - b.conversations)[0]?.id;
+    case "ADD_TO_ANY":
+      return open[0]?.id;
+  }
+}
+
+/**
+ * The user's sandbox that a conversation joins, where the settings let conversations share sandboxes: one of its spec that may reach what is cloned
+ * into it.
+ */
+export function sandboxToShare(
+  { store, sandboxes }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "specOf"> },
+  { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
+  { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
+): string | undefined {
+  if (strategy === "NO_GROUPING" || network) return undefined;
+  const hosts = sourceHosts(work);
+  const reaches = (row: SandboxRow) => {
+    const policy = sandboxes.specOf(row).network;
+    return hosts.every((host) => withRepositoryHost(policy, host).allow === policy.allow);
+  };
+  const candidates = sandboxes
+    .search(userId, { limit: 1_000 })
+    .items.filter((row) => row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row))
+    .map(({ id, createdAt }) => {
+      const filter = { userId, sandboxId: id, includeSubConversations: true };
+      return { id, createdAt, conversations: store.conversations.count(filter) };
+    });
+  return chooseSandbox(strategy, candidates);
+}

@@ -1,0 +1,168 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AppConversationStartRequest } from "@sandpiper/wire";
+import { maskText, newId } from "@sandpiper/wire";
+import { withoutCallbackSecrets } from "../../callbacks/api.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { newSandboxId } from "@sandpiper/sandbox/ids";
+import type { StartTaskRow } from "../../store/start-task-store.ts";
+import { sandboxToShare } from "./grouping.ts";
+import type { OutputMasksDependencies } from "../agent/output-masks.ts";
+import type { PendingMessages } from "../commands/pending.ts";
+import { planStart, startWork } from "./start-plan.ts";
+import { reasonOf, StartSteps, type StartStepsDependencies } from "./start-steps.ts";
+import { TaskFeed } from "./task-feed.ts";
+
+/** When a start that could not write is gone on with, ms. */
+const retryMs = 5_000;
+
+export interface StarterDependencies extends Omit<StartStepsDependencies, "tasks" | "closing"> {
+  pending: Pick<PendingMessages, "deliver" | "discard">;
+  mask: OutputMasksDependencies["mask"];
+}
+
+/** Starts conversations in the background and keeps their start tasks (app-server.md sections 2.3 and 2.4). */
+export class Starter {
+  readonly tasks: TaskFeed;
+  readonly #deps: StarterDependencies;
+  readonly #stepsDeps: StartStepsDependencies;
+  readonly #active = new Set<Promise<void>>();
+  /** Conversations that are being started: the store may not have their rows yet. */
+  readonly #starting = new Set<string>();
+  readonly #closing = new AbortController();
+
+  constructor(deps: StarterDependencies) {
+    this.#deps = deps;
+    this.tasks = new TaskFeed(deps.store.startTasks);
+    this.#stepsDeps = { ...deps, tasks: this.tasks, closing: this.#closing.signal };
+  }
+
+  /**
+   * Starts a conversation; it is in the lists when this resolves, as clients ask for them at once, or its task says why not.
+   * Throws what `planStart` throws, and InvalidParameter for a callback that cannot be used; nothing is stored then.
+   */
+  async start(userId: string, request: AppConversationStartRequest): Promise<StartTaskRow> {
+    const { task, stored } = await this.#start(userId, request);
+    await stored;
+    return task;
+  }
+
+  /** Starts a conversation and gives its task in every state. Throws as `start`. */
+  async follow(userId: string, request: AppConversationStartRequest): Promise<AsyncGenerator<StartTaskRow>> {
+    const { task } = await this.#start(userId, request);
+    return this.tasks.follow(task);
+  }
+
+  async #start(userId: string, request: AppConversationStartRequest): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
+    const { callbacks, secrets, store } = this.#deps;
+    const plan = planStart(this.#deps, userId, request, (id) => this.#starting.has(id));
+    const { id: conversationId, createdAt: now } = plan.conversation;
+    const processors = request.processors ?? [];
+    callbacks.check(processors);
+    const shared = plan.sandboxId ?? sandboxToShare(this.#deps, plan, request);
+    const sandboxId = shared ?? newSandboxId();
+    const task: StartTaskRow = {
+      id: newId(),
+      userId,
+      status: "WORKING",
+      detail: null,
+      conversationId,
+      sandboxId,
+      request: storedRequest(request, conversationId),
+      createdAt: now,
+      updatedAt: now,
+    };
+    this.#starting.add(conversationId);
+    try {
+      // Values are not in the task's request, so they are kept before the task is: a start that goes on after a crash has them. What a crash leaves
+      // without its task, the store removes when it is opened.
+      const owner = { userId, conversationId, sandboxId };
+      if (request.secrets && Object.keys(request.secrets).length > 0) await secrets.putConversation(owner, request.secrets);
+      // Given in one turn, so they are one transaction.
+      await Promise.all([callbacks.register(userId, conversationId, processors), store.startTasks.create(task)]);
+    } catch (error) {
+      await this.#forget(conversationId);
+      this.#starting.delete(conversationId);
+      throw error;
+    }
+    const steps = new StartSteps(this.#stepsDeps, task, { ...plan.conversation, sandboxId }, plan.work, shared === undefined);
+    const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
+    this.#track(task, steps.begin(request, onStored).finally(onStored));
+    return { task, stored };
+  }
+
+  /** Goes on with the starts of a process that died: with what is missing of a conversation, or from the beginning. */
+  recover(): void {
+    for (const task of this.#deps.store.startTasks.listOpen()) this.#track(task, this.#resume(task));
+  }
+
+  async #resume(task: StartTaskRow): Promise<void> {
+    const { store, sandboxes, secrets, settings } = this.#deps;
+    const { userId, conversationId } = task;
+    const request = task.request as AppConversationStartRequest;
+    const conversation = store.conversations.get(conversationId);
+    const named = Boolean(request.sandbox_id || request.parent_conversation_id);
+    if (!conversation) {
+      // The sandbox that was made for it has its network already.
+      const made = task.sandboxId !== null && sandboxes.get(userId, task.sandboxId) !== undefined;
+      const plan = planStart(this.#deps, userId, { ...request, conversation_id: conversationId }, () => false);
+      const planned = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
+      return new StartSteps(this.#stepsDeps, task, planned, plan.work, !made).begin(request);
+    }
+    const work = startWork({ secrets }, userId, request, conversation.config, named);
+    const ownSandbox = !named && (settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING") === "NO_GROUPING";
+    await new StartSteps(this.#stepsDeps, task, conversation, work, ownSandbox).goOn();
+  }
+
+  #track(task: StartTaskRow, start: Promise<void>): void {
+    const work = start.catch((error) => this.#fail(task, error));
+    this.#active.add(work);
+    void work.finally(() => {
+      this.#active.delete(work);
+      this.#starting.delete(task.conversationId);
+    });
+  }
+
+  /** Waits for the starts that go on; those that wait for their sandbox or work in it are left to the next process. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error("The server is ending."));
+    this.tasks.close();
+    await Promise.all(this.#active);
+  }
+
+  async #forget(conversationId: string): Promise<void> {
+    const { callbacks, secrets } = this.#deps;
+    await Promise.allSettled([callbacks.drop(conversationId), secrets.dropConversation(conversationId)]);
+  }
+
+  async #fail(task: StartTaskRow, error: unknown): Promise<void> {
+    // The next start of the server goes on with it.
+    if (this.#closing.signal.aborted && error === this.#closing.signal.reason) return;
+    const { pending, logger, store } = this.#deps;
+    if (error instanceof PlatformError && (error.code === "StorageFull" || error.code === "StorageBusy")) {
+      // Nor could its end be written. What a server does that finds the task, this one does once there is space.
+      logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
+      const waited = await sleep(retryMs, true, { signal: this.#closing.signal }).catch(() => false);
+      if (waited) await this.#resume(task).catch((again) => this.#fail(task, again));
+      return;
+    }
+    const { conversationId } = task;
+    await pending.discard(conversationId).catch(() => {});
+    if (!store.conversations.get(conversationId)) await this.#forget(conversationId);
+    const known = error instanceof PlatformError;
+    if (!known) logger.error({ err: error, task: task.id }, "a conversation could not be started");
+    await this.tasks.update(task.id, { status: "ERROR", detail: reasonOf(error) }).catch((err) => {
+      logger.error({ err, task: task.id }, "a start task could not be stored");
+    });
+  }
+}
+
+/** The request as its task keeps and shows it: without the values of secrets. */
+function storedRequest(request: AppConversationStartRequest, conversationId: string): AppConversationStartRequest {
+  const { secrets, processors } = request;
+  return {
+    ...request,
+    conversation_id: request.conversation_id ? conversationId : null,
+    ...(processors && { processors: withoutCallbackSecrets(processors) }),
+    ...(secrets && { secrets: Object.fromEntries(Object.keys(secrets).map((name) => [name, maskText])) }),
+  };
+}

@@ -1,0 +1,85 @@
+import type { AppConversation, ConversationInfo } from "@sandpiper/wire";
+import { hexId } from "@sandpiper/wire";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { ConversationFilter, ConversationPage, ConversationRow } from "../../store/conversation-store.ts";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import type { Store } from "../../store/store.ts";
+import type { Settings } from "../../users/api.ts";
+import type { Agents } from "../agent/agents.ts";
+import type { Histories } from "../run/histories.ts";
+import { conversationInfo } from "./info.ts";
+import { ListJson } from "./list-cache.ts";
+import { conversationModel } from "../agent/model.ts";
+import { presentConversation } from "./present.ts";
+
+export interface ReadsDependencies {
+  store: Pick<Store, "changes" | "conversations" | "settings">;
+  sandboxes: Pick<Sandboxes, "get">;
+  settings: Settings;
+  agents: Agents;
+  histories: Pick<Histories, "stateOf">;
+  publicUrl: () => string;
+}
+
+/** Conversations as clients list and read them; each method as in `Conversations`. */
+export class Reads {
+  readonly #deps: ReadsDependencies;
+  readonly #lists: ListJson;
+
+  constructor(deps: ReadsDependencies) {
+    this.#deps = deps;
+    this.#lists = new ListJson({ store: deps.store, present: (rows) => this.present(rows) });
+  }
+
+  search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
+    const { items, nextPageId } = this.rows(filter, page);
+    return { items: this.present(items), nextPageId };
+  }
+
+  searchJson(filter: ConversationFilter, page: PageRequest): string {
+    return this.#lists.page(filter, page);
+  }
+
+  rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow> {
+    return this.#deps.store.conversations.search(filter, page);
+  }
+
+  count(filter: ConversationFilter): number {
+    return this.#deps.store.conversations.count(filter);
+  }
+
+  batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
+    const rows = ids.map((id) => (id ? this.get(userId, id) : undefined));
+    const shown = new Map(this.present(rows.filter((row) => row !== undefined)).map((item) => [item.id, item]));
+    return rows.map((row) => (row ? (shown.get(hexId(row.id)) ?? null) : null));
+  }
+
+  get(userId: string, id: string): ConversationRow | undefined {
+    const row = this.#deps.store.conversations.get(id);
+    return row?.userId === userId ? row : undefined;
+  }
+
+  info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
+    const { store, agents, histories } = this.#deps;
+    const children = store.conversations.childrenOf([row.id]).get(row.id) ?? [];
+    return conversationInfo({ row, state: histories.stateOf(row), children, agents, skills });
+  }
+
+  /** In the same order. */
+  present(rows: readonly ConversationRow[]): AppConversation[] {
+    const { store, sandboxes, settings, publicUrl } = this.#deps;
+    // Clients of this API take each of these for a conversation that its user opened, the released GUI for its planner.
+    const children = store.conversations.childrenOf(
+      rows.map((row) => row.id),
+      { subAgents: false },
+    );
+    return rows.map((row) =>
+      presentConversation(row, {
+        sandbox: sandboxes.get(row.userId, row.sandboxId),
+        children: children.get(row.id) ?? [],
+        model: conversationModel(row, settings).model,
+        publicUrl: publicUrl(),
+      }),
+    );
+  }
+}

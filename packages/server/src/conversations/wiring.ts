@@ -1,0 +1,144 @@
+import type { Content } from "@sandpiper/wire";
+import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
+import type { Skill } from "@sandpiper/agent/skills/skill";
+import type { Callbacks } from "../callbacks/api.ts";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { OpenModel } from "@sandpiper/models/model";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Store } from "../store/store.ts";
+import type { Secrets, Settings } from "../users/api.ts";
+import { Access } from "./access.ts";
+import { Agents, type AgentsDependencies } from "./agent/agents.ts";
+import type { SendOptions } from "./api.ts";
+import { Commands } from "./commands/commands.ts";
+import { Controls } from "./commands/controls.ts";
+import { ConversationHooks } from "./run/conversation-hooks.ts";
+import { ExternalConversations } from "./commands/external.ts";
+import { Goals } from "./commands/goals.ts";
+import { Hub } from "./log/hub.ts";
+import { Knowledge } from "./agent/project-knowledge.ts";
+import { LookedUpSecrets } from "./agent/refreshed-secrets.ts";
+import { McpTools } from "./agent/mcp.ts";
+import { MissedTools } from "./agent/unknown-tool-warnings.ts";
+import { OutputMasks, type OutputMasksDependencies } from "./agent/output-masks.ts";
+import { PendingMessages } from "./commands/pending.ts";
+import { Reads } from "./views/reads.ts";
+import { type RunLimits, Runner } from "./run/runner.ts";
+import { Sending } from "./commands/sending.ts";
+import { SideCalls } from "./run/side-calls.ts";
+import { SkillTools } from "./agent/skill-tools.ts";
+import { Starter } from "./start/start.ts";
+import { SubAgents } from "./run/sub-agents.ts";
+import { SwitchTool } from "./agent/switch-model-tool.ts";
+import { Titles } from "./run/titles.ts";
+import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
+
+export interface ConversationDependencies {
+  store: Store;
+  callbacks: Callbacks;
+  sandboxes: Sandboxes;
+  outbound: Outbound;
+  settings: Settings;
+  secrets: Secrets;
+  /** The tools of a conversation. */
+  toolsFor: AgentsDependencies["toolsFor"];
+  adaptTools?: AdaptTools | undefined;
+  /** Skills that this server gives to every conversation of a user. */
+  globalSkills?: (userId: string) => readonly Skill[];
+  /** Knows the secrets that outputs must not show. */
+  mask: OutputMasksDependencies["mask"];
+  openModel: OpenModel;
+  limits: RunLimits;
+  publicUrl: () => string;
+  /** Is told secrets of users that are used now, so that they are masked in what is logged. */
+  registerSecret?: (value: string, userId: string) => void;
+  logger: Logger;
+}
+
+/** The parts of which the service of conversations is made, wired together. Some know each other both ways: by closures, which nobody calls before all are there. */
+export function makeParts(deps: ConversationDependencies) {
+  const hub = new Hub(deps.store.events);
+  const access = new Access(deps);
+  const agents = new Agents(deps);
+  const masks = new OutputMasks({ ...deps, agents });
+  const knowledge = new Knowledge({ ...deps, agents, masks });
+  const send = (id: string, content: Content[], options: SendOptions): Promise<void> => commands.send(id, content, options);
+  const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
+  const mcp = new McpTools({
+    ...deps,
+    agents,
+    foundServers: (row, invoked) => knowledge.servers(row, invoked),
+    sandbox: (row) => runner.workspace(row).sandbox(),
+  });
+  const toolsets = new Toolsets(
+    [
+      agents,
+      mcp,
+      { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
+      new LookedUpSecrets(deps),
+      new MissedTools({ agents, contexts: knowledge.contexts }),
+      new SkillTools({ ...deps, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
+      new SwitchTool({
+        ...deps,
+        agents,
+        switchProfile: (userId, id, profile) => controls.switchProfile(access.owned(userId, id), profile),
+      }),
+    ],
+    deps.adaptTools,
+  );
+  const hooks = new ConversationHooks({ contexts: knowledge.contexts, agents, addUsage });
+  const onRest = (id: string): void => goals.onRest(id);
+  const runner: Runner = new Runner({ ...deps, masks, hub, knowledge, hooks, agents, toolsets, onRest });
+  const sideCalls = new SideCalls({ ...deps, masks, agents, runner });
+  const controls: Controls = new Controls({ ...deps, hub, runner, agents, knowledge });
+  const titles = new Titles({ ...deps, masks, runner, addUsage });
+  const sending = new Sending({
+    ...deps,
+    toolsets,
+    knowledge,
+    runner,
+    titles,
+    masks,
+    prepare: async (row, signal) => {
+      const recalled = knowledge.recall(row, () => runner.workspace(row).sandbox(), signal);
+      const notes = await mcp.prepare(row, signal);
+      await recalled;
+      // Perhaps no run comes.
+      if (!runner.isAwake(row.id)) mcp.linger(row.id);
+      return notes;
+    },
+  });
+  const goals: Goals = new Goals({ ...deps, runner, sideCalls, send });
+  const subAgents: SubAgents = new SubAgents({
+    ...deps,
+    agents,
+    runner,
+    send,
+    known: (id) => knowledge.contexts.get(id).agents ?? [],
+    definitions: async (row) =>
+      loadAgentDefinitions(await runner.workspace(row).sandbox(), {
+        workingDir: row.config.workingDir,
+        plugins: knowledge.contexts.get(row.id).plugins ?? [],
+      }),
+    run: (id) => commands.run(id),
+    pause: (id) => commands.pause(id),
+    reject: (id, reason) => commands.reject(id, reason),
+  });
+  const commands = new Commands({ ...deps, access, runner, sending, goals, subAgents });
+  const pending = new PendingMessages({ ...deps, send });
+  const starter = new Starter({
+    ...deps,
+    runner,
+    knowledge,
+    send,
+    pending,
+    waitsForTools: (row) => mcp.isUsedBy(row) || knowledge.remembers(row),
+  });
+  const reads = new Reads({ ...deps, agents, histories: runner.histories });
+  const external = new ExternalConversations({ ...deps, runner });
+  return {
+    ...{ access, commands, controls, external, goals, hub, knowledge, pending },
+    ...{ reads, runner, sideCalls, starter, subAgents, titles, toolsets },
+  };
+}

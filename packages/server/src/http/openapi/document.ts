@@ -1,0 +1,168 @@
+import type { RouteOptions } from "fastify";
+import { Components } from "./components.ts";
+import { exampleOf } from "./examples.ts";
+import { FailureResponses, failureStatuses } from "./failures.ts";
+import type { JsonSchema, Media, OpenApiDocument, Operation, Parameter, Response } from "./schema.ts";
+import { parameterText } from "./texts.ts";
+
+interface RouteSchema {
+  operationId?: string;
+  summary?: string;
+  description?: string;
+  tags?: string[];
+  params?: JsonSchema;
+  querystring?: JsonSchema;
+  headers?: JsonSchema;
+  body?: JsonSchema;
+  response?: Record<string, JsonSchema & { content?: Record<string, Media> }>;
+  consumes?: string[];
+  produces?: string[];
+}
+
+const securitySchemes = {
+  key: { type: "apiKey", in: "header", name: "X-Session-API-Key", description: "A user's API key" },
+  bearer: { type: "http", scheme: "bearer", description: "A user's API key" },
+  login: {
+    type: "apiKey",
+    in: "cookie",
+    name: "sandpiper_login",
+    description: "A login of a browser (`POST /login`), for the server's own pages; over https the name begins with `__Host-`",
+  },
+  sandbox: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Session-API-Key",
+    description: "The session key of a sandbox: opens what belongs to this sandbox",
+  },
+};
+const userSecurity: Record<string, string[]>[] = [{ key: [] }, { bearer: [] }, { login: [] }];
+
+const surfaces = {
+  platform: {
+    title: "Sandpiper",
+    description: "Software-agent conversations inside isolated sandboxes",
+    servers: undefined,
+    security: userSecurity,
+  },
+  "agent-server": {
+    title: "Sandpiper agent server",
+    description: "What the session key of a sandbox opens: its conversations, files, commands and git repositories",
+    servers: [{ url: "/agent/{sandbox_id}", variables: { sandbox_id: { default: "sbx-" } } }, { url: "/" }],
+    security: [...userSecurity, { sandbox: [] }],
+  },
+};
+
+/** The OpenAPI document of routes: their schemas, with named components, the failures that each can give, and examples. */
+export function buildDocument(routes: readonly RouteOptions[], surface: keyof typeof surfaces = "platform"): OpenApiDocument {
+  const components = new Components();
+  const failures = new FailureResponses(components);
+  const paths: OpenApiDocument["paths"] = {};
+  const gets = new Map(routes.filter(({ method }) => method === "GET").map((route) => [route.url, route]));
+  for (const route of routes) {
+    // Fastify answers HEAD wherever it answers GET; only a HEAD of its own is told.
+    if (route.method === "HEAD" && gets.get(route.url)?.schema === route.schema) continue;
+    const path = route.url.replaceAll(/:(\w+)/g, "{$1}").replace(/\*$/, "{path}");
+    paths[path] = {
+      ...paths[path],
+      [String(route.method).toLowerCase()]: operationOf(route, path, components, failures, surface),
+    };
+  }
+  const { title, description, servers, security } = surfaces[surface];
+  return {
+    openapi: "3.1.0",
+    info: { title, version: "0.1.0", description },
+    ...(servers && { servers }),
+    security,
+    paths,
+    components: { securitySchemes, schemas: components.sorted(), responses: failures.responses },
+  };
+}
+
+function operationOf(
+  route: RouteOptions,
+  path: string,
+  components: Components,
+  failures: FailureResponses,
+  surface: keyof typeof surfaces,
+): Operation {
+  const schema = route.schema as RouteSchema;
+  const { summary, description, tags, body } = schema;
+  const family = route.config?.errors ?? "detail";
+  const responses: Record<string, Response> = {};
+  for (const [status, answer] of Object.entries(schema.response ?? { 200: {} })) {
+    responses[status] = responseOf(answer, schema.produces, components);
+  }
+  for (const status of failureStatuses(route, surface === "agent-server")) responses[status] ??= failures.refer(status, family);
+  const parameters = parametersOf(path, schema, components);
+  return {
+    operationId: schema.operationId ?? operationId(String(route.method), path),
+    ...(summary !== undefined && { summary }),
+    ...(description !== undefined && { description }),
+    ...(tags && { tags }),
+    ...securityOf(route),
+    ...(parameters.length > 0 && { parameters }),
+    ...((body || schema.consumes) && { requestBody: bodyOf(body, schema.consumes, components) }),
+    responses,
+  };
+}
+
+/** `get_app_conversations_search`: unique, for a path has a method once. */
+function operationId(method: string, path: string): string {
+  const words = path.replace(/^\/api\/v1\//, "v1/").replaceAll(/\W+/g, "_");
+  return `${method.toLowerCase()}_${words.replaceAll(/^_|_$/g, "")}`;
+}
+
+function securityOf({ config }: RouteOptions): { security?: Operation["security"] } {
+  if (config?.access === "public") return { security: [] };
+  return config?.access === "agent" ? { security: [...userSecurity, { sandbox: [] }] } : {};
+}
+
+function parametersOf(path: string, schema: RouteSchema, components: Components): Parameter[] {
+  const ofKind = (kind: Parameter["in"], { properties = {}, required = [] }: JsonSchema = {}) =>
+    Object.entries(properties).map(([name, property]): Parameter => {
+      const description = property.description ?? parameterText(name, kind);
+      return {
+        name,
+        in: kind,
+        // With a default it may be left out, though its schema says that the handler always has it.
+        required: kind === "path" || (required.includes(name) && property.default === undefined),
+        ...(description !== undefined && { description }),
+        schema: components.refer({ ...property, description: undefined }),
+      };
+    });
+  const inPath = ofKind("path", schema.params);
+  for (const [, name] of path.matchAll(/\{(\w+)\}/g)) {
+    if (inPath.some((one) => one.name === name)) continue;
+    inPath.push(...ofKind("path", { properties: { [name!]: { type: "string" } } }));
+  }
+  return [...inPath, ...ofKind("query", schema.querystring), ...ofKind("header", schema.headers)];
+}
+
+function bodyOf(body: JsonSchema | undefined, consumes = ["application/json"], components: Components): Operation["requestBody"] {
+  // A body without a schema is a stream of bytes.
+  if (!body) return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
+  const { default: whenAbsent, examples, ...schema } = body;
+  const media = { schema: components.refer(schema), example: examples?.[0] ?? exampleOf(schema, "request") };
+  return { required: whenAbsent === undefined, content: Object.fromEntries(consumes.map((type) => [type, media])) };
+}
+
+function responseOf(
+  answer: JsonSchema & { content?: Record<string, Media> },
+  produces: string[] | undefined,
+  components: Components,
+): Response {
+  const { description = "The answer", content, ...schema } = answer;
+  if (content) {
+    const media = Object.entries(content).map(([type, one]) => [type, { ...one, schema: components.refer(one.schema) }]);
+    return { description, content: Object.fromEntries(media) };
+  }
+  if (schema.type === "null") return { description };
+  if (Object.keys(schema).length === 0) return { description, content: bytes(produces) };
+  const media = { schema: components.refer(schema), example: exampleOf(schema, "answer") };
+  return { description, content: Object.fromEntries((produces ?? ["application/json"]).map((type) => [type, media])) };
+}
+
+/** An answer without a schema is a stream of bytes. */
+function bytes(types = ["application/octet-stream"]): Record<string, Media> {
+  return Object.fromEntries(types.map((type) => [type, { schema: {} }]));
+}

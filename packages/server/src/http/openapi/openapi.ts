@@ -1,0 +1,69 @@
+import swagger from "@fastify/swagger";
+import swaggerUi from "@fastify/swagger-ui";
+import type { RouteOptions } from "fastify";
+import { buildDocument } from "./document.ts";
+import type { OpenApiDocument } from "./schema.ts";
+import type { App } from "../server/services.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Statuses of failures that only this route gives, for the OpenAPI document; what every route of its kind gives stands there by itself. */
+    failures?: readonly number[];
+  }
+}
+
+/** The page's. The package's own has `upgrade-insecure-requests`: over http it stays empty then where the server is not on the browser's machine. */
+const contentPolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
+
+/**
+ * Makes the OpenAPI documents out of the schemas of the routes, and serves that of the platform as a page under `/docs` without outside resources.
+ * Gives the document of the agent-server surface: what a session key opens.
+ */
+export function installOpenApi(app: App): { agentServer: () => OpenApiDocument } {
+  const routes: RouteOptions[] = [];
+  const agentRoutes: RouteOptions[] = [];
+  app.addHook("onRoute", (route) => {
+    if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public" };
+    else if (!route.schema || (route.schema as { hide?: boolean }).hide) return;
+    else if (isAgentView(route)) agentRoutes.push(route);
+    else routes.push(route);
+  });
+  app.register(swagger, {
+    openapi: {},
+    transform: ({ url }) => ({ schema: { hide: true }, url }),
+    transformObject: () => buildDocument(routes) as never,
+  });
+  app.register(swaggerUi, { routePrefix: "/docs", staticCSP: contentPolicy });
+  const key = ({ method, url }: RouteOptions) => `${method} ${url}`;
+  return {
+    agentServer() {
+      const own = new Set(agentRoutes.map(key));
+      const open = routes.filter((route) => ["agent", "public"].includes(route.config?.access ?? "user") && !own.has(key(route)));
+      return buildDocument([...agentRoutes, ...open], "agent-server");
+    },
+  };
+}
+
+function isAgentView({ constraints }: RouteOptions): boolean {
+  return (constraints as { view?: string } | undefined)?.view === "agent";
+}
+
+/**
+ * `GET /openapi.json`: of the platform, and for holders of a session key and under `/agent/<sandbox id>` of the agent-server surface. There the page
+ * of `/docs` reads that one too.
+ */
+export function documentRoutes(app: App, agentServer: () => OpenApiDocument): void {
+  const agent = { view: "agent" };
+  const documents = [
+    { paths: ["/openapi.json"], constraints: {}, make: () => app.swagger() as unknown },
+    { paths: ["/openapi.json", "/docs/json"], constraints: agent, make: agentServer },
+  ];
+  for (const { paths, constraints, make } of documents) {
+    let text: string | undefined;
+    for (const path of paths)
+      app.get(path, { constraints, config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
+        text ??= JSON.stringify(make());
+        return reply.type("application/json").send(text);
+      });
+  }
+}

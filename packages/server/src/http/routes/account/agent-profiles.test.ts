@@ -1,0 +1,121 @@
+import { AgentProfileDetail, AgentProfileDiagnostics } from "@sandpiper/wire";
+import { Value } from "typebox/value";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { defaultUser } from "../../../users/default-user.ts";
+import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer();
+});
+beforeEach(() => server.store.settings.put(defaultUser, {}));
+afterAll(() => server.close());
+
+const base = "/api/agent-profiles";
+const get = (path = "", init = {}) => read(server.call("GET", base + path, init));
+const post = (path: string, body?: unknown) => read(server.call("POST", base + path, { body }));
+const saveLlm = () =>
+  server.call("POST", "/api/v1/settings/profiles/fast", { body: { llm: { model: "openai/gpt-x", api_key: "sk-planted" } } });
+
+test("a profile is saved, listed, read, changed and renamed; its id stays and its revision counts", async () => {
+  expect(await get()).toEqual({ status: 200, body: { profiles: [], active_agent_profile_id: null } });
+  expect(
+    (await post("/review", { agent_kind: "openhands", llm_profile_ref: "fast", system_message_suffix: "Be brief." })).status,
+  ).toBe(201);
+  const { body } = await get("/review");
+  expect([...Value.Errors(AgentProfileDetail, body)]).toEqual([]);
+  const { id } = body.profile;
+  expect(body.profile).toMatchObject({
+    name: "review",
+    revision: 0,
+    llm_profile_ref: "fast",
+    mcp_server_refs: null,
+    condenser: { max_size: 240 },
+  });
+  await post("/review", { llm_profile_ref: "fast", id: "x", revision: 99, mcp_server_refs: ["a"], condenser: { max_size: 30 } });
+  expect((await get("/review")).body.profile).toMatchObject({
+    id,
+    revision: 1,
+    system_message_suffix: null,
+    condenser: { max_size: 30, enabled: true },
+  });
+  expect((await post("/review/rename", { new_name: "judge" })).body).toMatchObject({ name: "judge" });
+  expect((await get()).body.profiles).toEqual([
+    { id, name: "judge", agent_kind: "openhands", revision: 2, llm_profile_ref: "fast", mcp_server_refs: ["a"] },
+  ]);
+  expect((await get("/review")).status).toBe(404);
+  expect((await get("/judge", { key: strangerKey })).status).toBe(404);
+  await post("/other", { llm_profile_ref: "fast" });
+  expect((await post("/other/rename", { new_name: "judge" })).status).toBe(409);
+  for (const _ of [1, 2]) expect((await read(server.call("DELETE", `${base}/judge`))).status).toBe(200);
+  expect((await get()).body.profiles).toHaveLength(1);
+});
+
+test("an active profile is remembered and changes no settings; without its LLM profile it is refused", async () => {
+  await post("/p", { llm_profile_ref: "fast", agent: "Reviewer" });
+  const { id } = (await get("/p")).body.profile;
+  const missing = await post(`/${id}/activate`);
+  expect([missing.status, missing.body.detail]).toEqual([422, expect.stringContaining("'fast', which does not exist")]);
+  expect((await get()).body.active_agent_profile_id).toBeNull();
+  await saveLlm();
+  expect((await post(`/${id.replaceAll("-", "")}/activate`)).body).toEqual({
+    id,
+    message: "Agent profile 'p' activated",
+    agent_settings_applied: false,
+  });
+  const { body } = await read(server.call("GET", "/api/v1/settings"));
+  expect(body).toMatchObject({
+    active_agent_profile_id: id,
+    active_agent_profile_revision: 0,
+    llm_profiles: { active: null },
+    llm_api_key_set: false,
+    agent_settings: { agent: "CodeActAgent" },
+  });
+  expect((await post("/00000000-0000-0000-0000-000000000000/activate")).status).toBe(404);
+  await post("/p/rename", { new_name: "q" });
+  expect(server.settings.agentProfiles.active(defaultUser)).toMatchObject({ id, name: "q" });
+  await server.call("DELETE", `${base}/q`);
+  expect((await get()).body.active_agent_profile_id).toBeNull();
+});
+
+test("materialising tells what is missing, and what the settings would be, without a secret or a change", async () => {
+  await post("/p", { llm_profile_ref: "fast", mcp_server_refs: ["tool", "none"] });
+  const broken = (await post("/p/materialize")).body;
+  expect([...Value.Errors(AgentProfileDiagnostics, broken)]).toEqual([]);
+  expect(broken).toMatchObject({
+    valid: false,
+    errors: ["LLM profile 'fast' not found", "MCP server 'tool' not found", "MCP server 'none' not found"],
+    resolved_settings: null,
+  });
+  await saveLlm();
+  const servers = { tool: { command: "x", env: { T: "sk-planted-2" } }, other: { command: "y" } };
+  await server.call("POST", "/api/v1/settings", { body: { agent_settings_diff: { mcp_config: servers } } });
+  await post("/p", { llm_profile_ref: "fast", mcp_server_refs: ["tool"] });
+  const { body } = await post("/p/materialize");
+  expect(body).toMatchObject({
+    valid: true,
+    llm_api_key_set: true,
+    resolved_mcp_servers: ["tool"],
+    dangling_mcp_server_refs: [],
+  });
+  expect(Object.keys(body.resolved_settings.mcp_config)).toEqual(["tool"]);
+  expect(JSON.stringify(body)).not.toContain("planted");
+  expect((await read(server.call("GET", "/api/v1/settings"))).body.llm_profiles.active).toBeNull();
+});
+
+test("bodies and names that do not fit are refused in the family's shape", async () => {
+  for (const body of [
+    {},
+    { llm_profile_ref: 5 },
+    { llm_profile_ref: "x", agent_kind: "acp" },
+    { llm_profile_ref: "x", condenser: { max_size: 1 } },
+  ]) {
+    const answer = await post("/p", body);
+    expect([answer.status, Array.isArray(answer.body.detail)]).toEqual([422, true]);
+  }
+  for (const name of [".hidden", "__proto__", "a b", "x".repeat(65)])
+    expect((await post(`/${encodeURIComponent(name)}`, { llm_profile_ref: "x" })).status).toBe(422);
+  expect((await get("/constructor")).status).toBe(404);
+  for (let number = 0; number < 50; number++) await post(`/p${number}`, { llm_profile_ref: "x" });
+  expect((await post("/more", { llm_profile_ref: "x" })).status).toBe(409);
+});

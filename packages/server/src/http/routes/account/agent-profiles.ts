@@ -1,0 +1,119 @@
+import {
+  ActivatedAgentProfile,
+  AgentProfileDetail,
+  AgentProfileDiagnostics,
+  AgentProfileList,
+  AgentProfileMutation,
+  AgentProfileName,
+  RenameAgentProfileRequest,
+  SaveAgentProfileRequest,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Access } from "../../server/auth.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const base = "/api/agent-profiles";
+const params = Type.Object({ name: AgentProfileName });
+
+/**
+ * Agent profiles (app-server.md section 1, agent-server.md section 9). The path has no version, as in the reference. They are there for users,
+ * and with the view of the agent server for holders of a session key too.
+ */
+export function agentProfileRoutes(
+  app: App,
+  { settings: { agentProfiles } }: Pick<HttpServices, "settings">,
+  constraints: { view?: "agent" } = {},
+): void {
+  const tags = ["agent profiles"];
+  const config: { access: Access } = { access: constraints.view ?? "user" };
+
+  app.get(
+    base,
+    { constraints, config, schema: { tags, summary: "List agent profiles", response: { 200: AgentProfileList } } },
+    ({ principal }) => agentProfiles.list(principal.userId),
+  );
+  app.get(
+    `${base}/:name`,
+    { constraints, config, schema: { tags, summary: "Read an agent profile", params, response: { 200: AgentProfileDetail } } },
+    ({ principal, params: { name } }) => ({ name, profile: agentProfiles.get(principal.userId, name) }),
+  );
+  app.post(
+    `${base}/:name`,
+    {
+      constraints,
+      config: { ...config, failures: [409] },
+      schema: {
+        tags,
+        summary: "Save an agent profile; one of the same name keeps its id and gets the next revision",
+        params,
+        body: SaveAgentProfileRequest,
+        response: { 201: AgentProfileMutation },
+      },
+    },
+    async ({ principal, params: { name }, body }, reply) => {
+      await agentProfiles.save(principal.userId, name, body);
+      return reply.code(201).send({ name, message: `Agent profile '${name}' saved` });
+    },
+  );
+  app.delete(
+    `${base}/:name`,
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "Delete an agent profile, if there is one", params, response: { 200: AgentProfileMutation } },
+    },
+    async ({ principal, params: { name } }) => {
+      await agentProfiles.remove(principal.userId, name);
+      return { name, message: `Agent profile '${name}' deleted` };
+    },
+  );
+  app.post(
+    `${base}/:name/rename`,
+    {
+      constraints,
+      config: { ...config, failures: [409] },
+      schema: {
+        tags,
+        summary: "Rename an agent profile",
+        params,
+        body: RenameAgentProfileRequest,
+        response: { 200: AgentProfileMutation },
+      },
+    },
+    async ({ principal, params: { name }, body: { new_name: newName } }) => {
+      await agentProfiles.rename(principal.userId, name, newName);
+      return { name: newName, message: `Agent profile '${name}' renamed to '${newName}'` };
+    },
+  );
+  app.post(
+    `${base}/:profile_id/activate`,
+    {
+      constraints,
+      config,
+      schema: {
+        tags,
+        summary: "Let conversations that name no profile start with this one; agent_settings stay",
+        params: Type.Object({ profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }) }),
+        response: { 200: ActivatedAgentProfile },
+      },
+    },
+    async ({ principal, params: { profile_id: id } }) => {
+      const profile = await agentProfiles.activate(principal.userId, id);
+      return { id: profile.id, message: `Agent profile '${profile.name}' activated`, agent_settings_applied: false };
+    },
+  );
+  app.post(
+    `${base}/:name/materialize`,
+    {
+      constraints,
+      config,
+      schema: {
+        tags,
+        summary: "What the profile comes to now, without changing anything",
+        params,
+        response: { 200: AgentProfileDiagnostics },
+      },
+    },
+    ({ principal, params: { name } }) => agentProfiles.diagnose(principal.userId, name),
+  );
+}

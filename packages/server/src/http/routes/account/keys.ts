@@ -1,0 +1,75 @@
+import { ApiKey, ApiKeyRequest, isoTime, NewApiKey, parseId, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ApiKeyRow } from "../../../store/user-store.ts";
+import { readTime } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/**
+ * API keys of the calling user; an addition to the contract. A key cannot make one that may do more or lasts longer than itself:
+ * read-only keys make none, and a new key ends no later than the one that makes it.
+ */
+export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">): void {
+  const tags = ["keys"];
+
+  app.get(
+    "/api/keys",
+    { schema: { tags, summary: "List your API keys, oldest first", response: { 200: Type.Array(ApiKey) } } },
+    (request, reply) => {
+      reply.send(apiKeys.list(request.principal.userId).map(presentKey));
+    },
+  );
+  app.post(
+    "/api/keys",
+    {
+      config: { failures: [409] },
+      schema: { tags, summary: "Make an API key; the answer shows it once", body: ApiKeyRequest, response: { 201: NewApiKey } },
+    },
+    async (request, reply) => {
+      const { name, expires_at, read_only } = request.body;
+      const { userId, keyExpiresAt = null } = request.principal;
+      const expiresAt = expiryOf(expires_at, keyExpiresAt);
+      const { key, row } = await apiKeys.add(userId, { name, expiresAt, readOnly: read_only === true });
+      reply.code(201).header("cache-control", "no-store");
+      return { ...presentKey(row), key };
+    },
+  );
+  app.delete(
+    "/api/keys/:key_id",
+    {
+      schema: {
+        tags,
+        summary: "Revoke one of your API keys, with the logins that were made with it",
+        params: Type.Object({ key_id: Type.String({ description: "id of the key" }) }),
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const id = parseId(request.params.key_id);
+      const row = apiKeys.list(request.principal.userId).find((one) => one.id === id);
+      if (!row || !(await apiKeys.remove(row.id))) throw new PlatformError("KeyNotFound", "Key not found");
+      return { success: true };
+    },
+  );
+}
+
+/** When a new key ends: as asked, and no later than the key that makes it (`limit`, null: never). Throws InvalidInput, InvalidParameter. */
+function expiryOf(text: string | null | undefined, limit: number | null): number | null {
+  const asked = readTime(text ?? undefined, "expires_at", "body");
+  if (asked === undefined) return limit;
+  if (asked <= Date.now()) throw new PlatformError("InvalidParameter", "expires_at lies in the past.");
+  if (limit !== null && asked > limit)
+    throw new PlatformError("InvalidParameter", `A key ends no later than the one that makes it: ${isoTime(limit)}.`);
+  return asked;
+}
+
+function presentKey(row: ApiKeyRow): ApiKey {
+  return {
+    id: row.id,
+    name: row.name,
+    created_at: isoTime(row.createdAt),
+    expires_at: row.expiresAt === null ? null : isoTime(row.expiresAt),
+    last_used_at: row.lastUsedAt === null ? null : isoTime(row.lastUsedAt),
+    read_only: row.readOnly,
+  };
+}

@@ -1,0 +1,250 @@
+import { once } from "node:events";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { echo, PreviewBench } from "../../../../../test/support/preview.ts";
+import { isFullState, key, read, startServer, strangerKey, type TestServer, TestSocket } from "../../../../../test/support/test-server.ts";
+
+let server: TestServer;
+let readerKey: string;
+beforeAll(async () => {
+  server = await startServer();
+  server.sandboxes.add();
+  ({ key: readerKey } = await server.apiKeys.add("default", { name: "reader", expiresAt: null, readOnly: true }));
+});
+afterAll(() => server.close());
+
+const own = { "sec-fetch-site": "same-origin" };
+const call = (method: string, path: string, headers: Record<string, string> = {}, body?: unknown) =>
+  server.call(method, path, { key: null, headers, ...(body !== undefined && { body }) });
+const form = (text: string, headers: Record<string, string> = {}) =>
+  fetch(`${server.url}/login`, {
+    method: "POST",
+    redirect: "manual",
+    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+    body: text,
+  });
+
+/** Logs in and gives the Cookie header. */
+async function logIn(with_ = key): Promise<string> {
+  const answer = await call("POST", "/login", {}, { key: with_ });
+  expect(answer.status).toBe(200);
+  return answer.headers.getSetCookie()[0]!.split(";")[0]!;
+}
+
+test("a program gets a cookie for a key: random, HttpOnly, SameSite=Strict, and Secure only over https", async () => {
+  const answer = await call("POST", "/login", {}, { key });
+  expect(await answer.json()).toEqual({ user: null, read_only: false, expires_at: expect.any(String) });
+  const [cookie] = answer.headers.getSetCookie();
+  expect(cookie).toMatch(/^sandpiper_login=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=2\d{6}$/);
+  expect(cookie).not.toContain(key);
+  const other = await read(call("POST", "/login", {}, { key: strangerKey }));
+  expect(other.body.user).toBe("stranger");
+
+  const secure = await startServer({ publicUrl: "https://sandpiper.example/base" });
+  const at = (path: string, init: RequestInit) => fetch(`http://127.0.0.1:${secure.port}${path}`, init);
+  const safe = await at("/login", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ key }),
+  });
+  const [secureCookie] = safe.headers.getSetCookie();
+  expect(secureCookie).toMatch(/^__Host-sandpiper_login=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; .*; Secure$/);
+  const headers = { cookie: secureCookie!.split(";")[0]!, origin: "https://sandpiper.example" };
+  expect((await at("/api/keys", { headers })).status).toBe(200);
+  await secure.close();
+});
+
+test("behind a trusted proxy the cookie is Secure when the proxy says https, and nobody else is believed", async () => {
+  const forwarded = { "x-forwarded-proto": "https" };
+  expect((await call("POST", "/login", forwarded, { key })).headers.getSetCookie()[0]).not.toContain("Secure");
+  const behind = await startServer({ trustedProxies: ["127.0.0.1/32"] });
+  const answer = await behind.call("POST", "/login", { key: null, headers: forwarded, body: { key } });
+  expect(answer.headers.getSetCookie()[0]).toMatch(/^__Host-.*Secure$/);
+  await behind.close();
+});
+
+test("the page has no script, loads nothing, and its form logs a browser in and out", async () => {
+  const page = await call("GET", "/login");
+  expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
+  expect(page.headers.get("content-security-policy")).toMatch(
+    /^default-src 'none'; style-src 'sha256-[\w+/=]+'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/,
+  );
+  expect(page.headers.get("cache-control")).toBe("no-store");
+  const html = await page.text();
+  expect(html).toMatch(/<form method="post" action="login">.*type="password"/);
+  expect(html).not.toMatch(/<script|src=|https?:/);
+
+  const entered = await form(`key=${key}`, { ...own, origin: server.url });
+  expect([entered.status, entered.headers.get("location")]).toEqual([303, "login"]);
+  const cookie = entered.headers.getSetCookie()[0]!.split(";")[0]!;
+  const welcome = await (await call("GET", "/login", { cookie })).text();
+  expect(welcome).toMatch(/logged in as default\..*action="logout"/);
+  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
+
+  const left = await fetch(`${server.url}/logout`, {
+    method: "POST",
+    redirect: "manual",
+    headers: { "content-type": "application/x-www-form-urlencoded", cookie, ...own },
+  });
+  expect([left.status, left.headers.get("location")]).toEqual([303, "login"]);
+  expect(left.headers.getSetCookie().every((text) => text.includes("Max-Age=0"))).toBe(true);
+  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(401);
+});
+
+test("a wrong key is answered with the page and a reason, or with JSON", async () => {
+  const wrong = await form("key=%3Cb%3Enone");
+  expect(wrong.status).toBe(401);
+  expect(await wrong.text()).toMatch(/role="alert">This key is unknown, revoked or expired/);
+  expect((await read(call("POST", "/login", {}, { key: "none" }))).body.detail).toMatch(/^This key is unknown/);
+  for (const body of [{}, { key: 1 }, { key: "x".repeat(2000) }])
+    expect((await call("POST", "/login", {}, body)).status).toBe(422);
+  expect((await form("other=1")).status).toBe(422);
+  expect((await call("POST", "/login", { "content-type": "text/plain" }, "key")).status).toBe(415);
+});
+
+test("the cookie opens the API for the server's own pages, and for no other", async () => {
+  const cookie = await logIn();
+  const keysList = (method: string, headers: Record<string, string>) =>
+    call(method, "/api/keys", { cookie, ...headers }, method === "POST" ? { name: `made ${crypto.randomUUID()}` } : undefined);
+  const port = new URL(server.url).port;
+  const cases: [string, Record<string, string>, number][] = [
+    ["GET", {}, 200],
+    ["GET", own, 200],
+    ["GET", { "sec-fetch-site": "none" }, 200],
+    ["GET", { origin: server.url }, 200],
+    ["POST", own, 201],
+    // A development server that passes requests on: the browser's own word counts.
+    ["POST", { ...own, origin: "http://localhost:5173" }, 201],
+    ["POST", { "sec-fetch-site": "none" }, 201],
+    ["POST", { origin: server.url }, 201],
+    ["POST", {}, 403],
+    ["POST", { "sec-fetch-site": "same-site", origin: server.url }, 403],
+    ["POST", { "sec-fetch-site": "cross-site" }, 403],
+    ["POST", { origin: "null" }, 403],
+    ["POST", { origin: `http://8000-sandbox.localhost:${port}` }, 403],
+    ["POST", { origin: "https://gui.example" }, 403],
+    ["POST", { origin: `http://127.0.0.1:${Number(port) + 1}` }, 403],
+    ["GET", { "sec-fetch-site": "same-site" }, 403],
+    ["GET", { "sec-fetch-site": "cross-site" }, 403],
+    ["GET", { origin: "http://localhost:5173" }, 403],
+    ["GET", { origin: "//" }, 403],
+  ];
+  for (const [method, headers, status] of cases) {
+    expect([method, headers, (await keysList(method, headers)).status]).toEqual([method, headers, status]);
+  }
+  expect((await read(keysList("POST", {}))).body.detail).toMatch(/^The login counts only for pages of this server/);
+});
+
+test("another site's page can neither log in nor out; a key in a header goes before the cookie", async () => {
+  const cookie = await logIn();
+  const foreign: Record<string, string>[] = [
+    { "sec-fetch-site": "cross-site" },
+    { origin: "https://evil.example" },
+    { origin: "null" },
+  ];
+  for (const path of ["/login", "/logout"]) {
+    for (const headers of foreign) {
+      expect((await call("POST", path, { cookie, ...headers }, { key })).status).toBe(403);
+    }
+  }
+  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
+  expect((await call("GET", "/api/keys", { cookie, ...own, "x-session-api-key": "wrong" })).status).toBe(401);
+  expect((await call("POST", "/api/keys", { cookie, "x-session-api-key": key }, { name: "by header" })).status).toBe(201);
+});
+
+test("a login is no key, and ends with its key, with another login of the browser, and not by a guess", async () => {
+  const { key: short, row } = await server.apiKeys.add("default", { name: "short", expiresAt: null, readOnly: false });
+  const cookie = await logIn(short);
+  const token = cookie.split("=")[1]!;
+  expect((await call("GET", "/api/keys", { authorization: `Bearer ${token}` })).status).toBe(401);
+  expect((await call("GET", "/api/keys", { cookie: `sandpiper_login=${short}` })).status).toBe(401);
+  expect((await call("GET", "/api/keys", { cookie: `a=b; ${cookie}; sandpiper_login=` })).status).toBe(200);
+  await call("POST", "/login", { cookie }, { key });
+  expect((await call("GET", "/api/keys", { cookie })).status).toBe(401);
+  const again = await logIn(short);
+  expect((await server.call("DELETE", `/api/keys/${row.id}`)).status).toBe(200);
+  expect((await call("GET", "/api/keys", { cookie: again })).status).toBe(401);
+  for (const hostile of [
+    "sandpiper_login",
+    "sandpiper_login=;;=",
+    `sandpiper_login=${"x".repeat(3000)}`,
+    "sandpiper_login=\u00ff",
+  ]) {
+    expect((await call("GET", "/api/keys", { cookie: hostile })).status).toBe(401);
+  }
+});
+
+test("the cookie opens sockets for the server's own pages; to others it means nothing, and they bring a key", async () => {
+  const id = await server.addConversation();
+  const cookie = await logIn();
+  const socket = (headers: Record<string, string>) => new TestSocket(server, `/sockets/events/${id}`, { cookie, ...headers });
+  const mine = socket({ origin: server.url });
+  await mine.until(isFullState);
+  mine.send({ role: "user", content: [{ type: "text", text: "hello" }] });
+  await mine.until((frame) => frame.kind === "MessageEvent");
+  mine.socket.close();
+  for (const headers of [{}, { origin: "https://evil.example" }, { origin: "null" }, { "sec-fetch-site": "same-site" }]) {
+    const other = socket(headers as Record<string, string>);
+    await once(other.socket, "open");
+    other.send({ role: "user", content: [{ type: "text", text: "by another site" }] });
+    expect(await other.closed).toEqual({ code: 4001, reason: "Authentication failed" });
+    expect(other.frames).toEqual([]);
+  }
+  const keyed = socket({ origin: "http://localhost:8000" });
+  await once(keyed.socket, "open");
+  keyed.send({ type: "auth", session_api_key: key });
+  await keyed.until(isFullState);
+  expect(server.events.search(id, { kind: "MessageEvent", limit: 10 }).items.join()).not.toContain("by another site");
+  keyed.socket.close();
+});
+
+test("a read-only key logs in to read", async () => {
+  const cookie = await logIn(readerKey);
+  expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
+  expect((await call("POST", "/api/keys", { cookie, ...own }, { name: "more" })).status).toBe(403);
+});
+
+test("failed logins of an address are limited, and say when to come again", async () => {
+  const fresh = await startServer();
+  const attempt = (text: string) => fresh.call("POST", "/login", { key: null, body: { key: text } });
+  for (let index = 0; index < 10; index++) expect((await attempt(`wrong ${index}`)).status).toBe(401);
+  const limited = await attempt(key);
+  expect(limited.status).toBe(429);
+  expect(Number(limited.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+  expect(((await limited.json()) as { detail: string }).detail).toMatch(/^Too many wrong keys/);
+  expect((await fresh.call("GET", "/api/keys")).status).toBe(200);
+  await fresh.close();
+});
+
+test("neither keys nor login tokens reach the log", async () => {
+  const cookie = await logIn();
+  await call("POST", "/login", { cookie }, { key: "a-wrong-key-in-a-login" });
+  const log = server.logs.join("");
+  for (const secret of [key, cookie.split("=")[1]!, "a-wrong-key-in-a-login"]) expect(log).not.toContain(secret);
+});
+
+test("no app in a sandbox gets the login, and none can set one", async () => {
+  const bench = await PreviewBench.start();
+  await bench.app(8000, (request, response) => {
+    response.setHeader("set-cookie", [
+      "sandpiper_login=theirs; Path=/",
+      "__Host-sandpiper_login=theirs; Path=/; Secure",
+      "app=1",
+    ]);
+    return echo(request, response);
+  });
+  const { key: full } = await bench.server.apiKeys.add("default", { name: "browser", expiresAt: null, readOnly: false });
+  const { token } = await bench.server.logins.begin(bench.server.apiKeys.authenticate(full)!);
+  const cookie = `sandpiper_login=${token}; __Host-sandpiper_login=${token}; app=1; preview_app=2`;
+  const session = await bench.session(8000);
+  const byHost = await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie: `${cookie}; ${session}` } });
+  const byPath = await bench.call(await bench.pathSession(8000), { key: null, headers: { cookie } });
+  for (const answer of [byHost, byPath]) {
+    expect(answer.status).toBe(200);
+    expect(answer.text).toMatch(/"cookie":"app=[12]/);
+    expect(answer.text).not.toContain(token);
+    expect(answer.headers["set-cookie"]!.join()).not.toContain("theirs");
+  }
+  // The login opens no preview either: only its own links do.
+  expect((await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie } })).status).toBe(401);
+  await bench.close();
+});

@@ -1,0 +1,174 @@
+import {
+  BashCleared,
+  BashCommand,
+  BashEvent,
+  BashEventPage,
+  BashOutput,
+  ExecuteBashRequest,
+  hexId,
+  parseId,
+  StringEnum,
+} from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { BashQuery } from "@sandpiper/sandbox/shell/commands/api";
+import { readTextList } from "../../server/read-id-list.ts";
+import { arrayJson, pageBytes, sendJson } from "../../server/json-text.ts";
+import { checkCount, pageKeys, readEventTime, readId, Time, TimestampOrder } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { agentSandbox } from "./agent-sandbox.ts";
+
+const sandboxKey = { sandbox_id: Type.Optional(Type.String({ description: "needed where no session key names the sandbox" })) };
+const SandboxQuery = Type.Object(sandboxKey);
+const SearchQuery = Type.Object({
+  kind__eq: Type.Optional(StringEnum(["BashCommand", "BashOutput"])),
+  command_id__eq: Type.Optional(Type.String({ description: "only this command and its outputs" })),
+  timestamp__gte: Time,
+  timestamp__lt: Time,
+  order__gt: Type.Optional(Type.Integer({ description: "only outputs after this one of their command" })),
+  sort_order: TimestampOrder,
+  ...pageKeys,
+  ...sandboxKey,
+});
+const idText = "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
+const BatchQuery = Type.Object({ ids: Type.Optional(Type.Array(Type.String(), { description: idText })), ...sandboxKey });
+const EventPath = Type.Object({ event_id: Type.String() });
+
+/** Most ids of one batch. */
+const maxIds = 100;
+
+/** Commands in a sandbox (agent-server.md section 7); where they run is told in sandboxes/bash/api.ts. */
+export function agentBashRoutes(app: App, { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">): void {
+  const tags = ["agent server"];
+  const reading = { access: "agent", failures: [400, 404] } as const;
+  const running = { access: "agent", failures: [400, 404, 413, 429, 503, 507] } as const;
+  const events = "/api/bash/bash_events";
+
+  app.post(
+    "/api/bash/start_bash_command",
+    {
+      config: running,
+      schema: {
+        tags,
+        summary: "Start a command in the background",
+        querystring: SandboxQuery,
+        body: ExecuteBashRequest,
+        response: { 200: BashCommand },
+      },
+    },
+    async (request, reply) => {
+      const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      sendJson(reply, await bash.start(row, request.body));
+      return reply;
+    },
+  );
+  app.post(
+    "/api/bash/execute_bash_command",
+    {
+      config: running,
+      schema: {
+        tags,
+        summary: "Run a command to its end",
+        description: "Answers with the last output: all that the command printed, where that is less than about 1 MB.",
+        querystring: SandboxQuery,
+        body: ExecuteBashRequest,
+        response: { 200: BashOutput },
+      },
+    },
+    async (request, reply) => {
+      const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      // Nothing moves on the connection while the command runs.
+      request.raw.socket.setTimeout(0);
+      try {
+        sendJson(reply, await bash.execute(row, request.body));
+      } finally {
+        request.raw.socket.setTimeout(app.initialConfig.connectionTimeout ?? 0);
+      }
+      return reply;
+    },
+  );
+  app.get(
+    `${events}/search`,
+    {
+      config: reading,
+      schema: { tags, summary: "List commands and their output", querystring: SearchQuery, response: { 200: BashEventPage } },
+    },
+    async (request, reply) => {
+      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      sendJson(reply, pageBytes(await bash.search(id, queryOf(request.query))));
+      return reply;
+    },
+  );
+  app.get(
+    events,
+    {
+      config: reading,
+      schema: {
+        tags,
+        summary: "Read several events; null for unknown ones",
+        querystring: BatchQuery,
+        response: { 200: Type.Array(Type.Union([BashEvent, Type.Null()])) },
+      },
+    },
+    async (request, reply) => {
+      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const ids = [...(request.query.ids ?? []), ...(await readTextList(request))];
+      checkCount(ids, maxIds);
+      sendJson(reply, arrayJson(await bash.batch(id, ids.map(eventId))));
+      return reply;
+    },
+  );
+  app.get(
+    `${events}/:event_id`,
+    {
+      config: reading,
+      schema: { tags, summary: "Read an event", params: EventPath, querystring: SandboxQuery, response: { 200: BashEvent } },
+    },
+    async (request, reply) => {
+      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const [json] = await bash.batch(id, [eventId(request.params.event_id)]);
+      if (!json) throw new PlatformError("EventNotFound", "Event not found");
+      sendJson(reply, json);
+      return reply;
+    },
+  );
+  app.delete(
+    events,
+    {
+      config: reading,
+      schema: {
+        tags,
+        summary: "Remove commands that have ended, with their output",
+        querystring: SandboxQuery,
+        response: { 200: BashCleared },
+      },
+    },
+    async (request) => {
+      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      return { cleared_count: await bash.clear(id) };
+    },
+  );
+}
+
+/** Either form of an id as events have it; any other text is the id of none. */
+function eventId(text: string): string {
+  return hexId(parseId(text) ?? "");
+}
+
+function queryOf(query: Static<typeof SearchQuery>): BashQuery {
+  return {
+    kind: query.kind__eq,
+    commandId: query.command_id__eq === undefined ? undefined : hexId(readId(query.command_id__eq, "query", "command_id__eq")),
+    timeGte: microsOf(query.timestamp__gte, "timestamp__gte"),
+    timeLt: microsOf(query.timestamp__lt, "timestamp__lt"),
+    orderGt: query.order__gt,
+    descending: query.sort_order === "TIMESTAMP_DESC",
+    pageId: query.page_id,
+    limit: query.limit,
+  };
+}
+
+function microsOf(text: string | undefined, name: string): number | undefined {
+  const time = readEventTime(text, name);
+  return time === undefined ? undefined : Date.parse(`${time.slice(0, 23)}Z`) * 1_000 + Number(time.slice(23));
+}

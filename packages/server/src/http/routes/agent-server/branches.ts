@@ -1,0 +1,67 @@
+import { ConversationInfo, ForkConversationRequest, NavigateRequest, parseId } from "@sandpiper/wire";
+import type { FastifyReply } from "fastify";
+import { Type } from "typebox";
+import type { FilesOutcome } from "../../../conversations/api.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const SkillsQuery = Type.Object({ include_skills: Type.Optional(Type.Boolean({ default: false })) });
+
+/** Tells what became of the files: `restored; snapshot=…`, or `unchanged`. Clients of the reference do not look at it. */
+export const filesHeader = "x-sandpiper-files";
+
+/** The event tree of a conversation (agent-server.md section 3): copies that begin at an event, and moves of HEAD. */
+export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["agent server"];
+  const base = "/api/conversations/:conversation_id";
+  const config = { access: "agent", failures: [409, 410, 503] } as const;
+
+  app.post(
+    `${base}/fork`,
+    {
+      config,
+      schema: {
+        tags,
+        summary:
+          "Make a conversation that begins with the events up to one of this conversation, with the files of that time where a snapshot has them",
+        params: ConversationPath,
+        querystring: SkillsQuery,
+        body: ForkConversationRequest,
+        response: { 201: ConversationInfo },
+      },
+    },
+    async (request, reply) => {
+      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { row, ...files } = await conversations.fork(id, request.body);
+      tellFiles(reply, files);
+      return reply.code(201).send(conversations.info(row, { skills: request.query.include_skills === true }));
+    },
+  );
+  app.post(
+    `${base}/navigate`,
+    {
+      config,
+      schema: {
+        tags,
+        summary:
+          "Go on from an event, or anew from none, with the files of that time where a snapshot has them; all branches stay",
+        params: ConversationPath,
+        querystring: SkillsQuery,
+        body: NavigateRequest,
+        response: { 200: ConversationInfo },
+      },
+    },
+    async (request, reply) => {
+      const { principal, params, body, query } = request;
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const { event_id: eventId } = body;
+      tellFiles(reply, await conversations.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)));
+      return conversations.info(requireConversation(conversations, principal, id), { skills: query.include_skills === true });
+    },
+  );
+}
+
+function tellFiles(reply: FastifyReply, { restored }: FilesOutcome): void {
+  reply.header(filesHeader, restored === undefined ? "unchanged" : `restored; snapshot=${restored}`);
+}

@@ -1,0 +1,101 @@
+import {
+  LoadPluginRequest,
+  SetConfirmationPolicyRequest,
+  SetSecurityAnalyzerRequest,
+  Success,
+  SwitchAcpModelRequest,
+  SwitchLlmRequest,
+  SwitchProfileRequest,
+  UpdateSecretsRequest,
+} from "@sandpiper/wire";
+import { type TSchema, Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { requireConversation } from "../account/conversation-access.ts";
+import { patiently } from "../../server/without-socket-timeout.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { readPluginRef } from "./plugin-ref.ts";
+
+const params = Type.Object({ conversation_id: Type.String() });
+
+/** What changes how the agent of a conversation goes on (agent-server.md section 3): secrets, confirmation, model, plugins. */
+export function agentConversationControlRoutes(
+  app: App,
+  { conversations, settings, skills, sealed }: Pick<HttpServices, "conversations" | "settings" | "skills" | "sealed">,
+): void {
+  const base = "/api/conversations/:conversation_id";
+  const { controls } = conversations;
+  const options = <Body extends TSchema>(summary: string, body: Body, failures: number[] = [409]) => ({
+    config: { access: "agent" as const, failures },
+    schema: { tags: ["agent server"], summary, params, body, response: { 200: Success } },
+  });
+  const success = { success: true };
+
+  app.post(
+    `${base}/secrets`,
+    options("Add secrets: values, or addresses that give them", UpdateSecretsRequest, [409, 502]),
+    async ({ principal, params, body }) => {
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      await controls.addSecrets(row, sealed.openAll(row.userId, body.secrets));
+      return success;
+    },
+  );
+  app.post(
+    `${base}/confirmation_policy`,
+    options("Set when the agent has to ask before it acts", SetConfirmationPolicyRequest),
+    async ({ principal, params, body }) => {
+      await controls.setPolicy(requireConversation(conversations, principal, params.conversation_id), body.policy);
+      return success;
+    },
+  );
+  app.post(
+    `${base}/security_analyzer`,
+    options("Set what judges the risk of actions; null: nothing", SetSecurityAnalyzerRequest),
+    async ({ principal, params, body }) => {
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      await controls.setAnalyzer(row, body.security_analyzer);
+      return success;
+    },
+  );
+  app.post(
+    `${base}/load_plugin`,
+    options(
+      "Fetch a plugin into the sandbox: the agent has its skills from the next message on",
+      LoadPluginRequest,
+      [409, 502, 503],
+    ),
+    async (request) => {
+      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { marketplaces } = settings.agent(row.userId);
+      await patiently(app, request, async () => {
+        await controls.loadPlugin(row, await readPluginRef(request.body.plugin_ref, marketplaces, skills));
+      });
+      return success;
+    },
+  );
+  app.post(
+    `${base}/switch_llm`,
+    options("Let the next model call use this model", SwitchLlmRequest),
+    async ({ principal, params, body }) => {
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      await controls.switchLlm(row, sealed.openAll(row.userId, body.llm));
+      return success;
+    },
+  );
+  app.post(
+    `${base}/switch_profile`,
+    options("Let the next model call use an LLM profile of the settings", SwitchProfileRequest),
+    async ({ principal, params, body }) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.switchProfile(userId, id, body.profile_name);
+      return success;
+    },
+  );
+  app.post(
+    `${base}/switch_acp_model`,
+    options("Refused: agents of this server are no ACP agents", SwitchAcpModelRequest, [400]),
+    ({ principal, params }) => {
+      requireConversation(conversations, principal, params.conversation_id);
+      throw new PlatformError("BadRequest", "The agent of this conversation is no ACP agent: use switch_llm or switch_profile.");
+    },
+  );
+}

@@ -1,0 +1,40 @@
+import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
+import type { Conversations } from "../../../conversations/api.ts";
+import type { ConversationRow } from "../../../store/conversation-store.ts";
+import type { Principal } from "../../server/principal.ts";
+import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
+
+type Reads = Pick<Conversations, "batch" | "followers" | "info">;
+
+/** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
+export function conversationInfo(conversations: Reads, row: ConversationRow, options?: { skills: boolean }) {
+  const [shown] = conversations.batch(row.userId, [row.id]);
+  return { ...conversations.info(row, options), ...legacy(conversations, shown!) };
+}
+
+/** A conversation whose start has not made it yet, for clients that know its id from the answer to the V0 start. */
+export function startingInfo(
+  conversations: Pick<Conversations, "startTasks">,
+  { userId, sandboxId }: Principal,
+  path: { conversation_id: string },
+) {
+  const conversationId = sandboxId === undefined ? parseId(path.conversation_id) : undefined;
+  if (conversationId === undefined) return undefined;
+  const [task] = conversations.startTasks.search({ userId, conversationId }, { limit: 1, sort: "CREATED_AT_DESC" }).items;
+  if (!task || task.status === "ERROR" || task.status === "READY") return undefined;
+  const { created_at, updated_at } = task;
+  const row = {
+    id: conversationId,
+    title: null,
+    tags: {},
+    metrics: null,
+    execution_status: "idle" as const,
+    parent_conversation_id: null,
+  };
+  return { ...row, updated_at, ...legacyStart(hexId(conversationId), created_at, updated_at) };
+}
+
+/** A conversation in the legacy shape, with the number of its followers. */
+export function legacy(conversations: Pick<Conversations, "followers">, shown: AppConversation) {
+  return legacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!) });
+}

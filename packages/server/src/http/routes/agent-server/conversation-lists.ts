@@ -1,0 +1,120 @@
+import { ConversationInfo, ConversationInfoPage, ExecutionStatus, Nullable, StringEnum } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { inTurns } from "@sandpiper/core/scheduling/in-turns";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { ConversationFilter, ConversationRow } from "../../../store/conversation-store.ts";
+import { boundedPage, maxPageLength } from "@sandpiper/core/paging";
+import type { Principal } from "../../server/principal.ts";
+import { visibleConversation } from "../account/conversation-access.ts";
+import { arrayJson, maxListLength, pageJson, sendJson } from "../../server/json-text.ts";
+import { pageKeys, readIds } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { pageIdAfter, readPlace } from "./list-place.ts";
+
+const status = Type.Optional(ExecutionStatus);
+const SearchQuery = Type.Object({
+  ...pageKeys,
+  status,
+  sort_order: StringEnum(["CREATED_AT", "UPDATED_AT", "CREATED_AT_DESC", "UPDATED_AT_DESC"], { default: "CREATED_AT_DESC" }),
+  include_skills: Type.Boolean({ default: false }),
+});
+
+/** Most ids of one batch. */
+const maxIds = 99;
+
+/**
+ * Lists of conversations as the agent server shows them (agent-server.md section 3): for a session key those of its sandbox, for a user's key all of
+ * the user's.
+ */
+export function agentConversationListRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["agent server"];
+  const config = { access: "agent" } as const;
+  const base = "/api/conversations";
+  const filterOf = ({ userId, sandboxId }: Principal, query: Pick<ConversationFilter, "status">): ConversationFilter => ({
+    userId,
+    ...(sandboxId !== undefined && { sandboxId }),
+    ...(query.status !== undefined && { status: query.status }),
+  });
+  // Texts are made one by one: those after the end of a page never.
+  function* texts(rows: readonly ConversationRow[], skills: boolean) {
+    for (const row of rows) yield JSON.stringify(conversations.info(row, { skills }));
+  }
+
+  app.get(
+    `${base}/search`,
+    {
+      config,
+      schema: { tags, summary: "List conversations", querystring: SearchQuery, response: { 200: ConversationInfoPage } },
+    },
+    async ({ principal, query }, reply) => {
+      const { limit, sort_order: sort } = query;
+      const from = readPlace(query.page_id, sort, (id) => visibleConversation(conversations, principal, id));
+      const found = conversations.rows(filterOf(principal, query), { limit, sort, from });
+      const all = await collect(principal, texts(found.items, query.include_skills), maxPageLength);
+      const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
+      const isLast = (nextPageId ?? found.nextPageId) === null;
+      sendJson(reply, pageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }));
+      return reply;
+    },
+  );
+  app.get(
+    `${base}/count`,
+    {
+      config,
+      schema: { tags, summary: "Count conversations", querystring: Type.Object({ status }), response: { 200: Type.Integer() } },
+    },
+    ({ principal, query }, reply) => {
+      reply.send(conversations.count(filterOf(principal, query)));
+    },
+  );
+  app.get(
+    base,
+    {
+      constraints: { view: "agent" },
+      config: { ...config, failures: [400, 413] },
+      schema: {
+        tags,
+        summary: "Read conversations by their ids, null where there is none",
+        querystring: Type.Object({ ids: Type.Array(Type.String()) }),
+        response: { 200: Type.Array(Nullable(ConversationInfo)) },
+      },
+    },
+    async ({ principal, query }, reply) => {
+      sendJson(reply, await conversationBatch(conversations, principal, query.ids));
+      return reply;
+    },
+  );
+}
+
+/** Lists of one user are made one after the other: agents of many megabytes take the server's time. */
+const lists = new Queues();
+
+/** Makes texts in turns with other work, up to the first beyond a length. */
+function collect<Text extends string | null>({ userId }: Principal, texts: Iterable<Text>, maxLength: number): Promise<Text[]> {
+  return lists.add(userId, async () => {
+    const made: Text[] = [];
+    let length = 0;
+    for await (const text of inTurns(texts)) {
+      made.push(text);
+      length += text?.length ?? 0;
+      if (made.length > 1 && length > maxLength) break;
+    }
+    return made;
+  });
+}
+
+/** The JSON of the conversations of a batch, null for each that the caller cannot see. Throws TooManyIds, BadRequest, AnswerTooLarge. */
+export async function conversationBatch(
+  conversations: HttpServices["conversations"],
+  principal: Principal,
+  ids: readonly string[],
+): Promise<string> {
+  const wanted = readIds(ids, maxIds);
+  function* texts() {
+    for (const id of wanted) {
+      const row = visibleConversation(conversations, principal, id);
+      yield row ? JSON.stringify(conversations.info(row)) : null;
+    }
+  }
+  return arrayJson(await collect(principal, texts(), maxListLength));
+}

@@ -1,0 +1,73 @@
+import { AgentFinalResponse, PatchConversationRequest, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { finalResponse } from "./final-response.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** Title, tags, result and end of one conversation, over the agent server's routes (agent-server.md section 3). */
+export function agentConversationRecordRoutes(
+  app: App,
+  { conversations, events }: Pick<HttpServices, "conversations" | "events">,
+): void {
+  const tags = ["agent server"];
+  const path = "/api/conversations/:conversation_id";
+  const constraints = { view: "agent" };
+
+  app.patch(
+    path,
+    {
+      constraints,
+      config: { access: "agent" },
+      schema: {
+        tags,
+        summary: "Change the title or replace the tags; of an unknown conversation success is false",
+        params: ConversationPath,
+        body: PatchConversationRequest,
+        response: { 200: Success },
+      },
+    },
+    async ({ principal, params, body }) => {
+      const row = visibleConversation(conversations, principal, params.conversation_id);
+      if (row) await conversations.controls.describe(row, body);
+      return { success: row !== undefined };
+    },
+  );
+  app.delete(
+    path,
+    {
+      constraints,
+      config: { access: "agent", failures: [400] },
+      schema: {
+        tags,
+        summary: "Delete a conversation with its sub-conversations; the sandbox stays",
+        params: ConversationPath,
+        response: { 200: Success },
+      },
+    },
+    async ({ principal, params }) => {
+      const row = visibleConversation(conversations, principal, params.conversation_id);
+      if (!row) throw new PlatformError("BadRequest", "There is no such conversation.");
+      await conversations.remove(row.userId, row.id, { keepSandbox: true });
+      return { success: true };
+    },
+  );
+  app.get(
+    `${path}/agent_final_response`,
+    {
+      config: { access: "agent" },
+      schema: {
+        tags,
+        summary: "Read the last thing that the agent has told the user; empty where there is none",
+        params: ConversationPath,
+        response: { 200: AgentFinalResponse },
+      },
+    },
+    async ({ principal, params }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      return { response: await finalResponse(events, id, { userId, isWanted: () => !reply.raw.destroyed }) };
+    },
+  );
+}

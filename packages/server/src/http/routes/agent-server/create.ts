@@ -1,0 +1,30 @@
+import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
+import { patiently } from "../../server/without-socket-timeout.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { agentSandbox } from "./agent-sandbox.ts";
+
+/** `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 where the id is taken by a conversation of this sandbox. */
+export function agentCreateRoutes(
+  app: App,
+  { conversations, sandboxes, sealed }: Pick<HttpServices, "conversations" | "sandboxes" | "sealed">,
+): void {
+  app.post(
+    "/api/conversations",
+    {
+      constraints: { view: "agent" },
+      config: { access: "agent", failures: [404, 409, 502, 503] },
+      schema: {
+        tags: ["agent server"],
+        summary: "Make a conversation in the sandbox",
+        body: StartConversationRequest,
+        response: { 200: ConversationInfo, 201: ConversationInfo },
+      },
+    },
+    async (request, reply) => {
+      const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
+      const wanted = request.body.secrets_encrypted ? sealed.openAll(userId, request.body) : request.body;
+      const { row, created } = await patiently(app, request, () => conversations.create({ userId, sandboxId }, wanted));
+      return reply.code(created ? 201 : 200).send(conversations.info(row));
+    },
+  );
+}

@@ -1,0 +1,41 @@
+import { type Event, parseId } from "@sandpiper/wire";
+import type { EventLog, EventQuery } from "../../../store/event-log.ts";
+import { countScanned, matches, needsScan, type ScanFilter, type Scanning } from "./event-scan.ts";
+
+/**
+ * The page that a page id means: where it is the id of an event, the page that starts at that event, as in the reference (agent-server.md section 5),
+ * else the id itself.
+ */
+export async function pageAt(
+  events: EventLog,
+  conversationId: string,
+  query: Omit<EventQuery, "limit">,
+  filter: ScanFilter,
+  who: Scanning,
+): Promise<string | undefined> {
+  const { pageId, descending, ...wanted } = query;
+  const [json] = pageId === undefined ? [] : events.batch(conversationId, [parseId(pageId) ?? pageId]);
+  if (!json) return pageId;
+  const event = JSON.parse(json) as Event;
+  const { timestampLt, kind } = wanted;
+  const before = { ...wanted, timestampLt: timestampLt && timestampLt < event.timestamp ? timestampLt : event.timestamp };
+  const count = async (some: Omit<EventQuery, "limit">) =>
+    needsScan(filter) ? countScanned(events, conversationId, some, filter, who) : events.count(conversationId, some);
+  const earlier = await count(before);
+  if (!descending) return String(earlier);
+  const isOne = matches(event, filter) && (kind === undefined || event.kind === kind);
+  const later = (await count(wanted)) - earlier - (isOne && inTime(event, query) ? 1 : 0);
+  return String(later);
+}
+
+/** A page whose next one is named by the event that it begins with, so that events that are written meanwhile move nothing. */
+export function pageWithId(events: EventLog, conversationId: string, query: EventQuery): ReturnType<EventLog["search"]> {
+  const { items, nextPageId } = events.search(conversationId, query);
+  if (nextPageId === null) return { items, nextPageId };
+  const [next] = events.search(conversationId, { ...query, pageId: nextPageId, limit: 1 }).items;
+  return { items, nextPageId: next === undefined ? nextPageId : (JSON.parse(next) as Event).id };
+}
+
+function inTime({ timestamp }: Event, { timestampGte, timestampLt }: Omit<EventQuery, "limit">): boolean {
+  return (timestampGte === undefined || timestamp >= timestampGte) && (timestampLt === undefined || timestamp < timestampLt);
+}

@@ -1,0 +1,103 @@
+import {
+  InstalledPlugins,
+  InstalledSkills,
+  MarketplacePlugins,
+  MarketplaceSkills,
+  MetaProfileList,
+  SubAgents,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/**
+ * What extends agents (agent-server.md section 9). Skills and plugins are not installed one by one here: they come from the sandbox and from
+ * the marketplaces of the user's settings, so lists of installed ones are empty.
+ */
+export function agentExtensionRoutes(app: App, { skills, settings }: Pick<HttpServices, "skills" | "settings">): void {
+  const config = { access: "agent" } as const;
+
+  app.get(
+    "/api/skills/installed",
+    { config, schema: { tags: ["skills"], summary: "Installed skills: none", response: { 200: InstalledSkills } } },
+    () => ({ skills: [] }),
+  );
+  app.get(
+    "/api/skills/marketplace",
+    {
+      config,
+      schema: { tags: ["skills"], summary: "List the skills of the user's marketplaces", response: { 200: MarketplaceSkills } },
+    },
+    async ({ principal }) => {
+      const { registrations, found } = await marketplaces(principal.userId);
+      return {
+        skills: registrations.flatMap(({ name, source, auto_load = false }) =>
+          (found.marketplace_skills[name] ?? []).map((skill) => ({
+            name: skill,
+            description: null,
+            source,
+            installed: auto_load,
+          })),
+        ),
+      };
+    },
+  );
+  for (const path of ["/api/plugins", "/api/plugins/installed"] as const) {
+    const schema = {
+      tags: ["plugins"],
+      summary: "Plugins of the sandbox: none; a conversation names those that it starts with",
+      response: { 200: InstalledPlugins },
+    };
+    if (path === "/api/plugins") app.post(path, { config, schema }, () => ({ plugins: [] }));
+    else app.get(path, { config, schema }, () => ({ plugins: [] }));
+  }
+  app.get(
+    "/api/plugins/marketplace",
+    {
+      config,
+      schema: {
+        tags: ["plugins"],
+        summary: "List the plugins of the user's marketplaces",
+        response: { 200: MarketplacePlugins },
+      },
+    },
+    async ({ principal }) => {
+      const { found, registrations } = await marketplaces(principal.userId);
+      return {
+        plugins: found.plugins.map(({ name, description, source, marketplace }) => {
+          const { ref = null, repo_path = null } = registrations.find((one) => one.name === marketplace) ?? {};
+          return { name, description, source, installed: false, ref, repo_path };
+        }),
+      };
+    },
+  );
+  app.post(
+    "/api/sub-agents",
+    { config, schema: { tags: ["sub-agents"], summary: "Sub-agents of the sandbox: none", response: { 200: SubAgents } } },
+    () => ({ agents: [] }),
+  );
+  app.get(
+    "/api/meta-profiles",
+    {
+      config,
+      schema: { tags: ["profiles"], summary: "Ways to choose a model by the task: none", response: { 200: MetaProfileList } },
+    },
+    () => ({ meta_profiles: [], active_meta_profile: null }),
+  );
+  app.get(
+    "/api/llm/provider-connections",
+    {
+      config,
+      schema: {
+        tags: ["profiles"],
+        summary: "Keys that several LLM profiles share: none, each profile has its own",
+        response: { 200: Type.Array(Type.Unknown()) },
+      },
+    },
+    () => [],
+  );
+
+  async function marketplaces(userId: string) {
+    const registrations = settings.agent(userId).marketplaces;
+    return { registrations, found: await skills.preview(registrations) };
+  }
+}

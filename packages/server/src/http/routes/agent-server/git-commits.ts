@@ -1,0 +1,51 @@
+import { GitChange, GitCommitsPage } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { gitCommitChanges, gitCommits } from "@sandpiper/sandbox/files/git/history";
+import type { App, HttpServices } from "../../server/services.ts";
+import { sandboxKeys } from "./file-paths.ts";
+import { lookInside, path } from "./git.ts";
+
+/** The history of git repositories of a sandbox (agent-server.md section 8). */
+export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["agent server"];
+  const config = { access: "agent", failures: [400, 404, 503] } as const;
+
+  app.get(
+    "/api/git/commits",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the newest commits of a repository",
+        querystring: Type.Object({ path, limit: Type.Integer({ minimum: 1, maximum: 200, default: 50 }), ...sandboxKeys }),
+        response: { 200: GitCommitsPage },
+      },
+    },
+    async (request) => {
+      const { path, limit, sandbox_id } = request.query;
+      const { commits, hasMore } = await lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
+        gitCommits(sandbox, folder, limit),
+      );
+      return { commits, has_more: hasMore };
+    },
+  );
+  app.get(
+    "/api/git/commits/:sha/changes",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the files that a commit changed",
+        params: Type.Object({ sha: Type.String({ description: "id of the commit, whole or its first digits" }) }),
+        querystring: Type.Object({ path, ...sandboxKeys }),
+        response: { 200: Type.Array(GitChange) },
+      },
+    },
+    (request) => {
+      const { path, sandbox_id } = request.query;
+      return lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
+        gitCommitChanges(sandbox, folder, request.params.sha),
+      );
+    },
+  );
+}

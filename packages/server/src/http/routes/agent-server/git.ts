@@ -1,0 +1,125 @@
+import { GitChange, GitDiff } from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
+import { gitCommitDiff } from "@sandpiper/sandbox/files/git/history";
+import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { App, HttpServices } from "../../server/services.ts";
+import { agentSandbox } from "./agent-sandbox.ts";
+import { sandboxKeys } from "./file-paths.ts";
+
+export const path = Type.String({
+  minLength: 1,
+  maxLength: 4_000,
+  description: "relative ones start at the sandbox's working folder",
+});
+const ref = { ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })) };
+const commit = {
+  commit: Type.Optional(Type.String({ description: "what this commit changed against its first parent; not beside ref" })),
+};
+const ChangesKeys = Type.Object({ ...ref, ...sandboxKeys });
+const DiffKeys = Type.Object({ ...ref, ...commit, ...sandboxKeys });
+const Path = Type.Object({ path });
+const SlashedPath = Type.Object({ "*": path });
+
+/**
+ * Changes in git repositories of a sandbox (agent-server.md section 8). The path stands in the query, or, as released clients have it, in one encoded
+ * segment of the address or with its own slashes (legacy-gui.md section 7.2, agent-server.md section 12).
+ */
+export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["agent server"];
+  const config = { access: "agent", failures: [400, 404, 503] } as const;
+  const changes = (request: FastifyRequest, path: string, { ref, sandbox_id }: Static<typeof ChangesKeys>) =>
+    lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) => gitChanges(sandbox, folder, ref));
+  const diff = (request: FastifyRequest, path: string, { ref, commit, sandbox_id }: Static<typeof DiffKeys>) => {
+    if (ref && commit) throw new PlatformError("BadRequest", "Send ref or commit, not both.");
+    return lookInside(sandboxes, request, path, sandbox_id, (sandbox, file) =>
+      commit ? gitCommitDiff(sandbox, file, commit) : gitDiff(sandbox, file, ref),
+    );
+  };
+
+  app.get(
+    "/api/git/changes",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List changed files",
+        querystring: Type.Object({ path, ...ref, ...sandboxKeys }),
+        response: { 200: Type.Array(GitChange) },
+      },
+    },
+    (request) => changes(request, request.query.path, request.query),
+  );
+  app.get(
+    "/api/git/changes/:path",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List changed files; the folder is one encoded segment",
+        params: Path,
+        querystring: ChangesKeys,
+        response: { 200: Type.Array(GitChange) },
+      },
+    },
+    (request) => changes(request, request.params.path, request.query),
+  );
+  app.get("/api/git/changes/*", { config, schema: { hide: true, params: SlashedPath, querystring: ChangesKeys } }, (request) =>
+    changes(request, request.params["*"], request.query),
+  );
+  app.get(
+    "/api/git/diff",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Read a file before and now",
+        querystring: Type.Object({ path, ...ref, ...commit, ...sandboxKeys }),
+        response: { 200: GitDiff },
+      },
+    },
+    (request) => diff(request, request.query.path, request.query),
+  );
+  app.get(
+    "/api/git/diff/:path",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Read a file before and now; its path is one encoded segment",
+        params: Path,
+        querystring: DiffKeys,
+        response: { 200: GitDiff },
+      },
+    },
+    (request) => diff(request, request.params.path, request.query),
+  );
+  app.get("/api/git/diff/*", { config, schema: { hide: true, params: SlashedPath, querystring: DiffKeys } }, (request) =>
+    diff(request, request.params["*"], request.query),
+  );
+}
+
+/** Looks at a path in the sandbox that a request means. Throws what `agentSandbox` and `running` throw, and GitRefused where git fails. */
+export async function lookInside<T>(
+  sandboxes: HttpServices["sandboxes"],
+  request: FastifyRequest,
+  path: string,
+  named: string | undefined,
+  look: (sandbox: Sandbox, path: string) => Promise<T>,
+): Promise<T> {
+  const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
+  return gitAnswer(look(sandbox, pathInside(sandbox.spec.workingDir, path)));
+}
+
+/** What git says; where it fails that is a 400, as in the reference: the repository is the sandbox's, not the server's. */
+export async function gitAnswer<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof PlatformError && error.code === "GitFailed")) throw error;
+    throw new PlatformError("GitRefused", error.message, { cause: error });
+  }
+}

@@ -1,0 +1,81 @@
+import { LlmModelNames, LlmProviderNames, SubscriptionModels, SubscriptionStatus, VerifiedModels } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { knownModels, knownProviders } from "@sandpiper/models/known-models";
+import type { App } from "../../server/services.ts";
+
+/** The models that the server knows, as the agent server lists them (agent-server.md section 9). */
+export function agentLlmRoutes(app: App): void {
+  const tags = ["models"];
+  const config = { access: "agent" } as const;
+  const shown = knownModels.filter(({ hidden }) => !hidden);
+
+  app.get(
+    "/api/llm/providers",
+    { config, schema: { tags, summary: "List model providers", response: { 200: LlmProviderNames } } },
+    () => ({ providers: knownProviders.map(({ name }) => name) }),
+  );
+  app.get(
+    "/api/llm/models",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List models, those of one provider or all",
+        querystring: Type.Object({
+          provider: Type.Optional(Type.String({ maxLength: 256, description: "name of the provider" })),
+        }),
+        response: { 200: LlmModelNames },
+      },
+    },
+    ({ query: { provider: wanted } }) => {
+      const found = shown.filter(({ provider }) => !wanted || provider === wanted);
+      return { models: found.map(({ provider, name }) => (provider ? `${provider}/${name}` : name)) };
+    },
+  );
+  app.get(
+    "/api/llm/models/verified",
+    {
+      config,
+      schema: { tags, summary: "List the models that are known to work, by provider", response: { 200: VerifiedModels } },
+    },
+    () => {
+      const verified = shown.filter((model) => model.verified);
+      const providers = Object.entries(Object.groupBy(verified, ({ provider }) => provider ?? ""));
+      return {
+        models: Object.fromEntries(providers.map(([provider, models = []]) => [provider, models.map(({ name }) => name)])),
+      };
+    },
+  );
+
+  // Models are called with keys here: nobody is logged in to a vendor's subscription.
+  const status = { vendor: "openai", connected: false, account_email: null, expires_at: null } as const;
+  app.get(
+    "/api/llm/subscription/openai/models",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Models of a subscription: none, there are no subscriptions",
+        response: { 200: SubscriptionModels },
+      },
+    },
+    () => ({ vendor: "openai" as const, models: [] }),
+  );
+  app.get(
+    "/api/llm/subscription/openai/status",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Login to a subscription: none, there are no subscriptions",
+        response: { 200: SubscriptionStatus },
+      },
+    },
+    () => status,
+  );
+  app.post(
+    "/api/llm/subscription/openai/logout",
+    { config, schema: { tags, summary: "End a login to a subscription: there is none", response: { 200: SubscriptionStatus } } },
+    () => status,
+  );
+}

@@ -1,0 +1,56 @@
+import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@sandpiper/wire";
+import { restore } from "@sandpiper/agent/mcp/config";
+import { testMcpServer } from "../account/mcp-test.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** Tests of MCP servers before they are stored (agent-server.md section 9). */
+export function agentMcpRoutes(app: App, services: Pick<HttpServices, "settings" | "sealed" | "secrets" | "outbound">): void {
+  const { settings, sealed } = services;
+  const tags = ["mcp"];
+  const config = { access: "agent" } as const;
+  app.post(
+    "/api/mcp/test",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Connect to a remote MCP server, list its tools, and call one where asked to",
+        body: McpTestRequest,
+        response: { 200: McpTestAnswer },
+      },
+    },
+    ({ principal: { userId }, body }) => {
+      const { name = "", timeout = 15, tool_call } = body;
+      const server = restore(sealed.openAll(userId, serverOf(body.server)), settings.mcpServer(userId, name));
+      const options = { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined };
+      return testMcpServer(services, userId, { name, server }, options);
+    },
+  );
+  app.post(
+    "/api/mcp/oauth/start",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Logins of MCP servers are not offered: the answer says so",
+        body: McpTestRequest,
+        response: { 200: McpOAuthStart },
+      },
+    },
+    () => ({
+      ok: false,
+      job_id: null,
+      authorization_url: null,
+      error: "This server makes no OAuth logins: give the MCP server a token or a header instead.",
+      error_kind: "unknown" as const,
+    }),
+  );
+}
+
+/** The form in which servers are stored. */
+function serverOf({ type: given, transport: stored, url, headers, auth, command }: McpTestRequest["server"]): McpServer {
+  const type = given ?? stored ?? undefined;
+  if (type === "stdio" || url === undefined) return { ...(command !== undefined && { command }) };
+  const transport = type === "shttp" ? "streamable-http" : type;
+  return { url, ...(transport && { transport }), ...(headers && { headers }), ...(auth && { auth }) };
+}

@@ -1,0 +1,131 @@
+import {
+  AgentServerActivatedProfile,
+  AgentServerProfileList,
+  AgentServerSaveProfile,
+  ExposeSecrets,
+  ProfileDetail,
+  ProfileMutation,
+  ProfileName,
+  RenameProfileRequest,
+  ValidateProfileRequest,
+  ValidateProfileResponse,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { tryModel } from "@sandpiper/models/verify-model";
+import { modelOf } from "../../../users/profiles.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { exposureOf } from "./exposure.ts";
+
+const base = "/api/profiles";
+const params = Type.Object({ name: ProfileName });
+
+/** LLM profiles as the agent server has them (agent-server.md section 9): those of `/api/v1/settings/profiles`. */
+export function agentLlmProfileRoutes(
+  app: App,
+  { settings: { profiles }, sealed, openModel }: Pick<HttpServices, "settings" | "sealed" | "openModel">,
+): void {
+  const tags = ["profiles"];
+  const constraints = { view: "agent" };
+  const config = { access: "agent" } as const;
+
+  app.get(
+    base,
+    { constraints, config, schema: { tags, summary: "List LLM profiles", response: { 200: AgentServerProfileList } } },
+    ({ principal }) => {
+      const { profiles: found, active_profile } = profiles.list(principal.userId);
+      const none = { provider_connection_id: null, provider_connection_broken: false };
+      return { profiles: found.map((profile) => ({ ...profile, ...none })), active_profile };
+    },
+  );
+  app.get(
+    `${base}/:name`,
+    {
+      constraints,
+      config: { ...config, failures: [404] },
+      schema: { tags, summary: "Read an LLM profile", params, headers: ExposeSecrets, response: { 200: ProfileDetail } },
+    },
+    (request, reply) => {
+      reply.header("cache-control", "no-store");
+      return profiles.get(request.principal.userId, request.params.name, { exposed: exposureOf(request, sealed) });
+    },
+  );
+  app.post(
+    `${base}/:name`,
+    {
+      constraints,
+      config: { ...config, failures: [409] },
+      schema: {
+        tags,
+        summary: "Save an LLM profile; a masked key stays as it is",
+        params,
+        body: AgentServerSaveProfile,
+        response: { 201: ProfileMutation },
+      },
+    },
+    async ({ principal: { userId }, params: { name }, body: { llm, include_secrets = true } }, reply) => {
+      await profiles.save(userId, name, { llm: sealed.openAll(userId, llm), include_secrets });
+      return reply.code(201).send({ name, message: `Profile '${name}' saved` });
+    },
+  );
+  app.delete(
+    `${base}/:name`,
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } },
+    },
+    async ({ principal, params: { name } }) => {
+      await profiles.remove(principal.userId, name);
+      return { name, message: `Profile '${name}' deleted` };
+    },
+  );
+  app.post(
+    `${base}/:name/activate`,
+    {
+      constraints,
+      config: { ...config, failures: [404] },
+      schema: {
+        tags,
+        summary: "Make the profile's model that of the settings",
+        params,
+        response: { 200: AgentServerActivatedProfile },
+      },
+    },
+    async ({ principal, params: { name } }) => {
+      await profiles.activate(principal.userId, name);
+      return { name, message: `Profile '${name}' activated`, llm_applied: true };
+    },
+  );
+  app.post(
+    `${base}/:name/rename`,
+    {
+      constraints,
+      config: { ...config, failures: [404, 409] },
+      schema: { tags, summary: "Rename an LLM profile", params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+    },
+    async ({ principal, params: { name }, body: { new_name: newName } }) => {
+      await profiles.rename(principal.userId, name, newName);
+      return { name: newName, message: `Profile '${name}' renamed to '${newName}'` };
+    },
+  );
+  app.post(
+    `${base}/:name/validate`,
+    {
+      constraints,
+      config,
+      schema: {
+        tags,
+        summary: "Try a model before it is saved: one short call; a masked key is that of the profile of this name",
+        params,
+        body: ValidateProfileRequest,
+        response: { 200: ValidateProfileResponse },
+      },
+    },
+    async ({ principal: { userId }, params: { name }, body }) => {
+      const llm = profiles.restored(userId, name, sealed.openAll(userId, body.llm));
+      const config = modelOf(llm, userId);
+      const error = await tryModel(openModel, { model: "", ...config });
+      return { valid: error === undefined, error: error ?? null };
+    },
+  );
+}

@@ -1,0 +1,112 @@
+import {
+  HooksRequest,
+  HooksResponse,
+  hookEvents,
+  type LoadedSkill,
+  LoadedSkills,
+  SkillsRequest,
+  SkillsSynced,
+} from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { loadSkills } from "@sandpiper/agent/skills/load";
+import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
+import { parseHooks } from "../../../conversations/project/hooks-file.ts";
+import { readFile } from "@sandpiper/sandbox/files/files";
+import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import type { App, HttpServices } from "../../server/services.ts";
+import { agentSandbox } from "./agent-sandbox.ts";
+
+const querystring = Type.Object({
+  sandbox_id: Type.Optional(Type.String({ description: "needed where no session key names the sandbox" })),
+});
+
+/** What a project in the sandbox gives to its agents: hooks and skills (agent-server.md section 9). */
+export function agentProjectRoutes(
+  app: App,
+  { sandboxes, skills, settings }: Pick<HttpServices, "sandboxes" | "skills" | "settings">,
+): void {
+  const config = { access: "agent", failures: [400, 404, 503] } as const;
+
+  const project = async (request: FastifyRequest, named: string | undefined, folder: string | null | undefined) => {
+    const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
+    return { sandbox, folder: pathInside(sandbox.spec.workingDir, folder ?? ".") };
+  };
+
+  app.post(
+    "/api/hooks",
+    {
+      config: { ...config, failures: [...config.failures, 422] },
+      schema: {
+        tags: ["hooks"],
+        summary: "Read the hooks of a project's .openhands/hooks.json",
+        querystring,
+        body: HooksRequest,
+        response: { 200: HooksResponse },
+      },
+    },
+    async (request) => {
+      const { sandbox, folder } = await project(request, request.query.sandbox_id, request.body.project_dir);
+      const file = await readFile(sandbox, pathInside(folder, ".openhands/hooks.json"), { maxBytes: 2 ** 20 });
+      if (file.kind !== "file") return { hook_config: null };
+      const hooks = parseHooks(file.content.toString());
+      const none = hookEvents.map((event) => [event, []]);
+      return { hook_config: Object.fromEntries([...none, ...hooks.map(({ event_type, matchers }) => [event_type, matchers])]) };
+    },
+  );
+  app.post(
+    "/api/skills",
+    {
+      config,
+      schema: {
+        tags: ["skills"],
+        summary: "Load skills: of the project and the home folder in the sandbox, of this server and the user's marketplaces",
+        querystring,
+        body: SkillsRequest,
+        response: { 200: LoadedSkills },
+      },
+    },
+    async (request) => {
+      const { load_public = true, load_user = true, load_project = true, project_dir } = request.body;
+      const { userId } = request.principal;
+      let inside: Skill[] = [];
+      if (load_user || load_project) {
+        const { sandbox, folder } = await project(request, request.query.sandbox_id, project_dir);
+        inside = await loadSkills(sandbox, { workingDir: folder, model: settings.model(userId).model });
+      }
+      // Waits for marketplaces that are not read yet; `known` then has what is in them.
+      if (load_public) await skills.list(userId);
+      const lists = {
+        project: load_project ? inside.filter(({ source }) => source === "project") : [],
+        user: load_user ? inside.filter(({ source }) => source === "user") : [],
+        public: load_public ? skills.known(userId) : [],
+      };
+      const sources = Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, list.length]));
+      return { skills: mergeSkills(lists.project, lists.user, lists.public).map(shownSkill), sources };
+    },
+  );
+  app.post(
+    "/api/skills/sync",
+    {
+      config: { access: "agent" },
+      schema: { tags: ["skills"], summary: "Read the user's marketplaces", response: { 200: SkillsSynced } },
+    },
+    async ({ principal }) => {
+      const found = await skills.list(principal.userId);
+      return { status: "success" as const, message: `${found.length} skills of this server and of marketplaces are there.` };
+    },
+  );
+}
+
+function shownSkill({ name, type, content, triggers, source, description, location, hidden = false }: Skill): LoadedSkill {
+  return {
+    name,
+    type,
+    content,
+    triggers,
+    source: location ?? source,
+    description,
+    is_agentskills_format: type === "agentskills",
+    disable_model_invocation: hidden,
+  };
+}

@@ -1,0 +1,132 @@
+import {
+  AgentServerSettings,
+  AgentServerSettingsUpdate,
+  ExposeSecrets,
+  McpServerPatch,
+  NewMcpServer,
+  SettingsSchema,
+} from "@sandpiper/wire";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { exposureOf } from "./exposure.ts";
+
+const fields = Object.keys(
+  (AgentServerSettingsUpdate as unknown as { properties: object }).properties,
+) as (keyof AgentServerSettingsUpdate)[];
+
+/**
+ * The user's settings as the agent server has them (agent-server.md section 9): the same document that the platform's own routes show. These
+ * routes are there for holders of a session key and below `/agent/<sandbox id>` only, for they can show secrets.
+ */
+export function agentSettingsRoutes(app: App, { settings, sealed }: Pick<HttpServices, "settings" | "sealed">): void {
+  const tags = ["settings"];
+  const constraints = { view: "agent" };
+  const config = { access: "agent" } as const;
+  const changing = { ...config, failures: [400, 404, 409] } as const;
+  const ServerPath = Type.Object({
+    settings_key: Type.String({ minLength: 1, maxLength: 256, description: "name of the server in agent_settings.mcp_config" }),
+  });
+  const own = settings.agentServer;
+
+  const show = (request: FastifyRequest, reply: FastifyReply) => {
+    reply.header("cache-control", "no-store");
+    return own.view(request.principal.userId, exposureOf(request, sealed));
+  };
+
+  app.get(
+    "/api/settings",
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "Load settings", headers: ExposeSecrets, response: { 200: AgentServerSettings } },
+    },
+    (request, reply) => show(request, reply),
+  );
+  app.patch(
+    "/api/settings",
+    {
+      constraints,
+      config: changing,
+      schema: {
+        tags,
+        summary: "Change settings: the diffs are merged, null resets, a masked secret stays as it is",
+        body: AgentServerSettingsUpdate,
+        response: { 200: AgentServerSettings },
+      },
+    },
+    async (request, reply) => {
+      const { userId } = request.principal;
+      if (!fields.some((field) => request.body[field] !== undefined))
+        throw new PlatformError("BadRequest", `Nothing to change: send at least one of ${fields.join(", ")}.`);
+      await own.update(userId, sealed.openAll(userId, request.body));
+      return show(request, reply);
+    },
+  );
+  app.post(
+    "/api/settings/mcp/:settings_key",
+    {
+      constraints,
+      config: changing,
+      schema: {
+        tags,
+        summary: "Add an MCP server",
+        params: ServerPath,
+        body: NewMcpServer,
+        response: { 201: AgentServerSettings },
+      },
+    },
+    async (request, reply) => {
+      const { userId } = request.principal;
+      await own.createMcpServer(userId, request.params.settings_key, sealed.openAll(userId, request.body));
+      return reply.code(201).send(show(request, reply));
+    },
+  );
+  app.patch(
+    "/api/settings/mcp/:settings_key",
+    {
+      constraints,
+      config: changing,
+      schema: {
+        tags,
+        summary: "Change some of an MCP server's fields",
+        params: ServerPath,
+        body: McpServerPatch,
+        response: { 200: AgentServerSettings },
+      },
+    },
+    async (request, reply) => {
+      const { userId } = request.principal;
+      await own.patchMcpServer(userId, request.params.settings_key, sealed.openAll(userId, request.body));
+      return show(request, reply);
+    },
+  );
+  app.delete(
+    "/api/settings/mcp/:settings_key",
+    {
+      constraints,
+      config: changing,
+      schema: { tags, summary: "Remove an MCP server", params: ServerPath, response: { 200: AgentServerSettings } },
+    },
+    async (request, reply) => {
+      await own.removeMcpServer(request.principal.userId, request.params.settings_key);
+      return show(request, reply);
+    },
+  );
+  for (const [name, schema] of [
+    ["agent", agentSchema],
+    ["conversation", conversationSchema],
+  ] as const) {
+    app.get(
+      `/api/settings/${name}-schema`,
+      {
+        constraints,
+        config,
+        schema: { tags, summary: `What a form needs to show ${name}_settings`, response: { 200: SettingsSchema } },
+      },
+      () => schema,
+    );
+  }
+}

@@ -1,0 +1,98 @@
+import {
+  AskAgentRequest,
+  AskAgentResponse,
+  GenerateTitleRequest,
+  GenerateTitleResponse,
+  GoalRequest,
+  Success,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** What goes on beside the runs of a conversation (agent-server.md section 3): questions, summaries of its history, goals. */
+export function agentBesideRoutes(app: App, { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">): void {
+  const tags = ["agent server"];
+  const base = "/api/conversations/:conversation_id";
+  const params = ConversationPath;
+  const calling = { access: "agent", failures: [400, 409, 410, 429, 502] } as const;
+
+  app.post(
+    `${base}/ask_agent`,
+    {
+      config: calling,
+      schema: {
+        tags,
+        summary: "Ask the agent beside its work: the answer does not enter the conversation",
+        params,
+        body: AskAgentRequest,
+        response: { 200: AskAgentResponse },
+      },
+    },
+    async (request) => {
+      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      return { response: await conversations.ask(id, request.body.question) };
+    },
+  );
+  app.post(
+    `${base}/generate_title`,
+    {
+      config: calling,
+      schema: {
+        tags,
+        summary: "Make a title of what the user wrote first; it is not stored",
+        params,
+        body: GenerateTitleRequest,
+        response: { 200: GenerateTitleResponse },
+      },
+    },
+    async ({ principal, params, body }) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const llm = body.llm ? sealed.openAll(userId, body.llm) : undefined;
+      return { title: await conversations.title(id, { max: body.max_length ?? 50, llm }) };
+    },
+  );
+  app.post(
+    `${base}/condense`,
+    {
+      config: calling,
+      schema: { tags, summary: "Have the history summarised for the model; the events stay", params, response: { 200: Success } },
+    },
+    async (request) => {
+      await conversations.condense(requireConversation(conversations, request.principal, request.params.conversation_id).id);
+      return { success: true };
+    },
+  );
+  app.post(
+    `${base}/goal`,
+    {
+      config: calling,
+      schema: {
+        tags,
+        summary: "Let the agent work, be judged and go on until a goal is reached",
+        params,
+        body: GoalRequest,
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { objective, max_iterations = 10 } = request.body;
+      await conversations.goal.start(id, objective, max_iterations);
+      return { success: true };
+    },
+  );
+  const verbs = { stop: "Stop judging the goal; the run goes on", resume: "Go on with the goal that was stopped" } as const;
+  for (const verb of ["stop", "resume"] as const) {
+    app.post(
+      `${base}/goal/${verb}`,
+      { config: calling, schema: { tags, summary: verbs[verb], params, response: { 200: Success } } },
+      async (request) => {
+        await conversations.goal[verb](requireConversation(conversations, request.principal, request.params.conversation_id).id);
+        return { success: true };
+      },
+    );
+  }
+}

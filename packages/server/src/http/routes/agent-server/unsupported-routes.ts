@@ -1,0 +1,63 @@
+import type { HTTPMethods } from "fastify";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { App } from "../../server/services.ts";
+
+const skill =
+  "Skills are not installed one by one here: put them into .agents/skills of the repository, or register a marketplace.";
+const plugin = "Plugins are not installed here: name them when a conversation starts, or register a marketplace.";
+const metaProfile = "This server has no meta-profiles: choose an LLM profile.";
+const connection = "This server has no provider connections: store the key in the LLM profile.";
+const subscription = "This server makes no logins to subscriptions: store an API key.";
+
+/** Requests of the agent server's clients that ask for what there is not: each is told so. */
+const refusals: readonly [method: HTTPMethods, path: string, sentence: string][] = [
+  ["POST", "/api/skills/install", skill],
+  ["POST", "/api/plugins/install", plugin],
+  ["POST", "/api/meta-profiles/:name", metaProfile],
+  ["POST", "/api/llm/provider-connections", connection],
+  ["POST", "/api/llm/subscription/openai/device/start", subscription],
+  ["POST", "/api/llm/subscription/openai/device/poll", subscription],
+];
+
+/** Paths of single things of which there are none. */
+const missing: readonly [path: string, methods: HTTPMethods[], what: string][] = [
+  ["/api/skills/installed/:name", ["GET", "PATCH", "DELETE"], "Skill"],
+  ["/api/skills/installed/:name/refresh", ["POST"], "Skill"],
+  ["/api/plugins/installed/:name", ["GET", "PATCH", "DELETE"], "Plugin"],
+  ["/api/plugins/installed/:name/refresh", ["POST"], "Plugin"],
+  ["/api/meta-profiles/:name", ["GET", "DELETE"], "Meta-profile"],
+  ["/api/meta-profiles/:name/activate", ["POST"], "Meta-profile"],
+  ["/api/llm/provider-connections/:name", ["PATCH", "DELETE"], "Provider connection"],
+  ["/api/mcp/oauth/status/:name", ["GET"], "Job"],
+  ["/api/mcp/oauth/callback/:name", ["POST"], "Job"],
+];
+
+/** The parts of the agent server that this platform does not offer (agent-server.md section 9). They stand in no document. */
+export function notOfferedRoutes(app: App): void {
+  const config = { access: "agent" } as const;
+  const schema = { hide: true };
+  for (const [method, url, sentence] of refusals) {
+    app.route({
+      method,
+      url,
+      config,
+      schema,
+      handler: () => {
+        throw new PlatformError("NotOffered", sentence);
+      },
+    });
+  }
+  // The GUI asks for them on its first page, and shows an error for every other answer. That there is no service of automations its health tells: 404.
+  app.get("/api/automation/v1", { config, schema }, () => ({ automations: [], total: 0 }));
+  for (const [url, method, what] of missing) {
+    app.route({
+      method,
+      url,
+      config,
+      schema,
+      handler: () => {
+        throw new PlatformError("PathNotFound", `${what} not found`);
+      },
+    });
+  }
+}

@@ -1,0 +1,93 @@
+import { posix } from "node:path";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { type Download, download } from "@sandpiper/sandbox/files/file-streams";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { requireConversation } from "../account/conversation-access.ts";
+import { sendFile } from "../../server/file-response.ts";
+import { shownHeaders } from "../../server/file-headers.ts";
+import { frameAncestors } from "../../preview/preview.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { publicUrl } from "../../server/urls.ts";
+import { usable } from "./file-paths.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const file = Type.String({ maxLength: 4_000, description: "path of the file in the workspace" });
+
+/**
+ * Files of a conversation's workspace as a browser shows them: a report, its pictures (agent-server.md section 3). The cookie of
+ * `POST /api/auth/workspace-session` opens them too. A folder shows its `index.html`. Whoever made the file, its page has no origin.
+ */
+export function workspaceFileRoutes(
+  app: App,
+  { conversations, sandboxes, config }: Pick<HttpServices, "conversations" | "sandboxes" | "config">,
+): void {
+  const options = {
+    config: { access: "agent", workspaceCookie: true, failures: [400, 404, 503] },
+    exposeHeadRoute: false,
+  } as const;
+  const leadsOn = Type.Null({ description: "A folder: the same address with a slash at its end shows its index.html" });
+  const common = {
+    tags: ["agent server"],
+    produces: ["application/octet-stream"],
+    response: { 200: Type.Unsafe<unknown>({}), 302: leadsOn },
+  };
+  const base = "/api/conversations/:conversation_id/workspace";
+
+  async function show(request: FastifyRequest, reply: FastifyReply, id: string, path: string): Promise<FastifyReply> {
+    if (request.headers["service-worker"] !== undefined) {
+      throw new PlatformError("CrossOrigin", "Files of a workspace are no service workers.");
+    }
+    const row = requireConversation(conversations, request.principal, id);
+    const { workingDir } = row.config;
+    const wanted = posix.join(workingDir, path);
+    if (wanted !== workingDir && !wanted.startsWith(workingDir.endsWith("/") ? workingDir : `${workingDir}/`)) {
+      throw new PlatformError("FileNotFound", "The path leads out of the workspace.");
+    }
+    if (!sandboxes.get(row.userId, row.sandboxId)) {
+      throw new PlatformError("SandboxNotFound", "The sandbox of this conversation is gone.");
+    }
+    const sandbox = await sandboxes.running(row.sandboxId);
+    const headers = (name: string) => shownHeaders(name, frameAncestors(publicUrl(config, app.server), config.corsOrigins));
+    const found = await fileOrFolder(sandbox, wanted);
+    if (found !== "folder") return sendFile(reply, found, headers(wanted));
+    const url = request.url.split("?", 1)[0]!;
+    // Links of the page count from its own folder.
+    if (!url.endsWith("/")) return reply.redirect(`./${url.slice(url.lastIndexOf("/") + 1)}/`);
+    const index = await usable(download(sandbox, posix.join(wanted, "index.html")));
+    return sendFile(reply, index, headers("index.html"));
+  }
+
+  app.get(
+    base,
+    { ...options, schema: { ...common, summary: "Show a workspace's index.html", params: ConversationPath } },
+    (request, reply) => show(request, reply, request.params.conversation_id, "."),
+  );
+  app.get(
+    `${base}/:file_path`,
+    {
+      ...options,
+      schema: {
+        ...common,
+        summary: "Show a file of a workspace",
+        params: Type.Object({ ...ConversationPath.properties, file_path: file }),
+      },
+    },
+    (request, reply) => show(request, reply, request.params.conversation_id, request.params.file_path),
+  );
+  app.get(
+    `${base}/*`,
+    { ...options, schema: { hide: true, params: Type.Object({ ...ConversationPath.properties, "*": file }) } },
+    (request, reply) => show(request, reply, request.params.conversation_id, request.params["*"]),
+  );
+}
+
+async function fileOrFolder(sandbox: Sandbox, path: string): Promise<Download | "folder"> {
+  try {
+    return await download(sandbox, path);
+  } catch (error) {
+    if (error instanceof PlatformError && error.code === "NotAFile") return "folder";
+    throw error;
+  }
+}

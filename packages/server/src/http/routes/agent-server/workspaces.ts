@@ -1,0 +1,89 @@
+import { AddWorkspaceParents, AddWorkspaces, Deleted, SavedWorkspaces, ServiceUrl, VsCodeStatus } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const FolderQuery = Type.Object({ path: Type.String({ minLength: 1, maxLength: 4_000, description: "path of the folder" }) });
+
+/** Folders that clients remember for the user, and the editor and desktop that sandboxes do not have (agent-server.md section 9). */
+export function agentWorkspaceRoutes(app: App, { settings: { workspaces } }: Pick<HttpServices, "settings">): void {
+  const tags = ["workspaces"];
+  const config = { access: "agent" } as const;
+
+  app.get(
+    "/api/workspaces",
+    { config, schema: { tags, summary: "List saved folders", response: { 200: SavedWorkspaces } } },
+    ({ principal }) => workspaces.list(principal.userId),
+  );
+  app.post(
+    "/api/workspaces",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Save folders; one of the same path is replaced",
+        body: AddWorkspaces,
+        response: { 200: SavedWorkspaces },
+      },
+    },
+    ({ principal, body }) => workspaces.add(principal.userId, { workspaces: body.workspaces }),
+  );
+  app.delete(
+    "/api/workspaces",
+    { config, schema: { tags, summary: "Forget a folder", querystring: FolderQuery, response: { 200: Deleted } } },
+    async ({ principal, query }) => ({ deleted: await workspaces.remove(principal.userId, "workspaces", query.path) }),
+  );
+  app.post(
+    "/api/workspaces/parents",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Save folders whose subfolders are workspaces",
+        body: AddWorkspaceParents,
+        response: { 200: SavedWorkspaces },
+      },
+    },
+    ({ principal, body }) => workspaces.add(principal.userId, { parents: body.parents }),
+  );
+  app.delete(
+    "/api/workspaces/parents",
+    {
+      config,
+      schema: { tags, summary: "Forget a folder of workspaces", querystring: FolderQuery, response: { 200: Deleted } },
+    },
+    async ({ principal, query }) => ({ deleted: await workspaces.remove(principal.userId, "workspaceParents", query.path) }),
+  );
+
+  const base_url = Type.Optional(Type.String({ maxLength: 8_192, description: "accepted and not read" }));
+  app.get(
+    "/api/vscode/url",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Address of an editor: null, sandboxes have none",
+        querystring: Type.Object({ base_url, workspace_dir: base_url }),
+        response: { 200: ServiceUrl },
+      },
+    },
+    () => ({ url: null }),
+  );
+  app.get(
+    "/api/vscode/status",
+    { config, schema: { tags, summary: "Whether an editor runs: no", response: { 200: VsCodeStatus } } },
+    () => ({ running: false, enabled: false, message: "Sandboxes have no VS Code." }),
+  );
+  app.get(
+    "/api/desktop/url",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Address of a desktop: null, sandboxes have none",
+        querystring: Type.Object({ base_url }),
+        response: { 200: ServiceUrl },
+      },
+    },
+    () => ({ url: null }),
+  );
+}

@@ -1,0 +1,173 @@
+import { Readable } from "node:stream";
+import {
+  type AppConversationStartRequest,
+  ChatCompletion,
+  ChatCompletionRequest,
+  chatCompletionExample,
+  hexId,
+  newId,
+  OpenAiModelList,
+  serverConversationHeader,
+} from "@sandpiper/wire";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ConversationRow } from "../../../store/conversation-store.ts";
+import { agentSandbox } from "../agent-server/agent-sandbox.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { Places } from "../../sockets/connection-quota.ts";
+import { readChat } from "./messages.ts";
+import { modelIds, profileOf } from "./models.ts";
+import { chunkStream } from "./stream.ts";
+import { Turn } from "./turn.ts";
+
+type Services = Pick<HttpServices, "conversations" | "sandboxes" | "settings">;
+
+/** How long a turn may take, ms: as long as OpenAI's clients wait by themselves. */
+const turnMs = 10 * 60_000;
+
+/** Turns that a user may wait for at a time. */
+const maxWaiting = 100;
+
+const SandboxQuery = Type.Object({ sandbox_id: Type.Optional(Type.String()) });
+const Headers = Type.Object({
+  [serverConversationHeader.toLowerCase()]: Type.Optional(
+    Type.String({ description: "the conversation to go on with; without it a new one begins" }),
+  ),
+});
+
+/**
+ * Agents as models of OpenAI's API (agent-server.md section 9): each chat completion is a turn of a conversation, in the sandbox of the session key, or
+ * with a user's key in a new one. `limitMs` bounds a turn.
+ */
+export function openAiRoutes(app: App, services: Services, limitMs = turnMs): void {
+  const { conversations, settings } = services;
+  const tags = ["openai"];
+  const config = { access: "agent", errors: "openai" } as const;
+  const places = new Places(maxWaiting);
+  const turns = new Set<Turn>();
+  app.addHook("preClose", async () => {
+    for (const turn of turns)
+      turn.stop(new PlatformError("TurnUnfinished", "The server is ending; the agent goes on when it is back."));
+  });
+
+  app.get(
+    "/v1/models",
+    {
+      config,
+      schema: { tags, summary: "List the models that chat completions can ask", response: { 200: OpenAiModelList } },
+    },
+    ({ principal }, reply) => {
+      const ids = modelIds(settings, principal.userId);
+      reply.send({ object: "list", data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })) });
+    },
+  );
+  app.post(
+    "/v1/chat/completions",
+    {
+      config: { ...config, failures: [400, 404, 409, 410, 502, 503, 504] },
+      schema: {
+        tags,
+        summary: "Send a message to an agent and wait until its turn has ended",
+        querystring: SandboxQuery,
+        headers: Headers,
+        body: ChatCompletionRequest,
+        response: {
+          200: {
+            description: "The agent's answer; with `stream` server-sent events of chunks",
+            content: {
+              "application/json": { schema: ChatCompletion, example: chatCompletionExample },
+              "text/event-stream": { schema: {} },
+            },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const { body, principal, raw } = request;
+      const leave = places.enter(principal.userId);
+      if (!leave)
+        throw new PlatformError("TooManyRequests", `${maxWaiting} chat completions are under way: wait for one of them.`);
+      let turn: Turn | undefined;
+      const onGone = () => {
+        leave();
+        if (turn) turns.delete(turn);
+        turn?.stop(new PlatformError("TurnUnfinished", "The client has gone."));
+      };
+      reply.raw.once("close", onGone);
+      // An answer that takes minutes is no silent connection.
+      raw.socket.setTimeout(limitMs + 60_000);
+      const { row, message } = await conversationOf(services, request);
+      reply.header(serverConversationHeader, row.id);
+      // Clients repeat by themselves what failed, and the agent would do its work again.
+      reply.header("x-should-retry", "false");
+      turn = new Turn(conversations, row, limitMs);
+      if (!reply.raw.closed) turns.add(turn);
+      else turn.stop(new PlatformError("TurnUnfinished", "The client has gone."));
+      await turn.begin(message);
+      const head = { id: `chatcmpl-${hexId(newId())}`, created: Math.floor(Date.now() / 1_000), model: body.model };
+      if (body.stream) return sendStream(reply, chunkStream(turn, head, body.stream_options?.include_usage === true));
+      const { text, usage } = await turn.answer();
+      const answer: ChatCompletion = {
+        ...head,
+        object: "chat.completion",
+        choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
+        usage,
+      };
+      return reply.send(answer as never);
+    },
+  );
+}
+
+type CompletionRequest = FastifyRequest<{ Body: ChatCompletionRequest; Querystring: Static<typeof SandboxQuery> }>;
+
+/** The conversation that a request goes on with or begins, and the message for it. Throws what starting one throws, ModelNotFound, ConversationNotFound. */
+async function conversationOf({ conversations, sandboxes, settings }: Services, request: CompletionRequest) {
+  const { body, query, principal, headers } = request;
+  const { userId } = principal;
+  const profile = profileOf(settings, userId, body.model);
+  const chat = readChat(body.messages);
+  const named = headers[serverConversationHeader.toLowerCase()];
+  if (typeof named === "string" && named !== "") {
+    const row = requireConversation(conversations, principal, named);
+    if (profile !== undefined && profile !== row.config.llmProfile) await conversations.switchProfile(userId, row.id, profile);
+    return { row, message: chat.message };
+  }
+  const isInSandbox = principal.sandboxId !== undefined || query.sandbox_id !== undefined;
+  const row = await begin(conversations, userId, {
+    ...(isInSandbox && { sandbox_id: agentSandbox(sandboxes, request, query.sandbox_id).id }),
+    ...(chat.system !== "" && { system_message_suffix: withStandingSuffix(settings, userId, chat.system) }),
+  });
+  if (profile !== undefined) await conversations.switchProfile(userId, row.id, profile);
+  return { row, message: [...chat.before, ...chat.message] };
+}
+
+/** Starts a conversation and waits until its sandbox is ready. Nothing is left of one whose own sandbox does not start. Throws SandboxFailed. */
+async function begin(
+  conversations: Services["conversations"],
+  userId: string,
+  start: AppConversationStartRequest,
+): Promise<ConversationRow> {
+  const id = newId();
+  let reason = "The conversation could not be started: the server is ending.";
+  for await (const { status, detail } of await conversations.startStream(userId, { ...start, conversation_id: id })) {
+    const row = status === "READY" ? conversations.get(userId, id) : undefined;
+    if (row) return row;
+    if (status !== "ERROR") continue;
+    reason = detail ?? "The conversation could not be started.";
+    if (!start.sandbox_id && conversations.get(userId, id)) await conversations.remove(userId, id);
+  }
+  throw new PlatformError("SandboxFailed", reason);
+}
+
+/** The text that the user's system prompts end with anyway, and the chat's own. */
+function withStandingSuffix(settings: Services["settings"], userId: string, text: string): string {
+  const standing = settings.agentProfiles.active(userId)?.system_message_suffix ?? settings.agent(userId).systemMessageSuffix;
+  return standing ? `${standing}\n\n${text}` : text;
+}
+
+function sendStream(reply: FastifyReply, chunks: AsyncIterable<string>): FastifyReply {
+  reply.header("cache-control", "no-cache").header("x-accel-buffering", "no").type("text/event-stream");
+  return reply.send(Readable.from(chunks, { objectMode: false }) as never);
+}

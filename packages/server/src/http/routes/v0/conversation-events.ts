@@ -1,0 +1,78 @@
+import { Readable } from "node:stream";
+import { Event } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { EventLog } from "../../../store/event-log.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { sendJson } from "../../server/json-text.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const index = Type.Integer({ minimum: 0, maximum: 1e9 });
+/** Events that are in memory at a time. */
+const pageSize = 100;
+
+/** Events over V0 routes. They are V1 events, numbered from 0 in their order: that number is V0's event id. */
+export function legacyEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
+  const tags = ["legacy conversations"];
+  const config = { errors: "error" } as const;
+  const base = "/api/conversations/:conversation_id";
+
+  app.get(
+    `${base}/events`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List events by their number, both ends included",
+        params: ConversationPath,
+        querystring: Type.Object({
+          start_id: Type.Integer({ ...index, default: 0 }),
+          end_id: Type.Optional(index),
+          reverse: Type.Boolean({ default: false }),
+          limit: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
+        }),
+        response: { 200: Type.Object({ events: Type.Array(Event), has_more: Type.Boolean() }) },
+      },
+    },
+    ({ principal, params, query }, reply) => {
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const count = events.count(id);
+      const end = Math.min(query.end_id ?? count - 1, count - 1);
+      const wanted = Math.max(0, end - query.start_id + 1);
+      const limit = Math.min(query.limit, wanted);
+      const pageId = String(query.reverse ? count - 1 - end : query.start_id);
+      const { items } = limit > 0 ? events.search(id, { descending: query.reverse, pageId, limit }) : { items: [] };
+      sendJson(reply, `{"events":[${items.join(",")}],"has_more":${wanted > items.length}}`);
+    },
+  );
+  app.get(
+    `${base}/trajectory`,
+    {
+      exposeHeadRoute: false,
+      config,
+      schema: {
+        tags,
+        summary: "Read all events",
+        params: ConversationPath,
+        response: { 200: Type.Object({ trajectory: Type.Array(Event) }) },
+      },
+    },
+    ({ principal, params }, reply) => {
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      reply.type("application/json").send(Readable.from(trajectory(events, id), { objectMode: false }) as never);
+    },
+  );
+}
+
+/** The events that are there at the beginning, read as they are taken. */
+function* trajectory(events: EventLog, id: string): Generator<string> {
+  const total = events.count(id);
+  yield '{"trajectory":[';
+  for (let first = 0; first < total; ) {
+    const { items } = events.search(id, { pageId: String(first), limit: Math.min(pageSize, total - first) });
+    if (items.length === 0) break;
+    yield (first > 0 ? "," : "") + items.join(",");
+    first += items.length;
+  }
+  yield "]}";
+}

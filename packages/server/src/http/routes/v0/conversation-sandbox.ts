@@ -1,0 +1,95 @@
+import { ConversationResponse, hexId, type LegacyStatus } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Principal } from "../../server/principal.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { exposedUrls } from "../../server/exposed-urls.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** The sandbox of a conversation over V0 routes: its id, its start and stop, what it serves (legacy-gui.md sections 4.3 and 8). */
+export function legacySandboxRoutes(
+  app: App,
+  { conversations, sandboxes, config }: Pick<HttpServices, "conversations" | "sandboxes" | "config">,
+): void {
+  const tags = ["legacy conversations"];
+  const errors = "error";
+  const base = "/api/conversations/:conversation_id";
+  const find = (principal: Principal, path: { conversation_id: string }) => {
+    const row = requireConversation(conversations, principal, path.conversation_id);
+    return { row, sandbox: sandboxes.get(row.userId, row.sandboxId) };
+  };
+
+  app.get(
+    `${base}/config`,
+    {
+      config: { errors },
+      schema: {
+        tags,
+        summary: "Read the id of the sandbox",
+        params: ConversationPath,
+        response: { 200: Type.Object({ runtime_id: Type.String(), session_id: Type.String() }) },
+      },
+    },
+    ({ principal, params }, reply) => {
+      const { row } = find(principal, params);
+      reply.send({ runtime_id: row.sandboxId, session_id: hexId(row.id) });
+    },
+  );
+  const verbs = {
+    start: { method: "resume", status: "RUNNING", summary: "Resume the sandbox" },
+    stop: { method: "pause", status: "STOPPED", summary: "Pause the sandbox" },
+  } as const satisfies Record<string, { method: "pause" | "resume"; status: LegacyStatus; summary: string }>;
+  for (const verb of ["start", "stop"] as const) {
+    const { method, status, summary } = verbs[verb];
+    app.post(
+      `${base}/${verb}`,
+      {
+        config: { errors, failures: [410, 503] },
+        schema: { tags, summary, params: ConversationPath, response: { 200: ConversationResponse } },
+      },
+      async ({ principal, params }) => {
+        const { row, sandbox } = find(principal, params);
+        if (!sandbox) throw new PlatformError("ConversationArchived", "The conversation is archived: its sandbox is gone.");
+        await sandboxes[method](row.userId, sandbox.id);
+        return { status: "ok", conversation_id: hexId(row.id), message: null, conversation_status: status };
+      },
+    );
+  }
+  app.get(
+    `${base}/web-hosts`,
+    {
+      config: { errors, opensMore: true },
+      schema: {
+        tags,
+        summary: "List the addresses of servers inside the sandbox, with their ports",
+        params: ConversationPath,
+        response: { 200: Type.Object({ hosts: Type.Record(Type.String(), Type.Integer()) }) },
+      },
+    },
+    ({ principal, params }, reply) => {
+      const { sandbox } = find(principal, params);
+      const urls = sandbox?.status === "RUNNING" ? exposedUrls(sandbox, config, app.server) : [];
+      const workers = urls.filter(({ name }) => name.startsWith("WORKER_"));
+      reply.send({ hosts: Object.fromEntries(workers.map(({ url, port }) => [url, port])) });
+    },
+  );
+  app.get(
+    `${base}/vscode-url`,
+    {
+      // The GUI sends the session key here; there is nothing to be seen.
+      config: { errors, access: "agent" },
+      schema: {
+        tags,
+        summary: "Read the address of an editor in the sandbox: there is none",
+        params: ConversationPath,
+        response: { 200: Type.Object({ vscode_url: Type.Null() }) },
+      },
+    },
+    ({ principal, params }, reply) => {
+      find(principal, params);
+      reply.send({ vscode_url: null });
+    },
+  );
+}

@@ -1,0 +1,150 @@
+import { GitDiff } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { readFile } from "@sandpiper/sandbox/files/files";
+import { folderPage } from "@sandpiper/sandbox/files/folder-pages";
+import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
+import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { ConversationRow } from "../../../store/conversation-store.ts";
+import type { Principal } from "../../server/principal.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { requireRunning } from "../v1/conversation-sandbox.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** Most names of a folder that are listed. */
+const maxNames = 1_000;
+/** Largest file that is read, bytes. */
+const maxFileBytes = 5 * 2 ** 20;
+/** V0's letters of changes. */
+const letters = { ADDED: "A", DELETED: "D", UPDATED: "M", MOVED: "R" } as const;
+
+/** What is in a conversation's sandbox, over V0 routes. It has to run; paths are relative to the working folder. */
+export function legacyWorkRoutes(
+  app: App,
+  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+): void {
+  const tags = ["legacy conversations"];
+  const config = { errors: "error", failures: [400, 409, 410, 502, 503] } as const;
+  const base = "/api/conversations/:conversation_id";
+  const open = async (principal: Principal, path: { conversation_id: string }): Promise<[Sandbox, ConversationRow]> => {
+    const row = requireConversation(conversations, principal, path.conversation_id);
+    return [await sandboxes.running(requireRunning(sandboxes, row).id), row];
+  };
+
+  app.get(
+    `${base}/list-files`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List a folder; names of folders end in a slash",
+        params: ConversationPath,
+        querystring: Type.Object({ path: Type.Optional(Type.String()) }),
+        response: { 200: Type.Array(Type.String()) },
+      },
+    },
+    async ({ principal, params, query }) => {
+      const [sandbox, row] = await open(principal, params);
+      const { entries } = await folderPage(sandbox, pathInside(row.config.workingDir, query.path ?? ""), { limit: maxNames });
+      const before = query.path ? `${query.path.replace(/\/+$/, "")}/` : "";
+      return entries.map(({ name, kind }) => `${before}${name}${kind === "directory" ? "/" : ""}`);
+    },
+  );
+  app.get(
+    `${base}/select-file`,
+    {
+      config: { ...config, failures: [...config.failures, 403, 404, 415] },
+      schema: {
+        tags,
+        summary: "Read a text file",
+        params: ConversationPath,
+        querystring: Type.Object({ file: Type.String({ minLength: 1 }) }),
+        response: { 200: Type.Object({ code: Type.String() }) },
+      },
+    },
+    async ({ principal, params, query }) => {
+      const [sandbox, row] = await open(principal, params);
+      const file = await readFile(sandbox, pathInside(row.config.workingDir, query.file), { maxBytes: maxFileBytes });
+      if (file.kind === "missing") throw new PlatformError("FileNotFound", `There is no ${query.file} in the sandbox.`);
+      if (file.kind !== "file")
+        throw new PlatformError("InvalidParameter", `${query.file} is no file that can be read, or too large.`);
+      if (file.content.includes(0)) throw new PlatformError("UnsupportedMediaType", `${query.file} is no text file.`);
+      return { code: file.content.toString() };
+    },
+  );
+  app.get(
+    `${base}/git/changes`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List changed files",
+        params: ConversationPath,
+        response: { 200: Type.Array(Type.Object({ status: Type.String(), path: Type.String() })) },
+      },
+    },
+    async ({ principal, params }) => {
+      const [sandbox, row] = await open(principal, params);
+      const changes = await gitChanges(sandbox, row.config.workingDir);
+      return changes.map(({ status, path }) => ({ status: letters[status], path }));
+    },
+  );
+  app.get(
+    `${base}/git/diff`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Read a file before and now",
+        params: ConversationPath,
+        querystring: Type.Object({ path: Type.String({ minLength: 1 }) }),
+        response: { 200: GitDiff },
+      },
+    },
+    async ({ principal, params, query }) => {
+      const [sandbox, row] = await open(principal, params);
+      return gitDiff(sandbox, pathInside(row.config.workingDir, query.path));
+    },
+  );
+  app.get(
+    `${base}/microagents`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the skills in the sandbox",
+        params: ConversationPath,
+        response: {
+          200: Type.Object({
+            microagents: Type.Array(
+              Type.Object({
+                name: Type.String(),
+                type: Type.String(),
+                content: Type.String(),
+                triggers: Type.Array(Type.String()),
+                inputs: Type.Array(Type.Unknown()),
+                tools: Type.Array(Type.String()),
+              }),
+            ),
+          }),
+        },
+      },
+    },
+    async ({ principal, params }) => {
+      const [sandbox, row] = await open(principal, params);
+      const skills = await conversations.skills(row, sandbox);
+      const show = ({ name, type, content, triggers }: (typeof skills)[number]) => ({
+        name,
+        type,
+        content,
+        triggers,
+        inputs: [],
+        tools: [],
+      });
+      return { microagents: skills.map(show) };
+    },
+  );
+}

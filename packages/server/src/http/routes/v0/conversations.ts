@@ -1,0 +1,166 @@
+import {
+  type AppConversationStartRequest,
+  ConversationInfo,
+  ConversationResponse,
+  hexId,
+  InitSessionRequest,
+  LegacyConversationPage,
+  Nullable,
+  newId,
+  parseId,
+  StringEnum,
+  triggers,
+  UpdateConversationRequest,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { legacy } from "../agent-server/conversation-info.ts";
+import { conversationBatch } from "../agent-server/conversation-lists.ts";
+import type { Principal } from "../../server/principal.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { sendJson } from "../../server/json-text.ts";
+import { pageKeysBy, pageRequest } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const pageKeys = pageKeysBy(20);
+const repository = Type.Optional(Type.String({ maxLength: 512 }));
+const Trigger = StringEnum(triggers);
+const ListQuery = Type.Object({
+  ...pageKeys,
+  selected_repository: repository,
+  conversation_trigger: Type.Optional(Trigger),
+  ids: Type.Optional(Type.Array(Type.String(), { description: "read these instead, as the agent server shows them" })),
+});
+
+/**
+ * Conversations over the V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8). All are V1 conversations.
+ */
+export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["legacy conversations"];
+  const errors = "error";
+
+  const list = (
+    principal: Principal,
+    query: { page_id?: string; limit: number; selected_repository?: string },
+    trigger: string | undefined,
+  ) => {
+    const { selected_repository: selectedRepository } = query;
+    const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
+    const { items, nextPageId } = conversations.search(filter, pageRequest(query));
+    return { results: items.map((item) => legacy(conversations, item)), next_page_id: nextPageId };
+  };
+
+  app.get(
+    "/api/conversations",
+    {
+      config: { errors, failures: [400, 413] },
+      schema: {
+        tags,
+        summary: "List conversations, newest first; with ids: read these, null where there is none",
+        querystring: ListQuery,
+        response: { 200: Type.Union([LegacyConversationPage, Type.Array(Nullable(ConversationInfo))]) },
+      },
+    },
+    async ({ principal, query }, reply) => {
+      if (query.ids === undefined) return list(principal, query, query.conversation_trigger);
+      sendJson(reply, await conversationBatch(conversations, principal, query.ids));
+      return reply;
+    },
+  );
+  app.get(
+    "/api/microagent-management/conversations",
+    {
+      config: { errors },
+      schema: {
+        tags,
+        summary: "List the conversations that were started to write a microagent",
+        querystring: Type.Object({ ...pageKeys, selected_repository: repository }),
+        response: { 200: LegacyConversationPage },
+      },
+    },
+    ({ principal, query }, reply) => {
+      reply.send(list(principal, query, "microagent_management"));
+    },
+  );
+  app.post(
+    "/api/conversations",
+    {
+      config: { errors, failures: [404, 409] },
+      schema: {
+        tags,
+        summary: "Start a conversation; it can be read by its id at once",
+        body: Type.Object(InitSessionRequest.properties, { default: {} }),
+        response: { 200: ConversationResponse },
+      },
+    },
+    async ({ principal, body }) => {
+      const request = startRequest(body);
+      await conversations.start(principal.userId, request);
+      const conversation_id = hexId(request.conversation_id!);
+      return { status: "ok", conversation_id, message: null, conversation_status: "STARTING" as const };
+    },
+  );
+  app.patch(
+    "/api/conversations/:conversation_id",
+    {
+      config: { errors },
+      schema: {
+        tags,
+        summary: "Change the title",
+        params: ConversationPath,
+        body: UpdateConversationRequest,
+        response: { 200: Type.Boolean() },
+      },
+    },
+    async ({ principal, params, body }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.update(userId, id, { title: body.title });
+      return sendTrue(reply);
+    },
+  );
+  app.delete(
+    "/api/conversations/:conversation_id",
+    {
+      config: { errors },
+      schema: { tags, summary: "Delete a conversation", params: ConversationPath, response: { 200: Type.Boolean() } },
+    },
+    async ({ principal, params }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.remove(userId, id);
+      return sendTrue(reply);
+    },
+  );
+}
+
+function sendTrue<Reply extends { type(type: string): { send(payload: never): Reply } }>(reply: Reply): Reply {
+  return reply.type("application/json").send("true" as never);
+}
+
+/** The V1 start request of a V0 one. Its id is chosen here, for the V0 answer tells it at once. Throws InvalidParameter. */
+function startRequest(body: InitSessionRequest): AppConversationStartRequest {
+  if (body.agent !== undefined || body.workspace !== undefined) {
+    throw new PlatformError(
+      "InvalidParameter",
+      "Conversations are started by POST /api/v1/app-conversations, or in a sandbox by POST /agent/<sandbox id>/api/conversations.",
+    );
+  }
+  if (body.replay_json) throw new PlatformError("InvalidParameter", "Trajectories cannot be replayed: leave out replay_json.");
+  const id = body.conversation_id ? parseId(body.conversation_id) : newId();
+  if (!id) throw new PlatformError("InvalidParameter", "conversation_id is not a UUID.");
+  const { create_microagent: microagent, initial_user_msg: text, image_urls: images } = body;
+  const content: NonNullable<AppConversationStartRequest["initial_message"]>["content"] = [];
+  if (text) content.push({ type: "text", text });
+  if (images && images.length > 0) content.push({ type: "image", image_urls: images });
+  return {
+    conversation_id: id,
+    selected_repository: body.repository ?? microagent?.repo ?? null,
+    git_provider: body.git_provider ?? microagent?.git_provider ?? null,
+    selected_branch: body.selected_branch ?? null,
+    system_message_suffix: body.conversation_instructions ?? null,
+    title: microagent?.title ?? null,
+    suggested_task: body.suggested_task ?? null,
+    trigger: microagent ? "microagent_management" : body.suggested_task ? "suggested_task" : "gui",
+    ...(content.length > 0 && { initial_message: { content } }),
+  };
+}

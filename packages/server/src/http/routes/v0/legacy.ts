@@ -1,0 +1,15 @@
+import type { App, HttpServices } from "../../server/services.ts";
+import { legacyEventRoutes } from "./conversation-events.ts";
+import { legacySandboxRoutes } from "./conversation-sandbox.ts";
+import { legacyWorkRoutes } from "./conversation-work.ts";
+import { legacyConversationRoutes } from "./conversations.ts";
+import { goneRoutes } from "./removed-routes.ts";
+
+/** The V0 routes of conversations. */
+export function legacyRoutes(app: App, services: HttpServices): void {
+  legacyConversationRoutes(app, services);
+  legacySandboxRoutes(app, services);
+  legacyWorkRoutes(app, services);
+  legacyEventRoutes(app, services);
+  goneRoutes(app, services);
+}

@@ -1,0 +1,101 @@
+import { EditResponse, LegacySecretCreate, LegacySecrets, LegacySecretUpdate, ProviderTokens } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
+import type { App } from "../../server/services.ts";
+
+const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
+
+/** The V0 reads and writes of secrets (app-server.md section 5, legacy-gui.md section 8), over the same store as V1. */
+export function legacySecretRoutes(app: App, services: ProviderTokenServices): void {
+  const { secrets } = services;
+  const tags = ["secrets"];
+  const config = { errors: "error" } as const;
+
+  app.get(
+    "/api/secrets",
+    { config, schema: { tags, summary: "List secrets, without their values", response: { 200: LegacySecrets } } },
+    (request, reply) => {
+      const items = secrets.list(request.principal.userId);
+      reply.send({ custom_secrets: items.map(({ name, description }) => ({ name, description })) });
+    },
+  );
+  app.post(
+    "/api/secrets",
+    {
+      config: { ...config, failures: [409] },
+      schema: {
+        tags,
+        summary: "Store a secret; its name must be free",
+        body: LegacySecretCreate,
+        response: { 201: EditResponse, 400: EditResponse },
+      },
+    },
+    async (request, reply) => {
+      const taken = await clash(secrets.put(request.principal.userId, request.body, { replace: false }));
+      if (taken) return reply.code(400).send(taken);
+      return reply.code(201).send({ message: "Secret created successfully" });
+    },
+  );
+  app.put(
+    "/api/secrets/:secret_id",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Rename or redescribe a secret; its value stays",
+        params: SecretPath,
+        body: LegacySecretUpdate,
+        response: { 200: EditResponse, 400: EditResponse },
+      },
+    },
+    async (request, reply) => {
+      const taken = await clash(secrets.rename(request.principal.userId, request.params.secret_id, request.body));
+      if (taken) return reply.code(400).send(taken);
+      return reply.send({ message: "Secret updated successfully" });
+    },
+  );
+  app.delete(
+    "/api/secrets/:secret_id",
+    { config, schema: { tags, summary: "Delete a secret", params: SecretPath, response: { 200: EditResponse } } },
+    async (request) => {
+      await secrets.remove(request.principal.userId, request.params.secret_id);
+      return { message: "Secret deleted successfully" };
+    },
+  );
+  app.post(
+    "/api/add-git-providers",
+    {
+      config: { ...config, failures: [502] },
+      schema: {
+        tags,
+        summary: "Make these the tokens of git providers; each new one is tried first",
+        body: ProviderTokens,
+        response: { 200: EditResponse },
+      },
+    },
+    async (request) => {
+      await storeProviderTokens(services, request.principal.userId, request.body);
+      return { message: "Git providers stored" };
+    },
+  );
+  app.post(
+    "/api/unset-provider-tokens",
+    { config, schema: { tags, summary: "Remove all tokens of git providers", response: { 200: EditResponse } } },
+    async (request) => {
+      await secrets.setProviders(request.principal.userId, new Map());
+      return { message: "Unset Git provider tokens" };
+    },
+  );
+}
+
+/** Clashes of names have their text in `message` here (app-server.md section 0). */
+async function clash(work: Promise<void>): Promise<{ message: string } | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    if (error instanceof PlatformError && error.code === "SecretExists") return { message: error.message };
+    throw error;
+  }
+}

@@ -1,0 +1,41 @@
+import { SettingsUpdate, SettingsView } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { sendJson } from "../../server/json-text.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** `/api/settings` and `/api/reset-settings` (platform.md sections 2.1 and 4.1, app-server.md section 5 "V0 settings"). */
+export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "settings">): void {
+  const config = { errors: "error" } as const;
+  const tags = ["settings"];
+  app.get(
+    "/api/settings",
+    { config, schema: { tags, summary: "Load settings", operationId: "load_settings", response: { 200: SettingsView } } },
+    (request, reply) => {
+      sendJson(reply, settings.viewJson(request.principal.userId));
+    },
+  );
+  app.post(
+    "/api/settings",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Store settings: fields that are absent keep their value",
+        body: SettingsUpdate,
+        response: { 200: Type.Object({ message: Type.String() }) },
+      },
+    },
+    async (request) => {
+      await settings.update(request.principal.userId, request.body);
+      return { message: "Settings stored" };
+    },
+  );
+  app.post(
+    "/api/reset-settings",
+    { config: { ...config, failures: [410] }, schema: { tags, summary: "Gone: settings are changed, not reset" } },
+    () => {
+      throw new PlatformError("Gone", "Reset settings functionality has been removed.");
+    },
+  );
+}

@@ -1,0 +1,202 @@
+import {
+  Branch,
+  MicroagentContentResponse,
+  MicroagentResponse,
+  PaginatedBranches,
+  ProviderType,
+  providerTypes,
+  Repository,
+  type RepositoryOrder,
+  repositoryOrders,
+  StringEnum,
+  SuggestedTask,
+  UserGitInfo,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { parseSkill } from "@sandpiper/agent/skills/parse";
+import type { GitHosting, Listed, RepositoryQuery } from "../../../git/api.ts";
+import type { App } from "../../server/services.ts";
+
+const config = { errors: "error", failures: [400, 403, 404, 422, 502] } as const;
+const tags = ["git"];
+const text = (description: string) => Type.Optional(Type.String({ maxLength: 1_000, description }));
+const needed = Type.String({ maxLength: 1_000 });
+const perPage = (by: number) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: by, description: "most items of the page" }));
+const page = Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1, description: "number of the page" }));
+const selected_provider = Type.Optional(
+  StringEnum(providerTypes, { description: "the provider; without it all of the user's are asked" }),
+);
+const sort = text("stars, forks or updated; the list of the user's own is always by the last change");
+const order = text("asc or desc");
+const installation_id = text("one of the installations, workspaces, groups or organizations");
+
+/** The legacy reads of git providers (legacy-gui.md section 8). Without `selected_provider` all of the user's providers are asked. */
+export function userRoutes(app: App, { git }: { git: GitHosting }): void {
+  app.get(
+    "/api/user/info",
+    { config, schema: { tags, summary: "Read the user at the git provider", response: { 200: UserGitInfo } } },
+    (request) => git.user(request.principal.userId),
+  );
+  app.get(
+    "/api/user/installations",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List installations, workspaces, groups or organizations",
+        querystring: Type.Object({ provider: ProviderType }),
+        response: { 200: Type.Array(Type.String()) },
+      },
+    },
+    (request) => git.installations(request.principal.userId, request.query.provider),
+  );
+  app.get(
+    "/api/user/suggested-tasks",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List pull requests and issues that wait for the user",
+        response: { 200: Type.Array(SuggestedTask) },
+      },
+    },
+    (request) => git.suggestedTasks(request.principal.userId),
+  );
+  repositoryRoutes(app, git);
+  branchRoutes(app, git);
+  microagentRoutes(app, git);
+}
+
+function repositoryRoutes(app: App, git: GitHosting): void {
+  const schema = { tags, response: { 200: Type.Array(Repository) } };
+  app.get(
+    "/api/user/repositories",
+    {
+      config,
+      schema: {
+        ...schema,
+        summary: "List the user's repositories, the last changed first; link_header names the next page",
+        querystring: Type.Object({ sort, selected_provider, page, per_page: perPage(30), installation_id }),
+      },
+    },
+    async (request) => {
+      const { selected_provider, page = 1, per_page = 30, installation_id } = request.query;
+      const ask = { from: String(page), limit: per_page, installation: installation_id };
+      const { items, next } = await repositoriesOf(git, request.principal.userId, selected_provider, ask);
+      const link_header = next === null ? null : `</api/user/repositories?page=${page + 1}>; rel="next"`;
+      return items.map((item) => ({ ...item, link_header }));
+    },
+  );
+  app.get(
+    "/api/user/search/repositories",
+    {
+      config,
+      schema: {
+        ...schema,
+        summary: "Search for repositories",
+        querystring: Type.Object({ query: needed, per_page: perPage(5), sort, order, selected_provider }),
+      },
+    },
+    async (request) => {
+      const { query, per_page = 5, sort, order, selected_provider } = request.query;
+      const ask = { query, limit: per_page, order: orderOf(sort, order) };
+      return (await repositoriesOf(git, request.principal.userId, selected_provider, ask)).items;
+    },
+  );
+}
+
+function branchRoutes(app: App, git: GitHosting): void {
+  app.get(
+    "/api/user/repository/branches",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List branches of a repository",
+        querystring: Type.Object({ repository: needed, page, per_page: perPage(30), selected_provider }),
+        response: { 200: PaginatedBranches },
+      },
+    },
+    async (request) => {
+      const { repository, page = 1, per_page = 30, selected_provider } = request.query;
+      const { userId } = request.principal;
+      const provider = selected_provider ?? (await git.providerOf(userId, repository));
+      const { items, next } = await git.branches(userId, provider, { repository, from: String(page), limit: per_page });
+      return { branches: items, has_next_page: next !== null, current_page: page, per_page };
+    },
+  );
+  app.get(
+    "/api/user/search/branches",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Search for branches of a repository",
+        querystring: Type.Object({ repository: needed, query: needed, per_page: perPage(30), selected_provider }),
+        response: { 200: Type.Array(Branch) },
+      },
+    },
+    async (request) => {
+      const { repository, query, per_page = 30, selected_provider } = request.query;
+      const { userId } = request.principal;
+      const provider = selected_provider ?? (await git.providerOf(userId, repository));
+      return (await git.branches(userId, provider, { repository, query, limit: per_page })).items;
+    },
+  );
+}
+
+/** The documented path has `owner/name` in one segment, encoded; clients send it as two. */
+function microagentRoutes(app: App, git: GitHosting): void {
+  const list = { tags, summary: "List the skill files of a repository", response: { 200: Type.Array(MicroagentResponse) } };
+  const read = {
+    tags,
+    summary: "Read a skill file of a repository",
+    querystring: Type.Object({ file_path: needed }),
+    response: { 200: MicroagentContentResponse },
+  };
+  const one = Type.Object({ repository_name: needed });
+  const two = Type.Object({ owner: needed, name: needed });
+  const content = async (userId: string, repository: string, path: string) => {
+    const { content, provider } = await git.microagent(userId, repository, path);
+    const skill = parseSkill(path, content, "project");
+    return { content: skill?.content ?? content, path, triggers: skill?.triggers ?? [], git_provider: provider };
+  };
+  app.get("/api/user/repository/:repository_name/microagents", { config, schema: { ...list, params: one } }, (request) =>
+    git.microagents(request.principal.userId, request.params.repository_name),
+  );
+  app.get("/api/user/repository/:owner/:name/microagents", { config, schema: { ...list, hide: true, params: two } }, (request) =>
+    git.microagents(request.principal.userId, `${request.params.owner}/${request.params.name}`),
+  );
+  app.get("/api/user/repository/:repository_name/microagents/content", { config, schema: { ...read, params: one } }, (request) =>
+    content(request.principal.userId, request.params.repository_name, request.query.file_path),
+  );
+  app.get(
+    "/api/user/repository/:owner/:name/microagents/content",
+    { config, schema: { ...read, hide: true, params: two } },
+    (request) => content(request.principal.userId, `${request.params.owner}/${request.params.name}`, request.query.file_path),
+  );
+}
+
+/** Of one provider, or of all that answer. */
+async function repositoriesOf(
+  git: GitHosting,
+  userId: string,
+  provider: Parameters<GitHosting["repositories"]>[1] | undefined,
+  ask: RepositoryQuery,
+): Promise<Listed<Repository>> {
+  const providers = git.providers(userId);
+  if (provider !== undefined || providers.length < 2) {
+    return git.repositories(userId, provider ?? providers[0] ?? "github", ask);
+  }
+  const answers = await Promise.allSettled(providers.map((one) => git.repositories(userId, one, ask)));
+  const lists = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  const failed = answers.find((answer) => answer.status === "rejected");
+  if (lists.length === 0 && failed) throw failed.reason;
+  return { items: lists.flatMap(({ items }) => items), next: lists.find(({ next }) => next !== null)?.next ?? null };
+}
+
+/** Legacy clients also send orders that only one provider knows; those are passed over. */
+function orderOf(sort = "stars", order = "desc"): RepositoryOrder | undefined {
+  return repositoryOrders.find((known) => known === `${sort}-${order}`);
+}

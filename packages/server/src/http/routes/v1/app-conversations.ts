@@ -1,0 +1,172 @@
+import { Readable } from "node:stream";
+import {
+  AppConversation,
+  AppConversationPage,
+  AppConversationStartRequest,
+  AppConversationStartTask,
+  AppConversationUpdateRequest,
+  Nullable,
+  parseId,
+  Success,
+  startExamples,
+} from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ConversationFilter } from "../../../store/conversation-store.ts";
+import { sendJson } from "../../server/json-text.ts";
+import { pageKeys, pageRequest, readIds, readTime, Time } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { sandboxId } from "./sandboxes.ts";
+
+const filterKeys = {
+  title__contains: Type.Optional(Type.String()),
+  created_at__gte: Time,
+  created_at__lt: Time,
+  updated_at__gte: Time,
+  updated_at__lt: Time,
+  sandbox_id__eq: Type.Optional(Type.String()),
+};
+const FilterQuery = Type.Object(filterKeys);
+const SearchQuery = Type.Object({
+  ...filterKeys,
+  ...pageKeys,
+  include_sub_conversations: Type.Optional(Type.Boolean({ default: false })),
+});
+const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Type.String())) });
+const StartBody = Type.Object(AppConversationStartRequest.properties, { default: {}, examples: startExamples });
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** Conversations: start, lists, title, deletion (app-server.md section 2). */
+export function appConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["app conversations"];
+  const search = (userId: string, query: Static<typeof SearchQuery>) =>
+    conversations.searchJson(
+      { ...filterOf(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
+      pageRequest(query),
+    );
+
+  app.post(
+    "/api/v1/app-conversations",
+    {
+      config: { failures: [404, 409, 503] },
+      schema: {
+        tags,
+        summary: "Start a conversation; answers with its start task",
+        body: StartBody,
+        response: { 200: AppConversationStartTask },
+      },
+    },
+    (request) => conversations.start(request.principal.userId, request.body),
+  );
+  app.post(
+    "/api/v1/app-conversations/stream-start",
+    {
+      config: { failures: [404, 409, 503] },
+      schema: {
+        tags,
+        summary: "Start a conversation; answers with an array that gets its start task in every state, as it is reached",
+        body: StartBody,
+        response: { 200: Type.Array(AppConversationStartTask) },
+      },
+    },
+    async (request, reply) => {
+      const tasks = await conversations.startStream(request.principal.userId, request.body);
+      const stream = Readable.from(arrayText(tasks), { objectMode: false });
+      return reply.type("application/json").send(stream as never);
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations/search",
+    {
+      schema: {
+        tags,
+        summary: "List conversations, newest first",
+        querystring: SearchQuery,
+        response: { 200: AppConversationPage },
+      },
+    },
+    (request, reply) => {
+      sendJson(reply, search(request.principal.userId, request.query));
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations/count",
+    { schema: { tags, summary: "Count conversations", querystring: FilterQuery, response: { 200: Type.Integer() } } },
+    (request, reply) => {
+      // The count takes sub-conversations in, as documented.
+      const filter = { ...filterOf(request.principal.userId, request.query), includeSubConversations: true };
+      reply.send(conversations.count(filter));
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations",
+    {
+      config: { failures: [400] },
+      schema: {
+        tags,
+        summary: "With ids: read these, null where there is none. Without: list as search does",
+        querystring: ListQuery,
+        response: { 200: Type.Union([Type.Array(Nullable(AppConversation)), AppConversationPage]) },
+      },
+    },
+    (request, reply) => {
+      const { ids } = request.query;
+      const { userId } = request.principal;
+      if (ids === undefined) sendJson(reply, search(userId, request.query));
+      else reply.send(conversations.batch(userId, readIds(ids, 99)));
+    },
+  );
+  app.patch(
+    "/api/v1/app-conversations/:conversation_id",
+    {
+      schema: {
+        tags,
+        summary: "Change title, publicity, repository, branch or provider; null clears",
+        params: ConversationPath,
+        body: AppConversationUpdateRequest,
+        response: { 200: AppConversation },
+      },
+    },
+    (request) => {
+      const id = parseId(request.params.conversation_id);
+      const { userId } = request.principal;
+      if (id === undefined || !conversations.get(userId, id)) {
+        throw new PlatformError("ConversationNotFound", "unknown_app_conversation");
+      }
+      return conversations.update(userId, id, request.body);
+    },
+  );
+  app.delete(
+    "/api/v1/app-conversations/:conversation_id",
+    { schema: { tags, summary: "Delete a conversation", params: ConversationPath, response: { 200: Success } } },
+    async (request) => {
+      const { userId } = request.principal;
+      const [id] = readIds([request.params.conversation_id], 1);
+      if (!conversations.get(userId, id!)) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      await conversations.remove(userId, id!);
+      return { success: true };
+    },
+  );
+}
+
+/** A JSON array as it grows: a line an item. */
+async function* arrayText(items: AsyncIterable<unknown>): AsyncGenerator<string> {
+  let before = "[\n";
+  for await (const item of items) {
+    yield before + JSON.stringify(item);
+    before = ",\n";
+  }
+  yield "\n]";
+}
+
+function filterOf(userId: string, query: Static<typeof FilterQuery>): ConversationFilter {
+  return {
+    userId,
+    titleContains: query.title__contains,
+    createdAtGte: readTime(query.created_at__gte, "created_at__gte"),
+    createdAtLt: readTime(query.created_at__lt, "created_at__lt"),
+    updatedAtGte: readTime(query.updated_at__gte, "updated_at__gte"),
+    updatedAtLt: readTime(query.updated_at__lt, "updated_at__lt"),
+    sandboxId: query.sandbox_id__eq === undefined ? undefined : sandboxId(query.sandbox_id__eq),
+  };
+}

@@ -1,0 +1,57 @@
+import { LLMModelPage, ProviderPage } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { knownModels, knownProviders } from "@sandpiper/models/known-models";
+import { markOf, pageKeysBy, pageOfMark, slicePage } from "../../server/params.ts";
+import type { App } from "../../server/services.ts";
+
+const filterKeys = {
+  ...pageKeysBy(50),
+  query: Type.Optional(Type.String({ maxLength: 256, description: "part of the name" })),
+  verified__eq: Type.Optional(Type.Boolean()),
+};
+
+const ProviderQuery = Type.Object(filterKeys);
+const ModelQuery = Type.Object({ ...filterKeys, provider__eq: Type.Optional(Type.String()) });
+
+/** The models and providers that the server knows (app-server.md section 7). Page ids are base64 of an offset. */
+export function configRoutes(app: App): void {
+  const tags = ["config"];
+  app.get(
+    "/api/v1/config/models/search",
+    {
+      schema: {
+        tags,
+        summary: "List the models that the server knows",
+        querystring: ModelQuery,
+        response: { 200: LLMModelPage },
+      },
+    },
+    ({ query }) => {
+      const wanted = query.query?.toLowerCase();
+      const found = knownModels.filter(
+        ({ name, provider, verified }) =>
+          (wanted === undefined || `${provider}/${name}`.toLowerCase().includes(wanted)) &&
+          (query.verified__eq === undefined || verified === query.verified__eq) &&
+          (query.provider__eq === undefined || provider === query.provider__eq),
+      );
+      return page(found, query);
+    },
+  );
+  app.get(
+    "/api/v1/config/providers/search",
+    { schema: { tags, summary: "List model providers", querystring: ProviderQuery, response: { 200: ProviderPage } } },
+    ({ query }) => {
+      const wanted = query.query?.toLowerCase();
+      const found = knownProviders.filter(
+        ({ name, verified }) =>
+          (wanted === undefined || name.includes(wanted)) &&
+          (query.verified__eq === undefined || verified === query.verified__eq),
+      );
+      return page(found, query);
+    },
+  );
+}
+
+function page<T>(items: readonly T[], { page_id, limit }: { page_id?: string; limit: number }) {
+  return pageOfMark(slicePage(items, { pageId: markOf(page_id), limit }));
+}

@@ -1,0 +1,31 @@
+import { hexId } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { conversationArchive } from "../../../conversations/views/archive.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { fileHeaders } from "../../server/file-headers.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** A conversation with all of its events as a zip file (app-server.md section 2.9). It needs no sandbox. */
+export function conversationDownloadRoutes(
+  app: App,
+  { conversations, events }: Pick<HttpServices, "conversations" | "events">,
+): void {
+  app.get(
+    "/api/v1/app-conversations/:conversation_id/download",
+    {
+      exposeHeadRoute: false,
+      config: { failures: [413] },
+      schema: {
+        tags: ["app conversations"],
+        summary: "Download a conversation with its events as a zip file",
+        params: Type.Object({ conversation_id: Type.String() }),
+        produces: ["application/zip"],
+      },
+    },
+    ({ principal, params }, reply) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const [shown] = conversations.batch(userId, [id]);
+      reply.headers(fileHeaders(`conversation_${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
+    },
+  );
+}

@@ -1,0 +1,75 @@
+import { GitChange, GitDiff } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
+import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { Principal } from "../../server/principal.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { requireRunning } from "./conversation-sandbox.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+const Query = Type.Object({
+  path: Type.String({ minLength: 1, description: "relative ones start at the conversation's working folder" }),
+  ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })),
+});
+
+/** What a conversation's agent changed in a git repository of its sandbox (app-server.md section 2.9). A paused sandbox is not woken. */
+export function conversationGitRoutes(app: App, services: Pick<HttpServices, "conversations" | "sandboxes">): void {
+  const tags = ["app conversations"];
+  const config = { failures: [409, 502] };
+  const base = "/api/v1/app-conversations/:conversation_id/git";
+
+  app.get(
+    `${base}/changes`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the files that were changed",
+        params: ConversationPath,
+        querystring: Query,
+        response: { 200: Type.Array(GitChange) },
+      },
+    },
+    ({ principal, params, query }) =>
+      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) => gitChanges(sandbox, path, query.ref)),
+  );
+  app.get(
+    `${base}/diff`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Read a file as it was and as it is",
+        params: ConversationPath,
+        querystring: Query,
+        response: { 200: GitDiff },
+      },
+    },
+    ({ principal, params, query }) =>
+      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) => gitDiff(sandbox, path, query.ref)),
+  );
+}
+
+/** Throws ConversationNotFound, SandboxNotFound, SandboxNotRunning, and GitFailed where the sandbox cannot be reached. */
+async function inSandbox<T>(
+  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+  principal: Principal,
+  id: string,
+  path: string,
+  read: (sandbox: Sandbox, path: string) => Promise<T>,
+): Promise<T> {
+  const row = requireConversation(conversations, principal, id);
+  if (!sandboxes.get(row.userId, row.sandboxId)) {
+    throw new PlatformError("SandboxNotFound", "The sandbox of this conversation is gone.");
+  }
+  try {
+    const { id: sandboxId } = requireRunning(sandboxes, row);
+    return await read(await sandboxes.running(sandboxId), pathInside(row.config.workingDir, path));
+  } catch (error) {
+    if (!(error instanceof PlatformError && error.status === 503)) throw error;
+    throw new PlatformError("GitFailed", error.message, { cause: error });
+  }
+}

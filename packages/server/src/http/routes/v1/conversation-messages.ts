@@ -1,0 +1,53 @@
+import { AppSendMessageRequest, AppSendMessageResponse, PendingMessageRequest, PendingMessageResponse } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { readContent } from "../../../conversations/log/messages.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { requireRunning } from "./conversation-sandbox.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** Messages to a conversation: at once to one that runs, or kept for one that is still being started (app-server.md sections 2.7 and 2.8). */
+export function conversationMessageRoutes(
+  app: App,
+  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+): void {
+  app.post(
+    "/api/v1/app-conversations/:conversation_id/send-message",
+    {
+      config: { failures: [409, 410, 503] },
+      schema: {
+        tags: ["app conversations"],
+        summary: "Send a message to a conversation whose sandbox runs; the agent starts unless run is false",
+        params: ConversationPath,
+        body: AppSendMessageRequest,
+        response: { 200: AppSendMessageResponse },
+      },
+    },
+    async (request) => {
+      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { status } = requireRunning(sandboxes, row);
+      const { content, run = true } = request.body;
+      await conversations.send(row.id, readContent(content), { run });
+      return { success: true, sandbox_status: status, message: null };
+    },
+  );
+  app.post(
+    "/api/v1/conversations/:conversation_id/pending-messages",
+    {
+      config: { failures: [409, 410], invalidInput: 400 },
+      schema: {
+        tags: ["pending messages"],
+        summary: "Keep a message until the conversation is ready; the id may be `task-` and the id of its start task",
+        params: ConversationPath,
+        body: PendingMessageRequest,
+        response: { 201: PendingMessageResponse },
+      },
+    },
+    async (request, reply) => {
+      const { conversation_id: target } = request.params;
+      const added = await conversations.pending.add(request.principal.userId, target, readContent(request.body.content));
+      return reply.code(201).send({ ...added, queued: true });
+    },
+  );
+}

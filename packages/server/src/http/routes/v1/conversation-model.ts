@@ -1,0 +1,47 @@
+import { Success, SwitchAcpModelRequest, SwitchProfileRequest } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { requireConversation } from "../account/conversation-access.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/** The model of a conversation that is there already (app-server.md section 2.9). */
+export function conversationModelRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["app conversations"];
+  const base = "/api/v1/app-conversations/:conversation_id";
+
+  app.post(
+    `${base}/switch_profile`,
+    {
+      schema: {
+        tags,
+        summary: "Let the next model call use an LLM profile of the settings",
+        params: ConversationPath,
+        body: SwitchProfileRequest,
+        response: { 200: Success },
+      },
+    },
+    async ({ principal, params, body }) => {
+      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.switchProfile(userId, id, body.profile_name);
+      return { success: true };
+    },
+  );
+  app.post(
+    `${base}/switch_acp_model`,
+    {
+      schema: {
+        tags,
+        summary: "Refused: agents of this server are no ACP agents",
+        params: ConversationPath,
+        body: SwitchAcpModelRequest,
+        response: { 200: Success },
+      },
+    },
+    ({ principal, params }) => {
+      requireConversation(conversations, principal, params.conversation_id);
+      throw new PlatformError("BadRequest", "The agent of this conversation is no ACP agent: use switch_profile.");
+    },
+  );
+}

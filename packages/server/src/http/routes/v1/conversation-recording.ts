@@ -1,0 +1,33 @@
+import { hexId, RecordingLine, recordingType } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { requireConversation } from "../account/conversation-access.ts";
+import { fileHeaders } from "../../server/file-headers.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** A conversation with its model traffic, to be replayed offline (docs/replay.md). It needs no sandbox. */
+export function conversationRecordingRoutes(
+  app: App,
+  { conversations, recordings }: Pick<HttpServices, "conversations" | "recordings">,
+): void {
+  app.get(
+    "/api/v1/app-conversations/:conversation_id/recording",
+    {
+      exposeHeadRoute: false,
+      schema: {
+        tags: ["app conversations"],
+        summary: "Export a conversation with its model traffic",
+        description:
+          "One JSON object a line: the header, the events, the parts of prompts, the calls, and the end. Secrets are masked. The agent replays it offline with `sandpiper replay`.",
+        params: Type.Object({ conversation_id: Type.String() }),
+        response: { 200: { description: "The recording", content: { [recordingType]: { schema: RecordingLine } } } },
+      },
+    },
+    ({ principal, params }, reply) => {
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      // Its lines fit the schema, which is that of one of them.
+      reply
+        .headers({ ...fileHeaders(`conversation_${hexId(row.id)}.jsonl`), "content-type": recordingType })
+        .send(recordings.export(row) as never);
+    },
+  );
+}

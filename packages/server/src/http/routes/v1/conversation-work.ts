@@ -1,0 +1,17 @@
+import type { App, HttpServices } from "../../server/services.ts";
+import { conversationDownloadRoutes } from "./conversation-download.ts";
+import { conversationGitRoutes } from "./conversation-git.ts";
+import { conversationMessageRoutes } from "./conversation-messages.ts";
+import { conversationModelRoutes } from "./conversation-model.ts";
+import { conversationReadRoutes } from "./conversation-reads.ts";
+import { conversationRecordingRoutes } from "./conversation-recording.ts";
+
+/** Everything that can be done with one conversation besides its start and its record (app-server.md sections 2.7 to 2.9). */
+export function conversationWorkRoutes(app: App, services: HttpServices): void {
+  conversationMessageRoutes(app, services);
+  conversationReadRoutes(app, services);
+  conversationGitRoutes(app, services);
+  conversationDownloadRoutes(app, services);
+  conversationRecordingRoutes(app, services);
+  conversationModelRoutes(app, services);
+}

@@ -1,0 +1,105 @@
+import { Event, EventKind, EventPage, Nullable, parseId } from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import type { EventFilter } from "../../../store/event-log.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { arrayJson, sendJson } from "../../server/json-text.ts";
+import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const filterKeys = { kind__eq: Type.Optional(EventKind), timestamp__gte: Time, timestamp__lt: Time };
+const searchKeys = { ...filterKeys, ...pageKeys, sort_order: TimestampOrder };
+const batchKeys = { id: Type.Array(Type.String()) };
+const inQuery = { conversation_id__eq: Type.String() };
+
+const CountQuery = Type.Object(filterKeys);
+const SearchQuery = Type.Object(searchKeys);
+const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+/**
+ * The events of a conversation (app-server.md section 3). The older paths name the conversation in the query (section 9, delta 2).
+ * A conversation that is unknown, malformed or another user's answers 404.
+ */
+export function eventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
+  const tags = ["events"];
+  const find = (principal: Parameters<typeof requireConversation>[1], id: string) =>
+    requireConversation(conversations, principal, id).id;
+  const search = (id: string, query: Static<typeof SearchQuery>) => {
+    const descending = query.sort_order === "TIMESTAMP_DESC";
+    return events.pageJson(id, { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit });
+  };
+  const batch = (id: string, ids: string[]) => {
+    checkCount(ids, 100);
+    return arrayJson(one(id, ids));
+  };
+  function* one(id: string, ids: string[]) {
+    for (const text of ids) yield events.batch(id, [parseId(text) ?? text])[0]!;
+  }
+  const pages = { 200: EventPage };
+  const counts = { 200: Type.Integer() };
+  const lists = { 200: Type.Array(Nullable(Event)) };
+  const summaries = { search: "List events", count: "Count events", batch: "Read events by id; null where there is none" };
+
+  const config = { failures: [400, 404, 413] };
+  const base = "/api/v1/conversation/:conversation_id/events";
+  const params = ConversationPath;
+  app.get(
+    `${base}/search`,
+    { schema: { tags, summary: summaries.search, params, querystring: SearchQuery, response: pages } },
+    ({ principal, params: path, query }, reply) => {
+      sendJson(reply, search(find(principal, path.conversation_id), query));
+    },
+  );
+  app.get(
+    `${base}/count`,
+    { schema: { tags, summary: summaries.count, params, querystring: CountQuery, response: counts } },
+    ({ principal, params: path, query }, reply) => {
+      reply.send(events.count(find(principal, path.conversation_id), filterOf(query)));
+    },
+  );
+  app.get(
+    base,
+    { config, schema: { tags, summary: summaries.batch, params, querystring: Type.Object(batchKeys), response: lists } },
+    ({ principal, params: path, query }, reply) => {
+      sendJson(reply, batch(find(principal, path.conversation_id), query.id));
+    },
+  );
+
+  app.get(
+    "/api/v1/events/search",
+    {
+      config,
+      schema: { tags, summary: summaries.search, querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages },
+    },
+    ({ principal, query }, reply) => {
+      sendJson(reply, search(find(principal, query.conversation_id__eq), query));
+    },
+  );
+  app.get(
+    "/api/v1/events/count",
+    {
+      config,
+      schema: { tags, summary: summaries.count, querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts },
+    },
+    ({ principal, query }, reply) => {
+      reply.send(events.count(find(principal, query.conversation_id__eq), filterOf(query)));
+    },
+  );
+  app.get(
+    "/api/v1/events",
+    {
+      config,
+      schema: { tags, summary: summaries.batch, querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists },
+    },
+    ({ principal, query }, reply) => {
+      sendJson(reply, batch(find(principal, query.conversation_id__eq), query.id));
+    },
+  );
+}
+
+function filterOf(query: Static<typeof CountQuery>): EventFilter {
+  return {
+    kind: query.kind__eq,
+    timestampGte: readEventTime(query.timestamp__gte, "timestamp__gte"),
+    timestampLt: readEventTime(query.timestamp__lt, "timestamp__lt"),
+  };
+}

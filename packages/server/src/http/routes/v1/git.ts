@@ -1,0 +1,128 @@
+import {
+  BranchPage,
+  GitOrganizationsResponse,
+  InstallationPage,
+  ProviderType,
+  RepositoryOrder,
+  RepositoryPage,
+  SuggestedTaskPage,
+  UserGitInfo,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { GitHosting, Listed } from "../../../git/api.ts";
+import { markOf, pageKeys, pageKeysBy, pageOfMark, slicePage } from "../../server/params.ts";
+import type { App } from "../../server/services.ts";
+
+/** What a provider's refusal can become. */
+const config = { failures: [400, 403, 404, 422, 502] };
+const fewer = pageKeysBy(30);
+const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
+const RepositoryQuery = Type.Object({
+  ...ProviderQuery.properties,
+  query: Type.Optional(Type.String({ maxLength: 1_000 })),
+  installation_id: Type.Optional(
+    Type.String({ maxLength: 1_000, description: "one of the installations, workspaces, groups or organizations" }),
+  ),
+  sort_order: Type.Optional(RepositoryOrder),
+});
+const BranchQuery = Type.Object({
+  provider: ProviderType,
+  repository: Type.String({ maxLength: 1_000 }),
+  query: Type.String({ maxLength: 1_000 }),
+  ...fewer,
+});
+
+/** Repositories, branches and tasks at git providers, and the user there (app-server.md section 7). Page ids are base64 of the provider's marks. */
+export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
+  const tags = ["git"];
+  app.get(
+    "/api/v1/git/installations/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List what installation_id can be: installations, workspaces, groups or organizations",
+        querystring: ProviderQuery,
+        response: { 200: InstallationPage },
+      },
+    },
+    async (request) => {
+      const { provider, page_id, limit } = request.query;
+      const all = await git.installations(request.principal.userId, provider);
+      return sliced(all, page_id, limit);
+    },
+  );
+  app.get(
+    "/api/v1/git/repositories/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the user's repositories, or search for some",
+        querystring: RepositoryQuery,
+        response: { 200: RepositoryPage },
+      },
+    },
+    async (request) => {
+      const { provider, query, installation_id, page_id, limit, sort_order } = request.query;
+      if (sort_order !== undefined && !query)
+        throw new PlatformError("BadRequest", "sort_order needs a query to sort the results of.");
+      const ask = { query, installation: installation_id, order: sort_order, from: markOf(page_id), limit };
+      return listed(await git.repositories(request.principal.userId, provider, ask));
+    },
+  );
+  app.get(
+    "/api/v1/git/branches/search",
+    {
+      config,
+      schema: { tags, summary: "Search for branches of a repository", querystring: BranchQuery, response: { 200: BranchPage } },
+    },
+    async (request) => {
+      const { provider, repository, query, page_id, limit } = request.query;
+      const ask = { repository, query, from: markOf(page_id), limit };
+      return listed(await git.branches(request.principal.userId, provider, ask));
+    },
+  );
+  app.get(
+    "/api/v1/git/suggested-tasks/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List open pull requests with something to do, and issues that are assigned to the user",
+        querystring: Type.Object(fewer),
+        response: { 200: SuggestedTaskPage },
+      },
+    },
+    async (request) => {
+      const { page_id, limit } = request.query;
+      return sliced(await git.suggestedTasks(request.principal.userId), page_id, limit);
+    },
+  );
+  app.get(
+    "/api/v1/users/git-info",
+    { config, schema: { tags: ["users"], summary: "Read the user at the git provider", response: { 200: UserGitInfo } } },
+    (request) => git.user(request.principal.userId),
+  );
+  app.get(
+    "/api/v1/users/git-organizations",
+    {
+      config,
+      schema: {
+        tags: ["users"],
+        summary: "List the user's organizations at the git provider",
+        response: { 200: GitOrganizationsResponse },
+      },
+    },
+    (request) => git.organizations(request.principal.userId),
+  );
+}
+
+function sliced<T>(items: readonly T[], pageId: string | undefined, limit: number) {
+  return pageOfMark(slicePage(items, { pageId: markOf(pageId), limit }));
+}
+
+function listed<T>({ items, next }: Listed<T>) {
+  return pageOfMark({ items, nextPageId: next });
+}

@@ -1,0 +1,80 @@
+import { once } from "node:events";
+import type { Readable } from "node:stream";
+import { Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import { archiveIn, archiveOut } from "@sandpiper/sandbox/files/archives";
+import type { App, HttpServices } from "../../server/services.ts";
+import { runningSandbox } from "./sandbox-access.ts";
+
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+const folder = Type.String({ minLength: 1, default: ".", description: "folder; relative ones start at the working directory" });
+const url = "/api/v1/sandboxes/:sandbox_id/archive";
+const tar = "application/x-tar";
+const gzip = "application/gzip";
+
+/**
+ * Folders of a sandbox as tar streams, both ways; an addition to the contract, for the command line. Nothing is buffered, so
+ * the size of an archive is not subject to the body limit.
+ */
+export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["sandboxes"];
+  const config = { access: "agent", failures: [403, 409, 413, 415, 503, 507] } as const;
+
+  // A scope of its own: only here a body is a stream.
+  app.register(async (scope: App) => {
+    scope.addContentTypeParser([tar, gzip], (_request, payload, done) => done(null, payload));
+    scope.put(
+      url,
+      {
+        config,
+        bodyLimit: Number.MAX_SAFE_INTEGER,
+        schema: {
+          tags,
+          summary: `Unpack a tar (${tar}, or ${gzip} when it is compressed) into a folder of the sandbox`,
+          consumes: [tar, gzip],
+          params: SandboxPath,
+          querystring: Type.Object({ path: folder }),
+          response: { 200: Success },
+        },
+      },
+      async (request) => {
+        if (!request.body) throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar} or ${gzip}`);
+        const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
+        await archiveIn(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
+        return { success: true };
+      },
+    );
+  });
+  app.get(
+    url,
+    {
+      config,
+      exposeHeadRoute: false,
+      schema: {
+        tags,
+        summary: "Pack a folder of the sandbox as a tar",
+        produces: [tar, gzip],
+        params: SandboxPath,
+        querystring: Type.Object({
+          path: folder,
+          exclude: Type.Optional(Type.Array(Type.String())),
+          gzip: Type.Boolean({ default: false }),
+          sparse: Type.Boolean({
+            default: false,
+            description: "leave out the holes of files; GNU tar, bsdtar and Python read that",
+          }),
+        }),
+      },
+    },
+    async (request, reply) => {
+      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const { path, exclude, ...how } = request.query;
+      const stream = await archiveOut(sandbox, path, { ...how, excludes: exclude ?? [] });
+      // What fails before the first byte, such as a folder that is not there, is still an answer in words.
+      await once(stream, "readable");
+      return reply.type(how.gzip ? gzip : tar).send(stream);
+    },
+  );
+}

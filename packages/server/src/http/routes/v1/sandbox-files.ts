@@ -1,0 +1,132 @@
+import { Readable } from "node:stream";
+import { FilePage, isoTime, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { download, upload } from "@sandpiper/sandbox/files/file-streams";
+import { type FolderEntry, folderPage, remove } from "@sandpiper/sandbox/files/folder-pages";
+import { headersOf, sendFile } from "../../server/file-response.ts";
+import { fileHeaders } from "../../server/file-headers.ts";
+import { pageKeys, pageOf } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { runningSandbox } from "./sandbox-access.ts";
+
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+const path = Type.String({ minLength: 1, description: "relative ones start at the working directory" });
+const FileQuery = Type.Object({ path });
+const url = "/api/v1/sandboxes/:sandbox_id/files";
+
+/**
+ * Files of a sandbox as streams, with the rights of its user; an addition to the contract. Nothing is buffered, so the size of a file is not
+ * subject to the body limit. A link leads wherever it leads inside the sandbox, and nowhere else.
+ */
+export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["sandboxes"];
+  const config = { access: "agent", failures: [403, 409, 413, 503, 507] } as const;
+
+  app.get(
+    url,
+    {
+      config,
+      exposeHeadRoute: false,
+      schema: {
+        tags,
+        summary: "Download a file of the sandbox; HEAD gives its size, type and time",
+        params: SandboxPath,
+        querystring: FileQuery,
+      },
+    },
+    async (request, reply) => {
+      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const file = await download(sandbox, request.query.path);
+      return sendFile(reply, file, fileHeaders(request.query.path));
+    },
+  );
+  app.head(
+    url,
+    {
+      config,
+      schema: { tags, summary: "Size, type and time of a file of the sandbox", params: SandboxPath, querystring: FileQuery },
+    },
+    async (request, reply) => {
+      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const file = await download(sandbox, request.query.path, "facts");
+      return reply.headers(headersOf(fileHeaders(request.query.path), file, file.size)).send();
+    },
+  );
+  // A scope of its own: only here a body is a stream, whatever its type.
+  app.register(async (scope: App) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+    scope.put(
+      url,
+      {
+        config: { ...config, failures: [...config.failures, 415] },
+        bodyLimit: Number.MAX_SAFE_INTEGER,
+        schema: {
+          tags,
+          summary: "Upload a file into the sandbox: the body is its content; folders above it are made",
+          consumes: ["application/octet-stream"],
+          params: SandboxPath,
+          querystring: FileQuery,
+          response: { 200: Success },
+        },
+      },
+      async (request) => {
+        const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const length = request.headers["content-length"];
+        const body = (request.body as Readable | undefined) ?? Readable.from([]);
+        const size = length !== undefined ? Number(length) : request.body ? undefined : 0;
+        await upload(sandbox, request.query.path, body, size);
+        return { success: true };
+      },
+    );
+  });
+  app.delete(
+    url,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Remove a file or a folder of the sandbox",
+        params: SandboxPath,
+        querystring: Type.Object({
+          path,
+          recursive: Type.Boolean({
+            default: false,
+            description: "a folder with everything in it; without it only an empty one",
+          }),
+        }),
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      await remove(sandbox, request.query.path, request.query.recursive);
+      return { success: true };
+    },
+  );
+  app.get(
+    `${url}/list`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List a folder of the sandbox by name",
+        params: SandboxPath,
+        querystring: Type.Object({ path: Type.String({ minLength: 1, default: "." }), ...pageKeys }),
+        response: { 200: FilePage },
+      },
+    },
+    async (request) => {
+      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const { path, limit, page_id } = request.query;
+      const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
+      const { entries, next } = await folderPage(sandbox, path, { limit, after });
+      const nextPageId = next === undefined ? null : Buffer.from(next).toString("base64url");
+      return pageOf({ items: entries.map(wireEntry), nextPageId });
+    },
+  );
+}
+
+function wireEntry({ name, kind, size, mode, modifiedAt }: FolderEntry) {
+  return { name, kind, size, mode: mode.toString(8).padStart(4, "0"), modified_at: isoTime(modifiedAt) };
+}

@@ -1,0 +1,64 @@
+import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Decision } from "@sandpiper/sandbox/network/api";
+import type { Principal } from "../../server/principal.ts";
+import { PageQuery, pageOf } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { sandboxId } from "./sandboxes.ts";
+
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+const url = "/api/v1/sandboxes/:sandbox_id/network";
+
+/** What a sandbox may reach, and what it tried; an addition to the contract. Neither wakes the sandbox. */
+export function sandboxNetworkRoutes(
+  app: App,
+  { sandboxes, egress, secrets }: Pick<HttpServices, "sandboxes" | "egress" | "secrets">,
+): void {
+  const tags = ["sandboxes"];
+  const owned = (principal: Principal, text: string) => {
+    const row = sandboxes.get(principal.userId, sandboxId(text));
+    if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+    return row;
+  };
+
+  app.get(
+    url,
+    { schema: { tags, summary: "Read what the sandbox may reach", params: SandboxPath, response: { 200: SandboxNetwork } } },
+    (request, reply) => {
+      const row = owned(request.principal, request.params.sandbox_id);
+      const { network } = sandboxes.specOf(row);
+      const named = network.allow.map(({ host }) => host);
+      const own = network.userSecrets ? secrets.forSandbox(row.userId, row.id) : [];
+      const ofUser = own.map(({ variable, hosts }) => ({ name: variable, hosts: [...(hosts ?? named)] }));
+      const ofPolicy = network.credentials.map(({ name, hosts }) => ({ name, hosts }));
+      const credentials = [...ofPolicy, ...ofUser];
+      reply.send({ mode: network.mode, allow: network.allow, credentials, private: network.private ?? [] });
+    },
+  );
+  app.get(
+    `${url}/decisions`,
+    {
+      schema: {
+        tags,
+        summary: "List what the sandbox asked for and what the egress proxy decided, the newest first",
+        params: SandboxPath,
+        querystring: PageQuery,
+        response: { 200: NetworkDecisionPage },
+      },
+    },
+    async (request) => {
+      const { id } = owned(request.principal, request.params.sandbox_id);
+      const { limit, page_id: pageId } = request.query;
+      const before = /^\d{1,15}$/.test(pageId ?? "") ? Number(pageId) : undefined;
+      // One more than is shown tells whether there is another page.
+      const found = await egress.decisions(id, { limit: limit + 1, before });
+      const items = found.slice(0, limit);
+      return pageOf({ items: items.map(wireDecision), nextPageId: found.length > limit ? String(items.at(-1)!.seq) : null });
+    },
+  );
+}
+
+function wireDecision({ at, bytesUp, bytesDown, durationMs, ...decision }: Decision): NetworkDecision {
+  return { ...decision, at: isoTime(at), bytes_up: bytesUp, bytes_down: bytesDown, duration_ms: durationMs };
+}

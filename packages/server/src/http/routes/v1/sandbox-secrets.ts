@@ -1,0 +1,73 @@
+import { SandboxSecretNames } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { Principal } from "../../server/principal.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { sandboxId } from "./sandboxes.ts";
+
+const url = "/api/v1/sandboxes/:sandbox_id/settings/secrets";
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+
+/**
+ * What applies in a sandbox, for the holder of its session key and for its user (app-server.md section 4): secrets, provider tokens under
+ * names such as `github_token`, and over them the secrets of its conversations. The session key is never inside of the sandbox.
+ */
+export function sandboxSecretRoutes(app: App, { sandboxes, secrets }: Pick<HttpServices, "sandboxes" | "secrets">): void {
+  const tags = ["sandboxes"];
+  const config = { access: "agent", failures: [403] } as const;
+
+  const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
+    const id = sandboxId(text);
+    if (own !== undefined && own !== id) throw new PlatformError("SandboxForeign", "This key belongs to another sandbox");
+    if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+    return secrets.forSandbox(userId, id);
+  };
+
+  app.get(
+    url,
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the secrets of a sandbox, without their values",
+        params: SandboxPath,
+        response: { 200: SandboxSecretNames },
+      },
+    },
+    (request, reply) => {
+      const found = all(request.principal, request.params.sandbox_id);
+      reply.send({ secrets: found.map(({ name, description }) => ({ name, description })) });
+    },
+  );
+  app.get(
+    `${url}/:secret_name`,
+    {
+      config: { ...config, opensMore: true },
+      schema: {
+        tags,
+        summary: "Read the value of a secret of a sandbox",
+        params: Type.Object({ ...SandboxPath.properties, secret_name: Type.String() }),
+        produces: ["text/plain"],
+        response: { 200: Type.String() },
+      },
+    },
+    (request, reply) => {
+      const { sandbox_id, secret_name } = request.params;
+      const found = all(request.principal, sandbox_id).find(({ name }) => name === secret_name);
+      if (!found) throw new PlatformError("SecretNotFound", "Secret not found");
+      sendSecret(reply, found.value);
+    },
+  );
+}
+
+/** Sends a value as plain text that nobody keeps. */
+export function sendSecret(
+  reply: { header(name: string, value: string): unknown; send(value: string): unknown },
+  value: string,
+): void {
+  reply.header("content-type", "text/plain; charset=utf-8");
+  reply.header("cache-control", "no-store");
+  reply.header("x-content-type-options", "nosniff");
+  reply.send(value);
+}

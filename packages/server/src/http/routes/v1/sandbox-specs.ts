@@ -1,0 +1,42 @@
+import { isoTime, Nullable, SandboxSpecInfo, SandboxSpecPage } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { SandboxSpec } from "@sandpiper/sandbox/driver";
+import { checkCount, PageQuery, pageOf, pageRequest, slicePage } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** Templates for sandboxes, the default first (app-server.md section 4). */
+export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["sandbox specs"];
+  const createdAt = isoTime(Date.now());
+  const info = (spec: SandboxSpec): SandboxSpecInfo => ({
+    id: spec.id,
+    command: spec.command,
+    created_at: createdAt,
+    initial_env: spec.env,
+    working_dir: spec.workingDir,
+  });
+
+  app.get(
+    "/api/v1/sandbox-specs/search",
+    { schema: { tags, summary: "List specs", querystring: PageQuery, response: { 200: SandboxSpecPage } } },
+    (request, reply) => {
+      reply.send(pageOf(slicePage(sandboxes.specs().map(info), pageRequest(request.query))));
+    },
+  );
+  app.get(
+    "/api/v1/sandbox-specs",
+    {
+      schema: {
+        tags,
+        summary: "Read specs by id; null where there is none",
+        querystring: Type.Object({ id: Type.Array(Type.String()) }),
+        response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
+      },
+    },
+    (request, reply) => {
+      checkCount(request.query.id, 100);
+      const specs = new Map(sandboxes.specs().map((spec) => [spec.id, info(spec)]));
+      reply.send(request.query.id.map((id) => specs.get(id) ?? null));
+    },
+  );
+}

@@ -1,0 +1,125 @@
+import type { Server } from "node:http";
+import { isoTime, Nullable, parseId, SandboxInfo, SandboxPage, SandboxStartRequest, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import type { Config } from "../../../config/config.ts";
+import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { createdBy } from "../../../users/default-user.ts";
+import { exposedUrls } from "../../server/exposed-urls.ts";
+import { checkCount, PageQuery, pageOf, pageRequest } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const SandboxPath = Type.Object({ sandbox_id: Type.String() });
+
+/** Lifecycle of sandboxes (app-server.md section 4). */
+export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">): void {
+  const tags = ["sandboxes"];
+  const info = (row: SandboxRow) => sandboxInfo(row, config, app.server);
+
+  app.get(
+    "/api/v1/sandboxes/search",
+    { schema: { tags, summary: "List sandboxes", querystring: PageQuery, response: { 200: SandboxPage } } },
+    (request, reply) => {
+      const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
+      reply.send(pageOf({ items: items.map(info), nextPageId }));
+    },
+  );
+  app.get(
+    "/api/v1/sandboxes",
+    {
+      config: { failures: [400] },
+      schema: {
+        tags,
+        summary: "Read sandboxes by id; null where there is none",
+        querystring: Type.Object({ id: Type.Array(Type.String()) }),
+        response: { 200: Type.Array(Nullable(SandboxInfo)) },
+      },
+    },
+    (request, reply) => {
+      checkCount(request.query.id, 100);
+      const rows = request.query.id.map((id) => sandboxes.get(request.principal.userId, sandboxId(id)));
+      reply.send(rows.map((row) => (row ? info(row) : null)));
+    },
+  );
+  app.post(
+    "/api/v1/sandboxes",
+    {
+      config: { failures: [404, 503] },
+      schema: {
+        tags,
+        summary: "Start a sandbox",
+        querystring: Type.Object({
+          sandbox_spec_id: Type.Optional(Type.String()),
+          snapshot_id: Type.Optional(
+            Type.String({ description: "begin with the files of this snapshot, and its spec unless one is named" }),
+          ),
+        }),
+        body: Type.Object(SandboxStartRequest.properties, { default: {} }),
+        response: { 200: SandboxInfo },
+      },
+    },
+    async (request) => {
+      const { sandbox_spec_id, snapshot_id } = request.query;
+      const { network } = request.body;
+      const row = await sandboxes.create(request.principal.userId, sandbox_spec_id, {
+        ...(snapshot_id !== undefined && { snapshotId: snapshot_id }),
+        ...(network && { network: networkOverride(network) }),
+      });
+      return info(row);
+    },
+  );
+  const verbs = {
+    pause: "Freeze the processes of a sandbox and pause its conversations; any use wakes it",
+    resume: "Let the processes of a sandbox go on, or start them anew after a hibernation or an error",
+  };
+  for (const verb of ["pause", "resume"] as const) {
+    app.post(
+      `/api/v1/sandboxes/:sandbox_id/${verb}`,
+      {
+        config: { failures: [409, 503] },
+        schema: { tags, summary: verbs[verb], params: SandboxPath, response: { 200: Success } },
+      },
+      async (request) => {
+        await sandboxes[verb](request.principal.userId, sandboxId(request.params.sandbox_id));
+        return { success: true };
+      },
+    );
+  }
+  app.delete(
+    "/api/v1/sandboxes/:sandbox_id",
+    {
+      schema: {
+        tags,
+        summary: "Delete a sandbox; the query's id counts before the path's",
+        params: SandboxPath,
+        querystring: Type.Object({ sandbox_id: Type.Optional(Type.String()) }),
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      const id = request.query.sandbox_id ?? request.params.sandbox_id;
+      await sandboxes.remove(request.principal.userId, sandboxId(id));
+      return { success: true };
+    },
+  );
+}
+
+/** A sandbox id from outside as the id that is stored: UUIDs are accepted in both forms. */
+export function sandboxId(text: string): string {
+  return parseId(text) ?? text;
+}
+
+/** The wire form of a sandbox. */
+export function sandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
+  const running = row.status === "RUNNING";
+  return {
+    id: row.id,
+    created_by_user_id: createdBy(row.userId),
+    sandbox_spec_id: row.specId,
+    status: row.status,
+    session_api_key: running ? row.sessionKey : null,
+    exposed_urls: running ? exposedUrls(row, config, server) : null,
+    created_at: isoTime(row.createdAt),
+    status_detail: row.statusDetail,
+  };
+}

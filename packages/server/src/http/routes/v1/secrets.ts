@@ -1,0 +1,99 @@
+import { CustomSecretCreate, CustomSecretPage, CustomSecretUpdate, EditResponse, ProviderTokens } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { pageKeys, pageOf } from "../../server/params.ts";
+import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
+import type { App } from "../../server/services.ts";
+
+const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
+
+/** Custom secrets and tokens of git providers (app-server.md section 6). Values go in and never come out. */
+export function secretRoutes(app: App, services: ProviderTokenServices): void {
+  const { secrets } = services;
+  const tags = ["secrets"];
+
+  app.get(
+    "/api/v1/secrets/search",
+    {
+      schema: {
+        tags,
+        summary: "List secrets by name, without their values",
+        querystring: Type.Object({
+          name__contains: Type.Optional(Type.String({ description: "part of the name" })),
+          ...pageKeys,
+          page_id: Type.Optional(Type.String({ description: "name of the last secret of the page before" })),
+        }),
+        response: { 200: CustomSecretPage },
+      },
+    },
+    (request, reply) => {
+      const { name__contains: part = "", page_id: after = "", limit } = request.query;
+      const found = secrets.list(request.principal.userId).filter(({ name }) => name > after && name.includes(part));
+      const items = found.slice(0, limit).map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
+      reply.send(pageOf({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null }));
+    },
+  );
+  app.post(
+    "/api/v1/secrets",
+    {
+      config: { failures: [409] },
+      schema: {
+        tags,
+        summary: "Store a secret; one of the same name gets the new value",
+        body: CustomSecretCreate,
+        response: { 201: EditResponse },
+      },
+    },
+    async (request, reply) => {
+      await secrets.put(request.principal.userId, request.body, { replace: true });
+      reply.code(201).send({ message: "Secret created successfully" });
+    },
+  );
+  app.put(
+    "/api/v1/secrets/:secret_id",
+    {
+      schema: {
+        tags,
+        summary: "Rename or redescribe a secret; its value stays",
+        params: SecretPath,
+        body: CustomSecretUpdate,
+        response: { 200: EditResponse },
+      },
+    },
+    async (request) => {
+      await secrets.rename(request.principal.userId, request.params.secret_id, request.body);
+      return { message: "Secret updated successfully" };
+    },
+  );
+  app.delete(
+    "/api/v1/secrets/:secret_id",
+    { schema: { tags, summary: "Delete a secret", params: SecretPath, response: { 200: EditResponse } } },
+    async (request) => {
+      await secrets.remove(request.principal.userId, request.params.secret_id);
+      return { message: "Secret deleted successfully" };
+    },
+  );
+  app.post(
+    "/api/v1/secrets/git-providers",
+    {
+      config: { failures: [502] },
+      schema: {
+        tags,
+        summary: "Make these the tokens of git providers; each new one is tried first",
+        body: ProviderTokens,
+        response: { 200: EditResponse },
+      },
+    },
+    async (request) => {
+      await storeProviderTokens(services, request.principal.userId, request.body);
+      return { message: "Git providers stored" };
+    },
+  );
+  app.delete(
+    "/api/v1/secrets/git-providers",
+    { schema: { tags, summary: "Remove all tokens of git providers", response: { 200: EditResponse } } },
+    async (request) => {
+      await secrets.setProviders(request.principal.userId, new Map());
+      return { message: "Unset Git provider tokens" };
+    },
+  );
+}

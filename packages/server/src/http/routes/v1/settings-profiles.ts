@@ -1,0 +1,103 @@
+import {
+  ActivatedProfile,
+  ProfileDetail,
+  ProfileList,
+  ProfileMutation,
+  ProfileName,
+  RenameProfileRequest,
+  SaveProfileBody,
+} from "@sandpiper/wire";
+import type { preHandlerHookHandler } from "fastify";
+import { type TString, Type } from "typebox";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** Where the routes stand: the path, what its parameters are besides a profile's name, and what has to hold of them. */
+export interface ProfilePlace {
+  base: string;
+  keys: { org_id?: TString };
+  preHandler: preHandlerHookHandler[];
+  /** A model without `api_key` leaves the profile's key as it is: released clients of the place never see it, and edit without it. */
+  keepsKeys?: true;
+}
+
+/** LLM profiles (app-server.md section 5), here or in another place. */
+export function settingsProfileRoutes(
+  app: App,
+  { settings: { profiles } }: Pick<HttpServices, "settings">,
+  { base, keys, preHandler, keepsKeys }: ProfilePlace = { base: "/api/v1/settings/profiles", keys: {}, preHandler: [] },
+): void {
+  const config = { errors: "error" } as const;
+  const tags = ["settings"];
+  const params = Type.Object({ ...keys, name: ProfileName });
+  const listed = Object.keys(keys).length > 0 && { params: Type.Object(keys) };
+
+  app.get(
+    base,
+    { config, preHandler, schema: { tags, summary: "List LLM profiles", ...listed, response: { 200: ProfileList } } },
+    ({ principal }) => profiles.list(principal.userId),
+  );
+  app.get(
+    `${base}/:name`,
+    {
+      config,
+      preHandler,
+      schema: { tags, summary: "Read an LLM profile, without secrets", params, response: { 200: ProfileDetail } },
+    },
+    (request) => profiles.get(request.principal.userId, request.params.name),
+  );
+  app.post(
+    `${base}/:name`,
+    {
+      config: { ...config, failures: [409] },
+      preHandler,
+      schema: {
+        tags,
+        summary: "Save an LLM profile: the given model, or without one that of the settings",
+        params,
+        body: SaveProfileBody,
+        response: { 201: ProfileMutation },
+      },
+    },
+    async ({ principal, params: { name }, body }, reply) => {
+      const keeps = keepsKeys && body?.llm != null && !Object.hasOwn(body.llm, "api_key");
+      await profiles.save(principal.userId, name, { ...(keeps && { preserve_existing_api_key: true }), ...body });
+      return reply.code(201).send({ name, message: `Profile '${name}' saved` });
+    },
+  );
+  app.delete(
+    `${base}/:name`,
+    {
+      config,
+      preHandler,
+      schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } },
+    },
+    async ({ principal, params: { name } }) => {
+      await profiles.remove(principal.userId, name);
+      return { name, message: `Profile '${name}' deleted` };
+    },
+  );
+  app.post(
+    `${base}/:name/activate`,
+    {
+      config,
+      preHandler,
+      schema: { tags, summary: "Make the profile's model that of the settings", params, response: { 200: ActivatedProfile } },
+    },
+    async ({ principal, params: { name } }) => {
+      const model = await profiles.activate(principal.userId, name);
+      return { name, message: `Profile '${name}' activated`, model };
+    },
+  );
+  app.post(
+    `${base}/:name/rename`,
+    {
+      config: { ...config, failures: [409] },
+      preHandler,
+      schema: { tags, summary: "Rename an LLM profile", params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+    },
+    async ({ principal, params: { name }, body: { new_name: newName } }) => {
+      await profiles.rename(principal.userId, name, newName);
+      return { name: newName, message: `Profile '${name}' renamed to '${newName}'` };
+    },
+  );
+}

@@ -1,0 +1,39 @@
+import { MarketplaceRegistrations, MarketplaceSkillsPreviewResponse, SkillPage } from "@sandpiper/wire";
+import { PageQuery } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+/** Skills outside of conversations (app-server.md section 7). A page id is the name of the last skill before. */
+export function skillRoutes(app: App, { skills }: Pick<HttpServices, "skills">): void {
+  const tags = ["skills"];
+  const config = { errors: "error" } as const;
+  app.get(
+    "/api/v1/skills/search",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "List the skills of this server and of the user's marketplaces",
+        querystring: PageQuery,
+        response: { 200: SkillPage },
+      },
+    },
+    async ({ principal, query: { page_id, limit } }) => {
+      const after = (await skills.list(principal.userId)).filter(({ name }) => page_id === undefined || name > page_id);
+      const items = after.slice(0, limit);
+      return { items, next_page_id: after.length > limit ? items.at(-1)!.name : null };
+    },
+  );
+  app.post(
+    "/api/v1/skills/marketplace-skills",
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Read what marketplaces hold, without registering them",
+        body: MarketplaceRegistrations,
+        response: { 200: MarketplaceSkillsPreviewResponse },
+      },
+    },
+    ({ body }) => skills.preview(body),
+  );
+}

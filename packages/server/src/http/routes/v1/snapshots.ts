@@ -1,0 +1,76 @@
+import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
+import { PageQuery, pageOf, pageRequest } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+import { sandboxId } from "./sandboxes.ts";
+
+/** Snapshots of sandboxes; an extension of the contract. `POST /api/v1/sandboxes?snapshot_id=` makes a sandbox out of one. */
+export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+  const tags = ["snapshots"];
+  const { snapshots } = sandboxes;
+
+  app.post(
+    "/api/v1/sandboxes/:sandbox_id/snapshots",
+    {
+      config: { failures: [409, 503] },
+      schema: {
+        tags,
+        summary: "Keep the files of a sandbox as they are now",
+        params: Type.Object({ sandbox_id: Type.String() }),
+        response: { 201: SnapshotInfo },
+      },
+    },
+    async (request, reply) => {
+      const id = sandboxId(request.params.sandbox_id);
+      const row = await snapshots.create(request.principal.userId, id);
+      return reply.code(201).send(snapshotInfo(row));
+    },
+  );
+  app.get(
+    "/api/v1/snapshots/search",
+    {
+      schema: { tags, summary: "List snapshots, newest first", querystring: PageQuery, response: { 200: SnapshotPage } },
+    },
+    (request, reply) => {
+      const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
+      reply.send(pageOf({ items: items.map(snapshotInfo), nextPageId }));
+    },
+  );
+  app.get(
+    "/api/v1/snapshots/:snapshot_id",
+    {
+      schema: {
+        tags,
+        summary: "Read a snapshot",
+        params: Type.Object({ snapshot_id: Type.String() }),
+        response: { 200: SnapshotInfo },
+      },
+    },
+    (request, reply) => {
+      const row = snapshots.get(request.principal.userId, request.params.snapshot_id);
+      if (!row) throw new PlatformError("SnapshotNotFound", "Snapshot not found");
+      reply.send(snapshotInfo(row));
+    },
+  );
+  app.delete(
+    "/api/v1/snapshots/:snapshot_id",
+    {
+      schema: {
+        tags,
+        summary: "Delete a snapshot; sandboxes that were made out of it keep their files",
+        params: Type.Object({ snapshot_id: Type.String() }),
+        response: { 200: Success },
+      },
+    },
+    async (request) => {
+      await snapshots.remove(request.principal.userId, request.params.snapshot_id);
+      return { success: true };
+    },
+  );
+}
+
+function snapshotInfo({ id, sandboxId, spec, createdAt }: SnapshotRow): SnapshotInfo {
+  return { id, sandbox_id: sandboxId, sandbox_spec_id: (spec as { id: string }).id, created_at: isoTime(createdAt) };
+}

@@ -1,0 +1,64 @@
+import { AppConversationStartTask, AppConversationStartTaskPage, Nullable, StringEnum } from "@sandpiper/wire";
+import { type Static, Type } from "typebox";
+import type { StartTaskFilter } from "../../../store/start-task-store.ts";
+import { arrayJson, sendJson } from "../../server/json-text.ts";
+import { pageKeys, pageOf, pageRequest, readIds, readOptionalId, readTime, Time } from "../../server/params.ts";
+import type { App, HttpServices } from "../../server/services.ts";
+
+const filterKeys = { conversation_id__eq: Type.Optional(Type.String()), created_at__gte: Time };
+const FilterQuery = Type.Object(filterKeys);
+const SearchQuery = Type.Object({
+  ...filterKeys,
+  ...pageKeys,
+  sort_order: StringEnum(["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"], { default: "CREATED_AT_DESC" }),
+});
+
+/** How the starts of conversations go (app-server.md section 2.4). */
+export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  const tags = ["start tasks"];
+  const { startTasks } = conversations;
+  function* texts(userId: string, ids: string[]) {
+    for (const id of ids) yield JSON.stringify(startTasks.batch(userId, [id])[0] ?? null);
+  }
+
+  app.get(
+    "/api/v1/app-conversations/start-tasks/search",
+    { schema: { tags, summary: "List start tasks", querystring: SearchQuery, response: { 200: AppConversationStartTaskPage } } },
+    (request, reply) => {
+      const { query } = request;
+      const page = { ...pageRequest(query), sort: query.sort_order };
+      reply.send(pageOf(startTasks.search(filterOf(request.principal.userId, query), page)));
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations/start-tasks/count",
+    { schema: { tags, summary: "Count start tasks", querystring: FilterQuery, response: { 200: Type.Integer() } } },
+    (request, reply) => {
+      reply.send(startTasks.count(filterOf(request.principal.userId, request.query)));
+    },
+  );
+  app.get(
+    "/api/v1/app-conversations/start-tasks",
+    {
+      config: { failures: [400, 413] },
+      schema: {
+        tags,
+        summary: "Read start tasks by id; null where there is none",
+        querystring: Type.Object({ ids: Type.Array(Type.String()) }),
+        response: { 200: Type.Array(Nullable(AppConversationStartTask)) },
+      },
+    },
+    (request, reply) => {
+      const { userId } = request.principal;
+      sendJson(reply, arrayJson(texts(userId, readIds(request.query.ids, 100))));
+    },
+  );
+}
+
+function filterOf(userId: string, query: Static<typeof FilterQuery>): StartTaskFilter {
+  return {
+    userId,
+    conversationId: readOptionalId(query.conversation_id__eq, "query", "conversation_id__eq"),
+    createdAtGte: readTime(query.created_at__gte, "created_at__gte"),
+  };
+}

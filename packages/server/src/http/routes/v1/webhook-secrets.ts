@@ -1,0 +1,51 @@
+import { isoTime, ProviderAccess, ProviderAccessRequest } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { App, HttpServices } from "../../server/services.ts";
+import { sendSecret } from "./sandbox-secrets.ts";
+
+const url = "/api/v1/webhooks/secrets";
+
+/** Provider tokens for programs that hold a signed token instead of a key (app-server.md section 8); making one is an addition. */
+export function webhookSecretRoutes(app: App, services: Pick<HttpServices, "secrets" | "providerAccess">): void {
+  const { secrets, providerAccess } = services;
+  const tags = ["webhooks"];
+
+  app.get(
+    url,
+    {
+      config: { access: "public", failures: [401] },
+      schema: {
+        tags,
+        summary: "Read a provider's token with the signed token of X-Access-Token",
+        headers: Type.Object({
+          "x-access-token": Type.Optional(Type.String({ maxLength: 4_096, description: "what POST of this path gave" })),
+        }),
+        produces: ["text/plain"],
+        response: { 200: Type.String() },
+      },
+    },
+    async (request, reply) => {
+      const access = await providerAccess.read(request.headers["x-access-token"] ?? "");
+      const token = access && secrets.providers(access.userId).get(access.provider)?.token;
+      if (token === undefined) throw new PlatformError("Unauthorized", "Unauthorized");
+      sendSecret(reply, token);
+      return reply;
+    },
+  );
+  app.post(
+    url,
+    {
+      schema: {
+        tags,
+        summary: "Make a token for X-Access-Token that opens one provider's token for 14 days",
+        body: ProviderAccessRequest,
+        response: { 200: ProviderAccess },
+      },
+    },
+    async (request) => {
+      const { token, expiresAt } = await providerAccess.issue(request.principal.userId, request.body.provider);
+      return { access_token: token, expires_at: isoTime(expiresAt) };
+    },
+  );
+}

@@ -1,0 +1,41 @@
+import { request } from "node:http";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { key, read, startServer, type TestServer } from "../../../../test/support/test-server.ts";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer({ bodyLimit: 16 * 1024 });
+  server.sandboxes.add();
+});
+afterAll(() => server.close());
+
+/** Sends a body in chunks that do not say how many will come; gives the status. */
+function sendChunked(method: string, path: string, bytes: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { "x-session-api-key": key, "content-type": "application/json", "transfer-encoding": "chunked" };
+    const call = request(server.url + path, { method, headers, timeout: 10_000 }, (answer) => {
+      answer.resume();
+      call.destroy();
+      resolve(answer.statusCode!);
+    });
+    call.on("error", reject);
+    call.write('{"name":"');
+    call.write("x".repeat(bytes));
+    call.end('"}');
+  });
+}
+
+test("every route that takes JSON refuses a body above the limit, whether or not its size is told", async () => {
+  const document = (await read(server.call("GET", "/openapi.json", { key: null }))).body;
+  const operations = Object.entries<any>(document.paths).flatMap(([path, methods]) =>
+    Object.entries<any>(methods)
+      .filter(([, { requestBody }]) => requestBody?.content?.["application/json"] !== undefined)
+      .map(([method]) => ({ method: method.toUpperCase(), path: path.replaceAll(/\{\w+\}/g, "sandbox-1") })),
+  );
+  expect(operations.length).toBeGreaterThan(15);
+  const body = JSON.stringify({ name: "x".repeat(20_000) });
+  for (const { method, path } of operations) {
+    expect([method, path, (await server.call(method, path, { body })).status]).toEqual([method, path, 413]);
+    expect([method, path, await sendChunked(method, path, 20_000)]).toEqual([method, path, 413]);
+  }
+});

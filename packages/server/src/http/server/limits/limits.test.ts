@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { key, startServer, strangerKey, type TestServer, TestSocket } from "../../../../test/support/test-server.ts";
+import { Buckets } from "./buckets.ts";
+import { network, RequestLimit } from "./request-limit.ts";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer({ maxRequests: 1 });
+  server.sandboxes.add();
+});
+afterAll(() => server.close());
+
+test("a bucket gives a burst, fills up again by time, and says how long to wait", () => {
+  let now = 0;
+  const buckets = new Buckets({ perSecond: 10, burst: 3 }, () => now);
+  expect([1, 2, 3].map(() => buckets.take("a"))).toEqual([0, 0, 0]);
+  expect(buckets.take("a")).toBeCloseTo(0.1);
+  expect(buckets.take("b")).toBe(0);
+  now = 50;
+  expect(buckets.wait("a")).toBeCloseTo(0.05);
+  now = 100;
+  expect(buckets.take("a")).toBe(0);
+  now = 1e9;
+  expect([1, 2, 3, 4].map(() => buckets.take("a") === 0)).toEqual([true, true, true, false]);
+});
+
+test("a flood of callers is not remembered without end, and callers keep their limits", () => {
+  let now = 0;
+  const buckets = new Buckets({ perSecond: 1, burst: 1 }, () => now);
+  for (let index = 0; index < 50_000; index++) buckets.take(`caller ${index}`);
+  expect(buckets.take("caller 49999")).toBeGreaterThan(0);
+  now = 2_000;
+  expect(buckets.take("caller 49999")).toBe(0);
+});
+
+test("addresses of one IPv6 network count as one caller", () => {
+  expect(network("192.0.2.1")).toBe("192.0.2.1");
+  expect(network("::ffff:192.0.2.1")).toBe("192.0.2.1");
+  expect(network("2001:db8:1:2:3:4:5:6")).toBe(network("2001:DB8:1:2::9"));
+  expect(network("2001:db8:1:2::9")).not.toBe(network("2001:db8:1:3::9"));
+  expect(network("fe80::1%eth0")).toBe(network("fe80::2"));
+  expect(network("::1")).toBe("0:0:0:0::/64");
+  expect(network(undefined)).toBe("");
+});
+
+test("0 is no limit", () => {
+  const limit = new RequestLimit(0);
+  for (let index = 0; index < 100; index++) expect(() => limit.count(undefined, () => "192.0.2.1")).not.toThrow();
+});
+
+test("a key that asks too often gets 429 with Retry-After; other keys, sandboxes and addresses have their own count", async () => {
+  const statuses: number[] = [];
+  let last: Response | undefined;
+  for (let index = 0; index < 4; index++) {
+    last = await server.call("GET", "/api/keys");
+    statuses.push(last.status);
+  }
+  expect(statuses).toEqual([200, 200, 429, 429]);
+  expect(last!.headers.get("retry-after")).toBe("1");
+  expect(await last!.json()).toEqual({ detail: "This key may send 1 requests per second: wait and try again." });
+  expect((await server.call("GET", "/api/keys", { key: strangerKey })).status).toBe(200);
+
+  const socket = new TestSocket(server, `/sockets/events/${"0".repeat(32)}`, { "x-session-api-key": key });
+  expect(await socket.refused).toBe(429);
+
+  const wrong = async () => (await server.call("GET", "/api/keys", { key: "wrong" })).status;
+  expect([await wrong(), await wrong(), await wrong()]).toEqual([401, 401, 429]);
+  expect((await server.call("GET", "/health", { key: null })).status).toBe(429);
+});

@@ -1,0 +1,93 @@
+import { parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { PageRequest } from "@sandpiper/core/paging";
+import { InvalidInput } from "./invalid-input.ts";
+
+/** Query keys of list pages (app-server.md section 0, row "list pages"); `by` is the default length of a page. */
+export const pageKeysBy = (by: number) => ({
+  page_id: Type.Optional(Type.String({ description: "next_page_id of the page before" })),
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: by }),
+});
+
+export const pageKeys = pageKeysBy(100);
+
+export const PageQuery = Type.Object(pageKeys);
+
+/** A point in time in a query: ISO-8601, naive (then UTC) or with a zone. */
+export const Time = Type.Optional(Type.String({ description: "ISO-8601, UTC where it names no zone" }));
+
+export const TimestampOrder = StringEnum(["TIMESTAMP", "TIMESTAMP_DESC"], { default: "TIMESTAMP" });
+
+export function pageRequest(query: { page_id?: string; limit: number }): PageRequest {
+  return { pageId: query.page_id, limit: query.limit };
+}
+
+/** The wire form of a page. */
+export function pageOf<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
+  return { items, next_page_id: nextPageId };
+}
+
+/** The mark in a page id that is base64 of one (section 0, row "page_id encodings"); one that cannot be read begins again. */
+export function markOf(pageId: string | undefined): string | undefined {
+  if (pageId === undefined || pageId.length > 1_000) return undefined;
+  return Buffer.from(pageId, "base64").toString("utf8") || undefined;
+}
+
+/** The wire form of a page whose id is such a mark. */
+export function pageOfMark<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
+  return pageOf({ items, nextPageId: nextPageId === null ? null : Buffer.from(nextPageId).toString("base64") });
+}
+
+/** A page of a list that is held in memory; page ids are offsets, an unreadable one restarts at 0. */
+export function slicePage<T>(items: readonly T[], { pageId, limit }: PageRequest): { items: T[]; nextPageId: string | null } {
+  const start = /^\d{1,15}$/.test(pageId ?? "") ? Number(pageId) : 0;
+  const end = start + limit;
+  return { items: items.slice(start, end), nextPageId: end < items.length ? String(end) : null };
+}
+
+/** A UUID in either form, as its dashed form. Throws InvalidInput that names `loc`. */
+export function readId(text: string, ...loc: string[]): string {
+  const id = parseId(text);
+  if (id === undefined) throw new InvalidInput([{ loc, msg: "Input should be a valid UUID", type: "uuid_parsing" }]);
+  return id;
+}
+
+/** Like `readId`, for a value that may be absent. */
+export function readOptionalId(text: string | null | undefined, ...loc: string[]): string | undefined {
+  return text === null || text === undefined ? undefined : readId(text, ...loc);
+}
+
+/**
+ * The ids of a batch read as dashed ids. Throws PlatformError TooManyIds above `maximum`, and BadRequest with the documented
+ * text for ids that are no UUIDs (app-server.md section 2.2).
+ */
+export function readIds(texts: readonly string[], maximum: number): string[] {
+  checkCount(texts, maximum);
+  const bad = texts.filter((text) => parseId(text) === undefined);
+  if (bad.length > 0) {
+    const shown = bad.map((text) => `'${text.slice(0, 64)}'`).join(", ");
+    throw new PlatformError("BadRequest", `Invalid UUID format for ids: [${shown}]`);
+  }
+  return texts.map((text) => parseId(text)!);
+}
+
+/** Throws PlatformError TooManyIds when a batch names more than `maximum` ids. */
+export function checkCount(texts: readonly string[], maximum: number): void {
+  if (texts.length > maximum) throw new PlatformError("TooManyIds", `Too many ids requested. Maximum is ${maximum}.`);
+}
+
+/** A time of a query or a body in the form of event timestamps. Throws InvalidInput. */
+export function readEventTime(text: string | undefined, name: string, part: "query" | "body" = "query"): string | undefined {
+  if (text === undefined) return undefined;
+  // A plus sign that a client did not escape arrives as a space.
+  const time = parseEventTime(text.replace(/(T[\d:.]+) (\d{2}:?\d{2})$/, "$1+$2"));
+  if (time !== undefined) return time;
+  throw new InvalidInput([{ loc: [part, name], msg: "Input should be a valid datetime", type: "datetime_from_date_parsing" }]);
+}
+
+/** A time of a query or a body in milliseconds since the epoch. Throws InvalidInput. */
+export function readTime(text: string | undefined, name: string, part: "query" | "body" = "query"): number | undefined {
+  const time = readEventTime(text, name, part);
+  return time === undefined ? undefined : Date.parse(`${time.slice(0, -3)}Z`);
+}

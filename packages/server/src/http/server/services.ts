@@ -1,0 +1,50 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from "fastify";
+import type { Static, TSchema } from "typebox";
+import type { SkillLibrary } from "@sandpiper/agent/skills/library/library";
+import type { Callbacks } from "../../callbacks/api.ts";
+import type { Config } from "../../config/config.ts";
+import type { Conversations } from "../../conversations/api.ts";
+import type { GitHosting } from "../../git/api.ts";
+import type { OpenModel } from "@sandpiper/models/model";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { Recordings } from "../../recording/export.ts";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
+import type { Egress } from "@sandpiper/sandbox/network/api";
+import type { EventLog } from "../../store/event-log.ts";
+import type { ApiKeys, Logins, Secrets, Settings } from "../../users/api.ts";
+import type { ProviderAccess } from "../../users/provider-access.ts";
+import type { SealedValues } from "../../users/encrypted-values.ts";
+
+/** Everything that routes and sockets call. */
+export interface HttpServices {
+  config: Config;
+  settings: Settings;
+  secrets: Secrets;
+  sealed: SealedValues;
+  providerAccess: ProviderAccess;
+  apiKeys: ApiKeys;
+  logins: Logins;
+  conversations: Conversations;
+  recordings: Pick<Recordings, "export">;
+  callbacks: Callbacks;
+  skills: Pick<SkillLibrary, "known" | "list" | "preview">;
+  sandboxes: Sandboxes;
+  bash: Bash;
+  egress: Pick<Egress, "decisions">;
+  outbound: Outbound;
+  openModel: OpenModel;
+  git: GitHosting;
+  events: EventLog;
+  logger: FastifyBaseLogger;
+}
+
+/** Gives handlers the static types of their TypeBox schemas. */
+interface TypeBoxProvider extends FastifyTypeProvider {
+  validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+  serializer: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+}
+
+/** A Fastify instance whose handlers are typed by TypeBox schemas. */
+export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxProvider>;

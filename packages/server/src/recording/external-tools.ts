@@ -1,0 +1,105 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Action, ActionEvent, Event, Observation, RecordedTool, ToolDefinition } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { isCutOff } from "@sandpiper/agent/loop/acting";
+import type { Tool } from "@sandpiper/agent/tools/tool";
+import type { Recording } from "./read.ts";
+
+/** Kinds of actions that reach beyond the sandbox, or into other conversations: a replay gives their recorded results. */
+const outside = /^(?:MCPToolAction|TaskAction|Browser\w*|SwitchLLMAction|ClientAction_.*)$/;
+
+interface Outcome {
+  action: unknown;
+  observation?: Observation;
+  error?: string;
+}
+
+/** Tools whose calls are not run again. */
+export class OutsideTools {
+  /** How often recorded results were given, by tool. */
+  readonly given = new Map<string, number>();
+  readonly #outcomes = new Map<string, Outcome[]>();
+  /** What the recorded system prompt says of the tools, by name. */
+  readonly #definitions = new Map<string, ToolDefinition>();
+  readonly #next: () => readonly RecordedTool[];
+
+  /** `next` gives the tools of the agent's next recorded call. */
+  constructor({ events }: Pick<Recording, "events">, next: () => readonly RecordedTool[]) {
+    this.#next = next;
+    const open = new Map<string, { name: string; outcome: Outcome }>();
+    for (const { event: recorded } of events) {
+      const event = recorded as Event;
+      if (event.kind === "SystemPromptEvent") {
+        for (const definition of event.tools) this.#definitions.set(definition.title, definition);
+      }
+      if (event.kind === "ActionEvent" && outside.test(event.action?.kind ?? "")) {
+        const outcome = { action: withoutKind(event.action as Action) };
+        open.set(event.tool_call_id, { name: event.tool_name, outcome });
+        this.#outcomes.set(event.tool_name, [...(this.#outcomes.get(event.tool_name) ?? []), outcome]);
+      }
+      if (event.kind === "ObservationEvent" || event.kind === "AgentErrorEvent") {
+        const call = open.get(event.tool_call_id);
+        if (!call) continue;
+        if (event.kind === "ObservationEvent") call.outcome.observation = event.observation;
+        else call.outcome.error = event.error;
+      }
+    }
+  }
+
+  /** The tools of a conversation with these in the place of those that are not run again, and with those that are not there. */
+  adapt(tools: readonly Tool[]): readonly Tool[] {
+    const own = tools.map((tool) => (outside.test(tool.actionKind) ? this.#recorded(tool) : tool));
+    const names = new Set(own.map(({ name }) => name));
+    const absent = this.#next().filter(({ name }) => !names.has(name));
+    return [...own, ...absent.flatMap((tool) => this.#absentTool(tool) ?? [])];
+  }
+
+  #recorded(tool: Tool): Tool {
+    const { name } = tool;
+    return { ...tool, resources: () => [name], run: (action, { signal }) => this.#run(name, action, signal) };
+  }
+
+  async #run(name: string, action: Action, signal: AbortSignal): Promise<Observation> {
+    const outcomes = this.#outcomes.get(name) ?? [];
+    const given = withoutKind(action);
+    const found = Math.max(
+      outcomes.findIndex((one) => isDeepStrictEqual(one.action, given)),
+      0,
+    );
+    const [outcome] = outcomes.splice(found, 1);
+    if (!outcome) throw new Error("The recording has no result of this call, and it is not run in a replay.");
+    this.given.set(name, (this.given.get(name) ?? 0) + 1);
+    if (outcome.observation) return outcome.observation;
+    if (isCutOff(outcome.error))
+      await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    // The agent puts that before what a tool throws.
+    throw new Error((outcome.error ?? "The call has no recorded result.").replace(`${name} failed: `, ""));
+  }
+
+  /** A tool of a server or of settings that a replay does not have. One that the prompt does not tell came later, and only servers' do. */
+  #absentTool({ name, description, parameters }: RecordedTool): Tool | undefined {
+    const definition = this.#definitions.get(name) ?? serverDefinition(name, description, parameters);
+    const actionKind = definition.action_type as Action["kind"];
+    if (!outside.test(actionKind)) return undefined;
+    const { properties = {}, ...rest } = parameters as { properties?: Record<string, unknown> };
+    const { security_risk: risk, summary: _summary, ...own } = properties;
+    return {
+      ...{ name, definition, description, actionKind, idempotent: false, readOnly: risk === undefined },
+      parameters: Type.Unsafe({ ...rest, properties: own }),
+      readArguments: (received) => ({ fitted: actionKind === "MCPToolAction" ? { data: received } : received }),
+      run: (action, { signal }) => this.#run(name, action, signal),
+    };
+  }
+}
+
+function serverDefinition(name: string, description: string, inputSchema: Record<string, unknown>): ToolDefinition {
+  const annotations = { title: name, readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
+  return {
+    ...{ kind: "MCPToolDefinition", title: name, description, annotations },
+    ...{ action_type: "MCPToolAction", observation_type: "MCPToolObservation", mcp_tool: { name, description, inputSchema } },
+  };
+}
+
+function withoutKind({ kind: _kind, ...rest }: Action | (ActionEvent["action"] & object)): unknown {
+  return JSON.parse(JSON.stringify(rest));
+}

@@ -1,0 +1,172 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { ExecutionStatus } from "@sandpiper/wire";
+import { View } from "@sandpiper/agent/prompt/view";
+import type { Conversations } from "../conversations/api.ts";
+import { LogFollower } from "../conversations/log/follower.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { Comparison } from "./compare.ts";
+import type { PlacedInput } from "./inputs.ts";
+import type { ReplayModel } from "./replay-model.ts";
+
+export interface PlayerParts {
+  conversations: Pick<Conversations, "send" | "run" | "reject" | "pause" | "interrupt" | "condense">;
+  events: EventLog;
+  /** The conversation of the replay. */
+  id: string;
+  inputs: readonly PlacedInput[];
+  model: () => ReplayModel;
+  comparison: Comparison;
+  /** How long nothing may happen, ms. */
+  idleMs: number;
+}
+
+/** Longest wait before an input that came while the agent was at work, ms. */
+const maxDelayMs = 5_000;
+
+/** Does in a conversation what was done in a recorded one, at the same points of the agent's work. */
+export class Player {
+  readonly #parts: PlayerParts;
+  readonly #follower: LogFollower;
+  readonly #leave: () => void;
+  #work = { actions: 0, results: 0 };
+  /** Inputs that were made. */
+  #made = 0;
+  /** The call that has begun and is not answered yet. */
+  #held: { usageId: string; index: number } | undefined;
+  #isOver = false;
+  #wake: () => void = () => {};
+
+  constructor(parts: PlayerParts) {
+    this.#parts = parts;
+    this.#follower = new LogFollower(parts.events, parts.id, new View());
+    this.#leave = parts.events.follow(parts.id, (records) => {
+      for (const { event } of records) {
+        if (event.kind === "ActionEvent" || (event.kind === "MessageEvent" && event.source === "agent")) this.#work.actions++;
+        if (event.kind === "ObservationEvent" || event.kind === "AgentErrorEvent") this.#work.results++;
+      }
+      this.#wake();
+    });
+  }
+
+  /** What the conversation has come to. */
+  get status(): ExecutionStatus {
+    return this.#follower.state.status;
+  }
+
+  get view(): View {
+    return this.#follower.view;
+  }
+
+  /** Resolves when everything was done and the conversation rests. */
+  async play(): Promise<void> {
+    await this.#follower.ready;
+    const { inputs, comparison, model } = this.#parts;
+    try {
+      for (const placed of inputs) {
+        if (!(await this.#reached(placed)) || model().isExhausted) return;
+        const { point } = placed;
+        if (point.kind === "rest" && this.#rests && this.status !== point.status)
+          comparison.add({
+            kind: "status",
+            at: `before event ${placed.seq} of the recording`,
+            what: `${this.status} in the place of ${point.status}`,
+          });
+        if (placed.afterMs > 0) await pause(Math.min(placed.afterMs, maxDelayMs));
+        await this.#make(placed);
+        this.#made++;
+        this.#wake();
+      }
+      await this.#until(() => this.#rests);
+    } finally {
+      this.#isOver = true;
+      this.#wake();
+    }
+  }
+
+  close(): void {
+    this.#leave();
+    this.#follower.close();
+  }
+
+  /** Holds a call until the inputs are made that came while it was under way. */
+  async beforeAnswer(usageId: string, index: number): Promise<void> {
+    this.#held = { usageId, index };
+    while (!this.#isOver && this.#holds) {
+      this.#wake();
+      await this.#change();
+    }
+    this.#held = undefined;
+  }
+
+  /** A call waits for inputs that are still to come. */
+  get #holds(): boolean {
+    const { usageId, index } = this.#held ?? {};
+    return this.#parts.inputs
+      .slice(this.#made)
+      .some(({ point }) => point.kind === "call" && point.usageId === usageId && point.index === index);
+  }
+
+  get #rests(): boolean {
+    const { status, open } = this.#follower.state;
+    return status !== "running" && (open.size === 0 || status === "waiting_for_confirmation");
+  }
+
+  /** Waits for the point of an input. Where the work has taken another way, the end of it, or a call that waits for later inputs, is the point. */
+  #reached({ point }: PlacedInput): Promise<boolean> {
+    return this.#until(() => {
+      if (this.#holds || this.#rests) return true;
+      if (point.kind === "work") return this.#work.actions >= point.actions && this.#work.results >= point.results;
+      return point.kind === "call" && this.#parts.model().begun(point.usageId) > point.index;
+    });
+  }
+
+  /** False where nothing happened for too long. */
+  async #until(isThere: () => boolean): Promise<boolean> {
+    const { comparison, idleMs } = this.#parts;
+    while (!isThere()) {
+      const changed = await Promise.race([this.#change().then(() => true), sleep(idleMs)]);
+      if (changed) continue;
+      comparison.add({
+        kind: "stalled",
+        at: `after ${this.#follower.state.seq} records`,
+        what: `nothing happened for ${Math.round(idleMs / 1000)} s`,
+      });
+      return false;
+    }
+    return true;
+  }
+
+  #change(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const before = this.#wake;
+    this.#wake = () => {
+      this.#wake = () => {};
+      before();
+      resolve();
+    };
+    return promise;
+  }
+
+  async #make({ input }: PlacedInput): Promise<void> {
+    const { conversations, id } = this.#parts;
+    switch (input.kind) {
+      case "message":
+        return conversations.send(id, input.content, { run: input.run, ...(input.sender && { sender: input.sender }) });
+      case "run":
+        // One that runs already needs no second one.
+        return conversations.run(id).catch(() => {});
+      case "reject":
+        return conversations.reject(id, input.reason);
+      case "condense":
+        // What comes of it is seen in the log.
+        await Promise.race([conversations.condense(id).catch(() => {}), this.#until(() => this.#holds)]);
+        return;
+      default:
+        return conversations[input.kind](id);
+    }
+  }
+}
+
+function sleep(milliseconds: number): Promise<false> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds, false).unref());
+}

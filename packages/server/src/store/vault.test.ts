@@ -1,0 +1,79 @@
+import { randomBytes } from "node:crypto";
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { temporaryFolder } from "../../test/support/store.ts";
+import { createVault, openVault } from "./vault.ts";
+
+let dir: string;
+let remove: () => void;
+let keyFile: string;
+beforeEach(() => {
+  ({ dir, remove } = temporaryFolder());
+  keyFile = join(dir, "vault.key");
+});
+afterEach(() => remove());
+
+test("any text opens again for its place, and no two sealings are alike", () => {
+  const vault = createVault(randomBytes(32));
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), fc.string(), (text, place) => {
+      const sealed = vault.seal(text, place);
+      expect(vault.open(sealed, place)).toBe(text);
+      expect(Buffer.from(vault.seal(text, place)).equals(sealed)).toBe(false);
+    }),
+  );
+});
+
+test("a changed byte, a cut, another place or another key is an error, never garbage", () => {
+  const vault = createVault(randomBytes(32));
+  const sealed = vault.seal("a secret", "settings:default");
+  const failure = expect.objectContaining({ code: "ConfigInvalid", message: expect.stringContaining("cannot be opened") });
+  for (let index = 0; index < sealed.length; index++) {
+    const changed = Uint8Array.from(sealed);
+    changed[index]! ^= 1;
+    expect(() => vault.open(changed, "settings:default")).toThrow(failure);
+    expect(() => vault.open(sealed.subarray(0, index), "settings:default")).toThrow(failure);
+  }
+  expect(() => vault.open(sealed, "settings:other")).toThrow(failure);
+  expect(() => createVault(randomBytes(32)).open(sealed, "settings:default")).toThrow(failure);
+});
+
+test("the key file is made once, with mode 0600, and read again afterwards", async () => {
+  const umask = process.umask(0);
+  const sealed = (await openVault(keyFile, { create: true })).seal("text", "place");
+  process.umask(umask);
+  expect(statSync(keyFile).mode & 0o777).toBe(0o600);
+  expect(statSync(keyFile).size).toBe(32);
+  expect((await openVault(keyFile, { create: true })).open(sealed, "place")).toBe("text");
+  expect((await openVault(keyFile, { create: false })).open(sealed, "place")).toBe("text");
+});
+
+test("processes that start at the same moment agree on one key and leave nothing else behind", async () => {
+  const vaults = await Promise.all(Array.from({ length: 20 }, () => openVault(keyFile, { create: true })));
+  const sealed = vaults[0]!.seal("text", "place");
+  for (const vault of vaults) expect(vault.open(sealed, "place")).toBe("text");
+  expect(readdirSync(dir)).toEqual(["vault.key"]);
+});
+
+test("a key file that is missing, open to others or of a wrong size is refused and not touched", async () => {
+  const refused = (sentence: string) =>
+    expect(openVault(keyFile, { create: false })).rejects.toMatchObject({
+      code: "ConfigInvalid",
+      message: expect.stringContaining(sentence),
+    });
+  await refused(`${keyFile} is missing`);
+  expect(readdirSync(dir)).toEqual([]);
+  for (const size of [0, 31, 33]) {
+    writeFileSync(keyFile, Buffer.alloc(size, 7), { mode: 0o600 });
+    await refused(`has ${size} bytes instead of 32`);
+    await expect(openVault(keyFile, { create: true })).rejects.toMatchObject({ code: "ConfigInvalid" });
+    expect(readFileSync(keyFile)).toEqual(Buffer.alloc(size, 7));
+  }
+  writeFileSync(keyFile, randomBytes(32));
+  for (const mode of [0o640, 0o604, 0o644]) {
+    chmodSync(keyFile, mode);
+    await refused(`(mode 0${mode.toString(8)}): close it with chmod 600`);
+  }
+});

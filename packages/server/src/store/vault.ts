@@ -1,0 +1,105 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { chmod, link, mkdir, open, readFile, stat, unlink } from "node:fs/promises";
+import { dirname } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
+
+/** Encrypts what is stored. A sealed text opens only with the same key and for the place for which it was sealed. */
+export interface Vault {
+  /** `place` names where the result is kept, for example `settings:<userId>`. */
+  seal(text: string, place: string): Uint8Array;
+  /** Throws ConfigInvalid where the key or the place is another one, or a byte has changed. */
+  open(sealed: Uint8Array, place: string): string;
+  /** A key of 32 bytes for something else, always the same for a purpose; it tells nothing about the vault's own. */
+  derive(purpose: string): Uint8Array;
+}
+
+const keyBytes = 32;
+const nonceBytes = 12;
+const tagBytes = 16;
+/** First byte of a sealed text: AES-256-GCM, 96 bit random nonce, 128 bit tag at the end. */
+const version = 1;
+
+/**
+ * Opens the vault whose key lies in a file (32 random bytes, mode 0600). With `create` a missing file is made; callers allow
+ * that only where nothing is encrypted yet. Throws ConfigInvalid when the file is missing, open to other users, or of a wrong size.
+ */
+export async function openVault(keyFile: string, options: { create: boolean }): Promise<Vault> {
+  if (options.create) await createKeyFile(keyFile);
+  return createVault(await readKeyFile(keyFile));
+}
+
+/** A vault over a key of 32 bytes. */
+export function createVault(key: Uint8Array): Vault {
+  return {
+    derive: (purpose) => new Uint8Array(hkdfSync("sha256", key, "", `sandpiper ${purpose}`, 32)),
+
+    seal(text, place) {
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(associatedData(place));
+      return Buffer.concat([Uint8Array.of(version), nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
+    },
+
+    open(sealed, place) {
+      try {
+        if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes) throw new Error("unknown format");
+        const nonce = sealed.subarray(1, 1 + nonceBytes);
+        const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes });
+        decipher.setAAD(associatedData(place)).setAuthTag(sealed.subarray(-tagBytes));
+        const text = decipher.update(sealed.subarray(1 + nonceBytes, -tagBytes));
+        return Buffer.concat([text, decipher.final()]).toString("utf8");
+      } catch (error) {
+        throw new PlatformError(
+          "ConfigInvalid",
+          `Encrypted data (${place}) cannot be opened: the key file belongs to other data, or the data is damaged. Put the key file of this data folder back, or restore a backup.`,
+          { cause: error },
+        );
+      }
+    },
+  };
+}
+
+function associatedData(place: string): Buffer {
+  return Buffer.from(`sandpiper:${version}:${place}`);
+}
+
+/** The file appears under its name complete and synced, or not at all; one that is there already stays. */
+async function createKeyFile(keyFile: string): Promise<void> {
+  const folder = dirname(keyFile);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const draft = `${keyFile}.${randomBytes(6).toString("hex")}`;
+  const file = await open(draft, "wx", 0o600);
+  try {
+    await file.writeFile(randomBytes(keyBytes));
+    await file.sync();
+    await file.close();
+    await chmod(draft, 0o600);
+    await link(draft, keyFile).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+  } finally {
+    await unlink(draft);
+  }
+  const directory = await open(folder, "r");
+  await directory.sync().finally(() => directory.close());
+}
+
+async function readKeyFile(keyFile: string): Promise<Buffer> {
+  const info = await stat(keyFile).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+    throw refused(`The key file ${keyFile} is missing, but the data folder holds data that it has encrypted: put it back.`);
+  });
+  const mode = info.mode & 0o777;
+  if ((mode & 0o077) !== 0) {
+    throw refused(
+      `The key file ${keyFile} is open to other users (mode 0${mode.toString(8)}): close it with chmod 600 ${keyFile}.`,
+    );
+  }
+  if (info.size !== keyBytes) {
+    throw refused(`The key file ${keyFile} has ${info.size} bytes instead of ${keyBytes}: restore it from a backup.`);
+  }
+  return readFile(keyFile);
+}
+
+function refused(sentence: string): PlatformError {
+  return new PlatformError("ConfigInvalid", sentence);
+}

@@ -1,0 +1,36 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { SealedValues } from "./encrypted-values.ts";
+import { createVault } from "../store/vault.ts";
+
+const sealed = new SealedValues(createVault(randomBytes(32)));
+
+test("a value opens for the user for whom it was sealed, wherever it stands in a body", () => {
+  const token = sealed.seal("ann", "sk-secret");
+  expect(token).not.toContain("secret");
+  expect(sealed.seal("ann", "sk-secret")).not.toBe(token);
+  expect(sealed.open("ann", token)).toBe("sk-secret");
+  expect(sealed.open("ann", "a plain text")).toBe("a plain text");
+  const body = { agent: { llm: { api_key: token, retries: 3, stream: null } }, list: [token, true], text: "sealed" };
+  expect(sealed.openAll("ann", body)).toEqual({
+    agent: { llm: { api_key: "sk-secret", retries: 3, stream: null } },
+    list: ["sk-secret", true],
+    text: "sealed",
+  });
+});
+
+test("it opens for nobody else, on no other server, and not when it was changed", () => {
+  const token = sealed.seal("ann", "sk-secret");
+  const other = new SealedValues(createVault(randomBytes(32)));
+  const changed = token[20] === "A" ? "B" : "A";
+  for (const open of [
+    () => sealed.open("bob", token),
+    () => other.open("ann", token),
+    () => sealed.open("ann", `${token.slice(0, 20)}${changed}${token.slice(21)}`),
+    () => sealed.open("ann", token.slice(0, -8)),
+    () => sealed.open("ann", "sealed-v1:"),
+    () => sealed.openAll("ann", { deep: [{ er: "sealed-v1:%%%" }] }),
+  ]) {
+    expect(open).toThrow("An encrypted secret cannot be opened");
+  }
+});

@@ -1,0 +1,133 @@
+import {
+  type AgentServerSettings,
+  type AgentServerSettingsUpdate,
+  AgentSettings,
+  ConversationSettings,
+  type McpServerPatch,
+  type McpServers,
+  type PostedMcpServer,
+} from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { AgentServerSettingsAccess } from "../api.ts";
+import { withActiveAgentProfile } from "../agent-profiles.ts";
+import { restoreServers } from "@sandpiper/agent/mcp/config";
+import { checkCount, mergePatch, patchServers } from "../mcp-patch.ts";
+import { activated, llmProfile } from "../profiles.ts";
+import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
+import type { SettingsDocuments } from "./documents.ts";
+import { mergeFields, type ShowSecret } from "./fields.ts";
+import { viewV1 } from "./v1.ts";
+
+/** The settings as the agent server's clients read and change them (agent-server.md section 9): another view of the documents that V0 and V1 show. */
+export class AgentServerSettingsView implements AgentServerSettingsAccess {
+  readonly #documents: SettingsDocuments;
+
+  constructor(documents: SettingsDocuments) {
+    this.#documents = documents;
+  }
+
+  /** `show` makes of each stored secret what stands in its place. */
+  view(userId: string, show: ShowSecret): AgentServerSettings {
+    const document = this.#documents.get(userId);
+    const { agent_settings, conversation_settings, llm_api_key_set, llm_profiles, active_agent_profile_id } = viewV1(document, {
+      exposed: show,
+    });
+    return {
+      agent_settings,
+      conversation_settings,
+      llm_api_key_is_set: llm_api_key_set,
+      active_profile: llm_profiles.active,
+      active_agent_profile_id,
+      misc_settings: document.misc_settings ?? {},
+    };
+  }
+
+  /**
+   * Merges a change: the profiles that it names first, so that the rest of it goes over them. MCP servers are changed one by one, and those
+   * that are not named stay. Throws InvalidParameter.
+   */
+  async update(userId: string, change: AgentServerSettingsUpdate): Promise<void> {
+    await this.#documents.change(userId, (document) => ({ document: merge(document, change), result: undefined }));
+  }
+
+  /** Throws McpServerExists, InvalidParameter. */
+  async createMcpServer(userId: string, name: string, server: PostedMcpServer): Promise<void> {
+    await this.#changeServers(userId, (stored) => {
+      if (Object.hasOwn(stored, name)) throw new PlatformError("McpServerExists", "There is an MCP server of this name.");
+      return restoreServers({ ...stored, [name]: server }, stored);
+    });
+  }
+
+  /** Throws McpServerNotFound, InvalidParameter. */
+  async patchMcpServer(userId: string, name: string, patch: McpServerPatch): Promise<void> {
+    await this.#changeServers(userId, (stored) => {
+      checkServer(stored, name);
+      return patchServers(stored, { [name]: patch });
+    });
+  }
+
+  /** Throws McpServerNotFound. */
+  async removeMcpServer(userId: string, name: string): Promise<void> {
+    await this.#changeServers(userId, (stored) => {
+      checkServer(stored, name);
+      return patchServers(stored, { [name]: null });
+    });
+  }
+
+  async #changeServers(userId: string, change: (stored: McpServers) => McpServers): Promise<void> {
+    await this.#documents.change(userId, (document) => {
+      const { agent_settings: agent = {} } = document;
+      const servers = checkCount(change(agent.mcp_config ?? {}));
+      return { document: { ...document, agent_settings: { ...agent, mcp_config: servers } }, result: undefined };
+    });
+  }
+}
+
+function merge(stored: SettingsDocument, change: AgentServerSettingsUpdate): SettingsDocument {
+  const { agent_settings_diff: agent, conversation_settings_diff: conversation, misc_settings_diff: misc } = change;
+  const document = withProfiles(stored, change);
+  return {
+    ...document,
+    ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent) }),
+    ...(conversation && {
+      conversation_settings: mergeFields(ConversationSettings, document.conversation_settings ?? {}, conversation),
+    }),
+    ...(misc && { misc_settings: mergePatch(document.misc_settings, misc) }),
+  };
+}
+
+function withProfiles(
+  stored: SettingsDocument,
+  { active_profile: llm, active_agent_profile_id: agent }: AgentServerSettingsUpdate,
+): SettingsDocument {
+  let document = stored;
+  if (llm === null && document.llm_profiles) {
+    document = { ...document, llm_profiles: { ...document.llm_profiles, active: null } };
+  } else if (llm != null) {
+    if (!llmProfile(document, llm))
+      throw new PlatformError("InvalidParameter", "active_profile: there is no LLM profile of this name.");
+    document = activated(document, llm);
+  }
+  if (agent === null && document.agent_profiles) {
+    document = { ...document, agent_profiles: { ...document.agent_profiles, active: null } };
+  } else if (agent != null) {
+    const chosen = withActiveAgentProfile(document, agent);
+    if (!chosen) throw new PlatformError("InvalidParameter", "active_agent_profile_id: there is no agent profile of this id.");
+    document = chosen.document;
+  }
+  return document;
+}
+
+function mergeAgent(
+  stored: StoredAgentSettings,
+  change: NonNullable<AgentServerSettingsUpdate["agent_settings_diff"]>,
+): StoredAgentSettings {
+  const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
+  if (change.mcp_config === undefined) return merged;
+  const servers = change.mcp_config === null ? {} : patchServers(stored.mcp_config ?? {}, change.mcp_config);
+  return { ...merged, mcp_config: servers };
+}
+
+function checkServer(stored: McpServers, name: string): void {
+  if (!Object.hasOwn(stored, name)) throw new PlatformError("McpServerNotFound", "MCP server not found");
+}

@@ -1,0 +1,68 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { DocumentStore } from "../../store/user-store.ts";
+import { readDocument, type SettingsDocument } from "./document.ts";
+import { documentSecrets } from "./v1.ts";
+
+/** Longest stored document, characters of JSON. */
+const maxLength = 2 * 1024 * 1024;
+
+const nothingStored: SettingsDocument = Object.freeze({});
+
+/**
+ * The settings documents of all users, one change at a time each. A document is the same object until it is changed, so what is
+ * derived of it can be kept by its identity.
+ */
+export class SettingsDocuments {
+  readonly #store: DocumentStore;
+  readonly #onSecret: (value: string, userId: string) => void;
+  readonly #read = new WeakMap<object, SettingsDocument>();
+  readonly #changes = new Queues();
+
+  /** `onSecret` is told every secret of a document when it is first read. */
+  constructor(store: DocumentStore, onSecret: (value: string, userId: string) => void = () => {}) {
+    this.#store = store;
+    this.#onSecret = onSecret;
+  }
+
+  /** The document of a user; an empty one where nothing was stored. */
+  get(userId: string): SettingsDocument {
+    const stored = this.#store.get(userId);
+    if (!stored) return nothingStored;
+    let document = this.#read.get(stored);
+    if (!document) {
+      document = readDocument(stored);
+      for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
+      this.#read.set(stored, document);
+    }
+    return document;
+  }
+
+  /** Whether the user ever stored something. */
+  has(userId: string): boolean {
+    return this.#store.get(userId) !== undefined;
+  }
+
+  /**
+   * Stores what `change` makes of the document of then, after all changes of this user that were asked for before. Gives what else
+   * it gives. A change that throws stores nothing. Throws InvalidParameter for a document that would be too long.
+   */
+  change<Result>(
+    userId: string,
+    change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
+  ): Promise<Result> {
+    return this.#changes.add(userId, () => this.#apply(userId, change));
+  }
+
+  async #apply<Result>(
+    userId: string,
+    change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
+  ): Promise<Result> {
+    const { document, result } = change(this.get(userId));
+    if (JSON.stringify(document).length > maxLength)
+      throw new PlatformError("InvalidParameter", "The settings would be longer than 2 MiB: shorten or remove some of them.");
+    for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
+    await this.#store.put(userId, document as Record<string, unknown>);
+    return result;
+  }
+}

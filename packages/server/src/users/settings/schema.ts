@@ -1,0 +1,72 @@
+import { AgentSettings, ConversationSettings, isObject, type SettingHint, type SettingsSchema } from "@sandpiper/wire";
+import type { TObject, TSchema } from "typebox";
+import { defaultOf, innerOf, isSecret } from "./fields.ts";
+
+type Section = SettingsSchema["sections"][number];
+type Field = Section["fields"][number];
+
+const acronyms: ReadonlySet<string> = new Set(["api", "aws", "id", "llm", "url", "mcp"]);
+
+/** What a form needs to show `agent_settings` (app-server.md section 5), made of the schema that validates them. */
+export const agentSchema: SettingsSchema = describe("AgentSettings", AgentSettings, "openhands");
+
+/** The same for `conversation_settings`. */
+export const conversationSchema: SettingsSchema = describe("ConversationSettings", ConversationSettings, null);
+
+/**
+ * Sections in the order of the schema: fields of nested objects are one each, named `section.field`; the others are `general` or where
+ * their hint says. Only fields with a hint are shown. The sections of one kind of agent carry it as their `variant`.
+ */
+function describe(model: string, schema: TObject, kind: string | null): SettingsSchema {
+  const sections = new Map<string, Section>();
+  const section = (key: string): Section => {
+    const variant = key === "general" ? null : kind;
+    const found = sections.get(key) ?? { key, label: labelOf(key), variant, fields: [] };
+    sections.set(key, found);
+    return found;
+  };
+  for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
+    if (isObject(property)) {
+      for (const [inner, field] of Object.entries(property.properties) as [string, TSchema][])
+        if (hintOf(field)) add(section(name), `${name}.${inner}`, inner, field, `${name}.`);
+    } else {
+      const hint = hintOf(property);
+      if (hint) add(section(hint.section ?? "general"), name, name, property, "");
+    }
+  }
+  return { model_name: model, sections: [...sections.values()] };
+}
+
+function add(section: Section, key: string, name: string, schema: TSchema, prefix: string): void {
+  const hint = hintOf(schema)!;
+  const inner = innerOf(schema);
+  const value = defaultOf(schema);
+  section.fields.push({
+    key,
+    label: hint.label ?? labelOf(name),
+    description: (inner as { description?: string }).description ?? null,
+    section: section.key,
+    section_label: section.label,
+    value_type: typeOf(inner),
+    default: isSecret(schema) ? null : (value ?? null),
+    prominence: hint.prominence ?? "minor",
+    depends_on: (hint.depends_on ?? []).map((other) => prefix + other),
+    secret: isSecret(schema),
+    choices: (inner.enum ?? []).map((choice) => ({ value: choice, label: String(choice) })),
+    variant: section.variant,
+  });
+}
+
+function hintOf(schema: TSchema): SettingHint | undefined {
+  return (schema as { "x-setting"?: SettingHint })["x-setting"];
+}
+
+function typeOf({ type }: { type?: string }): Field["value_type"] {
+  return type as Field["value_type"];
+}
+
+/** `aws_region_name` as `AWS Region Name`. */
+function labelOf(name: string): string {
+  const words = name.split("_").map((word) => (acronyms.has(word) ? word.toUpperCase() : word[0]!.toUpperCase() + word.slice(1)));
+  return words.join(" ");
+}

@@ -1,0 +1,151 @@
+import type { McpServer, McpServers, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
+import { CondenserSettings } from "@sandpiper/wire";
+import { Create } from "typebox/value";
+import type { ModelConfig } from "@sandpiper/models/model";
+import type { DocumentStore } from "../../store/user-store.ts";
+import { StoredAgentProfiles } from "../agent-profiles.ts";
+import type { AgentPreferences, ProviderHosts, Settings } from "../api.ts";
+import { modelOf, StoredLlmProfiles } from "../profiles.ts";
+import { AgentServerSettingsView } from "./agent-server.ts";
+import type { SettingsDocument } from "./document.ts";
+import { SettingsDocuments } from "./documents.ts";
+import { mergeV0, viewV0 } from "./v0.ts";
+import { type Merging, mergeV1, viewV1 } from "./v1.ts";
+import { userInfo } from "../user-info.ts";
+import { StoredWorkspaces } from "../workspaces.ts";
+
+const condenserDefaults: CondenserSettings = { ...Create(CondenserSettings), max_tokens: null };
+
+/** Steps of one run where the user set no limit (app-server.md section 5, conversation_settings). */
+const defaultMaxIterations = 500;
+
+const noProviders: ProviderHosts = Object.freeze({});
+const noServers: McpServers = Object.freeze({});
+
+/** What is made of a document for its readers, as far as it was asked for. */
+interface Derived {
+  providerHosts: ProviderHosts;
+  view?: SettingsView;
+  json?: string;
+  jsonV1?: string;
+}
+
+export interface SettingsSources {
+  /** `provider_tokens_set` of a user: the same object until it changes. */
+  providerHosts?: (userId: string) => ProviderHosts;
+  /** Is told every secret that is stored or read. */
+  onSecret?: (value: string, userId: string) => void;
+}
+
+/** Settings over a store of encrypted documents. What is derived from a document lives as long as the document does. */
+export class StoredSettings implements Settings {
+  readonly profiles: StoredLlmProfiles;
+  readonly agentProfiles: StoredAgentProfiles;
+  readonly agentServer: AgentServerSettingsView;
+  readonly workspaces: StoredWorkspaces;
+  readonly #documents: SettingsDocuments;
+  readonly #providerHosts: (userId: string) => ProviderHosts;
+  readonly #derivations = new WeakMap<SettingsDocument, Derived>();
+
+  constructor(store: DocumentStore, { providerHosts = () => noProviders, onSecret }: SettingsSources = {}) {
+    this.#documents = new SettingsDocuments(store, onSecret);
+    this.#providerHosts = providerHosts;
+    this.profiles = new StoredLlmProfiles(this.#documents);
+    this.agentProfiles = new StoredAgentProfiles(this.#documents);
+    this.agentServer = new AgentServerSettingsView(this.#documents);
+    this.workspaces = new StoredWorkspaces(this.#documents);
+  }
+
+  view(userId: string): SettingsView {
+    const derived = this.#derived(userId);
+    // Everybody gets the same object, so nobody may change it.
+    derived.view ??= JSON.parse(this.viewJson(userId), (_key, value) => Object.freeze(value)) as SettingsView;
+    return derived.view;
+  }
+
+  viewJson(userId: string): string {
+    const derived = this.#derived(userId);
+    derived.json ??= JSON.stringify(viewV0(this.#documents.get(userId), derived.providerHosts));
+    return derived.json;
+  }
+
+  viewV1Json(userId: string): string | undefined {
+    if (!this.#documents.has(userId)) return undefined;
+    const derived = this.#derived(userId);
+    derived.jsonV1 ??= JSON.stringify({
+      ...viewV1(this.#documents.get(userId)),
+      provider_tokens_set: derived.providerHosts,
+    });
+    return derived.jsonV1;
+  }
+
+  me(userId: string, options: { exposeSecrets: boolean }): UserInfo {
+    return userInfo(userId, this.#documents.get(userId), this.#providerHosts(userId), options);
+  }
+
+  async update(userId: string, change: SettingsUpdate): Promise<void> {
+    await this.#documents.change(userId, (document) => ({ document: mergeV0(document, change), result: undefined }));
+  }
+
+  async updateV1(userId: string, change: SettingsV1Update, merging: Merging = {}): Promise<void> {
+    await this.#documents.change(userId, (document) => ({ document: mergeV1(document, change, merging), result: undefined }));
+  }
+
+  model(userId: string): Partial<ModelConfig> {
+    return modelOf(this.#documents.get(userId).agent_settings?.llm ?? {}, userId);
+  }
+
+  profileModel(userId: string, name: string): Partial<ModelConfig> | undefined {
+    return this.profiles.model(userId, name);
+  }
+
+  mcpServer(userId: string, name: string): McpServer | undefined {
+    const servers = this.mcpServers(userId);
+    return Object.hasOwn(servers, name) ? servers[name] : undefined;
+  }
+
+  mcpServers(userId: string): McpServers {
+    return this.#documents.get(userId).agent_settings?.mcp_config ?? noServers;
+  }
+
+  agent(userId: string): AgentPreferences {
+    const document = this.#documents.get(userId);
+    const agent = document.agent_settings ?? {};
+    const { system_message_suffix, user_message_suffix, disabled_skills, load_memory } = agent.agent_context ?? {};
+    return {
+      maxIterations: document.conversation_settings?.max_iterations ?? defaultMaxIterations,
+      maxBudgetPerTask: document.max_budget_per_task ?? null,
+      disabledSkills: [...(document.disabled_skills ?? []), ...(disabled_skills ?? [])],
+      gitFullClone: document.git_full_clone ?? false,
+      gitUserName: document.git_user_name || null,
+      gitUserEmail: document.git_user_email || null,
+      titleLlmProfile: document.title_llm_profile || null,
+      marketplaces: document.registered_marketplaces ?? [],
+      systemMessageSuffix: system_message_suffix || null,
+      userMessageSuffix: user_message_suffix || null,
+      tools: agent.tools ?? null,
+      toolConcurrencyLimit: agent.tool_concurrency_limit ?? 1,
+      enableSubAgents: agent.enable_sub_agents ?? false,
+      enableSwitchLlmTool: agent.enable_switch_llm_tool ?? true,
+      loadMemory: load_memory ?? false,
+      condenser: withDefaults(condenserDefaults, agent.condenser),
+      mcpServers: agent.mcp_config ?? {},
+    };
+  }
+
+  #derived(userId: string): Derived {
+    const document = this.#documents.get(userId);
+    const providerHosts = this.#providerHosts(userId);
+    let derived = this.#derivations.get(document);
+    if (derived?.providerHosts !== providerHosts) {
+      derived = { providerHosts };
+      this.#derivations.set(document, derived);
+    }
+    return derived;
+  }
+}
+
+/** What is not given, or null, is the default. */
+function withDefaults<T extends object>(defaults: T, given: { [K in keyof T]?: T[K] | null } | null | undefined): T {
+  return { ...defaults, ...Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== null)) };
+}

@@ -1,0 +1,90 @@
+import { maskText, SettingsUpdate, type SettingsView } from "@sandpiper/wire";
+import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
+import { fromLists } from "../mcp-lists.ts";
+import { flatPlaces, type SettingsDocument, withAnalyzer, withValueAt } from "./document.ts";
+
+type Field = keyof SettingsUpdate;
+
+const secretFields = ["llm_api_key", "search_api_key", "sandbox_api_key"] as const satisfies Field[];
+
+/** Fields for which null means "as it is" (app-server.md section 5, V0 POST); for all others it means "no value". */
+const keptOnNull: ReadonlySet<Field> = new Set<Field>([
+  ...secretFields,
+  "llm_model",
+  "llm_base_url",
+  "user_consents_to_analytics",
+]);
+
+/** Fields that an empty text clears. */
+const clearedByEmpty: ReadonlySet<Field> = new Set<Field>([...secretFields, "llm_model", "llm_base_url"]);
+
+const fields = Object.keys(SettingsUpdate.properties) as Field[];
+
+/** The document after a V0 client's change. Fields that are absent, and fields that are not settable, change nothing. */
+export function mergeV0(stored: SettingsDocument, change: SettingsUpdate): SettingsDocument {
+  let document = stored;
+  for (const field of fields) {
+    const value = Object.hasOwn(change, field) ? change[field] : undefined;
+    if (value === undefined || keeps(field, value)) continue;
+    const cleared = value === null || (value === "" && clearedByEmpty.has(field));
+    document = withValueAt(document, placeOf(field), cleared ? undefined : storedValue(field, value, stored));
+  }
+  // An analyzer says something only together with confirmation; settings that V1 made are left as they are.
+  return change.confirmation_mode !== undefined || change.security_analyzer !== undefined ? withAnalyzer(document) : document;
+}
+
+/** The resource as V0 reads it (platform.md section 2.1): defaults filled in, secrets null, `*_set` flags. */
+export function viewV0(document: SettingsDocument, providerHosts: Readonly<Record<string, string | null>>): SettingsView {
+  const { llm = {}, condenser, mcp_config: servers, agent } = document.agent_settings ?? {};
+  const { max_iterations, confirmation_mode, security_analyzer } = document.conversation_settings ?? {};
+  return {
+    language: document.language ?? null,
+    agent: agent ?? null,
+    max_iterations: max_iterations ?? null,
+    // With confirmation on, what is not set has V1's default.
+    security_analyzer: security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
+    confirmation_mode: confirmation_mode ?? null,
+    llm_model: llm.model ?? null,
+    llm_api_key: null,
+    llm_base_url: llm.base_url ?? null,
+    remote_runtime_resource_factor: document.remote_runtime_resource_factor ?? null,
+    secrets_store: { provider_tokens: {}, custom_secrets: {} },
+    enable_default_condenser: condenser?.enabled ?? true,
+    enable_sound_notifications: document.enable_sound_notifications ?? false,
+    enable_proactive_conversation_starters: document.enable_proactive_conversation_starters ?? true,
+    enable_solvability_analysis: document.enable_solvability_analysis ?? true,
+    user_consents_to_analytics: document.user_consents_to_analytics ?? null,
+    sandbox_base_container_image: document.sandbox_base_container_image ?? null,
+    sandbox_runtime_container_image: document.sandbox_runtime_container_image ?? null,
+    sandbox_grouping_strategy: document.sandbox_grouping_strategy ?? null,
+    default_sandbox_spec_id: document.default_sandbox_spec_id ?? null,
+    mcp_config: servers ? toLists(maskServers(servers)) : null,
+    search_api_key: null,
+    sandbox_api_key: null,
+    max_budget_per_task: document.max_budget_per_task ?? null,
+    condenser_max_size: condenser?.max_size ?? null,
+    email: document.email ?? null,
+    email_verified: document.email_verified ?? null,
+    git_user_name: document.git_user_name ?? null,
+    git_user_email: document.git_user_email ?? null,
+    provider_tokens_set: { ...providerHosts },
+    llm_api_key_set: Boolean(llm.api_key),
+    search_api_key_set: Boolean(document.search_api_key),
+    v1_enabled: document.v1_enabled ?? true,
+  };
+}
+
+function placeOf(field: Field): readonly string[] {
+  return Object.hasOwn(flatPlaces, field) ? flatPlaces[field as keyof typeof flatPlaces] : [field];
+}
+
+function storedValue(field: Field, value: unknown, stored: SettingsDocument): unknown {
+  if (field !== "mcp_config") return value;
+  return fromLists(value as NonNullable<SettingsUpdate["mcp_config"]>, stored.agent_settings?.mcp_config ?? {});
+}
+
+/** A masked secret that a client sends back stands for the stored one. */
+function keeps(field: Field, value: unknown): boolean {
+  if (value === null) return keptOnNull.has(field);
+  return value === maskText && (secretFields as readonly Field[]).includes(field);
+}

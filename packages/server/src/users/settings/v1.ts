@@ -1,0 +1,112 @@
+import {
+  AgentSettings,
+  ConversationSettings,
+  LlmConfig,
+  type LlmDiff,
+  PlainSettings,
+  type PostedMcpServer,
+  type PostedMcpServers,
+  type SettingsV1,
+  type SettingsV1Update,
+} from "@sandpiper/wire";
+import { isProviderUrl } from "@sandpiper/models/resolve";
+import { maskServers, restoreServers } from "@sandpiper/agent/mcp/config";
+import { patchServers } from "../mcp-patch.ts";
+import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
+import { type Exposure, mergeFields, readFields, secretsOf } from "./fields.ts";
+
+/** Top-level fields that keep their value when a client sends null (app-server.md section 5, POST). */
+const keptOnNull = ["search_api_key", "sandbox_api_key", "user_consents_to_analytics", "disabled_skills"];
+
+/** How a V1 client means its change. */
+export interface Merging {
+  /** MCP servers that it does not name stay, as the released GUI expects; else they go (app-server.md section 5). */
+  keepServers?: boolean;
+}
+
+/** The document after a V1 client's change (app-server.md section 5). Throws InvalidParameter. */
+export function mergeV1(stored: SettingsDocument, change: SettingsV1Update, merging: Merging = {}): SettingsDocument {
+  const { agent_settings_diff: agent, conversation_settings_diff: conversation, ...plain } = change;
+  const set = Object.entries(plain).filter(([name, value]) => value !== null || !keptOnNull.includes(name));
+  const document = mergeFields(PlainSettings, stored, Object.fromEntries(set));
+  return {
+    ...document,
+    ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent, merging) }),
+    ...(conversation && {
+      conversation_settings: mergeFields(ConversationSettings, document.conversation_settings ?? {}, conversation),
+    }),
+  };
+}
+
+function mergeAgent(
+  stored: StoredAgentSettings,
+  change: NonNullable<SettingsV1Update["agent_settings_diff"]>,
+  { keepServers = false }: Merging,
+): StoredAgentSettings {
+  const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
+  if (change.mcp_config === undefined) return merged;
+  const { mcp_config: servers = {}, ...others } = merged;
+  if (change.mcp_config === null) return others;
+  const mcp_config =
+    keepServers || !isWhole(change.mcp_config)
+      ? patchServers(servers, change.mcp_config)
+      : restoreServers(change.mcp_config, servers);
+  return { ...others, mcp_config };
+}
+
+/** Whether these are all servers: who names one only to take it out says nothing of the others. */
+function isWhole(posted: PostedMcpServers): posted is Record<string, PostedMcpServer> {
+  return Object.values(posted).every((server) => server !== null);
+}
+
+/** How much of a document a reader sees: with `exposed`, its secrets too. */
+export interface Reading {
+  exposed?: Exposure;
+}
+
+/** The settings as V1 reads them, without what does not come from the document: `provider_tokens_set`. */
+export function viewV1(document: SettingsDocument, { exposed = false }: Reading = {}): Omit<SettingsV1, "provider_tokens_set"> {
+  const { llm_profiles: profiles, agent_profiles: agentProfiles, agent_settings: agent = {} } = document;
+  const { security_analyzer: analyzer } = document.conversation_settings ?? {};
+  const servers = agent.mcp_config ?? {};
+  return {
+    ...(readFields(PlainSettings, document, { exposed }) as PlainSettings),
+    secrets_store: { provider_tokens: {} },
+    agent_settings: {
+      ...(readFields(AgentSettings, agent, { exposed }) as AgentSettings),
+      llm: viewLlm(agent.llm ?? {}, { exposed }),
+      mcp_config: exposed === true ? servers : maskServers(servers, exposed || undefined),
+    },
+    conversation_settings: {
+      ...(readFields(ConversationSettings, document.conversation_settings ?? {}) as ConversationSettings),
+      // V0 takes any text; what is not the model's judgement is none.
+      ...(analyzer && { security_analyzer: analyzer === "llm" ? ("llm" as const) : ("none" as const) }),
+    },
+    llm_profiles: {
+      profiles: Object.fromEntries(
+        Object.entries(profiles?.profiles ?? {}).map(([name, llm]) => [name, viewLlm(llm, { exposed })]),
+      ),
+      active: profiles?.active ?? null,
+    },
+    active_agent_profile_id: agentProfiles?.active?.id ?? null,
+    active_agent_profile_revision: agentProfiles?.active?.revision ?? null,
+    inherited_marketplaces: [],
+    llm_api_key_set: Boolean(agent.llm?.api_key),
+    search_api_key_set: Boolean(document.search_api_key),
+  };
+}
+
+/** A model as read; `base_url` is null where it is the provider's own. */
+export function viewLlm(llm: LlmDiff, { exposed = false }: Reading = {}): LlmConfig {
+  const view = readFields(LlmConfig, llm, { exposed }) as LlmConfig;
+  return view.base_url && isProviderUrl(view.model, view.base_url) ? { ...view, base_url: null } : view;
+}
+
+/** The keys of a document, for the mask. MCP servers' secrets are none of it: they may be ordinary words, and leave only by `the test of one, which hides them`. */
+export function documentSecrets(document: SettingsDocument): string[] {
+  return [
+    ...secretsOf(PlainSettings, document),
+    ...secretsOf(AgentSettings, document.agent_settings ?? {}),
+    ...Object.values(document.llm_profiles?.profiles ?? {}).flatMap((llm) => secretsOf(LlmConfig, llm)),
+  ];
+}

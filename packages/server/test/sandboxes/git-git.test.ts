@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { sh } from "../support/sandbox-service.ts";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
+import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
+
+let sandbox: Sandbox;
+let remove: () => Promise<void>;
+
+const git = (folder: string, ...commands: string[]) =>
+  sh(
+    sandbox,
+    `mkdir -p '${folder}' && cd '${folder}' && export GIT_CONFIG_GLOBAL=/tmp/gitconfig && git config --global user.email a@b.c && git config --global user.name A && git config --global init.defaultBranch main && { ${commands.join(" && ")}; } 2>&1`,
+  );
+
+beforeAll(async () => {
+  ({ sandbox, remove } = await testSandbox());
+});
+afterAll(() => remove());
+
+test("without a remote everything is new, and ignored files are left out", async () => {
+  await git(
+    "/tmp/new",
+    "git init -q",
+    "echo one >'a b.txt'",
+    "mkdir d",
+    "echo 'x*' >.gitignore",
+    "touch xyz 'd/ü\n2'",
+    "git add 'a b.txt'",
+  );
+  expect(await gitChanges(sandbox, "/tmp/new")).toEqual([
+    { status: "ADDED", path: ".gitignore" },
+    { status: "ADDED", path: "a b.txt" },
+    { status: "ADDED", path: "d/ü\n2" },
+  ]);
+  expect(await gitDiff(sandbox, "/tmp/new/a b.txt")).toEqual({ original: null, modified: "one\n" });
+});
+
+test("what left the upstream branch is told: changed, deleted, moved and new files, committed or not", async () => {
+  await git(
+    "/tmp/origin",
+    "git init -q",
+    "mkdir d e",
+    "echo 1 >d/keep",
+    "echo 2 >d/change",
+    "echo 3 >e/drop",
+    "echo 4 >move",
+    "git add .",
+    "git commit -qm first",
+  );
+  await git(
+    "/tmp",
+    "git clone -q origin work",
+    "cd work",
+    "echo two >d/change",
+    "git commit -qam local",
+    "rm -r e",
+    "git mv move moved",
+    "echo 5 >new",
+    "git rm -q --cached d/keep",
+  );
+  const changes = [
+    { status: "UPDATED", path: "d/change" },
+    { status: "UPDATED", path: "d/keep" },
+    { status: "DELETED", path: "e/drop" },
+    { status: "DELETED", path: "move" },
+    { status: "ADDED", path: "moved" },
+    { status: "ADDED", path: "new" },
+  ];
+  expect(await gitChanges(sandbox, "/tmp/work")).toEqual(changes);
+  expect(await gitChanges(sandbox, "/tmp/work/d")).toEqual([
+    { status: "UPDATED", path: "change" },
+    { status: "UPDATED", path: "keep" },
+  ]);
+  expect((await gitChanges(sandbox, "/tmp/work", "HEAD")).map(({ path }) => path)).not.toContain("d/change");
+  expect(await gitDiff(sandbox, "/tmp/work/d/change")).toEqual({ original: "2\n", modified: "two\n" });
+  expect(await gitDiff(sandbox, "/tmp/work/d/change", "HEAD")).toEqual({ original: "two\n", modified: "two\n" });
+  expect(await gitDiff(sandbox, "/tmp/work/e/drop")).toEqual({ original: "3\n", modified: null });
+  expect(await gitDiff(sandbox, "/tmp/work/none")).toEqual({ original: null, modified: null });
+
+  // A repository inside of a folder that has none, and one inside of another.
+  await git("/tmp/two/outer", "git init -q", "echo o >file", "cp -r /tmp/work inner");
+  expect(await gitChanges(sandbox, "/tmp/two/outer")).toEqual([
+    { status: "ADDED", path: "file" },
+    ...changes.map(({ status, path }) => ({ status, path: `inner/${path}` })),
+  ]);
+  expect((await gitChanges(sandbox, "/tmp/two")).map(({ path }) => path)).toContain("outer/file");
+  expect(await gitDiff(sandbox, "/tmp/two/outer/inner/d/change")).toEqual({ original: "2\n", modified: "two\n" });
+});
+
+test("no repository has no changes, and bad references and paths are refused in words", async () => {
+  await git(
+    "/tmp/ref",
+    "git init -q",
+    "echo 1 >f",
+    "git add .",
+    "git commit -qm first",
+    "head -c 2000000 /dev/zero >big",
+    "printf 'a\\0b' >bin",
+  );
+  expect(await gitChanges(sandbox, "/nowhere")).toEqual([]);
+  expect(await gitChanges(sandbox, "/usr/bin")).toEqual([]);
+  for (const ref of ["nothing", "--output=/tmp/evil", "$(touch /tmp/evil)", "HEAD; id", "a".repeat(5000)]) {
+    await expect(gitChanges(sandbox, "/tmp/ref", ref)).rejects.toMatchObject({ code: "GitRefused" });
+    await expect(gitDiff(sandbox, "/tmp/ref/f", ref)).rejects.toMatchObject({ code: "GitRefused" });
+  }
+  expect(await sh(sandbox, "ls /tmp/evil 2>&1 || echo none")).toContain("none");
+  await expect(gitDiff(sandbox, "/usr/bin/env")).rejects.toMatchObject({ code: "GitRefused" });
+  await expect(gitDiff(sandbox, "/tmp/ref/big")).rejects.toMatchObject({ code: "GitRefused" });
+  expect(await gitDiff(sandbox, "/tmp/ref/bin")).toEqual({ original: null, modified: "" });
+});

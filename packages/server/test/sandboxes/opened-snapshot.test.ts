@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readFile } from "@sandpiper/sandbox/files/files";
+import { ServiceBench, sh } from "../support/sandbox-service.ts";
+
+const bench = new ServiceBench();
+beforeAll(() => bench.open());
+afterAll(() => bench.end());
+
+test("an opened snapshot shows its files, is in no list and has no way out, and nothing of it outlives a crash", async () => {
+  let service = await bench.serve();
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  await sh(sandbox, "echo then > /workspace/file");
+  const snapshot = await service.snapshots.create("me", id);
+  await sh(await service.running(id), "echo now > /workspace/file");
+
+  const opened = await service.snapshots.open("me", snapshot.id);
+  expect(await readFile(opened.files, "/workspace/file")).toEqual({ kind: "file", content: Buffer.from("then\n") });
+  expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
+  expect(await bench.driver.list()).toHaveLength(2);
+  // The patrol does not take it for an orphan while it is open.
+  await service.patrol.reap();
+  expect(await readFile(opened.files, "/workspace/file")).toMatchObject({ kind: "file" });
+  await opened.close();
+  await opened.close();
+  expect((await bench.driver.list()).map((one) => one.id)).toEqual([id]);
+
+  // Who holds it open may outlive the snapshot.
+  const held = await service.snapshots.open("me", snapshot.id);
+  await service.snapshots.remove("me", snapshot.id);
+  expect(await readFile(held.files, "/workspace/file")).toMatchObject({ kind: "file" });
+  await held.close();
+  expect(await bench.driver.snapshots()).toEqual([]);
+
+  await expect(service.snapshots.open("me", snapshot.id)).rejects.toMatchObject({ code: "SnapshotNotFound" });
+  const last = await service.snapshots.create("me", id);
+  await expect(service.snapshots.open("other", last.id)).rejects.toMatchObject({ code: "SnapshotNotFound" });
+  await service.snapshots.open("me", last.id);
+  expect(await bench.driver.list()).toHaveLength(2);
+  await service.close();
+  service = await bench.serve();
+  expect((await bench.driver.list()).map((one) => one.id)).toEqual([id]);
+});

@@ -1,0 +1,393 @@
+import { once } from "node:events";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { SandboxProcess } from "@sandpiper/sandbox/driver";
+import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import { testSpec } from "@sandpiper/sandbox/test/support/oci";
+import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { SandboxService } from "@sandpiper/sandbox/service/service";
+import { altered, ServiceBench, sh } from "../support/sandbox-service.ts";
+
+const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 500, deleteAfterMs: 100_000 };
+
+let bench: ServiceBench;
+let service: SandboxService;
+
+beforeEach(async () => {
+  bench = await new ServiceBench().open();
+});
+afterEach(() => bench.end());
+
+const row = (id: string) => service.get("me", id);
+
+test("a sandbox that nobody uses is paused, hibernated, and wakes on its files when it is used", async () => {
+  service = await bench.serve({ idle });
+  const { id } = await service.create("me");
+  const before = await service.running(id);
+  await sh(before, "echo kept >file; sleep 300 >/dev/null 2>&1 &");
+  await bench.pass(999);
+  expect(row(id)?.status).toBe("RUNNING");
+  await bench.pass(1);
+  expect(row(id)).toMatchObject({ status: "PAUSED", statusDetail: null });
+  expect(await bench.state(id)).toBe("paused");
+  await bench.pass(500);
+  expect(row(id)?.status).toBe("PAUSED");
+  expect(await bench.state(id)).toBe("stopped");
+  await service.pause("me", id);
+
+  const after = await service.running(id);
+  expect(row(id)?.status).toBe("RUNNING");
+  expect(after.incarnation).not.toBe(before.incarnation);
+  expect(await sh(after, "cat file")).toBe("kept\n");
+  await expect(before.exec({ argv: ["true"] })).rejects.toMatchObject({
+    code: "SandboxFailed",
+    message: expect.stringMatching(/anew/),
+  });
+});
+
+test.each([1e9, -1e9])("a clock that is set by %d ms makes no sandbox unused, and none used for ever", async (jump) => {
+  service = await bench.serve({ idle });
+  const { id } = await service.create("me");
+  await service.running(id);
+  const other = await service.create("me");
+  bench.jump = jump;
+  await service.running(other.id);
+  await bench.pass(999);
+  expect(row(other.id)?.status).toBe("RUNNING");
+  expect(row(id)?.status).toBe("RUNNING");
+  await bench.pass(1);
+  expect(row(id)?.status).toBe("PAUSED");
+  bench.jump = 0;
+  await bench.pass(499);
+  expect(await bench.state(id)).toBe("paused");
+  await bench.pass(1);
+  expect(await bench.state(id)).toBe("stopped");
+});
+
+test("a hibernated sandbox is one after a restart too, and its use is remembered", async () => {
+  service = await bench.serve({ idle });
+  const { id } = await service.create("me");
+  await sh(await service.running(id), "echo kept >file");
+  const usedAt = bench.time;
+  await bench.pass(1_000);
+  await bench.pass(500);
+  await service.close();
+  service = await bench.serve({ idle });
+  expect(row(id)).toMatchObject({ status: "PAUSED", lastUsedAt: usedAt });
+  expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
+});
+
+test("a sandbox that was paused, or whose program took the proxy's port meanwhile, has its way out after a restart", async () => {
+  const specs = [{ ...testSpec, network: { mode: "open" as const, allow: [], credentials: [] } }];
+  let egress: EgressProxy | undefined;
+  const serve = async () => {
+    egress = await EgressProxy.open({ dir: join(bench.dir, "network"), logger: pino({ level: "silent" }) });
+    service = await bench.serve({ specs, egress });
+  };
+  const request = "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; head -c 12 <&3";
+  const ask = async (id: string) => sh(await service.running(id), `bash -c "${request}"`);
+  await serve();
+  const [paused, greedy] = [(await service.create("me")).id, (await service.create("me")).id];
+  for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
+  await service.pause("me", paused);
+  const take = 'until ($s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1:3128")) {} system("touch taken"); sleep';
+  await sh(await service.running(greedy), `perl -MIO::Socket::INET -e '${take}' >/dev/null 2>&1 &`);
+  await egress?.close();
+  await expect.poll(async () => sh(await service.running(greedy), "ls taken")).toBe("taken\n");
+  await service.close();
+  await serve();
+  expect(row(paused)?.status).toBe("PAUSED");
+  for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
+  await egress?.close();
+});
+
+test("a pause that comes between two steps of somebody's work does not stop it", async () => {
+  let handle: Sandbox | undefined;
+  let process: SandboxProcess | undefined;
+  let refusal: PromiseWithResolvers<void> | undefined;
+  const pauses = (driver: OciDriver) =>
+    altered(driver, {
+      pause: async (id) => {
+        process = await handle?.exec({ argv: ["cat"] });
+        process?.stdin.write("begun");
+        if (process) await once(process.stdout, "readable");
+        await driver.pause(id);
+      },
+      resume: async (id) => {
+        await refusal?.promise;
+        await driver.resume(id);
+      },
+      exec: (id, command) =>
+        driver.exec(id, command).catch((error) => {
+          refusal?.resolve();
+          throw error;
+        }),
+    });
+  service = await bench.serve({ idle }, pauses);
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  await service.pause("me", id);
+  expect(await sh(sandbox, "echo woken")).toBe("woken\n");
+  await service.pause("me", id);
+  await service.connect(id, 1).catch((error) => expect(error).toMatchObject({ code: "PortUnreachable" }));
+
+  // It runs again before the command that was refused is told so.
+  refusal = Promise.withResolvers<void>();
+  const over = Promise.all([service.pause("me", id), service.resume("me", id)]);
+  await expect.poll(() => bench.state(id)).toBe("paused");
+  expect(await sh(sandbox, "echo again")).toBe("again\n");
+  await over;
+
+  handle = sandbox;
+  await bench.pass(1_000);
+  expect(process).toBeDefined();
+  expect(row(id)?.status).toBe("RUNNING");
+  process?.stdin.end();
+  process?.stdout.resume();
+  expect(await process?.exit).toMatchObject({ code: 0 });
+});
+
+test("commands, occupants at work and connections are use; a shell on a terminal that does nothing is not", async () => {
+  service = await bench.serve({ idle });
+  const { id } = await service.create("me");
+  const sandbox = await service.running(id);
+  const command = await sandbox.exec({ argv: ["sleep", "300"] });
+  await bench.pass(5_000);
+  command.kill();
+  await command.exit;
+  await bench.pass(999);
+  let busy = true;
+  const leave = service.occupy(id, { busy: () => busy, beforeStop: async () => {} });
+  await bench.pass(5_000);
+  busy = false;
+  await bench.pass(999);
+
+  await sandbox.exec({ argv: ["python3", "-m", "http.server", "8000", "--bind", "127.0.0.1"], tty: { cols: 80, rows: 24 } });
+  const connection = await expect
+    .poll(() => service.connect(id, 8000).catch(() => undefined))
+    .toBeDefined()
+    .then(() => service.connect(id, 8000));
+  await bench.pass(999);
+  connection.write("GET / HTTP/1.1\r\n");
+  await bench.pass(999);
+  expect(row(id)?.status).toBe("RUNNING");
+  // An open connection alone is none, and it is cut by the pause, so that its user connects again and wakes the sandbox.
+  const closed = once(connection, "close");
+  await bench.pass(1_000);
+  await closed;
+  expect(row(id)?.status).toBe("PAUSED");
+  leave();
+  const again = await service.connect(id, 8000);
+  expect(row(id)?.status).toBe("RUNNING");
+  again.destroy();
+  await expect(service.connect(id, 9)).rejects.toMatchObject({ code: "PortUnreachable" });
+});
+
+test("a sandbox that was not used for days is deleted, unless its conversation is at work", async () => {
+  service = await bench.serve({ idle });
+  const [one, two] = [await service.create("me"), await service.create("me")];
+  await service.running(one.id);
+  await service.running(two.id);
+  service.occupy(two.id, { busy: () => true, beforeStop: async () => {} });
+  await bench.pass(1_000);
+  await bench.pass(100_000);
+  expect(row(one.id)).toBeUndefined();
+  expect(await bench.state(one.id)).toBeUndefined();
+  expect(row(two.id)?.status).toBe("RUNNING");
+});
+
+test("no more sandboxes of a user run than may, and the longest unused makes room", async () => {
+  service = await bench.serve({ maxPerUser: 2 });
+  const make = async (user: string) => {
+    bench.time += 1_000;
+    const { id } = await service.create(user);
+    await service.running(id);
+    return id;
+  };
+  const [first, second, strange] = [await make("me"), await make("me"), await make("other")];
+  bench.time += 1_000;
+  await service.running(first);
+  const third = await make("me");
+  expect([first, second, third].map((id) => row(id)?.status)).toEqual(["RUNNING", "PAUSED", "RUNNING"]);
+  await service.running(second);
+  expect([first, second, third].map((id) => row(id)?.status)).toEqual(["PAUSED", "RUNNING", "RUNNING"]);
+  expect(service.get("other", strange)?.status).toBe("RUNNING");
+  // However many are asked for at once.
+  await Promise.all([first, second, third].map((id) => service.running(id).catch(() => {})));
+  const more = await Promise.all([1, 2, 3].map(() => service.create("me")));
+  await Promise.all(more.map(({ id }) => service.running(id)));
+  await expect.poll(() => service.search("me", { limit: 10 }).items.filter(({ status }) => status === "RUNNING").length).toBe(2);
+});
+
+test("a preparation shows how it goes on, in the record, and has its own time", async () => {
+  let go = () => {};
+  const held = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  service = await bench.serve({ startTimeoutMs: 5_000 }, (one) =>
+    altered(one, {
+      async prepare(spec, options) {
+        options?.onProgress?.("fetching layer 1 of 2");
+        options?.onProgress?.("fetching layer 2 of 2");
+        await held;
+        return { ...testSpec, ...spec, user: testSpec.user, env: { FROM_IMAGE: "1" } };
+      },
+    }),
+  );
+  const { id } = await service.create("me");
+  await expect.poll(() => row(id)).toMatchObject({ status: "STARTING", statusDetail: "fetching layer 1 of 2" });
+  go();
+  const sandbox = await service.running(id);
+  expect(row(id)).toMatchObject({ status: "RUNNING", statusDetail: null, prepared: true });
+  expect(await sh(sandbox, "echo $FROM_IMAGE")).toBe("1\n");
+  // A spec that is configured no more, or otherwise, does not change a sandbox that there is.
+  await service.close();
+  service = await bench.serve({ specs: [{ ...testSpec, id: "another" }] });
+  await service.pause("me", id);
+  expect((await service.running(id)).spec.env).toEqual({ FROM_IMAGE: "1" });
+});
+
+test("a spec that cannot be prepared says why, in the record and to those who wait", async () => {
+  const sentence = "The registry of example/image does not answer.";
+  service = await bench.serve({}, (one) =>
+    altered(one, { prepare: () => Promise.reject(new PlatformError("SandboxSpecUnusable", sentence)) }),
+  );
+  const { id } = await service.create("me");
+  await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxFailed", message: sentence });
+  expect(row(id)).toMatchObject({ status: "ERROR", statusDetail: sentence });
+  await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "SandboxFailed" });
+});
+
+test("a preparation without end is broken off: by deletion, by its time, and by the server's end, which leaves it to the next", async () => {
+  const never = (one: ServiceBench["driver"]) => altered(one, { prepare: () => new Promise(() => {}) });
+  service = await bench.serve({}, never);
+  const deleted = await service.create("me");
+  const waiting = service.running(deleted.id);
+  const failed = expect(waiting).rejects.toMatchObject({ code: "SandboxNotFound" });
+  const changes: string[] = [];
+  service.onChange((change) => changes.push("removed" in change ? "removed" : change.status));
+  await service.remove("me", deleted.id);
+  await failed;
+  expect(changes).toEqual(["removed"]);
+  expect(bench.store.sandboxes.all()).toEqual([]);
+  expect(await bench.driver.list()).toEqual([]);
+  const left = await service.create("me");
+  await service.close();
+  service = await bench.serve({ prepareTimeoutMs: 50 }, never);
+  await expect(service.running(left.id)).rejects.toMatchObject({ message: expect.stringMatching(/not ready within 0.05 s/) });
+  await service.close();
+  service = await bench.serve();
+  await service.resume("me", left.id);
+  expect(row(left.id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+});
+
+test("a snapshot holds the files as they were, and sandboxes begin with it, also after the first one is gone", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me", undefined, { network: { mode: "none" } });
+  await sh(await service.running(id), "echo then >file");
+  const snapshot = await service.snapshots.create("me", id);
+  expect(snapshot).toMatchObject({ sandboxId: id, userId: "me" });
+  expect(row(id)?.status).toBe("RUNNING");
+  expect(await sh(await service.running(id), "cat file; echo now >file")).toBe("then\n");
+  await service.pause("me", id);
+  await service.snapshots.create("me", id);
+  expect(row(id)?.status).toBe("PAUSED");
+
+  const fork = await service.create("me", undefined, { snapshotId: snapshot.id });
+  expect(await sh(await service.running(fork.id), "cat file; echo fork >file")).toBe("then\n");
+  expect(await sh(await service.running(id), "cat file")).toBe("now\n");
+  await service.remove("me", id);
+  await service.close();
+  service = await bench.serve();
+  expect(service.snapshots.search("me", { limit: 10 }).items).toHaveLength(2);
+  const late = await service.create("me", undefined, { snapshotId: snapshot.id });
+  expect(await sh(await service.running(late.id), "cat file")).toBe("then\n");
+  expect(await sh(await service.running(fork.id), "cat file")).toBe("fork\n");
+
+  await expect(service.create("other", undefined, { snapshotId: snapshot.id })).rejects.toMatchObject({
+    code: "SnapshotNotFound",
+  });
+  await expect(service.snapshots.remove("other", snapshot.id)).rejects.toMatchObject({ code: "SnapshotNotFound" });
+  await service.snapshots.remove("me", snapshot.id);
+  await expect(service.create("me", undefined, { snapshotId: snapshot.id })).rejects.toMatchObject({ code: "SnapshotNotFound" });
+  expect(await sh(await service.running(late.id), "cat file")).toBe("then\n");
+});
+
+test("sandboxes that are yet to begin with a snapshot get its files when it is deleted meanwhile, also after a crash", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me");
+  await sh(await service.running(id), "echo kept >file");
+  const { id: snapshotId } = await service.snapshots.create("me", id);
+  const forks = [await service.create("me", undefined, { snapshotId }), await service.create("me", undefined, { snapshotId })];
+  const crashed = { ...forks[0]!, id: "sbx-crashed", sessionKey: "another" };
+  await bench.store.sandboxes.create(crashed);
+  await service.snapshots.remove("me", snapshotId);
+  for (const fork of forks) expect(await sh(await service.running(fork.id), "cat file")).toBe("kept\n");
+  expect(await bench.driver.snapshots()).toEqual([]);
+
+  const again = await service.snapshots.create("me", id);
+  await bench.store.sandboxes.update(crashed.id, { snapshotId: again.id });
+  await bench.store.snapshots.remove(again.id);
+  await service.close();
+  service = await bench.serve();
+  expect(await sh(await service.running(crashed.id), "cat file")).toBe("kept\n");
+  expect(await bench.driver.snapshots()).toEqual([]);
+});
+
+test("a snapshot that cannot be recorded is not kept, and the sandbox goes on", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me");
+  await sh(await service.running(id), "echo kept >file");
+  const { create } = bench.store.snapshots;
+  bench.store.snapshots.create = () => Promise.reject(new PlatformError("StorageFull", "The disk is full."));
+  await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "StorageFull" });
+  bench.store.snapshots.create = create;
+  expect(await bench.driver.snapshots()).toEqual([]);
+  expect(row(id)?.status).toBe("RUNNING");
+  expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
+});
+
+test("a sandbox that could not be deleted is still there to be used", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me");
+  await service.running(id);
+  const { remove } = bench.store.sandboxes;
+  bench.store.sandboxes.remove = () => Promise.reject(new PlatformError("StorageFull", "The disk is full."));
+  await expect(service.remove("me", id)).rejects.toMatchObject({ code: "StorageFull" });
+  bench.store.sandboxes.remove = remove;
+  await bench.driver.stop(id);
+  await service.pause("me", id);
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+});
+
+test("what a crash leaves of sandboxes and snapshots without a record is removed at the next start", async () => {
+  service = await bench.serve();
+  const { id } = await service.create("me");
+  await service.running(id);
+  await bench.driver.start({ id: "orphan", spec: testSpec });
+  await bench.driver.snapshot(id, "snap-orphan");
+  await service.close();
+  service = await bench.serve();
+  expect((await bench.driver.list()).map((one) => one.id)).toEqual([id]);
+  expect(await bench.driver.snapshots()).toEqual([]);
+  expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
+});
+
+test("a sandbox that is too large is stopped, says so to whom uses it, and has a minute when its user resumes it", async () => {
+  service = await bench.serve({ specs: [{ ...testSpec, limits: { ...testSpec.limits, diskBytes: 4 * 2 ** 20 } }] });
+  const { id } = await service.create("me");
+  await sh(await service.running(id), "head -c 8000000 /dev/zero >big; echo small >small");
+  await bench.pass(5_000);
+  const { status, statusDetail } = row(id)!;
+  expect([status, statusDetail]).toEqual(["PAUSED", expect.stringMatching(/files take .* of the 4\.0 MB/)]);
+  expect(await bench.state(id)).toBe("stopped");
+  await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxFailed", message: statusDetail });
+  await service.resume("me", id);
+  await bench.pass(5_000);
+  expect(await sh(await service.running(id), "cat small; rm big")).toBe("small\n");
+  await bench.pass(70_000);
+  expect(row(id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+});

@@ -1,0 +1,108 @@
+import type { Server } from "node:http";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SecretMask } from "@sandpiper/core/secrets/mask";
+import { StoredSecrets } from "../../src/users/secrets.ts";
+import { testSpec } from "@sandpiper/sandbox/test/support/oci";
+import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/support/egress";
+import type { SandboxService } from "@sandpiper/sandbox/service/service";
+import { ServiceBench, sh } from "../support/sandbox-service.ts";
+import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
+
+/** Stored secrets of users in sandboxes of the service: what commands see, and what goes out. */
+
+const address = ownAddress();
+const value = "the-stored-value-of-a-secret";
+const seen = new Map<string, string | undefined>();
+const rule = { host: "a.test", ports: [443], methods: null };
+const specs = [{ ...testSpec, network: policyOf({ allow: [rule] }) }];
+const mask = new SecretMask();
+let server: Server;
+let bench: ServiceBench;
+let proxy: TestProxy;
+let secrets: StoredSecrets;
+let service: SandboxService;
+
+beforeAll(async () => {
+  const listener: Parameters<typeof serve>[0] = (request, response) => {
+    seen.set(request.url!, request.headers.authorization);
+    response.end("done");
+  };
+  server = await serve(listener, { address, port: 443, host: "a.test" });
+  bench = await new ServiceBench().open();
+  const { userSecrets: users, conversationSecrets: conversations } = bench.store;
+  secrets = new StoredSecrets({ users, conversations, mask });
+  proxy = await TestProxy.open({ env: {}, resolve: async () => [address], secrets });
+  service = await bench.serve({ specs, egress: proxy.proxy });
+});
+afterAll(async () => {
+  await bench.end();
+  await proxy.close();
+  server.close();
+});
+
+const create = async (userId: string) => (await service.create(userId)).id;
+const inside = async (id: string, command: string) => sh(await service.running(id), command);
+const send = async (id: string, variable: string, path: string, more = "") => {
+  await inside(id, `curl -sS -m 10 ${more} -H "Authorization: Bearer $${variable}" https://a.test${path}`);
+  return seen.get(path);
+};
+
+test("a secret is a placeholder in every command, goes out, changes and ends at once, and a later one comes by itself", async () => {
+  await secrets.put("ann", { name: "FIRST", value }, { replace: true });
+  const id = await create("ann");
+  expect(await send(id, "FIRST", "/first")).toBe(`Bearer ${value}`);
+  await secrets.put("ann", { name: "SECOND", value: "second-value" }, { replace: true });
+  expect(await send(id, "SECOND", "/second")).toBe("Bearer second-value");
+  const terminal = openTerminal(await service.running(id));
+  const { content } = await terminal.run(
+    {
+      kind: "TerminalAction",
+      command: 'curl -sS -H "Authorization: Bearer $SECOND" https://a.test/terminal; env',
+      is_input: false,
+      timeout: null,
+      reset: false,
+    },
+    AbortSignal.timeout(10_000),
+  );
+  terminal.close();
+  expect(seen.get("/terminal")).toBe("Bearer second-value");
+  expect(JSON.stringify(content)).toMatch(/SECOND=sandpiper_/);
+  const everything = await inside(id, "env; cat /proc/*/environ; cat /etc/sandpiper/* ~/.* /tmp/* 2>/dev/null");
+  expect(everything).toContain("SECOND=sandpiper_");
+  expect(everything).not.toContain("second-value");
+  expect(everything).not.toContain(value);
+  await secrets.remove("ann", "SECOND");
+  expect(await inside(id, 'echo "$SECOND"')).toBe("\n");
+  await secrets.rename("ann", "FIRST", { name: "FIRST", hosts: ["elsewhere.test"] });
+  expect(await send(id, "FIRST", "/moved", "-k")).toMatch(/^Bearer sandpiper_/);
+  expect(mask.mask(`a ${value} b`)).not.toContain(value);
+});
+
+test("a conversation's secret is in its sandbox only and takes the place of the user's", async () => {
+  await secrets.put("eve", { name: "KEY", value: "user-value" }, { replace: true });
+  const [first, second] = [await create("eve"), await create("eve")];
+  await secrets.putConversation(
+    { userId: "eve", conversationId: "c", sandboxId: first },
+    { KEY: "conversation-value", MORE: "more-value" },
+  );
+  expect(await send(first, "KEY", "/own")).toBe("Bearer conversation-value");
+  expect(await send(first, "MORE", "/more")).toBe("Bearer more-value");
+  expect(await send(second, "KEY", "/others")).toBe("Bearer user-value");
+  expect(await inside(second, 'echo "$MORE"')).toBe("\n");
+  await secrets.dropConversation("c");
+  expect(await send(first, "KEY", "/after")).toBe("Bearer user-value");
+});
+
+test("a sandbox that began without secrets gets them at its next start, and after a restart of the server still", async () => {
+  const id = await create("bob");
+  expect(await inside(id, "env | grep -c SSL_CERT_FILE")).toBe("0\n");
+  await secrets.put("bob", { name: "LATE", value }, { replace: true });
+  expect(await inside(id, 'echo "$LATE"')).toBe("\n");
+  expect(await send(id, "LATE", "/early", "-k")).toBe("Bearer");
+  await bench.driver.stop(id);
+  expect(await inside(id, "true").catch(() => "gone")).toBe("gone");
+  expect(await send(id, "LATE", "/late")).toBe(`Bearer ${value}`);
+  await service.close();
+  service = await bench.serve({ specs, egress: proxy.proxy });
+  expect(await send(id, "LATE", "/restarted")).toBe(`Bearer ${value}`);
+});

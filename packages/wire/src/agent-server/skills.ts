@@ -1,0 +1,70 @@
+import { type Static, Type } from "typebox";
+import { ConversationHooks, hookEvents } from "../conversations/conversation-work.ts";
+import { Nullable, StringEnum } from "../common/schema.ts";
+import { MarketplaceRegistration } from "../settings/settings-v1.ts";
+
+const projectDir = Type.Optional(
+  Nullable(Type.String({ maxLength: 4_000, description: "default: the sandbox's working folder; relative ones start there" })),
+);
+
+/** Body of `POST /api/skills` (agent-server.md section 9). */
+export const SkillsRequest = Type.Object({
+  load_public: Type.Optional(
+    Type.Boolean({ default: true, description: "skills of this server and of the user's marketplaces" }),
+  ),
+  load_user: Type.Optional(Type.Boolean({ default: true, description: "skills of the home folder in the sandbox" })),
+  load_project: Type.Optional(Type.Boolean({ default: true })),
+  load_org: Type.Optional(Type.Boolean({ default: true, description: "accepted; there are no organizations" })),
+  project_dir: projectDir,
+});
+
+export const LoadedSkill = Type.Object({
+  name: Type.String(),
+  type: StringEnum(["repo", "knowledge", "agentskills"]),
+  content: Type.String(),
+  triggers: Type.Array(Type.String()),
+  source: Nullable(Type.String({ description: "a path in the sandbox, or `global`" })),
+  description: Nullable(Type.String()),
+  is_agentskills_format: Type.Boolean({ default: false }),
+  disable_model_invocation: Type.Boolean({ default: false }),
+});
+
+export const LoadedSkills = Type.Object({
+  skills: Type.Array(LoadedSkill),
+  sources: Type.Record(Type.String(), Type.Integer(), { description: "how many came from where" }),
+});
+
+export const SkillsSynced = Type.Object({ status: StringEnum(["success", "error"]), message: Type.String() });
+export const InstalledSkills = Type.Object({ skills: Type.Array(Type.Unknown(), { maxItems: 0 }) });
+export const InstalledPlugins = Type.Object({ plugins: Type.Array(Type.Unknown(), { maxItems: 0 }) });
+export const SubAgents = Type.Object({ agents: Type.Array(Type.Unknown(), { maxItems: 0 }) });
+
+const offered = {
+  name: Type.String(),
+  description: Nullable(Type.String()),
+  source: Type.String(),
+  installed: Type.Boolean({ description: "whether conversations get it by themselves" }),
+};
+export const MarketplaceSkills = Type.Object({ skills: Type.Array(Type.Object(offered)) });
+export const MarketplacePlugins = Type.Object({
+  plugins: Type.Array(
+    Type.Object({
+      ...offered,
+      ref: MarketplaceRegistration.properties.ref,
+      repo_path: MarketplaceRegistration.properties.repo_path,
+    }),
+  ),
+});
+
+export const HooksRequest = Type.Object({ project_dir: projectDir });
+
+const Matchers = ConversationHooks.properties.hooks.items.properties.matchers;
+
+/** The hooks of a project by their event; null where it has none. */
+export const HooksResponse = Type.Object({
+  hook_config: Nullable(Type.Object(Object.fromEntries(hookEvents.map((event) => [event, Matchers])))),
+});
+
+export type LoadedSkill = Static<typeof LoadedSkill>;
+export type LoadedSkills = Static<typeof LoadedSkills>;
+export type HooksResponse = Static<typeof HooksResponse>;

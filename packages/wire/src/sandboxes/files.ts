@@ -1,0 +1,28 @@
+import { type Static, Type } from "typebox";
+import { Page, StringEnum } from "../common/schema.ts";
+
+/** A name in a folder of a sandbox; an extension. A link is told as a link, with its own facts. */
+export const FileEntry = Type.Object({
+  name: Type.String(),
+  kind: StringEnum(["file", "directory", "link", "other"]),
+  size: Type.Integer({ description: "bytes" }),
+  mode: Type.String({ description: "permission bits, octal", examples: ["0644"] }),
+  modified_at: Type.String({ format: "date-time" }),
+});
+export type FileEntry = Static<typeof FileEntry>;
+
+export const FilePage = Page(FileEntry);
+
+/** A folder in a list that lets people pick one (agent-server.md section 8). `path` is absolute. */
+export const SubdirectoryEntry = Type.Object({ name: Type.String(), path: Type.String() });
+export const SubdirectoryPage = Page(SubdirectoryEntry);
+
+/** A shortcut of such a list. */
+export const FileBrowserEntry = Type.Object({ label: Type.String(), path: Type.String() });
+
+/** Where picking a folder begins: the home of the sandbox's user, the folders in it, and the root. */
+export const HomeResponse = Type.Object({
+  home: Type.String(),
+  favorites: Type.Array(FileBrowserEntry),
+  locations: Type.Array(FileBrowserEntry),
+});

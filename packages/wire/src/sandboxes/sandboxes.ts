@@ -1,0 +1,70 @@
+import { type Static, Type } from "typebox";
+import { Nullable, Page, StringEnum } from "../common/schema.ts";
+
+/** Sandbox states on the wire (app-server.md section 4). MISSING: there is a conversation but no sandbox any more. */
+export const sandboxStatuses = ["STARTING", "RUNNING", "PAUSED", "ERROR", "MISSING"] as const;
+export const SandboxStatus = StringEnum(sandboxStatuses);
+export type SandboxStatus = (typeof sandboxStatuses)[number];
+
+export const ExposedUrl = Type.Object({ name: Type.String(), url: Type.String(), port: Type.Integer() });
+
+/** A sandbox (app-server.md section 4). `session_api_key` and `exposed_urls` are null unless it is RUNNING. */
+export const SandboxInfo = Type.Object({
+  id: Type.String(),
+  created_by_user_id: Nullable(Type.String()),
+  sandbox_spec_id: Type.String(),
+  status: SandboxStatus,
+  session_api_key: Nullable(Type.String()),
+  exposed_urls: Nullable(Type.Array(ExposedUrl)),
+  created_at: Type.String({ format: "date-time" }),
+  status_detail: Nullable(Type.String()),
+});
+
+const hostPattern = "^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$";
+
+/** What one sandbox may reach, in the place of its spec's network; an extension. `allow` counts with `allowlist`; without it the spec's own rules stay. */
+export const NetworkOverride = Type.Object({
+  mode: StringEnum(["none", "allowlist", "open"]),
+  allow: Type.Optional(
+    Nullable(
+      Type.Array(
+        Type.Object({
+          host: Type.String({ pattern: hostPattern, description: "example.com, or *.example.com for every name below it" }),
+          ports: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1, maxItems: 100 })),
+          methods: Type.Optional(Nullable(Type.Array(Type.String({ pattern: "^[A-Z]{1,20}$" }), { minItems: 1, maxItems: 20 }))),
+        }),
+        { maxItems: 1_000 },
+      ),
+    ),
+  ),
+});
+
+/** Body of `POST /api/v1/sandboxes`; an extension, the contract has none. */
+export const SandboxStartRequest = Type.Object({ network: Type.Optional(Nullable(NetworkOverride)) });
+
+/** The files of a sandbox as they were once; an extension. */
+export const SnapshotInfo = Type.Object({
+  id: Type.String(),
+  sandbox_id: Type.String({ description: "the sandbox that it was made of, which may be gone" }),
+  sandbox_spec_id: Type.String(),
+  created_at: Type.String({ format: "date-time" }),
+});
+
+/** A template for sandboxes (app-server.md section 4). */
+export const SandboxSpecInfo = Type.Object({
+  id: Type.String(),
+  command: Nullable(Type.Array(Type.String())),
+  created_at: Type.String({ format: "date-time" }),
+  initial_env: Type.Record(Type.String(), Type.String()),
+  working_dir: Type.String(),
+});
+
+export const SandboxPage = Page(SandboxInfo);
+export const SandboxSpecPage = Page(SandboxSpecInfo);
+export const SnapshotPage = Page(SnapshotInfo);
+
+export type ExposedUrl = Static<typeof ExposedUrl>;
+export type NetworkOverride = Static<typeof NetworkOverride>;
+export type SnapshotInfo = Static<typeof SnapshotInfo>;
+export type SandboxInfo = Static<typeof SandboxInfo>;
+export type SandboxSpecInfo = Static<typeof SandboxSpecInfo>;

@@ -1,0 +1,100 @@
+import { type Static, Type } from "typebox";
+import { ProfileMutation } from "./profiles.ts";
+import { Nullable, StringEnum } from "../common/schema.ts";
+import { diffOf } from "./setting-field.ts";
+import { AgentContext, AgentSettings, CondenserSettings, CriticSettings } from "./settings-v1.ts";
+
+/** Name of an agent profile. */
+export const AgentProfileName = Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" });
+
+const refs = Nullable(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }));
+const { agent, tools, enable_sub_agents, enable_switch_llm_tool, tool_concurrency_limit } = AgentSettings.properties;
+
+const given = {
+  llm_profile_ref: Type.String({ minLength: 1, maxLength: 64 }),
+};
+
+/**
+ * A named way to run an agent: it points to an LLM profile and to MCP servers by name and holds no secret (app-server openapi
+ * OpenHandsAgentProfile). `mcp_server_refs` null means all servers. `id` stays when the profile is renamed; `revision` counts changes.
+ */
+export const AgentProfile = Type.Object({
+  schema_version: Type.Integer({ minimum: 1, default: 2 }),
+  id: Type.String({ format: "uuid" }),
+  name: Type.String(),
+  revision: Type.Integer({ minimum: 0, default: 0 }),
+  agent_kind: StringEnum(["openhands"], { default: "openhands" }),
+  ...given,
+  mcp_server_refs: refs,
+  agent,
+  tools,
+  system_message_suffix: AgentContext.properties.system_message_suffix,
+  disabled_skills: AgentContext.properties.disabled_skills,
+  condenser: CondenserSettings,
+  verification: CriticSettings,
+  enable_sub_agents,
+  enable_switch_llm_tool,
+  tool_concurrency_limit,
+});
+
+/** Body of `POST /api/agent-profiles/{name}`: identity and revision in it are ignored, the name is the path's. */
+export const SaveAgentProfileRequest = Type.Unsafe<SaveAgentProfileRequest>(
+  Type.Object({
+    ...diffOf(
+      Type.Object({
+        ...AgentProfile.properties,
+        name: Type.Unknown(),
+        id: Type.Unknown(),
+        revision: Type.Unknown(),
+        schema_version: Type.Unknown(),
+      }),
+    ).properties,
+    ...given,
+  }),
+);
+
+export const AgentProfileInfo = Type.Object({
+  id: Nullable(Type.String()),
+  name: Type.String(),
+  agent_kind: Type.String({ default: "openhands" }),
+  revision: Nullable(Type.Integer()),
+  llm_profile_ref: Nullable(Type.String()),
+  mcp_server_refs: refs,
+});
+export const AgentProfileList = Type.Object({
+  profiles: Type.Array(AgentProfileInfo),
+  active_agent_profile_id: Nullable(Type.String()),
+});
+export const AgentProfileDetail = Type.Object({ name: Type.String(), profile: AgentProfile });
+export const AgentProfileMutation = ProfileMutation;
+export const RenameAgentProfileRequest = Type.Object({ new_name: AgentProfileName });
+export const ActivatedAgentProfile = Type.Object({
+  id: Type.String(),
+  message: Type.String(),
+  agent_settings_applied: Type.Boolean({ default: false }),
+});
+
+/** What a profile comes to with the settings of now (`…/materialize`); what it names and is missing is told here, not by an error. */
+export const AgentProfileDiagnostics = Type.Object({
+  agent_kind: Type.String(),
+  valid: Type.Boolean({ default: false }),
+  errors: Type.Array(Type.String()),
+  llm_profile_ref: Nullable(Type.String()),
+  llm_profile_resolved: Type.Boolean({ default: false }),
+  llm_api_key_set: Type.Boolean({ default: false }),
+  mcp_server_refs: refs,
+  resolved_mcp_config_keys: Type.Array(Type.String()),
+  resolved_mcp_servers: Type.Array(Type.String()),
+  dangling_mcp_server_refs: Type.Array(Type.String()),
+  disabled_skills: Type.Array(Type.String()),
+  resolved_skills: Type.Array(Type.String()),
+  acp_api_key_secret_name: Nullable(Type.String()),
+  acp_base_url_secret_name: Nullable(Type.String()),
+  acp_file_secret_names: Type.Array(Type.String()),
+  resolved_settings: Nullable(Type.Record(Type.String(), Type.Unknown())),
+});
+
+export type AgentProfile = Static<typeof AgentProfile>;
+export type SaveAgentProfileRequest = { [Key in keyof AgentProfile]?: AgentProfile[Key] | null } & { llm_profile_ref: string };
+export type AgentProfileDiagnostics = Static<typeof AgentProfileDiagnostics>;
+export type AgentProfileList = Static<typeof AgentProfileList>;

@@ -1,0 +1,78 @@
+import { type Static, Type } from "typebox";
+import { Nullable } from "../common/schema.ts";
+
+/** Name of an API key: what a person knows it by. */
+const KeyName = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: "^[^\\u0000-\\u001f\\u007f]*\\S[^\\u0000-\\u001f\\u007f]*$",
+});
+
+/** An API key as lists show it; its text is shown only once, when it is made. */
+export const ApiKey = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  created_at: Type.String({ format: "date-time" }),
+  expires_at: Nullable(Type.String({ format: "date-time", description: "null: never" })),
+  last_used_at: Nullable(Type.String({ format: "date-time", description: "to about a minute" })),
+  read_only: Type.Boolean(),
+});
+
+/** Body of `POST /api/keys`. */
+export const ApiKeyRequest = Type.Object({
+  name: KeyName,
+  expires_at: Type.Optional(
+    Nullable(
+      Type.String({
+        maxLength: 40,
+        description: "ISO-8601; absent or null: as long as the key that makes it. It cannot be later than that",
+      }),
+    ),
+  ),
+  read_only: Type.Optional(Nullable(Type.Boolean({ default: false }))),
+});
+
+/** Answer of `POST /api/keys`. */
+export const NewApiKey = Type.Object({ ...ApiKey.properties, key: Type.String({ description: "the key; shown only now" }) });
+
+/** Body of `POST /login`. */
+export const LoginRequest = Type.Object({ key: Type.String({ maxLength: 1024, description: "an API key" }) });
+
+/** Answer of `POST /login` to a program; a browser gets a page. */
+export const LoginAnswer = Type.Object({
+  user: Nullable(Type.String({ description: "null: the implicit user" })),
+  read_only: Type.Boolean(),
+  expires_at: Type.String({ format: "date-time", description: "when the login ends" }),
+});
+
+/** Answer of `GET /api/keys/current`. */
+export const CurrentApiKey = Type.Object({
+  id: Type.String(),
+  user_id: Type.String(),
+  org_id: Type.String({ description: "the user's own organization: it has the user's id" }),
+  read_only: Type.Boolean(),
+});
+
+/** Answer of `GET /api/organizations`: one, that every user has and nobody else is in. */
+export const OrganizationPage = Type.Object({
+  items: Type.Array(Type.Object({ id: Type.String(), name: Type.String(), is_personal: Type.Boolean() })),
+  next_page_id: Type.Null(),
+  current_org_id: Type.String(),
+});
+
+/** Answer of `GET /api/organizations/{org_id}/provider-connections`: keys that several LLM profiles share. There are none: each has its own. */
+export const ProviderConnections = Type.Object({ connections: Type.Array(Type.Unknown(), { maxItems: 0 }) });
+
+/** Answer of `GET /api/organizations/{org_id}/me`. A read-only key is a member who may look only. */
+export const OrganizationMember = Type.Object({
+  org_id: Type.String(),
+  user_id: Type.String(),
+  role: Type.Enum(["owner", "member"]),
+  permissions: Type.Array(Type.Enum(["view_org_settings", "edit_org_settings"])),
+  status: Type.Literal("active"),
+});
+
+export type ApiKey = Static<typeof ApiKey>;
+export type ApiKeyRequest = Static<typeof ApiKeyRequest>;
+export type NewApiKey = Static<typeof NewApiKey>;
+export type LoginAnswer = Static<typeof LoginAnswer>;

@@ -1,0 +1,8 @@
+/** `npm run check`: the structure of the source files. Prints each problem and ends with 1 when there is one. */
+import { importProblems } from "./imports.ts";
+import { readSourceFiles } from "./source-files.ts";
+
+const files = readSourceFiles(["packages", "bench", "scripts"]);
+const problems = importProblems(files);
+for (const problem of problems) console.error(problem);
+process.exitCode = problems.length > 0 ? 1 : 0;
