@@ -5,8 +5,27 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const longest = [
   ...["agent-every-append", "command-line", "browser", "docker-suite", "start-repository", "crash", "fuzz"],
   ...["service-lifecycle", "killed-sandbox", "sockets", "hanging", "rootless", "hostile-images", "oci-suite"],
-  ...["lifecycle", "survive", "restart", "disk-full", "bash-faults", "oci-driver", "pending-crash", "session"],
-  ...["demo", "callbacks", "resident", "recording", "branches-crash", "image-store", "hostile", "service", "bash"],
+  ...[
+    "lifecycle",
+    "survive",
+    "restart",
+    "disk-full",
+    "bash-faults",
+    "oci-driver",
+    "pending-crash",
+    "session",
+  ],
+  ...[
+    "demo",
+    "callbacks",
+    "resident",
+    "recording",
+    "branches-crash",
+    "image-store",
+    "hostile",
+    "service",
+    "bash",
+  ],
   ...["recorded", "agent-hanging", "limits", "memory", "plugins", "model-endpoints", "mcp", "agent-tools"],
 ];
 

@@ -21,14 +21,22 @@ export async function fairnessRows(): Promise<Row[]> {
     // A process that has nothing else to do tells what the machine's other work costs.
     const bare = await startProgram([floorHttp], { BODY_FILE: floorHttp }, /\d+/);
     const began = performance.now();
-    const all = Promise.all(ids.map((id, index) => bench.begin(id, `of-${index}`, steps))).then(() => bench.rested(500));
-    const [loaded, floor] = await Promise.all([health(bench.url, all), health(`http://127.0.0.1:${bare.match[0]}`, all)]);
+    const all = Promise.all(ids.map((id, index) => bench.begin(id, `of-${index}`, steps))).then(() =>
+      bench.rested(500),
+    );
+    const [loaded, floor] = await Promise.all([
+      health(bench.url, all),
+      health(`http://127.0.0.1:${bare.match[0]}`, all),
+    ]);
     const own = figures(loaded);
     const ms = performance.now() - began;
     await stopProgram(bare.child);
     const exchanges = await bench.exchanges();
-    const spans = [...exchanges].filter(([name]) => name !== "warm").map(([, all]) => all.at(-1)!.answered - all[0]!.arrived);
-    if (spans.length !== conversations) throw new Error(`Only ${spans.length} conversations have come to an end.`);
+    const spans = [...exchanges]
+      .filter(([name]) => name !== "warm")
+      .map(([, all]) => all.at(-1)!.answered - all[0]!.arrived);
+    if (spans.length !== conversations)
+      throw new Error(`Only ${spans.length} conversations have come to an end.`);
     const ratio = Math.max(...spans) / Math.min(...spans);
     return [
       {
@@ -37,12 +45,20 @@ export async function fairnessRows(): Promise<Row[]> {
       },
       {
         name: "steps of all of them",
-        ...{ unit: "per s", figures: single((conversations * steps * 1000) / ms), target: "(as it is)", met: true },
+        ...{
+          unit: "per s",
+          figures: single((conversations * steps * 1000) / ms),
+          target: "(as it is)",
+          met: true,
+        },
       },
       {
         name: "/health meanwhile",
         ...{ unit: "ms", figures: own, target: "p99 < 50 ms", met: own.p99 < 50 },
-        floor: { name: `an idle bare http server meanwhile (p99 ${Math.round(figures(floor).p99)} ms)`, figures: figures(floor) },
+        floor: {
+          name: `an idle bare http server meanwhile (p99 ${Math.round(figures(floor).p99)} ms)`,
+          figures: figures(floor),
+        },
       },
     ];
   } finally {

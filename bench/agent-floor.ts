@@ -3,7 +3,9 @@ import { DatabaseSync } from "node:sqlite";
 /** The least that a step is: a model call by bare fetch, and its answer made durable in plain SQLite. Takes file, address, name, steps and bytes of a request. */
 const [file = "", url = "", name = "", steps = "0", bytes = "0"] = process.argv.slice(2);
 const database = new DatabaseSync(file);
-database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (key INTEGER PRIMARY KEY, json TEXT)");
+database.exec(
+  "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (key INTEGER PRIMARY KEY, json TEXT)",
+);
 const insert = database.prepare("INSERT INTO events (json) VALUES (?)");
 const messages = [
   { role: "user", content: "x".repeat(Number(bytes)) },

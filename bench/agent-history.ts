@@ -1,15 +1,20 @@
-import { newId, textContent } from "@sandpiper/wire";
-import { emptyConfig } from "@sandpiper/server/store/empty-config";
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { emptyConfig } from "@sandpiper/server/store/empty-config";
 import { fillWithConversations, message, openStore } from "@sandpiper/server/test/support/store";
+import { newId, textContent } from "@sandpiper/wire";
 
 /** Fills a data folder with conversations that rest and have that many events each, as work with a terminal leaves them. Gives their ids. */
-export async function fillWithHistories(dir: string, conversations: number, events: number): Promise<string[]> {
+export async function fillWithHistories(
+  dir: string,
+  conversations: number,
+  events: number,
+): Promise<string[]> {
   const ids = await fillWithConversations(dir, conversations, { config: emptyConfig("/workspace") });
   const store = await openStore(dir);
   for (const id of ids) {
     const history = historyOf(events);
-    for (let at = 0; at < history.length; at += 500) await store.events.append(id, history.slice(at, at + 500));
+    for (let at = 0; at < history.length; at += 500)
+      await store.events.append(id, history.slice(at, at + 500));
   }
   await store.close();
   return ids;
@@ -23,7 +28,10 @@ function historyOf(events: number): NewRecord[] {
     system_prompt: textContent("You are an agent."),
     tools: [],
   };
-  const records: NewRecord[] = [{ listed: true, event: prompt }, message("Look into every file of the project.")];
+  const records: NewRecord[] = [
+    { listed: true, event: prompt },
+    message("Look into every file of the project."),
+  ];
   for (let index = 0; records.length < events - 2; index++) records.push(...terminalCall(index));
   records.push({
     listed: true,
@@ -59,7 +67,12 @@ function terminalCall(index: number): NewRecord[] {
       listed: true,
       event: {
         ...{ kind: "ActionEvent", source: "agent", id, thought: [], thinking_blocks: [], ...base, action },
-        tool_call: { id: tool_call_id, name: "terminal", arguments: JSON.stringify({ command }), origin: "completion" },
+        tool_call: {
+          id: tool_call_id,
+          name: "terminal",
+          arguments: JSON.stringify({ command }),
+          origin: "completion",
+        },
         ...{ llm_response_id: `response_${index}`, security_risk: "LOW" },
       } as NewRecord["event"],
     },

@@ -43,7 +43,12 @@ const call = (name: string, step: number) => {
   const [tool, given] = name.startsWith("shell")
     ? ["terminal", { command: `echo step ${step}`, security_risk: "LOW" }]
     : ["think", { thought: `Step ${step}: what is to be done next, and why.` }];
-  const toolCall = { index: 0, id, type: "function", function: { name: tool, arguments: JSON.stringify(given) } };
+  const toolCall = {
+    index: 0,
+    id,
+    type: "function",
+    function: { name: tool, arguments: JSON.stringify(given) },
+  };
   return event({ delta: { role: "assistant", content: null, tool_calls: [toolCall] } }) + end("tool_calls");
 };
 
@@ -52,4 +57,6 @@ process.on("message", () => {
   exchanges = new Map();
 });
 process.on("disconnect", () => process.exit());
-server.listen(0, "127.0.0.1", () => process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+server.listen(0, "127.0.0.1", () =>
+  process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }),
+);

@@ -29,7 +29,10 @@ export interface AgentBench {
 }
 
 /** `prepare` fills the data folder before the server starts; `local`: the model answers in the server's own process. */
-export async function startAgentBench(prepare: (dir: string) => Promise<unknown>, { local = false } = {}): Promise<AgentBench> {
+export async function startAgentBench(
+  prepare: (dir: string) => Promise<unknown>,
+  { local = false } = {},
+): Promise<AgentBench> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   await prepare(dir);
   const model = await startProcess("agent-model", [], {});
@@ -44,7 +47,11 @@ export async function startAgentBench(prepare: (dir: string) => Promise<unknown>
   });
   const call = async (method: string, path: string, body?: unknown) => {
     const headers = { "x-session-api-key": key, "content-type": "application/json" };
-    const response = await fetch(server.url + path, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
+    const response = await fetch(server.url + path, {
+      method,
+      headers,
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
     return response.json();
   };

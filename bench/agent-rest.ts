@@ -14,7 +14,9 @@ const batch = 50;
 /** From `Runner.wake` to the whole request at the model, of conversations that nothing in the server has read yet. The sandbox is not waited for. */
 export async function wakeRows(): Promise<Row[]> {
   let ids: string[] = [];
-  const bench = await startAgentBench(async (dir) => (ids = await fillWithHistories(dir, coldOnes, coldEvents)));
+  const bench = await startAgentBench(
+    async (dir) => (ids = await fillWithHistories(dir, coldOnes, coldEvents)),
+  );
   try {
     const times: number[] = [];
     for (const [index, id] of ids.entries()) {
@@ -51,7 +53,9 @@ function bareReads({ dir }: AgentBench, ids: readonly string[]): Promise<number[
 /** What is left in the server of conversations that have run and were unloaded, as they are after minutes of rest. */
 export async function idleRows(): Promise<Row[]> {
   let ids: string[] = [];
-  const bench = await startAgentBench(async (dir) => (ids = await fillWithHistories(dir, idleOnes + 4 * batch, 0)));
+  const bench = await startAgentBench(
+    async (dir) => (ids = await fillWithHistories(dir, idleOnes + 4 * batch, 0)),
+  );
   try {
     for (let at = 0; at < 4 * batch; at += batch) await run(bench, ids.slice(at, at + batch));
     const before = await bench.memory();
@@ -66,7 +70,12 @@ export async function idleRows(): Promise<Row[]> {
       },
       {
         name: "their resident memory, with what the process would give back",
-        ...{ unit: "KB", figures: single((after.resident - before.resident) / idleOnes / 1024), target: "(as it is)", met: true },
+        ...{
+          unit: "KB",
+          figures: single((after.resident - before.resident) / idleOnes / 1024),
+          target: "(as it is)",
+          met: true,
+        },
       },
       {
         name: "runs, followers, views, workspaces and shells that are left of them",

@@ -2,14 +2,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import { queryObjects, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { View } from "@sandpiper/agent/prompt/view";
+import { ProviderModel } from "@sandpiper/models/provider-model";
+import { TerminalSession } from "@sandpiper/sandbox/shell/terminal/session";
 import { readConfig } from "@sandpiper/server/config/read-config";
 import { LogFollower } from "@sandpiper/server/conversations/log/follower";
 import { Run } from "@sandpiper/server/conversations/run/run";
 import { Runner } from "@sandpiper/server/conversations/run/runner";
 import { Workspace } from "@sandpiper/server/conversations/run/workspace";
-import { ProviderModel } from "@sandpiper/models/provider-model";
 import { startPlatform } from "@sandpiper/server/platform";
-import { TerminalSession } from "@sandpiper/sandbox/shell/terminal/session";
 
 /**
  * A whole platform in a process of its own that notes when each model call begins and ends, and when conversations are woken. With BENCH_MODEL=local its model answers
@@ -43,7 +43,9 @@ ProviderModel.prototype.complete = async function (request) {
   const text = last?.role === "user" && last.content[0]?.type === "text" ? last.content[0].text : "";
   const [, name = "", wanted = "0"] = /bench-([\w-]+):(\d+);/.exec(text) ?? [];
   try {
-    return process.env.BENCH_MODEL === "local" ? local(name, Number(wanted)) : await complete.call(this, request);
+    return process.env.BENCH_MODEL === "local"
+      ? local(name, Number(wanted))
+      : await complete.call(this, request);
   } finally {
     noted.calls.push({ name, begin, end: now() });
   }
@@ -53,11 +55,28 @@ function local(name: string, wanted: number): Awaited<ReturnType<typeof complete
   const step = steps.get(name) ?? 0;
   steps.set(name, step + 1);
   const id = `call_${name}_${step}`;
-  const tokens = { prompt_tokens: 1000, completion_tokens: 20, cache_read_tokens: 0, cache_write_tokens: 0, reasoning_tokens: 0 };
-  const call = { id, name: "think", arguments: JSON.stringify({ thought: `Step ${step}: what is next.` }), origin: "completion" };
+  const tokens = {
+    prompt_tokens: 1000,
+    completion_tokens: 20,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 0,
+  };
+  const call = {
+    id,
+    name: "think",
+    arguments: JSON.stringify({ thought: `Step ${step}: what is next.` }),
+    origin: "completion",
+  };
   const more = step < wanted;
   return {
-    ...{ id: `response_${id}`, text: more ? "" : "Done.", thinkingBlocks: [], toolCalls: more ? [call as never] : [], cost: 0 },
+    ...{
+      id: `response_${id}`,
+      text: more ? "" : "Done.",
+      thinkingBlocks: [],
+      toolCalls: more ? [call as never] : [],
+      cost: 0,
+    },
     usage: { model: "local", ...tokens, context_window: 128_000, per_turn_token: 1020, response_id: id },
     finishReason: more ? "tool-calls" : "stop",
   };
@@ -88,8 +107,15 @@ process.on("message", async (order: "noted" | "memory" | "running") => {
   collect();
   const { heapUsed, external } = process.memoryUsage();
   const kept = [Run, LogFollower, View, Workspace, TerminalSession];
-  const instances = kept.reduce((sum, one) => sum + (queryObjects(one as new () => object, { format: "count" }) as number), 0);
-  process.send!({ heap: heapUsed + external, resident: process.memoryUsage().rss, instances } satisfies Memory);
+  const instances = kept.reduce(
+    (sum, one) => sum + (queryObjects(one as new () => object, { format: "count" }) as number),
+    0,
+  );
+  process.send!({
+    heap: heapUsed + external,
+    resident: process.memoryUsage().rss,
+    instances,
+  } satisfies Memory);
 });
 process.on("disconnect", () => void platform.close().then(() => process.exit()));
 process.send!({ url: platform.url });

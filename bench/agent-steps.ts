@@ -42,9 +42,16 @@ export async function stepRows(events: number, targetMs: number): Promise<Row[]>
   ];
 }
 
-async function withServer<T>(events: number, local: boolean, work: (bench: AgentBench) => Promise<T>): Promise<T> {
+async function withServer<T>(
+  events: number,
+  local: boolean,
+  work: (bench: AgentBench) => Promise<T>,
+): Promise<T> {
   let ids: string[] = [];
-  const bench = await startAgentBench(async (dir) => (ids = await fillWithHistories(dir, conversations, events)), { local });
+  const bench = await startAgentBench(
+    async (dir) => (ids = await fillWithHistories(dir, conversations, events)),
+    { local },
+  );
   try {
     for (const [index, id] of ids.entries()) {
       await bench.begin(id, `${index}`, steps);
@@ -60,7 +67,13 @@ async function withServer<T>(events: number, local: boolean, work: (bench: Agent
 async function bareSteps({ modelUrl, exchanges }: AgentBench, bytes: number): Promise<number[]> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   const program = fileURLToPath(new URL("./agent-floor.ts", import.meta.url));
-  const child = fork(program, [join(dir, "plain.db"), modelUrl, "9", String(steps * conversations), String(bytes)]);
+  const child = fork(program, [
+    join(dir, "plain.db"),
+    modelUrl,
+    "9",
+    String(steps * conversations),
+    String(bytes),
+  ]);
   await once(child, "exit");
   rmSync(dir, { recursive: true, force: true });
   return gapsOf(named(await exchanges()));
@@ -73,7 +86,9 @@ interface Span {
 }
 
 const named = (exchanges: Map<string, Exchange[]>): Span[] =>
-  [...exchanges].flatMap(([name, all]) => all.map(({ arrived, answered }) => ({ name, from: arrived, to: answered })));
+  [...exchanges].flatMap(([name, all]) =>
+    all.map(({ arrived, answered }) => ({ name, from: arrived, to: answered })),
+  );
 
 /** From the end of each to the beginning of the next of its name. */
 function gapsOf(spans: readonly Span[]): number[] {

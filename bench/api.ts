@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ConversationRow } from "@sandpiper/server/store/conversation-store";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { ConversationRow } from "@sandpiper/server/store/conversation-store";
 import { conversationRow, message, openStore } from "@sandpiper/server/test/support/store";
 import { startAppends } from "./appends.ts";
 import { load } from "./load.ts";
@@ -43,12 +43,20 @@ export async function benchApi(): Promise<Row[]> {
   const reads = async (beside: string) => [
     ...(await read(`GET /api/settings${beside}`, "/api/settings", few)),
     ...(await read(conversations + beside, "/api/v1/app-conversations/search?limit=100", few, many)),
-    ...(await read(events + beside, eventsPath(few.long, small.events), few, many, eventsPath(many.long, small.events * factor))),
+    ...(await read(
+      events + beside,
+      eventsPath(few.long, small.events),
+      few,
+      many,
+      eventsPath(many.long, small.events * factor),
+    )),
   ];
   try {
     const quiet = await reads("");
     const ends = [few, many].map((server) => startAppends(server, server.newest, writes.perSecond));
-    const busy = await reads(`, beside ${writes.perSecond} appends/s`).finally(() => Promise.all(ends.map((end) => end())));
+    const busy = await reads(`, beside ${writes.perSecond} appends/s`).finally(() =>
+      Promise.all(ends.map((end) => end())),
+    );
     return [...quiet, ...busy];
   } finally {
     await few.end();
@@ -62,7 +70,13 @@ function eventsPath(id: string, events: number): string {
 }
 
 /** Rates of one read in turn with those of its floor and of the larger server, so that a busy moment meets all. */
-async function read(name: string, path: string, few: BenchServer, many?: BenchServer, manyPath = path): Promise<Row[]> {
+async function read(
+  name: string,
+  path: string,
+  few: BenchServer,
+  many?: BenchServer,
+  manyPath = path,
+): Promise<Row[]> {
   const body = Buffer.from(await (await fetch(few.url + path, { headers: few.headers })).arrayBuffer());
   const folder = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   const file = join(folder, "body.json");
@@ -96,11 +110,21 @@ function rows(name: string, ours: Figures, floor: Figures, more?: Figures): Row[
   const plain = "plain node:http, same bytes";
   const result: Row[] = [
     {
-      ...{ name, unit: "requests/s", figures: rate, target: ">= 0.4 x floor", met: rate.p50 >= 0.4 * bare.p50 },
+      ...{
+        name,
+        unit: "requests/s",
+        figures: rate,
+        target: ">= 0.4 x floor",
+        met: rate.p50 >= 0.4 * bare.p50,
+      },
       floor: { name: plain, figures: bare },
     },
     {
-      ...{ name: `${name}, each of ${pressure.connections} at once`, unit: "ms", figures: figures(ours.latencies) },
+      ...{
+        name: `${name}, each of ${pressure.connections} at once`,
+        unit: "ms",
+        figures: figures(ours.latencies),
+      },
       ...{ floor: { name: plain, figures: figures(floor.latencies) }, target: "-", met: true },
     },
   ];
@@ -132,7 +156,9 @@ async function fill(dir: string, times: number): Promise<string[]> {
   const rows = Array.from({ length: small.conversations * times }, (_, index) =>
     conversationRow({ title: `Conversation ${index}`, createdAt: start + index * 1_000 }),
   );
-  await Promise.all(rows.flatMap((row) => [store.conversations.create(row), store.sandboxes.create(hibernated(row))]));
+  await Promise.all(
+    rows.flatMap((row) => [store.conversations.create(row), store.sandboxes.create(hibernated(row))]),
+  );
   const { id } = rows[0]!;
   const text = "The failing test expects the parser to keep trailing white space. ".repeat(5);
   for (let left = small.events * times; left > 0; left -= 1_000) {
@@ -148,6 +174,12 @@ async function fill(dir: string, times: number): Promise<string[]> {
 /** The sandbox of a conversation, as one that is hibernated: there is nothing of it but the record. */
 function hibernated({ sandboxId, userId }: Pick<ConversationRow, "sandboxId" | "userId">): SandboxRow {
   const used = { createdAt: Date.now(), lastUsedAt: Date.now(), snapshotId: null };
-  const status = { status: "PAUSED", statusDetail: null, incarnation: "1", spec: null, prepared: false } as const;
+  const status = {
+    status: "PAUSED",
+    statusDetail: null,
+    incarnation: "1",
+    spec: null,
+    prepared: false,
+  } as const;
   return { id: sandboxId, userId, specId: "host", sessionKey: randomUUID(), ...status, ...used };
 }

@@ -4,8 +4,16 @@ import type { BenchServer } from "./server-process.ts";
  * Sends messages to conversations in turn, `perSecond` of them, from now on; no agent answers. Gives the function that ends it, which throws where one was
  * refused.
  */
-export function startAppends({ url, headers }: BenchServer, ids: readonly string[], perSecond: number): () => Promise<void> {
-  const body = JSON.stringify({ role: "user", content: [{ type: "text", text: "One more thing." }], run: false });
+export function startAppends(
+  { url, headers }: BenchServer,
+  ids: readonly string[],
+  perSecond: number,
+): () => Promise<void> {
+  const body = JSON.stringify({
+    role: "user",
+    content: [{ type: "text", text: "One more thing." }],
+    run: false,
+  });
   const begin = performance.now();
   const answers: Promise<unknown>[] = [];
   const send = async () => {

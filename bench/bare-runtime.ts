@@ -26,7 +26,8 @@ export class BareRuntime {
 
   /** `model` is a running `host` sandbox of the service. */
   constructor({ driver, dir, spec }: BenchService, shell: TimedShell, model: string) {
-    if (driver.runtime.kind !== "crun") throw new Error("The floors are those of crun: install it, and unset SANDPIPER_RUNTIME.");
+    if (driver.runtime.kind !== "crun")
+      throw new Error("The floors are those of crun: install it, and unset SANDPIPER_RUNTIME.");
     const volatile = volatileOf(dir);
     const state = join(volatile, "bare");
     this.#bundles = join(dir, "bare");
@@ -37,8 +38,12 @@ export class BareRuntime {
     const layer = readdirSync(join(dir, "layers")).find((name) => name.startsWith("h"))!;
     const rootfs = join(this.#bundles, "root");
     execFileSync("cp", ["-a", join(dir, "layers", layer), rootfs]);
-    const config = JSON.parse(readFileSync(join(volatile, "state", model, "config.json"), "utf8")) as Configuration;
-    const mounts = config.mounts.filter(({ source }) => !source?.startsWith("/dev/shm/") && !source?.startsWith("/run/"));
+    const config = JSON.parse(
+      readFileSync(join(volatile, "state", model, "config.json"), "utf8"),
+    ) as Configuration;
+    const mounts = config.mounts.filter(
+      ({ source }) => !source?.startsWith("/dev/shm/") && !source?.startsWith("/run/"),
+    );
     this.#model = { ...config, root: { ...config.root, path: rootfs }, mounts };
     const user = { uid: spec.user.uid, gid: spec.user.gid };
     for (const [name, args] of Object.entries({ echo: ["echo", "ready"], true: ["true"] }))
@@ -81,7 +86,8 @@ export class BareRuntime {
   /** Ends the containers that were run; gives ms of each. */
   async end(): Promise<number[]> {
     const took: number[] = [];
-    for (const id of this.#running) took.push(await this.#shell.time(`${this.#command} delete --force ${id}`));
+    for (const id of this.#running)
+      took.push(await this.#shell.time(`${this.#command} delete --force ${id}`));
     this.#running.clear();
     return took;
   }

@@ -65,7 +65,9 @@ async function run({ url, headers, pid }: BenchServer, sandbox: string, text: st
   for (;;) {
     const query = `sandbox_id=${sandbox}&command_id__eq=${id}&kind__eq=BashOutput&sort_order=TIMESTAMP&limit=100&order__gt=${order}`;
     const page = await fetch(`${base}/bash_events/search?${query}`, { headers });
-    const { items } = (await page.json()) as { items: { order: number; stdout: string | null; exit_code: number | null }[] };
+    const { items } = (await page.json()) as {
+      items: { order: number; stdout: string | null; exit_code: number | null }[];
+    };
     memory = Math.max(memory, residentMemory(pid));
     for (const one of items) {
       order = one.order;

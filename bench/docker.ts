@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { PreparedSpec, SandboxDriver } from "@sandpiper/sandbox/driver";
 import { DockerDriver } from "@sandpiper/sandbox/drivers/docker/docker-driver";
-import { startTestEngine } from "@sandpiper/sandbox/test/support/docker-engine";
-import { busyboxImage, importTestImages } from "@sandpiper/sandbox/test/support/docker-image";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { hostSpec } from "@sandpiper/sandbox/specs/specs";
+import { startTestEngine } from "@sandpiper/sandbox/test/support/docker-engine";
+import { busyboxImage, importTestImages } from "@sandpiper/sandbox/test/support/docker-image";
 import { figures, inTurn, type Row } from "./measure.ts";
 import { TimedShell } from "./timed-shell.ts";
 
@@ -35,7 +35,11 @@ export async function benchDocker(): Promise<Row[]> {
     await docker.open();
     await oci.open();
     const host = hostSpec(limits);
-    const image = await docker.prepare({ ...host, root: { kind: "image", reference: busyboxImage }, user: null });
+    const image = await docker.prepare({
+      ...host,
+      root: { kind: "image", reference: busyboxImage },
+      user: null,
+    });
     return await compare({ oci, host, docker, image }, shell, `docker --host unix://${engine.socketPath}`);
   } finally {
     for (const driver of [oci, docker]) {
@@ -55,7 +59,11 @@ interface Drivers {
   image: PreparedSpec;
 }
 
-async function compare({ oci, host, docker, image }: Drivers, shell: TimedShell, client: string): Promise<Row[]> {
+async function compare(
+  { oci, host, docker, image }: Drivers,
+  shell: TimedShell,
+  client: string,
+): Promise<Row[]> {
   const works = [
     (index: number) => startToOutput(oci, host, `sandbox${index}`),
     (index: number) => startToOutput(docker, image, `sandbox${index}`),
@@ -86,7 +94,8 @@ async function compare({ oci, host, docker, image }: Drivers, shell: TimedShell,
 
 /** A container as isolated and limited as a sandbox, and the first output of a command in it. */
 function dockerRun(client: string, name: string): string {
-  const isolation = "--init --network none --cap-drop ALL --security-opt no-new-privileges --oom-score-adj 500 --shm-size 256m";
+  const isolation =
+    "--init --network none --cap-drop ALL --security-opt no-new-privileges --oom-score-adj 500 --shm-size 256m";
   const amounts = "--memory 2g --memory-swap 2g --cpus 2 --pids-limit 512 --ulimit core=0";
   const run = `${client} run --detach --name ${name} ${isolation} ${amounts} ${busyboxImage} sleep 1000`;
   return `${run} && read -r line < <(exec ${client} exec --user 1000:1000 ${name} echo ready); [ "$line" = ready ]`;

@@ -52,11 +52,15 @@ export async function benchFiles(): Promise<Row[]> {
 function upload({ headers }: BenchServer, url: string, bytes: number): Promise<void> {
   const chunk = Buffer.alloc(mega, "0123456789abcdef");
   return new Promise((resolve, reject) => {
-    const put = request(url, { method: "PUT", headers: { ...headers, "content-length": bytes } }, (response) => {
-      response.resume();
-      if (response.statusCode === 200) response.on("end", () => resolve());
-      else reject(new Error(`the upload was answered ${response.statusCode}`));
-    });
+    const put = request(
+      url,
+      { method: "PUT", headers: { ...headers, "content-length": bytes } },
+      (response) => {
+        response.resume();
+        if (response.statusCode === 200) response.on("end", () => resolve());
+        else reject(new Error(`the upload was answered ${response.statusCode}`));
+      },
+    );
     put.on("error", reject);
     let left = bytes / mega;
     const write = () => {

@@ -27,7 +27,9 @@ export async function benchHibernated(): Promise<Row[]> {
     const left = leftovers(bench);
     const memory = (heapInUse() - before.heap) / count / 2 ** 10;
     const disk = (diskInUse(bench.dir) - before.disk) / count / 2 ** 10;
-    const wakes = figures(await sample(20, (index) => bench.service.running(ids[((index + 3) * 397) % count]!)));
+    const wakes = figures(
+      await sample(20, (index) => bench.service.running(ids[((index + 3) * 397) % count]!)),
+    );
     return [
       {
         name: `control groups, mounts and volatile files of ${count} hibernated sandboxes`,
@@ -36,7 +38,13 @@ export async function benchHibernated(): Promise<Row[]> {
         target: "0",
         met: left === 0,
       },
-      { name: "server memory of each of them", unit: "KB", figures: single(memory), target: "(as it is)", met: true },
+      {
+        name: "server memory of each of them",
+        unit: "KB",
+        figures: single(memory),
+        target: "(as it is)",
+        met: true,
+      },
       { name: "disk of each of them", unit: "KB", figures: single(disk), target: "(as it is)", met: true },
       { name: "wake of one of them", unit: "ms", figures: wakes, target: "< 30 ms", met: wakes.p50 < 30 },
     ];

@@ -33,15 +33,27 @@ export async function benchLifecycle(): Promise<Row[]> {
 
 function under(limit: number, name: string, own: Figures, floorName: string, floor: Figures): Row {
   const target = `< ${limit} ms`;
-  return { name, unit: "ms", figures: own, floor: { name: floorName, figures: floor }, target, met: own.p50 < limit };
+  return {
+    name,
+    unit: "ms",
+    figures: own,
+    floor: { name: floorName, figures: floor },
+    target,
+    met: own.p50 < limit,
+  };
 }
 
-async function pauseAndResume({ service }: BenchService, shell: TimedShell, bare: BareRuntime): Promise<Row[]> {
+async function pauseAndResume(
+  { service }: BenchService,
+  shell: TimedShell,
+  bare: BareRuntime,
+): Promise<Row[]> {
   const id = await started(service);
   bare.prepare("frozen");
   await bare.run("frozen");
   const group = `/sys/fs/cgroup/freezer${bare.groupOf("frozen")}/freezer.state`;
-  const write = (word: string) => `echo ${word} >${group}; until read -r now <${group}; [ "$now" = ${word} ]; do :; done`;
+  const write = (word: string) =>
+    `echo ${word} >${group}; until read -r now <${group}; [ "$now" = ${word} ]; do :; done`;
   const [pause, resume, freeze, thaw] = await inTurn(rounds * 2, [
     () => service.pause(user, id),
     () => service.resume(user, id),
@@ -77,10 +89,16 @@ async function wake(bench: BenchService, bare: BareRuntime): Promise<Row> {
 }
 
 /** From the call on a running sandbox, which goes on afterwards, until a second one on the same files can be used. */
-async function snapshotAndFork({ service, dir }: BenchService, shell: TimedShell, megabytes: number): Promise<Row> {
+async function snapshotAndFork(
+  { service, dir }: BenchService,
+  shell: TimedShell,
+  megabytes: number,
+): Promise<Row> {
   const id = await started(service);
   const sandbox = await service.running(id);
-  const { code } = await runToEnd(sandbox, { argv: ["sh", "-c", `head -c ${megabytes}M /dev/zero >large; sync`] });
+  const { code } = await runToEnd(sandbox, {
+    argv: ["sh", "-c", `head -c ${megabytes}M /dev/zero >large; sync`],
+  });
   if (code !== 0) throw new Error(`a file of ${megabytes} MB could not be made`);
   const [ours, floor] = await inTurn(rounds, [
     async () => {
@@ -105,7 +123,9 @@ async function overlayMount(dir: string, shell: TimedShell): Promise<number> {
   const folder = join(dir, "overlay");
   const [lower, upper, work, target] = ["lower", "upper", "work", "target"].map((name) => join(folder, name));
   for (const path of [lower!, upper!, work!, target!]) mkdirSync(path, { recursive: true });
-  const took = await shell.time(`mount -t overlay -o lowerdir=${lower},upperdir=${upper},workdir=${work} overlay ${target}`);
+  const took = await shell.time(
+    `mount -t overlay -o lowerdir=${lower},upperdir=${upper},workdir=${work} overlay ${target}`,
+  );
   await shell.time(`umount ${target}`);
   return took;
 }

@@ -12,7 +12,11 @@ export interface LoadResult {
 }
 
 /** Requests per second that a server answers; see `load`. */
-export async function requestsPerSecond(url: URL, headers: Record<string, string>, options: Load): Promise<number> {
+export async function requestsPerSecond(
+  url: URL,
+  headers: Record<string, string>,
+  options: Load,
+): Promise<number> {
   return (await load(url, headers, options)).rate;
 }
 

@@ -43,9 +43,18 @@ for (const [name, run] of Object.entries(groups)) {
   console.error(`measuring ${name} …`);
   rows.push(...(await run()));
 }
-const machine = { node: process.version, kernel: release(), arch: arch(), cpus: cpus().length, memoryBytes: totalmem() };
+const machine = {
+  node: process.version,
+  kernel: release(),
+  arch: arch(),
+  cpus: cpus().length,
+  memoryBytes: totalmem(),
+};
 console.log(`Node ${machine.node}, Linux ${machine.kernel} ${machine.arch}, ${machine.cpus} CPUs\n`);
 console.log(table(rows));
 const folder = fileURLToPath(new URL("./results/", import.meta.url));
 mkdirSync(folder, { recursive: true });
-writeFileSync(`${folder}latest.json`, `${JSON.stringify({ at: new Date().toISOString(), machine, rows }, null, 2)}\n`);
+writeFileSync(
+  `${folder}latest.json`,
+  `${JSON.stringify({ at: new Date().toISOString(), machine, rows }, null, 2)}\n`,
+);

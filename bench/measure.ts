@@ -18,7 +18,8 @@ export interface Row {
 
 export function figures(samples: readonly number[]): Figures {
   const sorted = [...samples].sort((a, b) => a - b);
-  const at = (quantile: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN;
+  const at = (quantile: number) =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN;
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99), samples: sorted.length };
 }
 
@@ -28,7 +29,11 @@ export function single(value: number): Figures {
 }
 
 /** Runs `once` some times for warmth, then `count` times; gives the durations in ms, or what `once` measured itself. */
-export async function sample(count: number, once: (index: number) => Promise<unknown>, warmUp = 3): Promise<number[]> {
+export async function sample(
+  count: number,
+  once: (index: number) => Promise<unknown>,
+  warmUp = 3,
+): Promise<number[]> {
   const durations: number[] = [];
   for (let index = -warmUp; index < count; index++) {
     const start = performance.now();
@@ -57,11 +62,23 @@ export async function inTurn(
   return series;
 }
 
-const format = (value: number) => (value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(2));
+const format = (value: number) =>
+  value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(2);
 
 /** The rows as a text table. */
 export function table(rows: readonly Row[]): string {
-  const head = ["measurement", "p50", "p95", "p99", "unit", "floor", "floor p50", "p50 / floor", "target", ""];
+  const head = [
+    "measurement",
+    "p50",
+    "p95",
+    "p99",
+    "unit",
+    "floor",
+    "floor p50",
+    "p50 / floor",
+    "target",
+    "",
+  ];
   const body = rows.map(({ name, figures: { p50, p95, p99 }, unit, floor, target, met }) => [
     name,
     ...[p50, p95, p99].map(format),

@@ -4,10 +4,10 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import WebSocket from "ws";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { readConfig } from "@sandpiper/server/config/read-config";
 import { type Platform, startPlatform } from "@sandpiper/server/platform";
-import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import WebSocket from "ws";
 import { figures, type Row, sample } from "./measure.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
@@ -15,7 +15,12 @@ const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
 /** What a request sets in motion: the first model call of a conversation, and the way of an event to a socket. */
 export async function benchPlatform(): Promise<Row[]> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
-  const config = readConfig({ ...process.env, SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0" });
+  const config = readConfig({
+    ...process.env,
+    SANDPIPER_DATA: dataDir,
+    SANDPIPER_API_KEY: key,
+    SANDPIPER_PORT: "0",
+  });
   const platform = await startPlatform({ ...config, logLevel: "error" });
   try {
     return [await postToModel(platform), await appendToSocket(platform)];
@@ -54,7 +59,10 @@ async function postToModel(platform: Platform): Promise<Row> {
       arrived = resolve;
     });
     const start = performance.now();
-    const [, at] = await Promise.all([request(platform, "POST", "/api/v1/app-conversations", message), arrival]);
+    const [, at] = await Promise.all([
+      request(platform, "POST", "/api/v1/app-conversations", message),
+      arrival,
+    ]);
     await settled(platform);
     return at - start;
   });
@@ -63,8 +71,14 @@ async function postToModel(platform: Platform): Promise<Row> {
       arrived = resolve;
     });
     const start = performance.now();
-    const body = JSON.stringify({ model: "bench", stream: true, messages: [{ role: "user", content: "Hello" }] });
-    const call = fetch(`${models.url}/v1/chat/completions`, { method: "POST", body }).then((response) => response.text());
+    const body = JSON.stringify({
+      model: "bench",
+      stream: true,
+      messages: [{ role: "user", content: "Hello" }],
+    });
+    const call = fetch(`${models.url}/v1/chat/completions`, { method: "POST", body }).then((response) =>
+      response.text(),
+    );
     const at = await arrival;
     await call;
     return at - start;
@@ -83,7 +97,8 @@ async function postToModel(platform: Platform): Promise<Row> {
 
 /** Waits until nothing starts any more, so that one measurement does not burden the next. */
 async function settled(platform: Platform): Promise<void> {
-  const busy = () => platform.store.startTasks.listOpen().length > 0 || platform.store.conversations.listRunning().length > 0;
+  const busy = () =>
+    platform.store.startTasks.listOpen().length > 0 || platform.store.conversations.listRunning().length > 0;
   while (busy()) await delay(5);
   // A start looks for skills after it is ready, and nothing tells when it has.
   await delay(100);
@@ -96,11 +111,15 @@ async function appendToSocket(platform: Platform): Promise<Row> {
   const conversationId = platform.store.startTasks.get(
     `${id.slice(0, 8)}-${id.slice(8, 12)}-${id.slice(12, 16)}-${id.slice(16, 20)}-${id.slice(20)}`,
   )!.conversationId;
-  const socket = new WebSocket(`${platform.url.replace("http", "ws")}/sockets/events/${conversationId}?session_api_key=${key}`);
+  const socket = new WebSocket(
+    `${platform.url.replace("http", "ws")}/sockets/events/${conversationId}?session_api_key=${key}`,
+  );
   await once(socket, "message");
   const ours = await sample(500, async () => {
     const frame = once(socket, "message");
-    await platform.store.events.append(conversationId, [{ listed: true, event: { kind: "PauseEvent", source: "user" } }]);
+    await platform.store.events.append(conversationId, [
+      { listed: true, event: { kind: "PauseEvent", source: "user" } },
+    ]);
     await frame;
   });
   socket.terminate();

@@ -3,7 +3,10 @@ import { readFileSync } from "node:fs";
 
 /** Starts a Node program and resolves with the first match of `pattern` in its output. */
 export async function startProgram(args: string[], env: Record<string, string>, pattern: RegExp) {
-  const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   let output = "";
   const match = await new Promise<RegExpExecArray>((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}: ${output}`)));
@@ -37,14 +40,20 @@ export function availableMemory(): number {
 export function kernelMemory(): number {
   const text = readFileSync("/proc/meminfo", "utf8");
   const fields = ["SUnreclaim", "KernelStack", "PageTables", "Percpu", "Shmem"];
-  return fields.reduce((sum, name) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024, 0);
+  return fields.reduce(
+    (sum, name) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024,
+    0,
+  );
 }
 
 /** Memory of processes without what they share with others (proportional set size), bytes. */
 export function proportionalMemory(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => {
     try {
-      return sum + Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024;
+      return (
+        sum +
+        Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) * 1024
+      );
     } catch {
       // It has just ended.
       return sum;
@@ -53,5 +62,8 @@ export function proportionalMemory(pids: readonly number[]): number {
 }
 
 function statusField(pid: number, name: string): number {
-  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+  return (
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) *
+    1024
+  );
 }

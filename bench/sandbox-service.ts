@@ -1,15 +1,15 @@
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readConfig } from "@sandpiper/server/config/read-config";
+import { createLogger } from "@sandpiper/core/log/log";
+import { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { PreparedSpec } from "@sandpiper/sandbox/driver";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
+import { readConfig } from "@sandpiper/server/config/read-config";
 import { openSqliteStore } from "@sandpiper/server/store/sqlite/open";
-import { createLogger } from "@sandpiper/core/log/log";
-import { SecretMask } from "@sandpiper/core/secrets/mask";
 import { openVault } from "@sandpiper/server/store/vault";
 
 /** User of every sandbox that a measurement makes. */
@@ -37,7 +37,10 @@ export async function openBenchService(): Promise<BenchService> {
   // The bare runtime has its root folder below it.
   chmodSync(data, 0o711);
   const logger = createLogger("warn", new SecretMask());
-  const store = await openSqliteStore({ dir: data, vault: await openVault(join(data, "vault.key"), { create: true }) });
+  const store = await openSqliteStore({
+    dir: data,
+    vault: await openVault(join(data, "vault.key"), { create: true }),
+  });
   const egress = await EgressProxy.open({ dir: join(data, "network"), logger, env: {} });
   const dir = join(data, "sandboxes");
   const driver = new OciDriver({ dir, runtime: process.env.SANDPIPER_RUNTIME });
@@ -77,7 +80,11 @@ export async function started(service: SandboxService, snapshotId?: string): Pro
 }
 
 /** Calls `work` for every index up to `count`, some at a time. */
-export async function spread(count: number, atOnce: number, work: (index: number) => Promise<unknown>): Promise<void> {
+export async function spread(
+  count: number,
+  atOnce: number,
+  work: (index: number) => Promise<unknown>,
+): Promise<void> {
   let next = 0;
   const one = async () => {
     while (next < count) await work(next++);

@@ -42,7 +42,11 @@ async function bareRates(bare: BareRuntime): Promise<{ starts: number; ends: num
   return { starts: perSecond(durations), ends: perSecond(await bare.end()) };
 }
 
-async function thousand({ service, dir }: BenchService, floor: { starts: number; ends: number }, server: number): Promise<Row[]> {
+async function thousand(
+  { service, dir }: BenchService,
+  floor: { starts: number; ends: number },
+  server: number,
+): Promise<Row[]> {
   const before = { available: availableMemory(), kernel: kernelMemory() };
   const ids: string[] = [];
   const durations: number[] = [];
@@ -94,7 +98,9 @@ async function thousand({ service, dir }: BenchService, floor: { starts: number;
 
 /** Host ids of the processes of all sandboxes. */
 function groupProcesses(dir: string): number[] {
-  const all = groups(dir).flatMap((folder) => readFileSync(join(folder, "cgroup.procs"), "latin1").trim().split("\n"));
+  const all = groups(dir).flatMap((folder) =>
+    readFileSync(join(folder, "cgroup.procs"), "latin1").trim().split("\n"),
+  );
   return [...new Set(all)].filter(Boolean).map(Number);
 }
 

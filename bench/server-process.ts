@@ -39,7 +39,8 @@ export async function startBenchServer(prepare?: (dataDir: string) => Promise<vo
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
     return response.json() as Promise<unknown>;
   };
-  const all = async () => ((await ask("GET", "/search")) as { items: { id: string; status: string }[] }).items;
+  const all = async () =>
+    ((await ask("GET", "/search")) as { items: { id: string; status: string }[] }).items;
   return {
     ...{ url, headers, pid: child.pid! },
     async sandbox() {

@@ -17,13 +17,21 @@ export async function benchServer(): Promise<Row[]> {
 async function idleConversations({ url, pid, headers: own }: BenchServer): Promise<Row> {
   const headers = { ...own, "content-type": "application/json" };
   const post = async (body: object) => {
-    const response = await fetch(`${url}/api/v1/app-conversations`, { method: "POST", headers, body: JSON.stringify(body) });
+    const response = await fetch(`${url}/api/v1/app-conversations`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify(body),
+    });
     return (await response.json()) as { id: string };
   };
   const ready = async (taskId: string) => {
     for (;;) {
       const response = await fetch(`${url}/api/v1/app-conversations/start-tasks?ids=${taskId}`, { headers });
-      const [task] = (await response.json()) as { status: string; app_conversation_id: string; sandbox_id: string }[];
+      const [task] = (await response.json()) as {
+        status: string;
+        app_conversation_id: string;
+        sandbox_id: string;
+      }[];
       if (task!.status === "READY") return task!;
       if (task!.status === "ERROR") throw new Error(JSON.stringify(task));
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -40,7 +48,9 @@ async function idleConversations({ url, pid, headers: own }: BenchServer): Promi
   // The first few load code and fill caches; they belong to the server, not to a conversation.
   const first = await ready((await post({})).id);
   for (let index = 0; index < 20; index++) {
-    const socket = await open((await ready((await post({ sandbox_id: first.sandbox_id })).id)).app_conversation_id);
+    const socket = await open(
+      (await ready((await post({ sandbox_id: first.sandbox_id })).id)).app_conversation_id,
+    );
     socket.terminate();
   }
   const before = await quietMemory(pid);

@@ -94,7 +94,9 @@ export class LightSocket {
   /** Clients have to mask; a mask of zeros leaves the bytes as they are. */
   #answer(opcode: number, payload: Buffer): void {
     if (this.connection.writable) {
-      this.connection.write(Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0]), payload]));
+      this.connection.write(
+        Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0]), payload]),
+      );
     }
   }
 }

@@ -18,7 +18,10 @@ export interface Done {
 }
 
 /** Calls `one` at a rate, or always again as earlier calls end; resolves when all have ended. */
-export async function drive({ perSecond, atOnce = 1, ms }: Order, one: (index: number) => unknown): Promise<Done> {
+export async function drive(
+  { perSecond, atOnce = 1, ms }: Order,
+  one: (index: number) => unknown,
+): Promise<Done> {
   const begin = performance.now();
   const over = () => performance.now() - begin >= ms;
   let events = 0;

@@ -6,12 +6,18 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 const { dir } = workerData as { dir: string };
 const port = parentPort as MessagePort;
 const database = new DatabaseSync(`${dir}/plain.db`);
-database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (key INTEGER PRIMARY KEY, json TEXT)");
+database.exec(
+  "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (key INTEGER PRIMARY KEY, json TEXT)",
+);
 const insert = database.prepare("INSERT INTO events (json) VALUES (?)");
 port.on("message", (first: string[] | "close") => {
   let stored = 0;
   database.exec("BEGIN IMMEDIATE");
-  for (let next: string[] | "close" | undefined = first; next !== undefined; next = receiveMessageOnPort(port)?.message) {
+  for (
+    let next: string[] | "close" | undefined = first;
+    next !== undefined;
+    next = receiveMessageOnPort(port)?.message
+  ) {
     if (next === "close") {
       database.exec("ROLLBACK");
       database.close();

@@ -46,7 +46,13 @@ process.on("message", async (order: Order) => {
   const one = async (index: number) => {
     const content = [{ type: "text", text: stamped(order.length) }];
     const more = { llm_message: { role: "user", content }, activated_skills: [], extended_content: [] };
-    const event = { id: randomUUID(), timestamp: new Date().toISOString(), kind: "MessageEvent", source: "user", ...more };
+    const event = {
+      id: randomUUID(),
+      timestamp: new Date().toISOString(),
+      kind: "MessageEvent",
+      source: "user",
+      ...more,
+    };
     const text = JSON.stringify(event);
     if (order.store) await store(text);
     for (const socket of rooms.get(names[index % order.conversations]!)!) socket.send(text);
@@ -58,4 +64,6 @@ process.on("disconnect", async () => {
   await once(writer, "exit");
   process.exit();
 });
-server.listen(0, "127.0.0.1", () => process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+server.listen(0, "127.0.0.1", () =>
+  process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }),
+);

@@ -18,16 +18,27 @@ export interface EventServer {
   /** Sends events; resolves when the last one is stored. */
   send(order: Order): Promise<Done>;
   /** Opens a socket to one of its conversations, counted from 0, again from the first behind the last. */
-  open(conversation: number, onFrame: (payload: Buffer) => void, options?: { query?: string; key?: boolean }): LightSocket;
+  open(
+    conversation: number,
+    onFrame: (payload: Buffer) => void,
+    options?: { query?: string; key?: boolean },
+  ): LightSocket;
   descriptors(): number;
   end(): Promise<void>;
 }
 
 /** A whole platform with conversations whose sandboxes are hibernated, and a bare `ws` server with as many paths. */
-export async function startEventServers(conversations: number): Promise<{ platform: EventServer; bare: EventServer }> {
+export async function startEventServers(
+  conversations: number,
+): Promise<{ platform: EventServer; bare: EventServer }> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   const ids = await fillWithConversations(dir, conversations);
-  const env = { SANDPIPER_DATA: dir, SANDPIPER_API_KEY: key, SANDPIPER_PORT: "0", SANDPIPER_LOG_LEVEL: "error" };
+  const env = {
+    SANDPIPER_DATA: dir,
+    SANDPIPER_API_KEY: key,
+    SANDPIPER_PORT: "0",
+    SANDPIPER_LOG_LEVEL: "error",
+  };
   const platform = await start("sockets-server", ids, { ...env, SANDPIPER_MAX_REQUESTS: "1000000" });
   const bare = await start("sockets-floor", ids, {});
   const end = async () => {
@@ -43,7 +54,8 @@ async function start(program: string, ids: string[], env: Record<string, string>
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
   child.once("exit", (code) => failed.reject(new Error(`${program} ended with ${code}`)));
-  const answer = async <Answer>() => ((await Promise.race([once(child, "message"), failed.promise])) as [Answer])[0];
+  const answer = async <Answer>() =>
+    ((await Promise.race([once(child, "message"), failed.promise])) as [Answer])[0];
   const { url } = await answer<{ url: string }>();
   return {
     ...{ url, pid: child.pid! },

@@ -9,7 +9,9 @@ const platform = await startPlatform(readConfig(process.env));
 process.on("message", async (order: Order) => {
   const { events } = platform.store;
   process.send!(
-    await drive(order, (index) => events.append(ids[index % order.conversations]!, [message(stamped(order.length))])),
+    await drive(order, (index) =>
+      events.append(ids[index % order.conversations]!, [message(stamped(order.length))]),
+    ),
   );
 });
 process.on("disconnect", () => void platform.close().then(() => process.exit()));

@@ -48,7 +48,12 @@ async function killed(): Promise<Row[]> {
       met: wrong === 0,
     },
     {
-      ...{ name: "they come again: all have what they missed", unit: "s", figures: single(completeMs / 1000), target: "< 5 s" },
+      ...{
+        name: "they come again: all have what they missed",
+        unit: "s",
+        figures: single(completeMs / 1000),
+        target: "< 5 s",
+      },
       met: completeMs < 5_000,
     },
   ];
@@ -64,7 +69,11 @@ async function follow(server: EventServer, count: number): Promise<{ ages: numbe
   return { ages, end: () => all.map((socket) => socket.end()) };
 }
 
-async function join(server: EventServer, count: number, onFrame: (payload: Buffer) => void): Promise<LightSocket[]> {
+async function join(
+  server: EventServer,
+  count: number,
+  onFrame: (payload: Buffer) => void,
+): Promise<LightSocket[]> {
   const all = Array.from({ length: count }, (_, index) => server.open(index, onFrame));
   await Promise.all(all.map(({ opened }) => opened));
   return all;
@@ -84,14 +93,26 @@ async function appends(servers: readonly [EventServer, EventServer]): Promise<Ro
   const rates: number[][] = [[], []];
   for (let round = 0; round < 5; round++) {
     for (const [which, server] of servers.entries()) {
-      const { events, ms } = await server.send({ perSecond: 0, atOnce: sockets, ms: 1_000, conversations, length, store: true });
+      const { events, ms } = await server.send({
+        perSecond: 0,
+        atOnce: sockets,
+        ms: 1_000,
+        conversations,
+        length,
+        store: true,
+      });
       rates[which]!.push((events * 1000) / ms);
     }
   }
   const rate = figures(rates[0]!);
   return [
     {
-      ...{ name: `events appended to ${conversations} conversations`, unit: "per s", figures: rate, target: ">= 10,000" },
+      ...{
+        name: `events appended to ${conversations} conversations`,
+        unit: "per s",
+        figures: rate,
+        target: ">= 10,000",
+      },
       ...{ floor: { name: "plain SQLite, one table", figures: figures(rates[1]!) }, met: rate.p50 >= 10_000 },
     },
   ];
@@ -144,11 +165,19 @@ async function manySockets(servers: readonly [EventServer, EventServer]): Promis
         unit: "KB",
         figures: single(memory[0]!),
       },
-      ...{ floor: { name: "bare ws server", figures: single(memory[1]!) }, target: "< 64 KB", met: memory[0]! < 64 },
+      ...{
+        floor: { name: "bare ws server", figures: single(memory[1]!) },
+        target: "< 64 KB",
+        met: memory[0]! < 64,
+      },
     },
     {
       ...{ name: "append of 500 events/s to their 5,000 arrivals/s there", unit: "ms", figures: delivery },
-      ...{ floor: { name: bareName, figures: figures(ages[1]!) }, target: "p99 < 50 ms", met: delivery.p99 < 50 },
+      ...{
+        floor: { name: bareName, figures: figures(ages[1]!) },
+        target: "p99 < 50 ms",
+        met: delivery.p99 < 50,
+      },
     },
   ];
 }
@@ -195,12 +224,28 @@ async function storm(servers: readonly [EventServer, EventServer]): Promise<Row[
   const floorHealth = figures(times[1]!);
   return [
     {
-      ...{ name: `${sockets} sockets come again at once: all have their ${missed} missed events`, unit: "s", figures: all },
-      ...{ floor: { name: "bare ws server, without any", figures: figures(seconds[1]!) }, target: "< 5 s", met: all.p99 < 5 },
+      ...{
+        name: `${sockets} sockets come again at once: all have their ${missed} missed events`,
+        unit: "s",
+        figures: all,
+      },
+      ...{
+        floor: { name: "bare ws server, without any", figures: figures(seconds[1]!) },
+        target: "< 5 s",
+        met: all.p99 < 5,
+      },
     },
     {
-      ...{ name: "/health meanwhile, p99 of each storm", unit: "ms", figures: slowest, target: "<= 2 x floor" },
-      ...{ floor: { name: "bare http server, same storm", figures: floorHealth }, met: slowest.p50 <= 2 * floorHealth.p50 },
+      ...{
+        name: "/health meanwhile, p99 of each storm",
+        unit: "ms",
+        figures: slowest,
+        target: "<= 2 x floor",
+      },
+      ...{
+        floor: { name: "bare http server, same storm", figures: floorHealth },
+        met: slowest.p50 <= 2 * floorHealth.p50,
+      },
     },
     {
       ...{ name: "descriptors that 2,000 of these leave", unit: "count", figures: single(descriptors[0]!) },
@@ -238,7 +283,13 @@ async function fast(servers: readonly [EventServer, EventServer]): Promise<Row[]
     for (const [which, server] of servers.entries()) {
       const { ages: own } = followers[which]!;
       const before = own.length;
-      const { events, ms } = await server.send({ perSecond: 10_000, ms: 3_000, conversations, length, store: true });
+      const { events, ms } = await server.send({
+        perSecond: 10_000,
+        ms: 3_000,
+        conversations,
+        length,
+        store: true,
+      });
       await arrived(own, before + events);
       if (which === 0) rate = Math.max(rate, (events * 1000) / ms);
     }
@@ -250,7 +301,13 @@ async function fast(servers: readonly [EventServer, EventServer]): Promise<Row[]
   const own = figures(ages[0]!);
   return [
     {
-      ...{ name: "10,000 events/s, append to arrival", unit: "ms", figures: own, target: "p99 < 50 ms", met: own.p99 < 50 },
+      ...{
+        name: "10,000 events/s, append to arrival",
+        unit: "ms",
+        figures: own,
+        target: "p99 < 50 ms",
+        met: own.p99 < 50,
+      },
       floor: { name: bareName, figures: figures(ages[1]!) },
     },
   ];
@@ -290,7 +347,10 @@ async function neverReading([platform]: readonly [EventServer, EventServer]): Pr
         figures: beside,
         target: "p99 < 1.5 x floor p99 + 10 ms",
       },
-      ...{ floor: { name: "the same without these", figures: quiet }, met: beside.p99 < 1.5 * quiet.p99 + 10 },
+      ...{
+        floor: { name: "the same without these", figures: quiet },
+        met: beside.p99 < 1.5 * quiet.p99 + 10,
+      },
     },
   ];
 }

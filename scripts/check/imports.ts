@@ -6,11 +6,35 @@ import { importsOf, root, type SourceFile } from "./source-files.ts";
 const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
   {
     folder: "packages/server/src/",
-    rooms: ["main.ts", "cli/", "platform.ts", "http/", "recording/", "conversations/", "callbacks/", "git/", "users/", "store/", "config/"],
+    rooms: [
+      "main.ts",
+      "cli/",
+      "platform.ts",
+      "http/",
+      "recording/",
+      "conversations/",
+      "callbacks/",
+      "git/",
+      "users/",
+      "store/",
+      "config/",
+    ],
   },
   {
     folder: "packages/server/src/conversations/",
-    rooms: ["service.ts", "wiring.ts", "start/", "commands/", "views/", "run/", "agent/", "project/", "log/", "access.ts", "api.ts"],
+    rooms: [
+      "service.ts",
+      "wiring.ts",
+      "start/",
+      "commands/",
+      "views/",
+      "run/",
+      "agent/",
+      "project/",
+      "log/",
+      "access.ts",
+      "api.ts",
+    ],
   },
 ];
 
@@ -18,7 +42,10 @@ const isTest = (path: string) => path.includes(".test.ts") || path.includes("/te
 
 /** Problems of imports: undeclared packages, upward imports between rooms, and circles (type imports count). One sentence each. */
 export function importProblems(files: readonly SourceFile[], base = root): string[] {
-  return [...files.flatMap((file) => [...packageProblems(file, base), ...roomProblems(file)]), ...circles(files)];
+  return [
+    ...files.flatMap((file) => [...packageProblems(file, base), ...roomProblems(file)]),
+    ...circles(files),
+  ];
 }
 
 /** Imports of packages that the own package.json does not declare; tests may use devDependencies. */
@@ -29,15 +56,21 @@ function packageProblems(file: SourceFile, base: string): string[] {
   const declared = new Set(Object.keys(manifest.dependencies ?? {}));
   if (isTest(file.path)) {
     const top = JSON.parse(readFileSync(join(base, "package.json"), "utf8"));
-    for (const name of Object.keys({ ...manifest.devDependencies, ...top.devDependencies })) declared.add(name);
+    for (const name of Object.keys({ ...manifest.devDependencies, ...top.devDependencies }))
+      declared.add(name);
   }
   return importsOf(file).flatMap(({ specifier, target }) => {
     if (specifier.startsWith("node:") || specifier.includes("$")) return [];
     if (specifier.startsWith(".")) {
       const isInside = target!.startsWith(`packages/${own}/`) || isTest(file.path);
-      return isInside ? [] : [`${file.path} leaves its package by ${specifier}: import the package by its name.`];
+      return isInside
+        ? []
+        : [`${file.path} leaves its package by ${specifier}: import the package by its name.`];
     }
-    const name = specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/");
+    const name = specifier
+      .split("/")
+      .slice(0, specifier.startsWith("@") ? 2 : 1)
+      .join("/");
     if (declared.has(name) || name === manifest.name) return [];
     return [`${file.path} imports ${name}, which packages/${own}/package.json does not declare.`];
   });
@@ -62,7 +95,9 @@ function roomProblems(file: SourceFile): string[] {
 
 /** Strongly connected files (Tarjan), one sentence for each circle. */
 function circles(files: readonly SourceFile[]): string[] {
-  const edges = new Map(files.map((file) => [file.path, importsOf(file).flatMap(({ target }) => target ?? [])]));
+  const edges = new Map(
+    files.map((file) => [file.path, importsOf(file).flatMap(({ target }) => target ?? [])]),
+  );
   const order = new Map<string, number>();
   const lowest = new Map<string, number>();
   const stack: string[] = [];

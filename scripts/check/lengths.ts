@@ -8,9 +8,14 @@ export function lengthProblems(files: readonly SourceFile[]): string[] {
   return files.flatMap(({ path, text }) => {
     const lines = text.split("\n");
     const count = text.endsWith("\n") ? lines.length - 1 : lines.length;
-    const tooLong = count > maxLines ? [`${path} has ${count} lines, more than ${maxLines}: it probably holds two things.`] : [];
+    const tooLong =
+      count > maxLines
+        ? [`${path} has ${count} lines, more than ${maxLines}: it probably holds two things.`]
+        : [];
     const wide = lines.flatMap((line, index) =>
-      line.length > maxCommentColumns && /^\s*(?:\/\*\*?|\*|\/\/)/.test(line) && !/https?:\/\/\S{60}/.test(line)
+      line.length > maxCommentColumns &&
+      /^\s*(?:\/\*\*?|\*|\/\/)/.test(line) &&
+      !/https?:\/\/\S{60}/.test(line)
         ? [`${path}:${index + 1}: the comment has ${line.length} columns, more than ${maxCommentColumns}.`]
         : [],
     );

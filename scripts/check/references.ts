@@ -21,7 +21,8 @@ const blank = (text: string) => text.replace(/[^\n]/g, " ");
 const withoutFences = (text: string) => text.replace(/^( *)(```+|~~~+)[\s\S]*?\n\1\2 *$/gm, blank);
 
 /** The lines of a page that are headings, without their marks. */
-const headings = (page: string) => [...withoutFences(page).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => heading!);
+const headings = (page: string) =>
+  [...withoutFences(page).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => heading!);
 
 /** The anchors of a page, made the way GitHub makes them. */
 function anchors(page: string): Set<string> {
@@ -49,12 +50,15 @@ for (const file of files.filter((name) => /^(packages|scripts|bench)\/.*\.(ts|sh
   const text = read(file);
   // A citation may wrap in the middle; the replacement keeps every offset.
   const joined = text.replace(/\n[ \t]*(\*|\/\/|#)?[ \t]*/g, (wrap) => " ".repeat(wrap.length));
-  for (const match of joined.matchAll(/\b([a-z0-9.-]+\.md) +sections? +(\d[\d.]*(?:(?:,| and| to) +\d[\d.]*)*)/g)) {
+  for (const match of joined.matchAll(
+    /\b([a-z0-9.-]+\.md) +sections? +(\d[\d.]*(?:(?:,| and| to) +\d[\d.]*)*)/g,
+  )) {
     const [, page, cited] = match;
     const sections = contract.get(page!);
     if (sections === undefined) report(file, text, match.index, `docs/contract has no ${page}`);
     for (const [section] of cited!.matchAll(/\d+(\.\d+)*/g))
-      if (sections !== undefined && !sections.has(section)) report(file, text, match.index, `${page} has no section ${section}`);
+      if (sections !== undefined && !sections.has(section))
+        report(file, text, match.index, `${page} has no section ${section}`);
   }
   if (file.endsWith(".test.ts")) continue;
   for (const match of joined.matchAll(
@@ -62,7 +66,8 @@ for (const file of files.filter((name) => /^(packages|scripts|bench)\/.*\.(ts|sh
   )) {
     const [, page, anchor] = match;
     if (!existsSync(join(root, page!))) report(file, text, match.index, `there is no ${page}`);
-    else if (anchor && !anchors(read(page!)).has(anchor.slice(1))) report(file, text, match.index, `${page} has no ${anchor}`);
+    else if (anchor && !anchors(read(page!)).has(anchor.slice(1)))
+      report(file, text, match.index, `${page} has no ${anchor}`);
   }
 }
 
@@ -74,7 +79,8 @@ for (const file of files.filter((name) => name.endsWith(".md"))) {
     const [path, anchor] = match[1]!.split("#");
     const target = path === "" ? file : join(dirname(file), path!);
     if (!existsSync(join(root, target))) report(file, text, match.index, `there is no ${target}`);
-    else if (anchor && !anchors(read(target)).has(anchor)) report(file, text, match.index, `${target} has no #${anchor}`);
+    else if (anchor && !anchors(read(target)).has(anchor))
+      report(file, text, match.index, `${target} has no #${anchor}`);
   }
   if (file.startsWith("docs/contract/")) continue;
   for (const match of prose.matchAll(/`((?:packages|scripts|bench|docs|bin)\/[\w./-]+)`/g))

@@ -31,7 +31,8 @@ export function readSourceFiles(folders: readonly string[], base = root): Source
 
 /** Static and dynamic imports of a file, type imports included. */
 export function importsOf({ path, text }: SourceFile): Import[] {
-  const pattern = /^(?:import|export)\s[^"';]*?from\s+"([^"]+)"|^import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)/gm;
+  const pattern =
+    /^(?:import|export)\s[^"';]*?from\s+"([^"]+)"|^import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)/gm;
   return Array.from(text.matchAll(pattern), (match) => {
     const specifier = match[1] ?? match[2] ?? match[3] ?? "";
     return { specifier, target: targetOf(path, specifier) };

@@ -1,5 +1,7 @@
 /** Bytes of a text such as `1048576`, `512M` or `2GiB` (powers of 1024), or undefined when it is no size. */
 export function parseSize(text: string): number | undefined {
   const match = /^(\d{1,15})([KMGT]?)(?:i?B)?$/i.exec(text);
-  return match ? Number(match[1]) * 1024 ** ["", "K", "M", "G", "T"].indexOf(match[2]!.toUpperCase()) : undefined;
+  return match
+    ? Number(match[1]) * 1024 ** ["", "K", "M", "G", "T"].indexOf(match[2]!.toUpperCase())
+    : undefined;
 }

@@ -5,9 +5,18 @@ import { expect, test } from "vitest";
 import { cleaned } from "./strip-unknown-fields.ts";
 
 test("what a schema does not name is dropped, the first time and later", () => {
-  const body = () => ({ role: "user", content: [{ type: "text", text: "a", more: 1 }], run: true, other: { deep: 2 } });
+  const body = () => ({
+    role: "user",
+    content: [{ type: "text", text: "a", more: 1 }],
+    run: true,
+    other: { deep: 2 },
+  });
   for (let time = 0; time < 3; time++) {
-    expect(cleaned(SendMessageRequest, body())).toEqual({ role: "user", content: [{ type: "text", text: "a" }], run: true });
+    expect(cleaned(SendMessageRequest, body())).toEqual({
+      role: "user",
+      content: [{ type: "text", text: "a" }],
+      run: true,
+    });
   }
   expect(Clean(SendMessageRequest, body())).toEqual(cleaned(SendMessageRequest, body()));
 });

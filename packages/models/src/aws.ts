@@ -1,5 +1,5 @@
-import type { GivenLlm, LlmDiff } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { GivenLlm, LlmDiff } from "@sandpiper/wire";
 
 /** What a user stored for Amazon Bedrock. A key of Bedrock's own is the model's API key and goes before these. */
 export interface AwsAccess {
@@ -50,13 +50,22 @@ export function bedrockModelId(name: string): { modelId: string; region?: string
  */
 export function bedrockPlace(
   name: string,
-  given: { apiKey: string | undefined; baseUrl: string | undefined; region: string | undefined; aws: AwsAccess | undefined },
+  given: {
+    apiKey: string | undefined;
+    baseUrl: string | undefined;
+    region: string | undefined;
+    aws: AwsAccess | undefined;
+  },
   env: Environment,
 ): BedrockPlace {
   const { aws = {}, baseUrl } = given;
   const variable = (key: string) => env[key]?.trim() || undefined;
   const region =
-    given.region ?? (aws.region?.trim() || undefined) ?? variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION") ?? "us-east-1";
+    given.region ??
+    (aws.region?.trim() || undefined) ??
+    variable("AWS_REGION") ??
+    variable("AWS_DEFAULT_REGION") ??
+    "us-east-1";
   // It becomes part of a host's name.
   if (!/^[a-z0-9-]{1,40}$/.test(region)) {
     throw new PlatformError("ModelNotConfigured", "aws_region_name has to be a region like us-east-1.");
@@ -66,7 +75,11 @@ export function bedrockPlace(
   if (given.apiKey) return { ...place, apiKey: given.apiKey };
   const { accessKeyId, secretAccessKey, sessionToken } = aws;
   if (accessKeyId && secretAccessKey) {
-    return { ...place, apiKey: undefined, access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
+    return {
+      ...place,
+      apiKey: undefined,
+      access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) },
+    };
   }
   const own = place.baseUrl === official ? environmentAccess(variable) : undefined;
   if (own) return { ...place, ...own };
@@ -76,12 +89,17 @@ export function bedrockPlace(
   );
 }
 
-function environmentAccess(variable: (key: string) => string | undefined): Pick<BedrockPlace, "apiKey" | "access"> | undefined {
+function environmentAccess(
+  variable: (key: string) => string | undefined,
+): Pick<BedrockPlace, "apiKey" | "access"> | undefined {
   const apiKey = variable("AWS_BEARER_TOKEN_BEDROCK");
   if (apiKey) return { apiKey };
   const accessKeyId = variable("AWS_ACCESS_KEY_ID");
   const secretAccessKey = variable("AWS_SECRET_ACCESS_KEY");
   const sessionToken = variable("AWS_SESSION_TOKEN");
   if (!accessKeyId || !secretAccessKey) return undefined;
-  return { apiKey: undefined, access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
+  return {
+    apiKey: undefined,
+    access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) },
+  };
 }

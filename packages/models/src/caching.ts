@@ -5,17 +5,26 @@ import { providers } from "./providers.ts";
 import type { ModelAddress } from "./resolve.ts";
 
 /** Whether a prompt carries the marks at which Claude models keep it (agent-behaviour.md section 3). Other models keep prompts without being told. */
-export function marksCache({ wire, modelId }: Pick<ModelAddress, "wire" | "modelId">, { caching = true }: CallOptions): boolean {
+export function marksCache(
+  { wire, modelId }: Pick<ModelAddress, "wire" | "modelId">,
+  { caching = true }: CallOptions,
+): boolean {
   return caching && (wire === "anthropic" || (wire === "bedrock" && /claude|nova/i.test(modelId)));
 }
 
 /** Under what key OpenAI keeps a conversation's prompts, and how long. Other endpoints that speak its protocols refuse or ignore both. */
-export function cacheKeys(address: ModelAddress, options: CallOptions, cacheKey: string | undefined): SharedV4ProviderOptions {
+export function cacheKeys(
+  address: ModelAddress,
+  options: CallOptions,
+  cacheKey: string | undefined,
+): SharedV4ProviderOptions {
   const { caching = true, cacheRetention = "24h" } = options;
   const isOwn = address.baseUrl === providers.openai?.baseUrl;
   if (!caching || !isOwn || (address.wire !== "openai" && address.wire !== "responses")) return {};
   const retention =
-    cacheRetention && keepsPromptsLonger(address.modelId) ? { promptCacheRetention: openAiRetention(cacheRetention) } : {};
+    cacheRetention && keepsPromptsLonger(address.modelId)
+      ? { promptCacheRetention: openAiRetention(cacheRetention) }
+      : {};
   return { openai: { ...(cacheKey && { promptCacheKey: cacheKey }), ...retention } };
 }
 

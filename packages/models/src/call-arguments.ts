@@ -18,7 +18,8 @@ export function isTooDeep(value: unknown): boolean {
 export function argumentsObject(text: string): object {
   try {
     const value: unknown = JSON.parse(text || "{}");
-    if (typeof value === "object" && value !== null && !Array.isArray(value) && !isTooDeep(value)) return value;
+    if (typeof value === "object" && value !== null && !Array.isArray(value) && !isTooDeep(value))
+      return value;
   } catch {}
   return { malformed_arguments: text };
 }

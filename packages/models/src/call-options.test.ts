@@ -1,6 +1,12 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "../test/support/model-server.ts";
 import type { PlatformError } from "@sandpiper/core/errors";
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "../test/support/model-server.ts";
 import { awsAccess } from "./aws.ts";
 import { callOptions, waitsFor } from "./call-options.ts";
 import type { Model, RetryNotice } from "./model.ts";
@@ -13,10 +19,19 @@ afterEach(() => server?.close());
 
 const key = "sk-of-the-client";
 
-async function open(model: string, llm: object, script: Script | Reply[] = [reply.text("Hi.")]): Promise<Model> {
+async function open(
+  model: string,
+  llm: object,
+  script: Script | Reply[] = [reply.text("Hi.")],
+): Promise<Model> {
   server = await startModelServer(script);
   const options = callOptions({ model, ...llm });
-  return makeOpenModel({ env: {}, times: { retryDelays: [1, 2] } })({ model, apiKey: key, baseUrl: server.url, options });
+  return makeOpenModel({ env: {}, times: { retryDelays: [1, 2] } })({
+    model,
+    apiKey: key,
+    baseUrl: server.url,
+    options,
+  });
 }
 
 function call(model: Model, onRetry?: (notice: RetryNotice) => void) {
@@ -37,8 +52,22 @@ async function failure(model: Model): Promise<PlatformError> {
 }
 
 const full = { temperature: 0.25, top_p: 0.5, top_k: 7, seed: 42, max_output_tokens: 1234 };
-const wires = { openai: "openai/gpt-4o", anthropic: "anthropic/claude-sonnet-4-5", google: "gemini/gemini-2.5-flash" };
-const names = ["temperature", "top_p", "topP", "top_k", "topK", "seed", "max_tokens", "max_completion_tokens", "maxOutputTokens"];
+const wires = {
+  openai: "openai/gpt-4o",
+  anthropic: "anthropic/claude-sonnet-4-5",
+  google: "gemini/gemini-2.5-flash",
+};
+const names = [
+  "temperature",
+  "top_p",
+  "topP",
+  "top_k",
+  "topK",
+  "seed",
+  "max_tokens",
+  "max_completion_tokens",
+  "maxOutputTokens",
+];
 
 /** The parameters of a request, wherever the wire puts them. */
 function sent({ body } = server.requests[0]!) {
@@ -59,14 +88,18 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     );
     await server.close();
     const nothing = Object.fromEntries(Object.keys(full).map((field) => [field, null]));
-    await call(await open(name, { ...nothing, extra_headers: null, timeout: null, num_retries: null, top_p: 1 }));
+    await call(
+      await open(name, { ...nothing, extra_headers: null, timeout: null, num_retries: null, top_p: 1 }),
+    );
     const { max_tokens: usual, ...rest } = sent();
     expect([rest, typeof usual]).toEqual([{}, wire === "anthropic" ? "number" : "undefined"]);
   });
 
   test("headers are sent, go before the client's own, and are never part of an error", async () => {
     const extra_headers = { "X-Team": "planted-header", "User-AGENT": "mine/1", "X-Masked": "**********" };
-    const model = await open(name, { extra_headers }, () => reply.error(400, { error: { message: "bad team planted-header" } }));
+    const model = await open(name, { extra_headers }, () =>
+      reply.error(400, { error: { message: "bad team planted-header" } }),
+    );
     const error = await failure(model);
     expect(server.requests[0]!.headers).toMatchObject({ "x-team": "planted-header", "user-agent": "mine/1" });
     expect(server.requests[0]!.headers).not.toHaveProperty("x-masked");
@@ -92,7 +125,9 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
   test("a call that stays silent ends after its timeout", async () => {
     const model = await open(name, { timeout: 1, num_retries: 0 }, () => reply.hang());
     const start = Date.now();
-    expect((await failure(model)).message).toBe(`The model ${name} failed: the endpoint did not finish its answer for 1 s`);
+    expect((await failure(model)).message).toBe(
+      `The model ${name} failed: the endpoint did not finish its answer for 1 s`,
+    );
     expect(Date.now() - start).toBeLessThan(5000);
     expect(await server.requests[0]!.finished).toBe(false);
   });
@@ -112,9 +147,13 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     expect([model.contextWindow, answer.usage.context_window]).toEqual([5000, 5000]);
     expect(answer.cost).toBeCloseTo(1000 * 0.001 + 100 * 0.01, 10);
     await server.close();
-    expect((await call(await open(name, { input_cost_per_token: 0, output_cost_per_token: 0 }, script))).cost).toBe(0);
+    expect(
+      (await call(await open(name, { input_cost_per_token: 0, output_cost_per_token: 0 }, script))).cost,
+    ).toBe(0);
     await server.close();
-    const extreme = await call(await open(name, { input_cost_per_token: 1e308, output_cost_per_token: 1e308 }, script));
+    const extreme = await call(
+      await open(name, { input_cost_per_token: 1e308, output_cost_per_token: 1e308 }, script),
+    );
     expect(extreme.cost).toBeLessThan(1e9);
   });
 });
@@ -132,16 +171,19 @@ test.each([
   ["", "planted-value"],
   ["X-Broken", "planted-value\r\nX-More: 1"],
   ["X-Wide", "planted-value-…"],
-])("the header %j with the value %j is refused before anything is sent, without its value", async (name, value) => {
-  const error = await open("openai/gpt-4o", { extra_headers: { [name]: value } }).then(
-    () => expect.fail("it was expected to fail"),
-    (error: PlatformError) => error,
-  );
-  expect(error.code).toBe("ModelNotConfigured");
-  expect(error.message).toContain(JSON.stringify(name));
-  expect(error.message).not.toContain("planted");
-  expect(server.requests).toEqual([]);
-});
+])(
+  "the header %j with the value %j is refused before anything is sent, without its value",
+  async (name, value) => {
+    const error = await open("openai/gpt-4o", { extra_headers: { [name]: value } }).then(
+      () => expect.fail("it was expected to fail"),
+      (error: PlatformError) => error,
+    );
+    expect(error.code).toBe("ModelNotConfigured");
+    expect(error.message).toContain(JSON.stringify(name));
+    expect(error.message).not.toContain("planted");
+    expect(server.requests).toEqual([]);
+  },
+);
 
 test("a call with a key of the server's environment costs what the catalogue says, whatever a client says", async () => {
   server = await startModelServer(() => reply.text("Hi.", { usage: { prompt: 1000, completion: 100 } }));
@@ -188,16 +230,29 @@ test("what a client says about thinking, caching and tools becomes options, null
     knownAs: "gpt-5",
   });
   const nothing = { reasoning_effort: null, extended_thinking_budget: null, prompt_cache_retention: null };
-  expect(callOptions({ model: "m", ...nothing })).toEqual({ effort: null, thinkingBudget: null, cacheRetention: null });
+  expect(callOptions({ model: "m", ...nothing })).toEqual({
+    effort: null,
+    thinkingBudget: null,
+    cacheRetention: null,
+  });
   // What clients of all versions send without being asked says nothing more than the defaults.
   expect(
-    callOptions({ model: "m", reasoning_effort: "tremendous", api_mode: "auto", disable_vision: false, litellm_extra_body: {} }),
+    callOptions({
+      model: "m",
+      reasoning_effort: "tremendous",
+      api_mode: "auto",
+      disable_vision: false,
+      litellm_extra_body: {},
+    }),
   ).toBeUndefined();
 });
 
 test.each([
   [{}, [8, 16, 32]],
-  [{ retry_min_wait: 8, retry_max_wait: 64, retry_multiplier: 8, num_retries: 5 }, [8000, 16_000, 32_000, 64_000]],
+  [
+    { retry_min_wait: 8, retry_max_wait: 64, retry_multiplier: 8, num_retries: 5 },
+    [8000, 16_000, 32_000, 64_000],
+  ],
   [{ retry_min_wait: 1, retry_max_wait: 3, retry_multiplier: 1 }, [1000, 2000, 3000]],
   [{ retry_max_wait: 0 }, [0, 0, 0]],
   [{ retry_min_wait: 1e9, retry_max_wait: 1e9, num_retries: 2 }, [120_000]],

@@ -96,7 +96,10 @@ export function callOptions(llm: GivenLlm | LlmDiff): CallOptions | undefined {
     vision: llm.disable_vision === true ? false : null,
     maxToolChars: llm.max_message_chars,
     dropParameters: llm.drop_params,
-    extraBody: llm.litellm_extra_body && Object.keys(llm.litellm_extra_body).length > 0 ? llm.litellm_extra_body : null,
+    extraBody:
+      llm.litellm_extra_body && Object.keys(llm.litellm_extra_body).length > 0
+        ? llm.litellm_extra_body
+        : null,
     apiMode: llm.api_mode === "chat" || llm.api_mode === "responses" ? llm.api_mode : null,
   };
   const left = {
@@ -117,7 +120,9 @@ function ownHeaders(llm: GivenLlm | LlmDiff): Record<string, string> | null {
   const router = /^openrouter\//i.test(llm.model ?? "")
     ? { ...(site && { "HTTP-Referer": site }), ...(title && { "X-Title": title }) }
     : {};
-  const given = Object.entries(llm.extra_headers ?? {}).filter(([, value]) => typeof value === "string" && !/^\*+$/.test(value));
+  const given = Object.entries(llm.extra_headers ?? {}).filter(
+    ([, value]) => typeof value === "string" && !/^\*+$/.test(value),
+  );
   const headers = { ...router, ...Object.fromEntries(given) };
   return Object.keys(headers).length > 0 ? headers : null;
 }

@@ -1,10 +1,10 @@
 import type { LanguageModelV4CallOptions, SharedV4ProviderOptions } from "@ai-sdk/provider";
 import { cacheKeys, marksCache } from "./caching.ts";
 import type { CallOptions } from "./call-options.ts";
-import type { Concessions } from "./parameter-fallbacks.ts";
 import { type ImageSupport, isTextOnly } from "./images.ts";
 import type { ModelRequest } from "./model.ts";
 import { isOpenAiReasoner } from "./openai-models.ts";
+import type { Concessions } from "./parameter-fallbacks.ts";
 import { toPrompt } from "./prompt.ts";
 import { reasoningParameters } from "./reasoning.ts";
 import type { ModelAddress } from "./resolve.ts";
@@ -17,7 +17,8 @@ export function callParameters(
   without: Concessions,
 ): LanguageModelV4CallOptions {
   const { wire, provider, modelId } = address;
-  const thinking = without.parameters || without.thoughts ? storeNothing(address) : reasoningParameters(address, options);
+  const thinking =
+    without.parameters || without.thoughts ? storeNothing(address) : reasoningParameters(address, options);
   const keys = without.cache ? {} : cacheKeys(address, options, request.cacheKey);
   return {
     ...(!without.parameters && sampling(address, options)),

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { costOf, lookUpModel } from "./catalogue.ts";
 
-const usage = (prompt_tokens: number, completion_tokens: number, cache_read_tokens = 0, cache_write_tokens = 0) => ({
+const usage = (
+  prompt_tokens: number,
+  completion_tokens: number,
+  cache_read_tokens = 0,
+  cache_write_tokens = 0,
+) => ({
   prompt_tokens,
   completion_tokens,
   cache_read_tokens,

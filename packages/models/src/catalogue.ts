@@ -96,7 +96,11 @@ export const cataloguedNames: readonly string[] = Object.keys(catalogue);
 
 type Row = [name: string, input: number, output: number, cacheRead: number, cacheWrite?: number];
 
-function openAi(contextWindow: number, long: CatalogueEntry["long"], rows: Row[]): Record<string, CatalogueEntry> {
+function openAi(
+  contextWindow: number,
+  long: CatalogueEntry["long"],
+  rows: Row[],
+): Record<string, CatalogueEntry> {
   return Object.fromEntries(
     rows.map(([name, input, output, cacheRead, cacheWrite = input]) => [
       name,
@@ -137,14 +141,20 @@ export function lookUpModel(name: string): CatalogueEntry | undefined {
     .replace(/[@:].*$/, "")
     .replace(/^(?:[a-z-]+\.)?(?:anthropic|openai)\.(.*?)(?:-v\d+)?$/, "$1")
     .replace(/-(latest|\d{8}|\d{4}-\d{2}-\d{2})$/, "");
-  return entry(base) ?? (base.startsWith("claude-") ? entry(base.replaceAll(".", "-").replace(/-0$/, "")) : undefined);
+  return (
+    entry(base) ??
+    (base.startsWith("claude-") ? entry(base.replaceAll(".", "-").replace(/-0$/, "")) : undefined)
+  );
 }
 
 function entry(name: string): CatalogueEntry | undefined {
   return Object.hasOwn(catalogue, name) ? catalogue[name] : undefined;
 }
 
-const unknown: CatalogueEntry = { contextWindow: 0, price: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } };
+const unknown: CatalogueEntry = {
+  contextWindow: 0,
+  price: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+};
 
 /** Highest price per token that counts, USD: sums of it stay numbers. */
 const maxPrice = 1_000;
@@ -158,7 +168,9 @@ export function modelFacts(
   given: { contextWindow?: number | undefined; inputPrice?: number; outputPrice?: number },
 ): CatalogueEntry {
   const { contextWindow, price, ...rest } = lookUpModel(name) ?? unknown;
-  const [input, output] = [given.inputPrice, given.outputPrice].map((one) => one && Math.min(one, maxPrice) * 1_000_000);
+  const [input, output] = [given.inputPrice, given.outputPrice].map(
+    (one) => one && Math.min(one, maxPrice) * 1_000_000,
+  );
   const isPriced = input !== undefined || output !== undefined;
   return {
     contextWindow: given.contextWindow ?? contextWindow,
@@ -181,7 +193,10 @@ export function costOf(
   const { price, long } = typeof model === "string" ? modelFacts(model, {}) : model;
   const isLong = long !== undefined && usage.prompt_tokens > long.above;
   const plain = Math.max(0, usage.prompt_tokens - usage.cache_read_tokens - usage.cache_write_tokens);
-  const input = plain * price.input + usage.cache_read_tokens * price.cacheRead + usage.cache_write_tokens * price.cacheWrite;
+  const input =
+    plain * price.input +
+    usage.cache_read_tokens * price.cacheRead +
+    usage.cache_write_tokens * price.cacheWrite;
   const output = usage.completion_tokens * price.output;
   return (input * (isLong ? long.input : 1) + output * (isLong ? long.output : 1)) / 1_000_000;
 }

@@ -4,7 +4,10 @@ import type { AnswerBound } from "./answer-bound.ts";
 import type { Wire } from "./providers.ts";
 import { signatureBlock } from "./thinking.ts";
 
-type CallPart = Extract<LanguageModelV4StreamPart, { type: "tool-input-start" | "tool-input-delta" | "tool-call" }>;
+type CallPart = Extract<
+  LanguageModelV4StreamPart,
+  { type: "tool-input-start" | "tool-input-delta" | "tool-call" }
+>;
 
 /** More than any model calls at once. Beyond it an endpoint is broken or hostile. */
 const maxToolCalls = 2_000;
@@ -38,7 +41,8 @@ export class CallCollector {
     switch (part.type) {
       case "tool-input-start":
         if (++this.#begun > maxToolCalls) throw tooMany();
-        if (!part.providerExecuted) this.#unfinished.set(part.id, { name: part.toolName, size: 0, beginning: "" });
+        if (!part.providerExecuted)
+          this.#unfinished.set(part.id, { name: part.toolName, size: 0, beginning: "" });
         return;
       case "tool-input-delta": {
         this.#bound.take(part.delta);
@@ -65,7 +69,12 @@ export class CallCollector {
     this.#unfinished.delete(id);
     const isWhole = this.#bound.take(rest).length === rest.length;
     const itemId = part.providerMetadata?.openai?.itemId;
-    this.#push(id, name, isWhole ? input : input.slice(0, keptOfCut), typeof itemId === "string" ? itemId : undefined);
+    this.#push(
+      id,
+      name,
+      isWhole ? input : input.slice(0, keptOfCut),
+      typeof itemId === "string" ? itemId : undefined,
+    );
     this.signature ??= signatureBlock(part.providerMetadata);
   }
 

@@ -4,7 +4,10 @@ import type { PlacedReasoning } from "./model.ts";
 import type { Wire } from "./providers.ts";
 import { bedrockBlock } from "./thinking.ts";
 
-type ReasoningPart = Extract<LanguageModelV4StreamPart, { type: "reasoning-start" | "reasoning-delta" | "reasoning-end" }>;
+type ReasoningPart = Extract<
+  LanguageModelV4StreamPart,
+  { type: "reasoning-start" | "reasoning-delta" | "reasoning-end" }
+>;
 
 /** Keeps of a model's thoughts what its provider wants to see again: signed and encrypted blocks, and items of responses. */
 export class ThoughtCollector {
@@ -40,9 +43,13 @@ export class ThoughtCollector {
   #addItem(part: ReasoningPart, text: string, callsBefore: number): string {
     const { itemId, reasoningEncryptedContent } = part.providerMetadata?.openai ?? {};
     if (typeof itemId !== "string") return text;
-    const placed = this.#items.get(itemId) ?? { callsBefore, item: { id: itemId, summary: [] } as ReasoningItem };
+    const placed = this.#items.get(itemId) ?? {
+      callsBefore,
+      item: { id: itemId, summary: [] } as ReasoningItem,
+    };
     this.#items.set(itemId, placed);
-    if (typeof reasoningEncryptedContent === "string") placed.item.encrypted_content = reasoningEncryptedContent;
+    if (typeof reasoningEncryptedContent === "string")
+      placed.item.encrypted_content = reasoningEncryptedContent;
     if (text === "") return "";
     const isNew = this.#lastPart !== part.id;
     const separates = isNew && this.#lastPart !== "";
@@ -57,9 +64,13 @@ export class ThoughtCollector {
     const metadata = part.providerMetadata?.[this.#wire] ?? {};
     if (typeof metadata.redactedData === "string") {
       const data = metadata.redactedData;
-      this.#blocks.set(part.id, this.#wire === "bedrock" ? bedrockBlock(data) : { type: "redacted_thinking", data });
+      this.#blocks.set(
+        part.id,
+        this.#wire === "bedrock" ? bedrockBlock(data) : { type: "redacted_thinking", data },
+      );
     }
-    if (typeof metadata.redactedContent === "string") this.#blocks.set(part.id, bedrockBlock(metadata.redactedContent));
+    if (typeof metadata.redactedContent === "string")
+      this.#blocks.set(part.id, bedrockBlock(metadata.redactedContent));
     let block = this.#blocks.get(part.id);
     if (!block && part.type !== "reasoning-end") {
       block = { type: "thinking", thinking: "" };

@@ -1,4 +1,8 @@
-import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/provider";
+import type {
+  LanguageModelV4FinishReason,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+} from "@ai-sdk/provider";
 import { InvalidResponseDataError } from "@ai-sdk/provider";
 import type { ThinkingBlock, TokenUsage } from "@sandpiper/wire";
 import { AnswerBound, maxAnswerChars } from "./answer-bound.ts";
@@ -37,7 +41,11 @@ export class ResponseCollector {
   /** True once any content arrived, arguments of tool calls included. */
   hasBegun = false;
 
-  constructor(address: Pick<ModelAddress, "name" | "wire">, facts: CatalogueEntry, onDelta: ModelRequest["onDelta"]) {
+  constructor(
+    address: Pick<ModelAddress, "name" | "wire">,
+    facts: CatalogueEntry,
+    onDelta: ModelRequest["onDelta"],
+  ) {
     this.#address = address;
     this.#facts = facts;
     this.#onDelta = onDelta;
@@ -70,7 +78,8 @@ export class ResponseCollector {
       case "reasoning-start":
       case "reasoning-delta":
       case "reasoning-end": {
-        const taken = part.type === "reasoning-delta" ? { ...part, delta: this.#bound.take(part.delta) } : part;
+        const taken =
+          part.type === "reasoning-delta" ? { ...part, delta: this.#bound.take(part.delta) } : part;
         const text = this.#thoughts.add(taken, this.#calls.calls.length);
         this.#reasoning += text;
         this.#emit({ reasoning: text });
@@ -96,7 +105,10 @@ export class ResponseCollector {
     const toolCalls = this.#calls.calls;
     const { reason, usage } = this.#end ?? { reason: { unified: "interrupted" as const, raw: undefined } };
     // Bedrock's client calls a stream that ended without saying why an end for another reason.
-    const isCut = reason.unified === "interrupted" || reason.unified === "error" || (reason.unified === "other" && !reason.raw);
+    const isCut =
+      reason.unified === "interrupted" ||
+      reason.unified === "error" ||
+      (reason.unified === "other" && !reason.raw);
     if (!usage || isCut) {
       throw new InvalidResponseDataError({
         data: undefined,
@@ -126,7 +138,9 @@ export class ResponseCollector {
   /** What the provider wants to see again. */
   #blocks(): ThinkingBlock[] {
     const phase = this.#phase === undefined ? undefined : phaseBlock(this.#phase, this.#address.name);
-    return [...this.#thoughts.blocks, this.#calls.signature, this.#details, phase].filter((block) => block !== undefined);
+    return [...this.#thoughts.blocks, this.#calls.signature, this.#details, phase].filter(
+      (block) => block !== undefined,
+    );
   }
 
   /** Of an answer that nobody reads to its end the provider's own count is not known. */
@@ -137,7 +151,11 @@ export class ResponseCollector {
       reason: { unified: "length", raw: undefined },
       usage: {
         inputTokens: { total: undefined, ...none },
-        outputTokens: { total: Math.ceil(maxAnswerChars / charsOfToken), text: undefined, reasoning: undefined },
+        outputTokens: {
+          total: Math.ceil(maxAnswerChars / charsOfToken),
+          text: undefined,
+          reasoning: undefined,
+        },
       },
     };
   }
@@ -150,14 +168,22 @@ export class ResponseCollector {
   }
 }
 
-function finishReason(unified: LanguageModelV4FinishReason["unified"], hasToolCalls: boolean): ModelResponse["finishReason"] {
+function finishReason(
+  unified: LanguageModelV4FinishReason["unified"],
+  hasToolCalls: boolean,
+): ModelResponse["finishReason"] {
   // Some endpoints say "stop" after tool calls.
   if (hasToolCalls && unified === "stop") return "tool-calls";
   return unified === "error" || unified === "interrupted" ? "other" : unified;
 }
 
 /** Tokens of one call; what the endpoint did not count is 0. Prompt tokens include cache reads and writes. */
-function toTokenUsage(usage: LanguageModelV4Usage, model: string, contextWindow: number, responseId: string): TokenUsage {
+function toTokenUsage(
+  usage: LanguageModelV4Usage,
+  model: string,
+  contextWindow: number,
+  responseId: string,
+): TokenUsage {
   const prompt = usage.inputTokens.total ?? 0;
   const completion = usage.outputTokens.total ?? 0;
   return {

@@ -47,7 +47,12 @@ async function converse(fault: (index: number, run: () => Result) => Result | un
   const messages: ModelMessage[] = [{ role: "user", content: [textContent("Repair the failing test.")] }];
   const names: string[] = [];
   while (names.length < 30) {
-    const { text, toolCalls } = await new DemoModel("demo/repair").complete({ system: [], messages, tools, signal });
+    const { text, toolCalls } = await new DemoModel("demo/repair").complete({
+      system: [],
+      messages,
+      tools,
+      signal,
+    });
     messages.push({ role: "assistant", text, toolCalls, thinkingBlocks: [] });
     const call = toolCalls[0]!;
     const args = JSON.parse(call.arguments);
@@ -69,7 +74,15 @@ test("the test of the demo project fails, and the demo repairs it", async () => 
   const { names, end } = await converse();
   expect(testPasses()).toBe(true);
   expect(end).toContain("`sh test.sh` passes now");
-  expect(names).toEqual(["terminal", "terminal", "think", "file_editor", "file_editor", "terminal", "finish"]);
+  expect(names).toEqual([
+    "terminal",
+    "terminal",
+    "think",
+    "file_editor",
+    "file_editor",
+    "terminal",
+    "finish",
+  ]);
 });
 
 test("any one call may be interrupted", async () => {
@@ -86,7 +99,9 @@ test("a test that passes already leaves the project unchanged", async () => {
   writeFileSync(join(folder, "test.sh"), "exit 0\n");
   const { end } = await converse();
   expect(end).toContain("passes already");
-  expect(readFileSync(join(folder, "lib/duration.sh"))).toEqual(readFileSync(join(demoProject, "lib/duration.sh")));
+  expect(readFileSync(join(folder, "lib/duration.sh"))).toEqual(
+    readFileSync(join(demoProject, "lib/duration.sh")),
+  );
 });
 
 test("a test that the repair does not help is reported as failing", async () => {

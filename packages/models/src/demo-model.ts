@@ -18,7 +18,8 @@ interface ToolResult {
 const neededTools = ["terminal", "file_editor", "finish"];
 const introduction =
   "I am Sandpiper's built-in demo, not a language model: a script that repairs the one bug of the demo project.";
-const adviceForOtherTasks = "Configure a real model (llm_model and llm_api_key in the settings) for other tasks.";
+const adviceForOtherTasks =
+  "Configure a real model (llm_model and llm_api_key in the settings) for other tasks.";
 
 const testCommand = "sh test.sh";
 const testTimeoutSeconds = 60;
@@ -64,7 +65,9 @@ export class DemoModel implements Model {
       id,
       text: say,
       thinkingBlocks: [],
-      toolCalls: tool ? [{ id: `call_${crypto.randomUUID()}`, name: tool, arguments: call, origin: "completion" }] : [],
+      toolCalls: tool
+        ? [{ id: `call_${crypto.randomUUID()}`, name: tool, arguments: call, origin: "completion" }]
+        : [],
       usage: {
         ...emptyUsage(this.name),
         prompt_tokens: prompt,
@@ -116,7 +119,8 @@ function getNextStep(results: readonly ToolResult[], tools: ReadonlySet<string>)
   const lines = look.text.split("\n").map((line) => line.trim());
   const root = lines.find((line) => line.startsWith("/")) ?? "";
   const files = lines.filter((line) => line.startsWith("./")).map((line) => line.slice(2));
-  if (!files.includes("test.sh") || !files.includes(brokenFile)) return finish(describeOtherProject(root, files));
+  if (!files.includes("test.sh") || !files.includes(brokenFile))
+    return finish(describeOtherProject(root, files));
   if (!firstTest) return runTests(`I run the tests with \`${testCommand}\`.`);
   if (parseExitCode(firstTest.text) === 0)
     return finish(
@@ -124,7 +128,8 @@ function getNextStep(results: readonly ToolResult[], tools: ReadonlySet<string>)
     );
   if (tools.has("think") && !done.some((result) => result.tool === "think")) return think(firstTest.text);
   const path = `${root.replace(/\/$/, "")}/${brokenFile}`;
-  if (edits === 0) return { say: `I read ${brokenFile}.`, tool: "file_editor", arguments: { command: "view", path } };
+  if (edits === 0)
+    return { say: `I read ${brokenFile}.`, tool: "file_editor", arguments: { command: "view", path } };
   if (edits === 1)
     return {
       say: "A duration is its number times the size of its unit, but the code divides. I replace / by *.",
@@ -170,7 +175,9 @@ function parseExitCode(text: string): number | undefined {
 
 /** The risk argument of a tool that takes one. Edits and test runs stay inside the sandbox. */
 function getRisk(request: ModelRequest, name: string, args: Step["arguments"]): { security_risk?: string } {
-  const properties = request.tools.find((tool) => tool.name === name)?.parameters.properties as object | undefined;
+  const properties = request.tools.find((tool) => tool.name === name)?.parameters.properties as
+    | object
+    | undefined;
   if (!properties || !("security_risk" in properties)) return {};
   return { security_risk: args?.command === "view" ? "LOW" : "MEDIUM" };
 }

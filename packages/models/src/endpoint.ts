@@ -34,7 +34,8 @@ export function openEndpoint(
       return createOpenAI({ baseURL, apiKey, fetch: guarded }).responses(modelId);
   }
   // The SDK's own OpenAI client knows what OpenAI's models refuse; other endpoints get plain chat completions.
-  if (baseURL === providers.openai?.baseUrl) return createOpenAI({ baseURL, apiKey, fetch: guarded }).chat(modelId);
+  if (baseURL === providers.openai?.baseUrl)
+    return createOpenAI({ baseURL, apiKey, fetch: guarded }).chat(modelId);
   return createOpenAICompatible({
     name: "compatible",
     baseURL,

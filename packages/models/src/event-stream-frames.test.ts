@@ -18,7 +18,9 @@ async function read(chunks: Uint8Array[]): Promise<Buffer[]> {
 }
 
 const split = (size: number) =>
-  Array.from({ length: Math.ceil(whole.length / size) }, (_, at) => whole.subarray(at * size, (at + 1) * size));
+  Array.from({ length: Math.ceil(whole.length / size) }, (_, at) =>
+    whole.subarray(at * size, (at + 1) * size),
+  );
 
 test.each([1, 2, 3, 7, 100, 1_000_000])("frames come whole from packets of %i bytes", async (size) => {
   expect(await read(split(size))).toEqual(frames);
@@ -26,7 +28,10 @@ test.each([1, 2, 3, 7, 100, 1_000_000])("frames come whole from packets of %i by
 
 test.each([
   ["one that ends within an event", whole.subarray(0, whole.length - 1)],
-  ["an event with a wrong checksum", Buffer.concat([Buffer.from(frames[0]!).fill(0, 20, 24), ...frames.slice(1)])],
+  [
+    "an event with a wrong checksum",
+    Buffer.concat([Buffer.from(frames[0]!).fill(0, 20, 24), ...frames.slice(1)]),
+  ],
   ["an event of four gigabytes", Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])],
   ["an event without a head", Buffer.from([0, 0, 0, 4, 0, 0, 0, 0])],
   ["something else", Buffer.from("<html>no</html>")],

@@ -26,14 +26,16 @@ export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
         if (frame < 16 || frame > maxFrameBytes) throw new BrokenStream(unreadable);
         if (length < frame) return;
         const bytes = Buffer.concat(chunks);
-        if (crc32(bytes.subarray(0, frame - 4)) !== bytes.readUInt32BE(frame - 4)) throw new BrokenStream(unreadable);
+        if (crc32(bytes.subarray(0, frame - 4)) !== bytes.readUInt32BE(frame - 4))
+          throw new BrokenStream(unreadable);
         controller.enqueue(new Uint8Array(bytes.subarray(0, frame)));
         chunks = length > frame ? [bytes.subarray(frame)] : [];
         length -= frame;
       }
     },
     flush() {
-      if (length > 0) throw new BrokenStream("the endpoint closed the connection before the end of its answer");
+      if (length > 0)
+        throw new BrokenStream("the endpoint closed the connection before the end of its answer");
     },
   });
 }
@@ -41,6 +43,9 @@ export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
 /** The first four bytes, wherever packets split them. */
 function headOf(chunks: Uint8Array[]): DataView {
   const [first] = chunks;
-  const head = first && first.byteLength >= 4 ? first : Buffer.concat(chunks.map((chunk) => chunk.subarray(0, 4))).subarray(0, 4);
+  const head =
+    first && first.byteLength >= 4
+      ? first
+      : Buffer.concat(chunks.map((chunk) => chunk.subarray(0, 4))).subarray(0, 4);
   return new DataView(head.buffer, head.byteOffset, 4);
 }

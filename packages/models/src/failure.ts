@@ -1,4 +1,9 @@
-import { APICallError, InvalidResponseDataError, JSONParseError, TypeValidationError } from "@ai-sdk/provider";
+import {
+  APICallError,
+  InvalidResponseDataError,
+  JSONParseError,
+  TypeValidationError,
+} from "@ai-sdk/provider";
 import { PlatformError } from "@sandpiper/core/errors";
 import { BrokenStream } from "./event-stream-frames.ts";
 
@@ -28,15 +33,25 @@ export class EmptyResponse extends Error {}
 
 export function describeFailure(error: unknown): Failure {
   if (error instanceof CallTimeout) return { message: error.message, retryable: true, away: true };
-  if (error instanceof EmptyResponse || error instanceof BrokenStream) return { message: error.message, retryable: true };
+  if (error instanceof EmptyResponse || error instanceof BrokenStream)
+    return { message: error.message, retryable: true };
   if (APICallError.isInstance(error)) return describeCallError(error);
-  if (JSONParseError.isInstance(error) || TypeValidationError.isInstance(error) || isUnreadableFirstEvent(error)) {
+  if (
+    JSONParseError.isInstance(error) ||
+    TypeValidationError.isInstance(error) ||
+    isUnreadableFirstEvent(error)
+  ) {
     return { message: "the endpoint sent a stream that cannot be read", retryable: true };
   }
-  if (InvalidResponseDataError.isInstance(error)) return { message: `the stream broke off: ${error.message}`, retryable: true };
+  if (InvalidResponseDataError.isInstance(error))
+    return { message: `the stream broke off: ${error.message}`, retryable: true };
   // What the fetch of Node says of a connection that broke.
   if (error instanceof TypeError && /^(?:terminated|fetch failed)$/.test(error.message)) {
-    return { message: "the endpoint closed the connection before the end of its answer", retryable: true, away: true };
+    return {
+      message: "the endpoint closed the connection before the end of its answer",
+      retryable: true,
+      away: true,
+    };
   }
   if (error instanceof TypeError && /ByteString/.test(error.message)) {
     return {
@@ -85,7 +100,12 @@ function describeStreamError(error: unknown): Failure {
   if (typeof error !== "object" || error === null) return { message: String(error), retryable: true };
   const { message, statusCode, code, type } = error as Record<string, unknown>;
   const status = [statusCode, code].map(Number).find((number) => number >= 400 && number < 600);
-  const text = typeof message === "string" && message !== "" ? message : typeof type === "string" ? type : "an unnamed error";
+  const text =
+    typeof message === "string" && message !== ""
+      ? message
+      : typeof type === "string"
+        ? type
+        : "an unnamed error";
   const tooLong = isTooLong(status, `${text} ${code}`);
   return {
     message: text,
@@ -171,7 +191,12 @@ export function isContextExceeded(error: unknown): boolean {
 }
 
 /** The error that leaves this room: one sentence with model, status and the provider's words, and none of the secrets. */
-export function modelError(model: string, failure: Failure, attempts: number, secrets: readonly string[]): PlatformError {
+export function modelError(
+  model: string,
+  failure: Failure,
+  attempts: number,
+  secrets: readonly string[],
+): PlatformError {
   const status = failure.status ? ` (HTTP ${failure.status})` : "";
   const times = attempts > 1 ? ` after ${attempts} attempts` : "";
   const hint = failure.status === 401 || failure.status === 403 ? " - check llm_api_key" : "";
@@ -182,6 +207,11 @@ export function modelError(model: string, failure: Failure, attempts: number, se
 /** Takes a key out of a text, in the forms in which endpoints echo it. */
 export function maskKey(text: string, apiKey: string | undefined): string {
   if (!apiKey) return text;
-  const forms = [apiKey, encodeURIComponent(apiKey), JSON.stringify(apiKey).slice(1, -1), Buffer.from(apiKey).toString("base64")];
+  const forms = [
+    apiKey,
+    encodeURIComponent(apiKey),
+    JSON.stringify(apiKey).slice(1, -1),
+    Buffer.from(apiKey).toString("base64"),
+  ];
   return [...new Set(forms)].reduce((masked, form) => masked.replaceAll(form, "***"), text);
 }

@@ -1,7 +1,7 @@
-import { afterEach, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "../test/support/model-server.ts";
 import { asFetch } from "@sandpiper/core/outbound/as-fetch";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { afterEach, expect, test } from "vitest";
+import { type ModelServer, reply, startModelServer } from "../test/support/model-server.ts";
 import type { ModelRequest } from "./model.ts";
 import { makeOpenModel } from "./open.ts";
 
@@ -71,7 +71,12 @@ test("where nothing listens the call is tried again, as with any other model", a
   const server = await modelServer();
   await ends.shift()!();
   const notices: string[] = [];
-  const model = opener(["127.0.0.0/8"])({ model: "openai/gpt-5", apiKey: "sk-guarded-key", baseUrl: server.url, guarded: true });
+  const model = opener(["127.0.0.0/8"])({
+    model: "openai/gpt-5",
+    apiKey: "sk-guarded-key",
+    baseUrl: server.url,
+    guarded: true,
+  });
   const call = model.complete({ ...request(), onRetry: ({ reason }) => void notices.push(reason) });
   await expect(call).rejects.toThrow("openai/gpt-5");
   expect(notices.length).toBe(1);

@@ -43,6 +43,10 @@ test("an error keeps its status and body, and a redirect is not followed", async
     else response.writeHead(429, { "retry-after": "3" }).end("slow down");
   });
   const refused = await guardedFetch(fetch)(url);
-  expect([refused.status, refused.headers.get("retry-after"), await refused.text()]).toEqual([429, "3", "slow down"]);
+  expect([refused.status, refused.headers.get("retry-after"), await refused.text()]).toEqual([
+    429,
+    "3",
+    "slow down",
+  ]);
   expect((await guardedFetch(fetch)(`${url}moved`)).status).toBe(302);
 });

@@ -8,7 +8,10 @@ export const maxAnswerBytes = 64 * 1024 * 1024;
  * is answered like any other unexpected status. A web page is refused at once, and so is JSON where a stream was asked for; an answer that does not end
  * ends at `maxBytes`.
  */
-export function guardedFetch(fetch: typeof globalThis.fetch, maxBytes = maxAnswerBytes): typeof globalThis.fetch {
+export function guardedFetch(
+  fetch: typeof globalThis.fetch,
+  maxBytes = maxAnswerBytes,
+): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await fetch(input, { ...init, redirect: "manual" });
     if (!response.ok || !response.body) return response;
@@ -18,12 +21,18 @@ export function guardedFetch(fetch: typeof globalThis.fetch, maxBytes = maxAnswe
       throw new Error("the endpoint answered with a web page - check llm_base_url");
     }
     if (/^\s*application\/json/i.test(type)) {
-      throw new Error(`the endpoint answered with JSON instead of a stream: ${await beginning(response.body)}`);
+      throw new Error(
+        `the endpoint answered with JSON instead of a stream: ${await beginning(response.body)}`,
+      );
     }
     const { status, statusText, headers } = response;
     const limited = response.body.pipeThrough(limit(maxBytes));
     const isBinary = /^\s*application\/vnd\.amazon\.eventstream/i.test(type);
-    return new Response(isBinary ? limited.pipeThrough(wholeFrames()) : limited, { status, statusText, headers });
+    return new Response(isBinary ? limited.pipeThrough(wholeFrames()) : limited, {
+      status,
+      statusText,
+      headers,
+    });
   };
 }
 

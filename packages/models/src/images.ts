@@ -6,12 +6,19 @@ export type ImageSupport = "none" | "refused" | "inline" | "any";
 /** The formats that every provider reads. */
 const readable = /^image\/(?:png|jpeg|gif|webp)$/;
 
-const note = (why: string): LanguageModelV4TextPart => ({ type: "text", text: `[An image was left out here: ${why}.]` });
+const note = (why: string): LanguageModelV4TextPart => ({
+  type: "text",
+  text: `[An image was left out here: ${why}.]`,
+});
 
 /** An image as data or address, or a note for the model in its place: it has to know that there is something that it does not see. */
-export function imagePart(url: string, support: ImageSupport): LanguageModelV4FilePart | LanguageModelV4TextPart {
+export function imagePart(
+  url: string,
+  support: ImageSupport,
+): LanguageModelV4FilePart | LanguageModelV4TextPart {
   if (support === "none") return note("this model does not read images");
-  if (support === "refused") return note("the model's endpoint refused it, or another one of this conversation");
+  if (support === "refused")
+    return note("the model's endpoint refused it, or another one of this conversation");
   const inline = /^data:(image\/[\w.+-]{1,100});base64,/.exec(url);
   if (inline) {
     const mediaType = inline[1]!.toLowerCase().replace("image/jpg", "image/jpeg");
@@ -21,7 +28,8 @@ export function imagePart(url: string, support: ImageSupport): LanguageModelV4Fi
       ? { type: "file", mediaType, data: { type: "data", data } }
       : note("it is no valid base64");
   }
-  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) return note("its address is neither a data nor an http URL");
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
+    return note("its address is neither a data nor an http URL");
   if (support === "inline") return note("this model reads images only when they are sent inline");
   return { type: "file", mediaType: "image/*", data: { type: "url", url: new URL(url) } };
 }

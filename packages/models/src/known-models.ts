@@ -9,7 +9,13 @@ const verified = new Set(["openai", "anthropic", "gemini", "bedrock"]);
 export const knownModels: readonly LLMModel[] = [
   ...cataloguedNames.map((name) => {
     const provider = guessProvider(name) ?? null;
-    return { provider, name, verified: provider !== null && verified.has(provider), hidden: false, canonical: null };
+    return {
+      provider,
+      name,
+      verified: provider !== null && verified.has(provider),
+      hidden: false,
+      canonical: null,
+    };
   }),
   { provider: "demo", name: "repair", verified: false, hidden: true, canonical: null },
 ];

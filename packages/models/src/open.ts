@@ -3,7 +3,6 @@ import { modelFacts } from "./catalogue.ts";
 import { Clients } from "./clients.ts";
 import { DemoModel } from "./demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
-import { KnownEndpoints } from "./seen-endpoints.ts";
 import type { OpenModel, RetryNotice } from "./model.ts";
 import { PromptedTools } from "./prompted-tools/prompted-tools.ts";
 import { type CallTimes, ProviderModel } from "./provider-model.ts";
@@ -11,6 +10,7 @@ import { Refusals } from "./refusals.ts";
 import { withExtras } from "./request-fetch.ts";
 import { resolveModel } from "./resolve.ts";
 import { defaultRetryDelaysMs } from "./retry.ts";
+import { KnownEndpoints } from "./seen-endpoints.ts";
 
 export interface OpenModelOptions {
   /** Where providers' keys are looked up when the user stored none. */
@@ -39,7 +39,9 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
     const address = resolveModel(config, env);
     const options = config.options ?? {};
     const usual = { ...defaultTimes, ...times };
-    const ownKey = (!address.apiKey && !address.aws?.access) || Boolean(config.apiKey?.trim() || config.aws?.secretAccessKey);
+    const ownKey =
+      (!address.apiKey && !address.aws?.access) ||
+      Boolean(config.apiKey?.trim() || config.aws?.secretAccessKey);
     // A signed body cannot be changed any more: Bedrock's client takes the fields of the body before it signs.
     const extras = address.wire === "bedrock" ? { ...options, extraBody: {} } : options;
     const given = withExtras(config.guarded ? guardedFetch : fetch, extras);
@@ -49,13 +51,22 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
     const model = new ProviderModel({
       address,
       endpoint,
-      times: { ...usual, attempt: attemptTime(usual.attempt, options), retryDelays: waitsFor(usual.retryDelays, options) },
+      times: {
+        ...usual,
+        attempt: attemptTime(usual.attempt, options),
+        retryDelays: waitsFor(usual.retryDelays, options),
+      },
       options,
-      facts: modelFacts(options.knownAs ?? address.name, ownKey ? options : { contextWindow: options.contextWindow }),
+      facts: modelFacts(
+        options.knownAs ?? address.name,
+        ownKey ? options : { contextWindow: options.contextWindow },
+      ),
       refusals,
       known,
       ...(onRetry && { onRetry }),
     });
-    return options.nativeTools === false ? new PromptedTools(model, { stops: options.stopWord !== false }) : model;
+    return options.nativeTools === false
+      ? new PromptedTools(model, { stops: options.stopWord !== false })
+      : model;
   };
 }

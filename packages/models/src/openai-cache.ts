@@ -7,7 +7,9 @@ export function markCacheableBody(body: Record<string, unknown>): Record<string,
   const last = messages.findLastIndex((message) => message.role === "user" || message.role === "tool");
   return {
     ...body,
-    messages: messages.map((message, index) => (message.role === "system" || index === last ? marked(message) : message)),
+    messages: messages.map((message, index) =>
+      message.role === "system" || index === last ? marked(message) : message,
+    ),
   };
 }
 
@@ -17,7 +19,11 @@ interface ChatMessage {
 }
 
 function marked(message: ChatMessage): ChatMessage {
-  const parts = typeof message.content === "string" ? [{ type: "text", text: message.content }] : (message.content ?? []);
+  const parts =
+    typeof message.content === "string" ? [{ type: "text", text: message.content }] : (message.content ?? []);
   const mark = { cache_control: { type: "ephemeral" } };
-  return { ...message, content: parts.map((part, index) => (index === parts.length - 1 ? { ...part, ...mark } : part)) };
+  return {
+    ...message,
+    content: parts.map((part, index) => (index === parts.length - 1 ? { ...part, ...mark } : part)),
+  };
 }

@@ -16,7 +16,10 @@ const refused =
 
 /** What a refusal may be about, in the order in which that is tried. */
 const causes: readonly [keyof Concessions, RegExp][] = [
-  ["cache", /cache[_ -]?(?:control|point|creation)|cached content|cachePoint|prompt_cache|caching|cache.{0,40}too small/i],
+  [
+    "cache",
+    /cache[_ -]?(?:control|point|creation)|cached content|cachePoint|prompt_cache|caching|cache.{0,40}too small/i,
+  ],
   [
     "thoughts",
     /thinking[` ]*block|`?signature`?|redacted_thinking|encrypted[_ ]content|reasoning[_ ](?:item|content|details)|thought[_ ]?signature|\bphase\b|expected `?(?:thinking|redacted_thinking)/i,
@@ -37,9 +40,12 @@ export function nextConcession(
   made: Concessions,
   drops: { parameters: boolean },
 ): keyof Concessions | undefined {
-  if (failure.tooLong || failure.status === undefined || ![400, 404, 415, 422].includes(failure.status)) return undefined;
+  if (failure.tooLong || failure.status === undefined || ![400, 404, 415, 422].includes(failure.status))
+    return undefined;
   const text = failure.message.slice(0, 2_000);
   const small = /too small|at least|minimum/i.test(text);
   if (!refused.test(text) && !small) return undefined;
-  return causes.find(([name, words]) => !made[name] && words.test(text) && (name !== "parameters" || drops.parameters))?.[0];
+  return causes.find(
+    ([name, words]) => !made[name] && words.test(text) && (name !== "parameters" || drops.parameters),
+  )?.[0];
 }

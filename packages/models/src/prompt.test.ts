@@ -2,8 +2,8 @@ import type { Content } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "../test/support/model-server.ts";
 import type { Answer } from "../test/support/model-answer.ts";
+import { type ModelServer, reply, startModelServer } from "../test/support/model-server.ts";
 import type { ModelMessage, ModelRequest, ModelResponse } from "./model.ts";
 import { makeOpenModel } from "./open.ts";
 import { cutMiddle, maxToolChars, toPrompt } from "./prompt.ts";
@@ -99,11 +99,21 @@ describe("Anthropic", () => {
   });
 
   test("the cache ends after the first system block and after the newest content", async () => {
-    const { body } = await send(name, [user("Hi"), call("a"), result("a", "first"), call("b"), result("b", "second")]);
+    const { body } = await send(name, [
+      user("Hi"),
+      call("a"),
+      result("a", "first"),
+      call("b"),
+      result("b", "second"),
+    ]);
     const mark = { type: "ephemeral" };
     expect(body.system).toMatchObject([{ text: "one", cache_control: mark }, { text: "two" }]);
     expect(body.system[1].cache_control).toBeUndefined();
-    expect(body.messages.at(-1).content.at(-1)).toMatchObject({ type: "tool_result", tool_use_id: "b", cache_control: mark });
+    expect(body.messages.at(-1).content.at(-1)).toMatchObject({
+      type: "tool_result",
+      tool_use_id: "b",
+      cache_control: mark,
+    });
     expect(JSON.stringify(body).match(/cache_control/g)).toHaveLength(2);
   });
 
@@ -113,7 +123,11 @@ describe("Anthropic", () => {
       usage: { prompt: 1000, completion: 0, cacheRead: 100, cacheWrite: 500 },
     });
     expect(seen.messages.at(-1)).toMatchObject({ isError: true, text: "boom" });
-    expect(response.usage).toMatchObject({ prompt_tokens: 1000, cache_read_tokens: 100, cache_write_tokens: 500 });
+    expect(response.usage).toMatchObject({
+      prompt_tokens: 1000,
+      cache_read_tokens: 100,
+      cache_write_tokens: 500,
+    });
     expect(response.cost).toBeCloseTo((400 * 3 + 100 * 0.3 + 500 * 3.75) / 1e6, 10);
   });
 });
@@ -128,15 +142,13 @@ describe("Gemini", () => {
     const { response } = await send(name, [user("Hi")], { toolCalls: calls });
     await server.close();
     const { body } = await send(name, [user("Hi"), replay(response), result("c1", "x"), result("c2", "y")]);
-    expect(body.contents[1].parts.map((part: { thoughtSignature?: string }) => part.thoughtSignature)).toEqual([
-      "c2lnbmF0dXJl",
-      undefined,
-    ]);
+    expect(
+      body.contents[1].parts.map((part: { thoughtSignature?: string }) => part.thoughtSignature),
+    ).toEqual(["c2lnbmF0dXJl", undefined]);
     // Gemini wants the results of parallel calls in one turn.
-    expect(body.contents[2].parts.map((part: { functionResponse: { id: string } }) => part.functionResponse.id)).toEqual([
-      "c1",
-      "c2",
-    ]);
+    expect(
+      body.contents[2].parts.map((part: { functionResponse: { id: string } }) => part.functionResponse.id),
+    ).toEqual(["c1", "c2"]);
   });
 });
 
@@ -153,13 +165,24 @@ describe("chat completions", () => {
       },
       result("a", "fine", true),
     ]);
-    expect(body.messages.map((message: { role: string }) => message.role)).toEqual(["system", "user", "assistant", "tool"]);
+    expect(body.messages.map((message: { role: string }) => message.role)).toEqual([
+      "system",
+      "user",
+      "assistant",
+      "tool",
+    ]);
     expect(body.messages[2].tool_calls[0].function.arguments).toBe(spaced);
     expect(body.messages[3].content).toBe("fine");
   });
 
   test("reasoning is replayed to models that go on from it, and to no other", async () => {
-    const thought: ModelMessage = { role: "assistant", text: "Yes.", reasoning: "because", thinkingBlocks: [], toolCalls: [] };
+    const thought: ModelMessage = {
+      role: "assistant",
+      text: "Yes.",
+      reasoning: "because",
+      thinkingBlocks: [],
+      toolCalls: [],
+    };
     const deepseek = await send("deepseek/deepseek-reasoner", [user("Hi"), thought, user("Why?")]);
     expect(deepseek.body.messages[2].reasoning_content).toBe("because");
     await server.close();
@@ -168,7 +191,11 @@ describe("chat completions", () => {
   });
 
   test("Claude behind a proxy gets its cache marks in the proxy's form", async () => {
-    const { body } = await send("litellm_proxy/claude-sonnet-4-5", [user("Hi"), call("a"), result("a", "out")]);
+    const { body } = await send("litellm_proxy/claude-sonnet-4-5", [
+      user("Hi"),
+      call("a"),
+      result("a", "out"),
+    ]);
     const mark = { cache_control: { type: "ephemeral" } };
     expect(body.messages[0].content).toEqual([{ type: "text", text: "one\n\ntwo", ...mark }]);
     expect(body.messages.at(-1).content).toEqual([{ type: "text", text: "out", ...mark }]);
@@ -176,7 +203,9 @@ describe("chat completions", () => {
   });
 
   test("OpenAI's own address is reached with the key of the environment, and nothing else is", async () => {
-    server = await startModelServer([reply.text("Hello.", { usage: { prompt: 1000, completion: 0, cacheRead: 200 } })]);
+    server = await startModelServer([
+      reply.text("Hello.", { usage: { prompt: 1000, completion: 0, cacheRead: 200 } }),
+    ]);
     const urls: string[] = [];
     const open = makeOpenModel({
       env: { OPENAI_API_KEY: "env-key" },
@@ -185,9 +214,17 @@ describe("chat completions", () => {
         return fetch(String(input).replace("https://api.openai.com", server.url), init);
       },
     });
-    const request = { system: ["s"], messages: [user("Hi")], tools: [], signal: new AbortController().signal };
+    const request = {
+      system: ["s"],
+      messages: [user("Hi")],
+      tools: [],
+      signal: new AbortController().signal,
+    };
     const response = await open({ model: "gpt-4o" }).complete(request);
-    expect(response).toMatchObject({ text: "Hello.", usage: { prompt_tokens: 1000, cache_read_tokens: 200 } });
+    expect(response).toMatchObject({
+      text: "Hello.",
+      usage: { prompt_tokens: 1000, cache_read_tokens: 200 },
+    });
     expect(response.cost).toBeCloseTo((800 * 2.5 + 200 * 1.25) / 1e6, 10);
     expect(urls).toEqual(["https://api.openai.com/v1/chat/completions"]);
     expect(server.requests[0]!.apiKey).toBe("env-key");
@@ -245,7 +282,10 @@ test("cutting keeps the limit and never leaves half a character", () => {
 
 test("any text and any arguments make a prompt that can be sent", () => {
   const halves = fc.integer({ min: 0xd7f0, max: 0xe010 }).map((code) => String.fromCharCode(code));
-  const anyText = fc.string({ unit: fc.oneof(halves, fc.constantFrom("a", " ", '"', "\n", "🦩")), maxLength: 20 });
+  const anyText = fc.string({
+    unit: fc.oneof(halves, fc.constantFrom("a", " ", '"', "\n", "🦩")),
+    maxLength: 20,
+  });
   fc.assert(
     fc.property(
       anyText,
@@ -258,7 +298,12 @@ test("any text and any arguments make a prompt that can be sent", () => {
       (text, name, args, wire) => {
         const messages: ModelMessage[] = [
           user(text, { type: "image", image_urls: [text] }),
-          { role: "assistant", text, thinkingBlocks: [], toolCalls: [{ id: name, name, arguments: args, origin: "completion" }] },
+          {
+            role: "assistant",
+            text,
+            thinkingBlocks: [],
+            toolCalls: [{ id: name, name, arguments: args, origin: "completion" }],
+          },
           { role: "tool", toolCallId: name, toolName: name, content: [textContent(text)], isError: false },
         ];
         const json = JSON.stringify(toPrompt({ system: [text], messages }, { wire, replayReasoning: true }));

@@ -60,7 +60,10 @@ const separateBlocks: ReadonlySet<Wire> = new Set(["anthropic", "bedrock"]);
  * A request in the shape of the AI SDK's providers. Tool results that follow each other become one message; texts and messages
  * with nothing in them are left out, because endpoints refuse them; half surrogate pairs are replaced.
  */
-export function toPrompt(request: Pick<ModelRequest, "system" | "messages">, options: PromptOptions): LanguageModelV4Prompt {
+export function toPrompt(
+  request: Pick<ModelRequest, "system" | "messages">,
+  options: PromptOptions,
+): LanguageModelV4Prompt {
   const prompt = systemMessages(request.system, options.wire);
   const { messages } = request;
   for (let index = 0; index < messages.length; ) {
@@ -78,7 +81,11 @@ export function toPrompt(request: Pick<ModelRequest, "system" | "messages">, opt
     );
     const providerOptions = message.role === "assistant" ? details(message, options) : undefined;
     if (content.length > 0)
-      prompt.push({ role: message.role, content, ...(providerOptions && { providerOptions }) } as LanguageModelV4Message);
+      prompt.push({
+        role: message.role,
+        content,
+        ...(providerOptions && { providerOptions }),
+      } as LanguageModelV4Message);
     index += 1;
   }
   if (options.marksCache) markCacheable(prompt);
@@ -99,7 +106,8 @@ const made = new WeakMap<ModelMessage, { key: string; parts: unknown }>();
 /** A turn gets its calls and thoughts one after the other; what was made of it before counts as long as it has no more of them. */
 function once<Parts>(message: ModelMessage, options: PromptOptions, make: () => Parts): Parts {
   const { wire, replayReasoning, thoughts, images, model, maxToolChars: limit } = options;
-  const size = message.role === "assistant" ? `${message.toolCalls.length} ${message.reasoningItems?.length}` : "";
+  const size =
+    message.role === "assistant" ? `${message.toolCalls.length} ${message.reasoningItems?.length}` : "";
   const key = `${wire} ${replayReasoning} ${thoughts} ${images} ${limit} ${model} ${size}`;
   const known = made.get(message);
   if (known?.key === key) return known.parts as Parts;
@@ -112,7 +120,10 @@ function once<Parts>(message: ModelMessage, options: PromptOptions, make: () => 
 function systemMessages(blocks: string[], wire: Wire): LanguageModelV4Prompt {
   const texts = blocks.filter((block) => block.trim() !== "").map((block) => block.toWellFormed());
   if (texts.length === 0) return [];
-  return (separateBlocks.has(wire) ? texts : [texts.join("\n\n")]).map((content) => ({ role: "system", content }));
+  return (separateBlocks.has(wire) ? texts : [texts.join("\n\n")]).map((content) => ({
+    role: "system",
+    content,
+  }));
 }
 
 function userParts(content: readonly Content[], { images = "any" }: PromptOptions): UserPart[] {
@@ -132,7 +143,8 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
   const parts: AssistantPart[] = [];
   const items = (thoughts && wire === "responses" && message.reasoningItems) || [];
   const addItems = (callsBefore: number) => {
-    for (const placed of items) if (placed.callsBefore === callsBefore) parts.push(...responsesThought(placed));
+    for (const placed of items)
+      if (placed.callsBefore === callsBefore) parts.push(...responsesThought(placed));
   };
   if (thoughts && wire === "anthropic") parts.push(...anthropicThoughts(message.thinkingBlocks));
   if (thoughts && wire === "bedrock") parts.push(...bedrockThoughts(message.thinkingBlocks));
@@ -140,11 +152,19 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
     parts.push({ type: "reasoning", text: message.reasoning.toWellFormed() });
   }
   addItems(0);
-  const phase = thoughts && wire === "responses" ? phaseOf(message.thinkingBlocks, options.model ?? "") : undefined;
+  const phase =
+    thoughts && wire === "responses" ? phaseOf(message.thinkingBlocks, options.model ?? "") : undefined;
   const providerOptions = phase === undefined ? undefined : { openai: { phase } };
   if (message.text.trim() !== "")
-    parts.push({ type: "text", text: message.text.toWellFormed(), ...(providerOptions && { providerOptions }) });
-  const signature = thoughts && (wire === "google" || wire === "openai") ? thoughtSignature(message.thinkingBlocks) : undefined;
+    parts.push({
+      type: "text",
+      text: message.text.toWellFormed(),
+      ...(providerOptions && { providerOptions }),
+    });
+  const signature =
+    thoughts && (wire === "google" || wire === "openai")
+      ? thoughtSignature(message.thinkingBlocks)
+      : undefined;
   message.toolCalls.forEach((call, index) => {
     if (index > 0) addItems(index);
     parts.push({
@@ -188,10 +208,16 @@ function toolMessages(results: ToolMessage[], options: PromptOptions): LanguageM
   };
   // A chat-completions tool result holds text only: its images follow as a user message.
   const pictures =
-    options.wire === "openai" ? results.flatMap(({ content }) => content.filter(({ type }) => type === "image")) : [];
-  const images = pictures.length > 0 ? userParts(pictures, options).filter((part) => part.type === "file") : [];
+    options.wire === "openai"
+      ? results.flatMap(({ content }) => content.filter(({ type }) => type === "image"))
+      : [];
+  const images =
+    pictures.length > 0 ? userParts(pictures, options).filter((part) => part.type === "file") : [];
   if (images.length === 0) return [tool];
-  return [tool, { role: "user", content: [{ type: "text", text: "The images of the tool results above:" }, ...images] }];
+  return [
+    tool,
+    { role: "user", content: [{ type: "text", text: "The images of the tool results above:" }, ...images] },
+  ];
 }
 
 function toolResult(message: ToolMessage, options: PromptOptions): LanguageModelV4ToolResultPart {
@@ -208,7 +234,8 @@ function toolOutput(message: ToolMessage, options: PromptOptions): LanguageModel
   const parts = userParts(message.content, options).map((part) =>
     part.type === "text" ? { ...part, text: cutMiddle(part.text, limit) } : part,
   );
-  if (wire !== "openai" && parts.some((part) => part.type === "file")) return { type: "content", value: parts };
+  if (wire !== "openai" && parts.some((part) => part.type === "file"))
+    return { type: "content", value: parts };
   const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n") || "(no output)";
   return { type: message.isError && !textArguments.has(wire) ? "error-text" : "text", value: text };
 }
@@ -218,7 +245,11 @@ export function cutMiddle(text: string, limit = maxToolChars): string {
   if (text.length <= limit) return text;
   const notice = `\n[... ${text.length - limit} characters left out here ...]\n`;
   const kept = Math.max(0, limit - notice.length);
-  return (text.slice(0, Math.ceil(kept / 2)) + notice + text.slice(text.length - Math.floor(kept / 2))).toWellFormed();
+  return (
+    text.slice(0, Math.ceil(kept / 2)) +
+    notice +
+    text.slice(text.length - Math.floor(kept / 2))
+  ).toWellFormed();
 }
 
 /** A Claude model's prompt cache ends at marks: after the first system block, and after the newest user or tool content. */

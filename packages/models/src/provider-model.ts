@@ -3,13 +3,13 @@ import type { CallOptions } from "./call-options.ts";
 import { callParameters } from "./call-parameters.ts";
 import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
-import { type Concessions, nextConcession } from "./parameter-fallbacks.ts";
 import { CallTimeout, describeFailure, EmptyResponse, type Failure, modelError } from "./failure.ts";
-import type { KnownEndpoints } from "./seen-endpoints.ts";
 import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
+import { type Concessions, nextConcession } from "./parameter-fallbacks.ts";
 import type { Refusals } from "./refusals.ts";
 import type { ModelAddress } from "./resolve.ts";
 import { nextDelay, wait } from "./retry.ts";
+import type { KnownEndpoints } from "./seen-endpoints.ts";
 
 /** Times of a call, milliseconds. */
 export interface CallTimes {
@@ -59,7 +59,12 @@ export class ProviderModel implements Model {
       request.signal.throwIfAborted();
       const collector = new ResponseCollector(address, facts, request.onDelta);
       try {
-        await this.#attempt(callParameters(request, address, options, without), without, request.signal, collector);
+        await this.#attempt(
+          callParameters(request, address, options, without),
+          without,
+          request.signal,
+          collector,
+        );
         const response = collector.response();
         known.add(address);
         if (without.parameters) refusals.add(address, options);
@@ -73,11 +78,19 @@ export class ProviderModel implements Model {
           continue;
         }
         // The same again without a temperature would be the same empty answer.
-        if (error instanceof EmptyResponse && options.temperature === 0) options = { ...options, temperature: 1 };
+        if (error instanceof EmptyResponse && options.temperature === 0)
+          options = { ...options, temperature: 1 };
         const failingMs = known.has(address) ? performance.now() - began : undefined;
-        const delayMs = collector.hasEmitted ? undefined : nextDelay(failure, attempt, times.retryDelays, failingMs);
+        const delayMs = collector.hasEmitted
+          ? undefined
+          : nextDelay(failure, attempt, times.retryDelays, failingMs);
         if (delayMs === undefined) throw this.#error(failure, attempt);
-        this.#tell(request, { model: this.name, attempt, delayMs, reason: this.#error(failure, attempt).message });
+        this.#tell(request, {
+          model: this.name,
+          attempt,
+          delayMs,
+          reason: this.#error(failure, attempt).message,
+        });
         await wait(delayMs, request.signal);
         attempt++;
       }
@@ -130,7 +143,9 @@ export class ProviderModel implements Model {
     const { address, options } = this.#parts;
     const headers = Object.values(options.headers ?? {}).filter((value) => value.length >= minHeaderSecret);
     const { accessKeyId, secretAccessKey, sessionToken } = address.aws?.access ?? {};
-    return [address.apiKey, secretAccessKey, sessionToken, accessKeyId, ...headers].filter((value) => value !== undefined);
+    return [address.apiKey, secretAccessKey, sessionToken, accessKeyId, ...headers].filter(
+      (value) => value !== undefined,
+    );
   }
 
   #error(failure: Failure, attempts: number): Error {

@@ -20,7 +20,12 @@ const google: Provider = {
 
 /** By the first segment of a model's name. */
 export const providers: Readonly<Record<string, Provider>> = {
-  openai: { title: "OpenAI", wire: "openai", baseUrl: "https://api.openai.com/v1", keyVariables: ["OPENAI_API_KEY"] },
+  openai: {
+    title: "OpenAI",
+    wire: "openai",
+    baseUrl: "https://api.openai.com/v1",
+    keyVariables: ["OPENAI_API_KEY"],
+  },
   anthropic: {
     title: "Anthropic",
     wire: "anthropic",

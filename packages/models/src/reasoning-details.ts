@@ -38,7 +38,8 @@ export const detailsExtractor: MetadataExtractor = {
         }
       },
       buildMetadata() {
-        if (details.length === 0 || characters > maxCharacters || details.length > maxDetails) return undefined;
+        if (details.length === 0 || characters > maxCharacters || details.length > maxDetails)
+          return undefined;
         return { openrouter: { reasoningDetails: details } };
       },
     };
@@ -54,7 +55,9 @@ function readDetails(chunk: unknown): Detail[] {
 /** Plain members only, with a type. */
 function readDetail(given: unknown): Detail[] {
   if (typeof given !== "object" || given === null || typeof (given as Detail).type !== "string") return [];
-  const plain = Object.entries(given).filter(([, value]) => value === null || /^(?:string|number|boolean)$/.test(typeof value));
+  const plain = Object.entries(given).filter(
+    ([, value]) => value === null || /^(?:string|number|boolean)$/.test(typeof value),
+  );
   return [Object.fromEntries(plain) as Detail];
 }
 
@@ -62,14 +65,18 @@ function readDetail(given: unknown): Detail[] {
 function addDetail(details: Detail[], detail: Detail): void {
   const last = details.at(-1);
   const field = growing[detail.type as keyof typeof growing];
-  if (!field || !last || last.type !== detail.type || last.index !== detail.index) return void details.push(detail);
+  if (!field || !last || last.type !== detail.type || last.index !== detail.index)
+    return void details.push(detail);
   const text = `${last[field] ?? ""}${detail[field] ?? ""}`;
   const known = Object.entries(detail).filter(([, value]) => value !== null);
   Object.assign(last, Object.fromEntries(known), { [field]: text });
 }
 
 /** The block that keeps the details which came with an answer of this model, if some did. */
-export function detailsBlock(metadata: SharedV4ProviderMetadata | undefined, model: string): ThinkingBlock | undefined {
+export function detailsBlock(
+  metadata: SharedV4ProviderMetadata | undefined,
+  model: string,
+): ThinkingBlock | undefined {
   const details = metadata?.openrouter?.reasoningDetails;
   return details === undefined
     ? undefined
@@ -80,7 +87,10 @@ export function detailsBlock(metadata: SharedV4ProviderMetadata | undefined, mod
 const read = new WeakMap<ThinkingBlock, { model: unknown; options: SharedV4ProviderOptions | undefined }>();
 
 /** What the client of chat completions adds to a turn that this model wrote. */
-export function replayedDetails(blocks: readonly ThinkingBlock[], model: string): SharedV4ProviderOptions | undefined {
+export function replayedDetails(
+  blocks: readonly ThinkingBlock[],
+  model: string,
+): SharedV4ProviderOptions | undefined {
   const block = blocks.find((one) => one.type === "redacted_thinking" && one.data.startsWith(detailsPrefix));
   if (block?.type !== "redacted_thinking") return undefined;
   const known = read.get(block) ?? readBlock(block.data.slice(detailsPrefix.length));
@@ -93,7 +103,10 @@ function readBlock(json: string): { model: unknown; options: SharedV4ProviderOpt
   try {
     const { model, details } = JSON.parse(json) as { model?: unknown; details?: unknown };
     const reasoning_details = Array.isArray(details) ? details.flatMap(readDetail) : [];
-    return { model, options: reasoning_details.length > 0 ? { openaiCompatible: { reasoning_details } } : undefined };
+    return {
+      model,
+      options: reasoning_details.length > 0 ? { openaiCompatible: { reasoning_details } } : undefined,
+    };
   } catch {
     return { model: undefined, options: undefined };
   }

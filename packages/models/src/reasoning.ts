@@ -18,14 +18,19 @@ const bedrockAnswerTokens = 16_000;
  * How much a model is asked to think. Models that are not known to think are asked nothing, because most endpoints refuse the question. A temperature that
  * was asked for goes before thinking that was not: Claude takes only one of the two.
  */
-export function reasoningParameters(address: Pick<ModelAddress, "wire" | "modelId">, options: CallOptions): ReasoningParameters {
+export function reasoningParameters(
+  address: Pick<ModelAddress, "wire" | "modelId">,
+  options: CallOptions,
+): ReasoningParameters {
   const { wire, modelId } = address;
   const { effort = "high" } = options;
   switch (wire) {
     case "responses":
       return responsesReasoning(modelId, options);
     case "openai":
-      return effort !== null && (isOpenAiReasoner(modelId) || /gpt-oss/i.test(modelId)) ? { reasoning: effort } : {};
+      return effort !== null && (isOpenAiReasoner(modelId) || /gpt-oss/i.test(modelId))
+        ? { reasoning: effort }
+        : {};
     case "google":
       return effort !== null && thinksOfGoogle(modelId)
         ? { reasoning: effort, providerOptions: { google: { thinkingConfig: { includeThoughts: true } } } }
@@ -37,26 +42,40 @@ export function reasoningParameters(address: Pick<ModelAddress, "wire" | "modelI
 }
 
 /** The platform keeps the conversation itself, so nothing is stored there, and thoughts come back encrypted. */
-function responsesReasoning(modelId: string, { effort = "high", reasoningSummary }: CallOptions): ReasoningParameters {
+function responsesReasoning(
+  modelId: string,
+  { effort = "high", reasoningSummary }: CallOptions,
+): ReasoningParameters {
   const openai = {
     store: false,
     reasoningSummary: reasoningSummary ?? null,
     ...(isOpenAiReasoner(modelId) && { forceReasoning: true }),
   };
-  return { ...(effort !== null && isOpenAiReasoner(modelId) && { reasoning: effort }), providerOptions: { openai } };
+  return {
+    ...(effort !== null && isOpenAiReasoner(modelId) && { reasoning: effort }),
+    providerOptions: { openai },
+  };
 }
 
-function claudeReasoning(wire: "anthropic" | "bedrock", modelId: string, options: CallOptions): ReasoningParameters {
+function claudeReasoning(
+  wire: "anthropic" | "bedrock",
+  modelId: string,
+  options: CallOptions,
+): ReasoningParameters {
   const { effort, thinkingBudget } = options;
   const kind = claudeThinking(modelId);
   const isUnasked = effort === undefined && thinkingBudget === undefined;
   if (!kind || effort === null || (isUnasked && options.temperature !== undefined)) return {};
   if (kind === "effort") return { reasoning: effort ?? "high" };
-  if (effort === "none" || thinkingBudget === null || (thinkingBudget !== undefined && thinkingBudget < 1024)) return {};
+  if (effort === "none" || thinkingBudget === null || (thinkingBudget !== undefined && thinkingBudget < 1024))
+    return {};
   const budgetTokens = Math.min(thinkingBudget ?? maxThinkingBudget(modelId), maxThinkingBudget(modelId));
   if (wire === "bedrock") {
     const maxOutputTokens = options.maxOutputTokens ?? bedrockAnswerTokens;
-    return { maxOutputTokens, providerOptions: { bedrock: { reasoningConfig: { type: "enabled", budgetTokens } } } };
+    return {
+      maxOutputTokens,
+      providerOptions: { bedrock: { reasoningConfig: { type: "enabled", budgetTokens } } },
+    };
   }
   const thinking = { type: "enabled", budgetTokens };
   return { providerOptions: { anthropic: { thinking, anthropicBeta: ["interleaved-thinking-2025-05-14"] } } };

@@ -1,5 +1,5 @@
-import type { CallOptions } from "./call-options.ts";
 import { Remembered } from "./bounded-set.ts";
+import type { CallOptions } from "./call-options.ts";
 import type { ModelAddress } from "./resolve.ts";
 
 /** Remembers which models refused which parameters, so that not each call is refused first. */
@@ -16,7 +16,8 @@ export class Refusals {
 }
 
 function keyOf({ baseUrl, wire, modelId }: ModelAddress, options: CallOptions): string {
-  const { temperature, topP, topK, seed, effort, thinkingBudget, reasoningSummary, maxOutputTokens } = options;
+  const { temperature, topP, topK, seed, effort, thinkingBudget, reasoningSummary, maxOutputTokens } =
+    options;
   return JSON.stringify([
     baseUrl,
     wire,

@@ -6,7 +6,16 @@ const connectionHeaders =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-(?:length|type|encoding)|proxy-.*)$/i;
 
 /** What a request is about: none of it can be given beside. */
-const ownFields = new Set(["model", "messages", "input", "contents", "system", "systemInstruction", "tools", "stream"]);
+const ownFields = new Set([
+  "model",
+  "messages",
+  "input",
+  "contents",
+  "system",
+  "systemInstruction",
+  "tools",
+  "stream",
+]);
 
 /**
  * A fetch that sends the headers and the fields of the body that a client asked for, too. Throws ModelNotConfigured, without the value, for a header that
@@ -22,7 +31,9 @@ export function withExtras(fetch: typeof globalThis.fetch, options: CallOptions)
     const headers = new Headers(init?.headers);
     for (const [name, value] of Object.entries(extra ?? {})) headers.set(name, value);
     const body =
-      hasFields && typeof init?.body === "string" ? JSON.stringify({ ...JSON.parse(init.body), ...fields }) : init?.body;
+      hasFields && typeof init?.body === "string"
+        ? JSON.stringify({ ...JSON.parse(init.body), ...fields })
+        : init?.body;
     return fetch(input, { ...init, headers, ...(body !== undefined && { body }) });
   };
 }
@@ -31,7 +42,10 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(headers)) {
     const shown = JSON.stringify(name.slice(0, 100));
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || connectionHeaders.test(name)) {
-      throw new PlatformError("ModelNotConfigured", `The header ${shown} of the model's extra_headers cannot be set.`);
+      throw new PlatformError(
+        "ModelNotConfigured",
+        `The header ${shown} of the model's extra_headers cannot be set.`,
+      );
     }
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
       throw new PlatformError(

@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
+import { describe, expect, test } from "vitest";
 import type { ModelConfig } from "./model.ts";
 import { normaliseBaseUrl, resolveModel } from "./resolve.ts";
 
@@ -27,11 +27,35 @@ test.each([
   ["openai/responses/gpt-4.1", "responses", "gpt-4.1", "https://api.openai.com/v1", "env-openai"],
   ["gpt-4o", "openai", "gpt-4o", "https://api.openai.com/v1", "env-openai"],
   ["o3", "responses", "o3", "https://api.openai.com/v1", "env-openai"],
-  ["anthropic/claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5", "https://api.anthropic.com/v1", "env-anthropic"],
+  [
+    "anthropic/claude-sonnet-4-5",
+    "anthropic",
+    "claude-sonnet-4-5",
+    "https://api.anthropic.com/v1",
+    "env-anthropic",
+  ],
   ["claude-opus-4-5", "anthropic", "claude-opus-4-5", "https://api.anthropic.com/v1", "env-anthropic"],
-  ["gemini/gemini-2.5-pro", "google", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta", "env-google"],
-  ["google/gemini-2.5-pro", "google", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta", "env-google"],
-  ["gemini-2.5-pro", "google", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta", "env-google"],
+  [
+    "gemini/gemini-2.5-pro",
+    "google",
+    "gemini-2.5-pro",
+    "https://generativelanguage.googleapis.com/v1beta",
+    "env-google",
+  ],
+  [
+    "google/gemini-2.5-pro",
+    "google",
+    "gemini-2.5-pro",
+    "https://generativelanguage.googleapis.com/v1beta",
+    "env-google",
+  ],
+  [
+    "gemini-2.5-pro",
+    "google",
+    "gemini-2.5-pro",
+    "https://generativelanguage.googleapis.com/v1beta",
+    "env-google",
+  ],
   [
     "openrouter/anthropic/claude-opus-4.5",
     "openai",
@@ -41,7 +65,14 @@ test.each([
   ],
   ["ollama/qwen3:30b", "openai", "qwen3:30b", "http://127.0.0.1:11434/v1", undefined],
 ] as const)("%s goes over the %s wire as %s", (model, wire, modelId, baseUrl, apiKey) => {
-  expect(resolveModel({ model }, env)).toEqual({ name: model, provider: expect.any(String), wire, modelId, baseUrl, apiKey });
+  expect(resolveModel({ model }, env)).toEqual({
+    name: model,
+    provider: expect.any(String),
+    wire,
+    modelId,
+    baseUrl,
+    apiKey,
+  });
 });
 
 describe("behind a base URL", () => {
@@ -63,18 +94,26 @@ describe("behind a base URL", () => {
 
   test("a key of the server's environment is not sent to a host that a user chose", () => {
     expect(refusal({ model: "openai/gpt-5", baseUrl }, env)).toContain("set llm_api_key");
-    expect(refusal({ model: "anthropic/claude-sonnet-4-5", baseUrl: "https://api.anthropic.com.evil.example" }, env)).toContain(
-      "evil.example",
-    );
+    expect(
+      refusal(
+        { model: "anthropic/claude-sonnet-4-5", baseUrl: "https://api.anthropic.com.evil.example" },
+        env,
+      ),
+    ).toContain("evil.example");
   });
 
   test("a key of the environment goes to the provider's own address written out", () => {
-    expect(resolveModel({ model: "openai/gpt-5", baseUrl: "https://api.openai.com/v1/" }, env).apiKey).toBe("env-openai");
+    expect(resolveModel({ model: "openai/gpt-5", baseUrl: "https://api.openai.com/v1/" }, env).apiKey).toBe(
+      "env-openai",
+    );
   });
 
-  test.each(["http://localhost:8000", "http://127.0.0.1:11434/v1", "http://[::1]:8080"])("%s needs no key", (local) => {
-    expect(resolveModel({ model: "openai/x", baseUrl: local }, env).apiKey).toBeUndefined();
-  });
+  test.each(["http://localhost:8000", "http://127.0.0.1:11434/v1", "http://[::1]:8080"])(
+    "%s needs no key",
+    (local) => {
+      expect(resolveModel({ model: "openai/x", baseUrl: local }, env).apiKey).toBeUndefined();
+    },
+  );
 
   test.each([
     ["https://h.example", "openai", "openai", "https://h.example/v1"],
@@ -85,9 +124,12 @@ describe("behind a base URL", () => {
     ["https://h.example/v1/messages", "anthropic", "anthropic", "https://h.example/v1"],
     ["https://h.example", "gemini", "google", "https://h.example/v1beta"],
     ["https://me.openai.azure.com/", "azure", "openai", "https://me.openai.azure.com/openai/v1"],
-  ] as const)("%s for %s becomes an address that paths can be appended to", (text, provider, wire, expected) => {
-    expect(normaliseBaseUrl(text, provider, wire)).toBe(expected);
-  });
+  ] as const)(
+    "%s for %s becomes an address that paths can be appended to",
+    (text, provider, wire, expected) => {
+      expect(normaliseBaseUrl(text, provider, wire)).toBe(expected);
+    },
+  );
 
   test.each(["not an address", "ftp://h.example", "https://user:secret@h.example"])(
     "%s is refused without being repeated",
@@ -109,7 +151,11 @@ test.each([
 });
 
 describe("Bedrock", () => {
-  const keys = { AWS_ACCESS_KEY_ID: "AKIA-env", AWS_SECRET_ACCESS_KEY: "env-secret", AWS_SESSION_TOKEN: "env-session" };
+  const keys = {
+    AWS_ACCESS_KEY_ID: "AKIA-env",
+    AWS_SECRET_ACCESS_KEY: "env-secret",
+    AWS_SESSION_TOKEN: "env-session",
+  };
   const claude = "anthropic.claude-sonnet-4-5-20250929-v1:0";
 
   test.each([
@@ -125,7 +171,10 @@ describe("Bedrock", () => {
       modelId,
       baseUrl: `https://bedrock-runtime.${region}.amazonaws.com`,
       apiKey: undefined,
-      aws: { region, access: { accessKeyId: "AKIA-env", secretAccessKey: "env-secret", sessionToken: "env-session" } },
+      aws: {
+        region,
+        access: { accessKeyId: "AKIA-env", secretAccessKey: "env-secret", sessionToken: "env-session" },
+      },
     });
   });
 
@@ -142,13 +191,21 @@ describe("Bedrock", () => {
     });
     expect(resolveModel({ model, apiKey: "bearer", aws }, keys).aws).not.toHaveProperty("access");
     const env = { ...keys, AWS_BEARER_TOKEN_BEDROCK: "env-bearer", AWS_REGION: "ap-south-1" };
-    expect(resolveModel({ model }, env)).toMatchObject({ apiKey: "env-bearer", aws: { region: "ap-south-1" } });
+    expect(resolveModel({ model }, env)).toMatchObject({
+      apiKey: "env-bearer",
+      aws: { region: "ap-south-1" },
+    });
   });
 
   test("keys of the environment go to Amazon's own address only", () => {
     const model = `bedrock/${claude}`;
-    for (const config of [{ baseUrl: "https://evil.example" }, { aws: { endpoint: "https://evil.example" } }]) {
-      expect(refusal({ model, ...config }, { ...keys, AWS_BEARER_TOKEN_BEDROCK: "b" })).toContain("Amazon's own address only");
+    for (const config of [
+      { baseUrl: "https://evil.example" },
+      { aws: { endpoint: "https://evil.example" } },
+    ]) {
+      expect(refusal({ model, ...config }, { ...keys, AWS_BEARER_TOKEN_BEDROCK: "b" })).toContain(
+        "Amazon's own address only",
+      );
     }
     expect(refusal({ model, aws: { region: "x.evil.example/#" } }, keys)).toContain("aws_region_name");
     expect(refusal({ model }, {})).toContain("AWS_BEARER_TOKEN_BEDROCK");

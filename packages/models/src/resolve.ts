@@ -24,7 +24,10 @@ export interface ModelAddress {
  * Finds the endpoint and the key of a model name such as `anthropic/claude-sonnet-4-5`, `gpt-5` or, with a base URL, anything.
  * Throws ModelNotConfigured that names the missing setting.
  */
-export function resolveModel(config: ModelConfig, env: Readonly<Record<string, string | undefined>>): ModelAddress {
+export function resolveModel(
+  config: ModelConfig,
+  env: Readonly<Record<string, string | undefined>>,
+): ModelAddress {
   const name = config.model.trim();
   const configuredUrl = config.baseUrl?.trim() || undefined;
   if (name === "") {
@@ -67,14 +70,20 @@ export function resolveModel(config: ModelConfig, env: Readonly<Record<string, s
  * Chat completions or responses, for what speaks OpenAI's protocols: as `api_mode` says; else responses for names like `openai/responses/…`, and for those
  * of OpenAI's own models that think.
  */
-function openAiWire(config: ModelConfig, entry: Provider, name: string, baseUrl: string): Pick<ModelAddress, "wire" | "modelId"> {
+function openAiWire(
+  config: ModelConfig,
+  entry: Provider,
+  name: string,
+  baseUrl: string,
+): Pick<ModelAddress, "wire" | "modelId"> {
   const { wire } = entry;
   if (wire !== "openai") return { wire, modelId: name };
   const named = name.startsWith("responses/") && name.length > "responses/".length;
   const modelId = named ? name.slice("responses/".length) : name;
   const mode = config.options?.apiMode ?? "auto";
   const isOwn = baseUrl === providers.openai?.baseUrl;
-  const responses = mode === "responses" || (mode === "auto" && (named || (isOwn && isOpenAiReasoner(modelId))));
+  const responses =
+    mode === "responses" || (mode === "auto" && (named || (isOwn && isOpenAiReasoner(modelId))));
   return { wire: responses ? "responses" : "openai", modelId };
 }
 
@@ -106,7 +115,8 @@ function bedrockAddress(
 function splitName(name: string, hasBaseUrl: boolean): { provider: string; modelId: string } {
   const slash = name.indexOf("/");
   const prefix = name.slice(0, Math.max(slash, 0)).toLowerCase();
-  if (Object.hasOwn(providers, prefix) && slash < name.length - 1) return { provider: prefix, modelId: name.slice(slash + 1) };
+  if (Object.hasOwn(providers, prefix) && slash < name.length - 1)
+    return { provider: prefix, modelId: name.slice(slash + 1) };
   const guess = slash < 0 && !hasBaseUrl ? guessProvider(name) : undefined;
   return { provider: guess ?? "", modelId: name };
 }
@@ -120,7 +130,10 @@ export function normaliseBaseUrl(text: string, provider: string, wire: Wire): st
   try {
     url = new URL(text);
   } catch {
-    throw new PlatformError("ModelNotConfigured", "llm_base_url is not a valid address: write it like https://host/v1.");
+    throw new PlatformError(
+      "ModelNotConfigured",
+      "llm_base_url is not a valid address: write it like https://host/v1.",
+    );
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw new PlatformError("ModelNotConfigured", "llm_base_url has to begin with http:// or https://.");
@@ -149,7 +162,11 @@ export function isProviderUrl(model: string, baseUrl: string): boolean {
  * A key of the server's environment leaves only for the provider's own address: whoever may set a base URL would otherwise
  * be able to have the operator's key sent to a host of theirs.
  */
-function environmentKey(entry: Provider, baseUrl: string, env: Readonly<Record<string, string | undefined>>): string | undefined {
+function environmentKey(
+  entry: Provider,
+  baseUrl: string,
+  env: Readonly<Record<string, string | undefined>>,
+): string | undefined {
   if (!isOfficial(entry, baseUrl)) return undefined;
   return entry.keyVariables.map((variable) => env[variable]?.trim()).find(Boolean);
 }

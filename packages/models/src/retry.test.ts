@@ -5,7 +5,9 @@ const minute = 60_000;
 
 test("five attempts where nothing is known of the endpoint, and fewer seconds where nobody is", () => {
   const delays = (failure: object) =>
-    [1, 2, 3, 4, 5].map((attempt) => nextDelay({ message: "", retryable: true, ...failure }, attempt, defaultRetryDelaysMs));
+    [1, 2, 3, 4, 5].map((attempt) =>
+      nextDelay({ message: "", retryable: true, ...failure }, attempt, defaultRetryDelaysMs),
+    );
   expect(delays({})).toEqual([8_000, 16_000, 32_000, 64_000, undefined]);
   expect(delays({ unreachable: true, away: true })).toEqual([2_000, 4_000, 8_000, 16_000, undefined]);
   expect(delays({ retryable: false, away: true })[0]).toBeUndefined();

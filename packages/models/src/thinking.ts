@@ -22,7 +22,9 @@ const phasePrefix = "openai-phase:";
 const prefixes = [googlePrefix, bedrockPrefix, detailsPrefix, phasePrefix];
 
 /** Whether a block is signed, and can be sent without a change, which would make the signature wrong. */
-function isWhole(block: Extract<ThinkingBlock, { type: "thinking" }>): block is typeof block & { signature: string } {
+function isWhole(
+  block: Extract<ThinkingBlock, { type: "thinking" }>,
+): block is typeof block & { signature: string } {
   return Boolean(block.signature) && block.thinking.isWellFormed();
 }
 
@@ -31,7 +33,13 @@ export function anthropicThoughts(blocks: readonly ThinkingBlock[]): AssistantPa
   return blocks.flatMap((block): AssistantPart[] => {
     if (block.type === "thinking") {
       if (!isWhole(block)) return [];
-      return [{ type: "reasoning", text: block.thinking, providerOptions: { anthropic: { signature: block.signature } } }];
+      return [
+        {
+          type: "reasoning",
+          text: block.thinking,
+          providerOptions: { anthropic: { signature: block.signature } },
+        },
+      ];
     }
     if (prefixes.some((prefix) => block.data.startsWith(prefix))) return [];
     return [{ type: "reasoning", text: "", providerOptions: { anthropic: { redactedData: block.data } } }];
@@ -43,11 +51,21 @@ export function bedrockThoughts(blocks: readonly ThinkingBlock[]): AssistantPart
   return blocks.flatMap((block): AssistantPart[] => {
     if (block.type === "thinking") {
       if (!isWhole(block)) return [];
-      return [{ type: "reasoning", text: block.thinking, providerOptions: { bedrock: { signature: block.signature } } }];
+      return [
+        {
+          type: "reasoning",
+          text: block.thinking,
+          providerOptions: { bedrock: { signature: block.signature } },
+        },
+      ];
     }
     if (!block.data.startsWith(bedrockPrefix)) return [];
     return [
-      { type: "reasoning", text: "", providerOptions: { bedrock: { redactedContent: block.data.slice(bedrockPrefix.length) } } },
+      {
+        type: "reasoning",
+        text: "",
+        providerOptions: { bedrock: { redactedContent: block.data.slice(bedrockPrefix.length) } },
+      },
     ];
   });
 }
@@ -63,14 +81,18 @@ export function responsesThought({ item }: PlacedReasoning): AssistantPart[] {
 
 /** The signature to send with the first tool call of a turn that Gemini wrote. */
 export function thoughtSignature(blocks: readonly ThinkingBlock[]): string | undefined {
-  const block = blocks.find((block) => block.type === "redacted_thinking" && block.data.startsWith(googlePrefix));
+  const block = blocks.find(
+    (block) => block.type === "redacted_thinking" && block.data.startsWith(googlePrefix),
+  );
   return block?.type === "redacted_thinking" ? block.data.slice(googlePrefix.length) : undefined;
 }
 
 /** The block that keeps the signature which came with a tool call, if one did. */
 export function signatureBlock(metadata: SharedV4ProviderMetadata | undefined): ThinkingBlock | undefined {
   const signature = metadata?.google?.thoughtSignature ?? metadata?.compatible?.thoughtSignature;
-  return typeof signature === "string" ? { type: "redacted_thinking", data: googlePrefix + signature } : undefined;
+  return typeof signature === "string"
+    ? { type: "redacted_thinking", data: googlePrefix + signature }
+    : undefined;
 }
 
 /** The block that keeps what Bedrock encrypted. */

@@ -1,10 +1,10 @@
 import type { Duplex } from "node:stream";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import type { SandboxRow, SnapshotRow } from "./sandbox-store.ts";
 import type { NetworkPolicy, SandboxSpec } from "./driver.ts";
-import type { Occupant } from "./service/runtime-state.ts";
-import type { OpenedSnapshot } from "./service/opened-snapshot.ts";
 import type { Sandbox } from "./sandbox.ts";
+import type { SandboxRow, SnapshotRow } from "./sandbox-store.ts";
+import type { OpenedSnapshot } from "./service/opened-snapshot.ts";
+import type { Occupant } from "./service/runtime-state.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
 export interface Sandboxes {

@@ -22,7 +22,9 @@ export interface SandboxRow {
   lastUsedAt: number;
 }
 
-export type SandboxChange = Partial<Omit<SandboxRow, "id" | "userId" | "specId" | "sessionKey" | "createdAt">>;
+export type SandboxChange = Partial<
+  Omit<SandboxRow, "id" | "userId" | "specId" | "sessionKey" | "createdAt">
+>;
 
 export interface SandboxStore {
   create(row: SandboxRow): Promise<void>;

@@ -32,7 +32,10 @@ function commands(): Command {
     .description("let an agent work on a copy of a folder and show what it changed")
     .option("-d, --dir <path>", "folder to work on (default: the current one)")
     .option("-r, --repo <url>", "git repository to clone, with your own git, and work on")
-    .option("-m, --model <name>", "model, for example anthropic/claude-sonnet-4-5 (default: the one of the settings)")
+    .option(
+      "-m, --model <name>",
+      "model, for example anthropic/claude-sonnet-4-5 (default: the one of the settings)",
+    )
     .option("-a, --apply", "bring the changes back into the folder; asks first on a terminal")
     .option("-y, --yes", "do not ask")
     .option("-k, --keep", "leave the sandbox as it is")
@@ -66,7 +69,9 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the conversation is one of that ser
   program
     .command("replay")
     .argument("<recording>", "file that `sandpiper export` wrote")
-    .description("run this version's agent on a recorded conversation, offline, and tell where it goes another way")
+    .description(
+      "run this version's agent on a recorded conversation, offline, and tell where it goes another way",
+    )
     .option("-s, --spec <id>", "what the sandbox is made of (default: as in the recording)")
     .option("-d, --dir <path>", "folder with the files that the working folder begins with")
     .option("--json", "print JSON")
@@ -110,7 +115,9 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the sandbox is one of that server, 
   const user = ["-u, --user <user>", "user whom the key belongs to"] as const;
   keys
     .command("list", { isDefault: true })
-    .description("list the keys: id, user, creation, expiry, last use, rights and name; never the keys themselves")
+    .description(
+      "list the keys: id, user, creation, expiry, last use, rights and name; never the keys themselves",
+    )
     .option(...user)
     .action(async (options) => (await import("./cli/keys.ts")).listKeys(options));
   keys
@@ -146,7 +153,9 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the sandbox is one of that server, 
 }
 
 function version(): string {
-  return (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
+  return (
+    JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }
+  ).version;
 }
 
 /** One sentence for a person; the stack only where somebody asked for it. Gives the exit code. */

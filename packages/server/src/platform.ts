@@ -1,54 +1,54 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import type { SettingsView } from "@sandpiper/wire";
-import type { DestinationStream } from "pino";
 import { hiddenSecret } from "@sandpiper/agent/masking/output-mask";
 import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import { chooseTools } from "@sandpiper/agent/tools/choose";
-import { CallbackService } from "./callbacks/service.ts";
-import type { Config } from "./config/config.ts";
-import { makeDataFolder } from "./config/data-folder.ts";
-import { learnSecrets } from "./conversations/agent/output-masks.ts";
-import { ConversationService } from "./conversations/service.ts";
-import type { AdaptTools } from "./conversations/agent/toolset.ts";
 import { PlatformError } from "@sandpiper/core/errors";
-import { GitHostingService } from "./git/hosting.ts";
-import { buildApp } from "./http/app.ts";
-import { publicUrl } from "./http/server/urls.ts";
+import { createLogger } from "@sandpiper/core/log/log";
 import type { Logger } from "@sandpiper/core/log/logger";
+import { asFetch } from "@sandpiper/core/outbound/as-fetch";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { SecretMask } from "@sandpiper/core/secrets/mask";
+import { SecretStream } from "@sandpiper/core/secrets/secret-stream";
 import { maxTimeout } from "@sandpiper/models/call-options";
 import { maxAnswerBytes } from "@sandpiper/models/guarded-fetch";
 import type { OpenModel } from "@sandpiper/models/model";
 import { makeOpenModel } from "@sandpiper/models/open";
-import { asFetch } from "@sandpiper/core/outbound/as-fetch";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
-import { Recordings } from "./recording/export.ts";
-import { platformVersion } from "./recording/version.ts";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import type { SandboxDriver, SandboxSpec } from "@sandpiper/sandbox/driver";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
+import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
 import { imageSpec } from "@sandpiper/sandbox/specs/specs";
+import type { SettingsView } from "@sandpiper/wire";
+import type { DestinationStream } from "pino";
+import { CallbackService } from "./callbacks/service.ts";
+import type { Config } from "./config/config.ts";
+import { makeDataFolder } from "./config/data-folder.ts";
+import { learnSecrets } from "./conversations/agent/output-masks.ts";
+import type { AdaptTools } from "./conversations/agent/toolset.ts";
+import { ConversationService } from "./conversations/service.ts";
+import { GitHostingService } from "./git/hosting.ts";
+import { buildApp } from "./http/app.ts";
+import { publicUrl } from "./http/server/urls.ts";
+import { Recordings } from "./recording/export.ts";
+import { platformVersion } from "./recording/version.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
-import { createLogger } from "@sandpiper/core/log/log";
-import { SecretMask } from "@sandpiper/core/secrets/mask";
-import { SecretStream } from "@sandpiper/core/secrets/secret-stream";
+import { openVault } from "./store/vault.ts";
 import type { ApiKeys, Secrets, Settings } from "./users/api.ts";
-import { defaultUser } from "./users/default-user.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { DailyBudget } from "./users/daily-budget.ts";
+import { defaultUser } from "./users/default-user.ts";
+import { SealedValues } from "./users/encrypted-values.ts";
 import { KeyMemory } from "./users/key-cache.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccess } from "./users/provider-access.ts";
-import { SealedValues } from "./users/encrypted-values.ts";
 import { StoredSecrets } from "./users/secrets.ts";
 import { StoredSettings } from "./users/settings/settings.ts";
-import { openVault } from "./store/vault.ts";
 
 /** A running platform. */
 export interface Platform {
@@ -100,10 +100,13 @@ export async function startPlatform(
     const mask = new SecretMask();
     if (config.apiKey) mask.registerSecret(config.apiKey);
     for (const [name, value] of Object.entries(env))
-      if (value && /_(API_KEY|TOKEN|SECRET|SECRET_ACCESS_KEY|TOKEN_BEDROCK)$/.test(name)) mask.registerSecret(value);
+      if (value && /_(API_KEY|TOKEN|SECRET|SECRET_ACCESS_KEY|TOKEN_BEDROCK)$/.test(name))
+        mask.registerSecret(value);
     const logger = createLogger(config.logLevel, mask, logs);
     await makeDataFolder(config.dataDir);
-    const vault = await openVault(join(config.dataDir, "vault.key"), { create: !sqliteStoreExists(config.dataDir) });
+    const vault = await openVault(join(config.dataDir, "vault.key"), {
+      create: !sqliteStoreExists(config.dataDir),
+    });
     const store = await openSqliteStore({ dir: config.dataDir, vault });
     opened.push(() => store.close());
 
@@ -116,7 +119,11 @@ export async function startPlatform(
       onSecret: (value, userId) => mask.registerKey(value, userId),
     });
 
-    const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
+    const secrets = new StoredSecrets({
+      users: store.userSecrets,
+      conversations: store.conversationSecrets,
+      mask,
+    });
 
     const specs = loadSpecs(config, env);
     for (const { fromEnv } of specs.flatMap(({ network }) => network.credentials))

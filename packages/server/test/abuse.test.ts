@@ -4,11 +4,22 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileS
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { textContent } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defaultUser } from "../src/users/default-user.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 const modelKey = "sk-planted-model-key-0123456789";
@@ -19,7 +30,11 @@ let script: Script;
 beforeAll(async () => {
   models = await startModelServer((request) => script(request));
   server = await startTestPlatform();
-  await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_api_key: modelKey, llm_base_url: models.url });
+  await server.call("POST", "/api/settings", {
+    llm_model: "openai/scripted",
+    llm_api_key: modelKey,
+    llm_base_url: models.url,
+  });
 });
 
 afterAll(async () => {
@@ -29,10 +44,12 @@ afterAll(async () => {
 
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
-const sandboxes = async (): Promise<Json[]> => (await server.call("GET", "/api/v1/sandboxes/search")).body.items;
+const sandboxes = async (): Promise<Json[]> =>
+  (await server.call("GET", "/api/v1/sandboxes/search")).body.items;
 const status = async (id: string): Promise<string> =>
   (await server.call("GET", `/api/conversations/${id}`)).body.execution_status;
-const ended = (id: string, wanted = "finished") => until(async () => (await status(id)) === wanted || undefined);
+const ended = (id: string, wanted = "finished") =>
+  until(async () => (await status(id)) === wanted || undefined);
 
 test("of twenty starts with one conversation id at once, one wins and one sandbox is made", async () => {
   script = () => finish("Done.");
@@ -40,9 +57,12 @@ test("of twenty starts with one conversation id at once, one wins and one sandbo
   const request = { conversation_id: randomUUID(), initial_message: { content: [textContent("Work")] } };
   // Straight at the service: over sockets they would not arrive in one turn of the event loop.
   const { conversations } = server.platform;
-  const starts = await Promise.allSettled(Array.from({ length: 20 }, () => conversations.start(defaultUser, request)));
+  const starts = await Promise.allSettled(
+    Array.from({ length: 20 }, () => conversations.start(defaultUser, request)),
+  );
   expect(starts.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
-  for (const start of starts) if (start.status === "rejected") expect(start.reason).toMatchObject({ code: "ConversationExists" });
+  for (const start of starts)
+    if (start.status === "rejected") expect(start.reason).toMatchObject({ code: "ConversationExists" });
   expect((await server.call("POST", "/api/v1/app-conversations", request)).status).toBe(409);
   await ended(request.conversation_id);
   expect((await sandboxes()).length - before).toBe(1);
@@ -59,7 +79,9 @@ test("a run whose sandbox is deleted ends with an error instead of asking the mo
   const stored = await events(id);
   expect(stored.at(-1)).toMatchObject({ kind: "ConversationErrorEvent", code: "SandboxNotFound" });
   for (const { tool_call_id } of stored.filter(({ kind }) => kind === "ActionEvent")) {
-    expect(stored.filter((event) => event.kind !== "ActionEvent" && event.tool_call_id === tool_call_id)).toHaveLength(1);
+    expect(
+      stored.filter((event) => event.kind !== "ActionEvent" && event.tool_call_id === tool_call_id),
+    ).toHaveLength(1);
   }
   expect(models.requests.length - first).toBeLessThan(4);
 });
@@ -84,7 +106,9 @@ test("links in a sandbox and hostile archives lead to nothing of the machine", a
       const link = `ln -s ${folder}/secret link; ln -s ../../../../../..${folder}/secret up; ln -s / root`;
       if (index === first) return reply.toolCalls([terminal(link)]);
       const path = paths[index - first - 1];
-      return path ? reply.toolCalls([editor({ command: "view", path: `/workspace/project/${path}` })]) : finish("Done.");
+      return path
+        ? reply.toolCalls([editor({ command: "view", path: `/workspace/project/${path}` })])
+        : finish("Done.");
     };
     const { id, sandboxId } = await startConversation(server.call, "Look around");
     await ended(id);
@@ -126,8 +150,12 @@ test("the model's key goes to the model alone: not into a sandbox, an event, a r
   const first = models.requests.length;
   script = ({ index }) => {
     if (index === first)
-      return reply.toolCalls([terminal("env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' ' '")]);
-    return index === first + 1 ? finish("Done.") : reply.error(401, { error: { message: `Wrong key ${modelKey}` } });
+      return reply.toolCalls([
+        terminal("env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' ' '"),
+      ]);
+    return index === first + 1
+      ? finish("Done.")
+      : reply.error(401, { error: { message: `Wrong key ${modelKey}` } });
   };
   const { id } = await startConversation(server.call, "Look around");
   await ended(id);
@@ -136,8 +164,15 @@ test("the model's key goes to the model alone: not into a sandbox, an event, a r
   await ended(id, "error");
 
   expect(models.requests.at(-1)?.apiKey).toBe(modelKey);
-  const paths = ["/api/settings", "/api/v1/app-conversations/search", "/api/v1/sandboxes/search", `/api/conversations/${id}`];
-  const shown = await Promise.all(paths.map(async (path) => JSON.stringify((await server.call("GET", path)).body)));
+  const paths = [
+    "/api/settings",
+    "/api/v1/app-conversations/search",
+    "/api/v1/sandboxes/search",
+    `/api/conversations/${id}`,
+  ];
+  const shown = await Promise.all(
+    paths.map(async (path) => JSON.stringify((await server.call("GET", path)).body)),
+  );
   for (const text of [...shown, JSON.stringify(await events(id))]) expect(text).not.toContain(modelKey);
   // grep ends with 1 when nothing matched.
   expect(() => execFileSync("grep", ["-rlaFs", "--", modelKey, server.dataDir])).toThrow(/Command failed/);

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import { RemoteWorkspace } from "@openhands/typescript-client";
 import { FileClient } from "@openhands/typescript-client/clients";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { hexId, newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startConversation, startTestPlatform, type TestPlatform } from "./support/platform.ts";
 
 let server: TestPlatform;
@@ -17,7 +17,11 @@ let host: string;
 beforeAll(async () => {
   models = await startModelServer(() => reply.text("Hello."));
   server = await startTestPlatform();
-  await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_api_key: "sk-x", llm_base_url: models.url });
+  await server.call("POST", "/api/settings", {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-x",
+    llm_base_url: models.url,
+  });
   conversation = await startConversation(server.call, "hello");
   const { body } = await server.call("GET", `/api/v1/sandboxes?id=${conversation.sandboxId}`);
   session = body[0].session_api_key;
@@ -41,7 +45,11 @@ interface Init {
   at?: string;
   redirect?: "manual";
 }
-const send = (method: string, path: string, { json, body, headers, key = session, at = host, redirect }: Init = {}) =>
+const send = (
+  method: string,
+  path: string,
+  { json, body, headers, key = session, at = host, redirect }: Init = {},
+) =>
   fetch(at + path, {
     method,
     headers: {
@@ -72,7 +80,10 @@ test("the released client uploads, downloads, and picks folders", async () => {
   const names: string[] = [];
   let pageId: string | undefined;
   do {
-    const page = await files.searchSubdirectories("/workspace/tree/", { limit: 2, ...(pageId && { pageId }) });
+    const page = await files.searchSubdirectories("/workspace/tree/", {
+      limit: 2,
+      ...(pageId && { pageId }),
+    });
     names.push(...page.items.map(({ name }) => name));
     for (const { name, path } of page.items) expect(path).toBe(`/workspace/tree/${name}`);
     pageId = page.next_page_id ?? undefined;
@@ -100,7 +111,10 @@ test("the released client reads git changes and differences", async () => {
     { status: "UPDATED", path: "f" },
     { status: "ADDED", path: "new" },
   ]);
-  expect(await workspace.gitDiff("/workspace/repo/f", { ref: "HEAD" })).toEqual({ original: "1\n", modified: "2\n" });
+  expect(await workspace.gitDiff("/workspace/repo/f", { ref: "HEAD" })).toEqual({
+    original: "1\n",
+    modified: "2\n",
+  });
   expect(await workspace.gitChanges("/usr")).toEqual([]);
   await workspace.fileUpload("x", "/workspace/up/ws.txt");
   expect(await workspace.downloadAsText("/workspace/up/ws.txt")).toBe("x");
@@ -111,13 +125,24 @@ test("the released client reads git changes and differences", async () => {
   const { body } = await read("/api/git/commits?path=/workspace/repo&limit=1");
   expect(body).toEqual({
     commits: [
-      { sha: expect.any(String), short_sha: expect.any(String), subject: "first", author: "Ann", timestamp: expect.any(String) },
+      {
+        sha: expect.any(String),
+        short_sha: expect.any(String),
+        subject: "first",
+        author: "Ann",
+        timestamp: expect.any(String),
+      },
     ],
     has_more: false,
   });
   const { sha } = body.commits[0];
-  expect((await read(`/api/git/commits/${sha}/changes?path=/workspace/repo`)).body).toEqual([{ status: "ADDED", path: "f" }]);
-  expect((await read(`/api/git/diff?path=/workspace/repo/f&commit=${sha}`)).body).toEqual({ original: null, modified: "1\n" });
+  expect((await read(`/api/git/commits/${sha}/changes?path=/workspace/repo`)).body).toEqual([
+    { status: "ADDED", path: "f" },
+  ]);
+  expect((await read(`/api/git/diff?path=/workspace/repo/f&commit=${sha}`)).body).toEqual({
+    original: null,
+    modified: "1\n",
+  });
   for (const form of ["//workspace/repo", "/%2Fworkspace%2Frepo"])
     expect((await read(`/api/git/changes${form}?ref=HEAD`)).body).toHaveLength(2);
   for (const form of ["//workspace/repo/f", "/%2Fworkspace%2Frepo%2Ff"])
@@ -129,7 +154,8 @@ test("the released client reads git changes and differences", async () => {
     `/api/git/commits/${"0".repeat(40)}/changes?path=/workspace/repo`,
   ])
     expect([bad, (await read(bad)).status]).toEqual([bad, 400]);
-  for (const limit of [0, 201]) expect((await read(`/api/git/commits?path=/workspace/repo&limit=${limit}`)).status).toBe(422);
+  for (const limit of [0, 201])
+    expect((await read(`/api/git/commits?path=/workspace/repo&limit=${limit}`)).status).toBe(422);
 });
 
 test("both forms of a path lead to one file, with odd names too", async () => {
@@ -138,7 +164,9 @@ test("both forms of a path lead to one file, with odd names too", async () => {
   const slashed = whole.split("/").map(encodeURIComponent).join("/");
   const encoded = encodeURIComponent(whole);
   for (const [index, path] of [`?path=${encoded}`, `/${encoded}`, `/${slashed}`].entries()) {
-    expect((await send("POST", `/api/file/upload${path}`, { body: form(`round ${index}`) })).status).toBe(200);
+    expect((await send("POST", `/api/file/upload${path}`, { body: form(`round ${index}`) })).status).toBe(
+      200,
+    );
     for (const other of [`?path=${encoded}`, `/${encoded}`, `/${slashed}`]) {
       const answer = await send("GET", `/api/file/download${other}`);
       expect([answer.status, await answer.text()]).toEqual([200, `round ${index}`]);
@@ -154,7 +182,10 @@ test("both forms of a path lead to one file, with odd names too", async () => {
   const statuses = [
     await send("GET", `/api/file/download?${query}`, { at: server.url }),
     await send("GET", `/api/file/download?${query}`, { key: server.key }),
-    await send("GET", `/api/file/download?${query}&sandbox_id=${conversation.sandboxId}`, { at: server.url, key: server.key }),
+    await send("GET", `/api/file/download?${query}&sandbox_id=${conversation.sandboxId}`, {
+      at: server.url,
+      key: server.key,
+    }),
     await send("GET", `/api/file/download?${query}`, { at: server.url, key: server.key }),
     await send("GET", `/api/file/download?${query}`, { key: null }),
   ];
@@ -201,7 +232,12 @@ test("says with the right status what is wrong with a path", async () => {
   ];
   for (const [method, path, status] of cases) {
     const answer = await send(method, path, path.includes("/upload") ? { body: form("x") } : {});
-    expect([method, path, answer.status, await answer.text()]).toEqual([method, path, status, expect.any(String)]);
+    expect([method, path, answer.status, await answer.text()]).toEqual([
+      method,
+      path,
+      status,
+      expect.any(String),
+    ]);
   }
 });
 
@@ -215,10 +251,14 @@ test("archives a folder as a tar or as a patch, and tells which repository it is
   const listed = gunzipSync(Buffer.from(await tar.arrayBuffer())).toString("latin1");
   expect(listed).toContain("repo/new");
   for (const absent of ["repo/.git", "repo/node_modules", "repo/src"]) expect(listed).not.toContain(absent);
-  const full = await send("GET", "/api/file/archive?path=/workspace/repo&format=tar.gz&use_default_excludes=false");
+  const full = await send(
+    "GET",
+    "/api/file/archive?path=/workspace/repo&format=tar.gz&use_default_excludes=false",
+  );
   const everything = gunzipSync(Buffer.from(await full.arrayBuffer())).toString("latin1");
   for (const present of ["repo/.git/HEAD", "repo/node_modules/x"]) expect(everything).toContain(present);
-  for (const absent of ["repo/.git/config", "repo/.git/logs", "secret"]) expect(everything).not.toContain(absent);
+  for (const absent of ["repo/.git/config", "repo/.git/logs", "secret"])
+    expect(everything).not.toContain(absent);
 
   const head = (await inside("git -C /workspace/repo rev-parse HEAD")).trim();
   const patch = await send("GET", "/api/file/archive?path=/workspace/repo&base_ref=HEAD");
@@ -233,7 +273,9 @@ test("archives a folder as a tar or as a patch, and tells which repository it is
   });
   expect(patch.headers.get("content-disposition")).toContain('filename="repo.patch"');
   const text = await patch.text();
-  expect(text.match(/^diff --git a\/\S+/gm)).toEqual(["f", "link", "new", "src/s"].map((name) => `diff --git a/${name}`));
+  expect(text.match(/^diff --git a\/\S+/gm)).toEqual(
+    ["f", "link", "new", "src/s"].map((name) => `diff --git a/${name}`),
+  );
 });
 
 test("a browser shows files of the workspace by a cookie that opens nothing else, and their pages have no origin", async () => {
@@ -247,9 +289,16 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
     `cd ${folder} && mkdir -p trap/index.html loop && ln -s index.html loop/index.html && mkfifo pipe && touch 'a%2fb#?.txt'`,
   );
   const client = new RemoteWorkspace({ host, apiKey: session, workingDir: folder });
-  expect(await client.startWorkspaceSession(conversation.id)).toBe(`${host}/api/conversations/${conversation.id}/workspace/`);
-  const minted = await send("POST", "/api/auth/workspace-session", { headers: { origin: "https://canvas.example" } });
-  expect([minted.status, minted.headers.get("access-control-allow-origin")]).toEqual([204, "https://canvas.example"]);
+  expect(await client.startWorkspaceSession(conversation.id)).toBe(
+    `${host}/api/conversations/${conversation.id}/workspace/`,
+  );
+  const minted = await send("POST", "/api/auth/workspace-session", {
+    headers: { origin: "https://canvas.example" },
+  });
+  expect([minted.status, minted.headers.get("access-control-allow-origin")]).toEqual([
+    204,
+    "https://canvas.example",
+  ]);
   const preflight = async (path: string) => {
     const headers = { origin: "https://canvas.example", "access-control-request-method": "POST" };
     return (await send("OPTIONS", path, { key: null, headers })).headers.get("access-control-allow-origin");
@@ -298,7 +347,10 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
     "/api/file/home",
   ])
     expect([path, (await get(path)).status]).toEqual([path, 401]);
-  expect((await send("POST", `/api/conversations/${conversation.id}/run`, { key: null, headers: { cookie } })).status).toBe(401);
+  expect(
+    (await send("POST", `/api/conversations/${conversation.id}/run`, { key: null, headers: { cookie } }))
+      .status,
+  ).toBe(401);
   const cross = await get(`${base}/x.svg`, { headers: { cookie, origin: "https://evil.example" } });
   expect(cross.headers.get("access-control-allow-origin")).toBeNull();
   const keyed = await send("GET", `${base}/x.svg`, { headers: { origin: "https://canvas.example" } });
@@ -313,11 +365,15 @@ test("a browser shows files of the workspace by a cookie that opens nothing else
   const forged = cookie.replace(conversation.sandboxId, other.sandboxId);
   const otherUrl = `/api/conversations/${other.id}/workspace/x.svg`;
   for (const value of [forged, `oh_workspace_session_key=${session}`, `${cookie};${forged}`]) {
-    const answer = await get(otherUrl, { at: `${server.url}/agent/${other.sandboxId}`, headers: { cookie: value } });
+    const answer = await get(otherUrl, {
+      at: `${server.url}/agent/${other.sandboxId}`,
+      headers: { cookie: value },
+    });
     expect([value, answer.status]).toEqual([value, 401]);
   }
   // It is void with its sandbox.
-  const own = (await (await server.call("GET", `/api/v1/sandboxes?id=${other.sandboxId}`)).body[0]).session_api_key;
+  const own = (await (await server.call("GET", `/api/v1/sandboxes?id=${other.sandboxId}`)).body[0])
+    .session_api_key;
   const second = await send("POST", "/api/auth/workspace-session", { at: server.url, key: own });
   const voided = second.headers.get("set-cookie")!.split(";")[0]!;
   expect((await get(otherUrl, { at: server.url, headers: { cookie: voided } })).status).toBe(404);

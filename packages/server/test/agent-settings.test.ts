@@ -1,7 +1,7 @@
 import * as clients from "@openhands/typescript-client/clients";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type McpServer, startMcpServer } from "./support/mcp-server.ts";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
 /** The released TypeScript client's classes for settings, catalogues and extensions, against the agent-server surface of a real sandbox. */
@@ -29,7 +29,8 @@ beforeAll(async () => {
   });
   const bash = new clients.BashClient(options);
   const files = {
-    ".openhands/hooks.json": '{"hooks":{"PreToolUse":[{"matcher":"terminal","hooks":[{"command":"./check.sh","timeout":5}]}]}}',
+    ".openhands/hooks.json":
+      '{"hooks":{"PreToolUse":[{"matcher":"terminal","hooks":[{"command":"./check.sh","timeout":5}]}]}}',
     ".agents/skills/deploy.md": "---\nname: deploy\ntriggers: [ship it]\n---\nDeploy with make.",
     "AGENTS.md": "Use tabs.",
   };
@@ -53,7 +54,10 @@ test("the server tells what it is, in the root too", async () => {
   expect(await client.getHealth()).toEqual({ status: "ok" });
   expect(await client.getReady()).toEqual({ status: "ready" });
   const info = await client.getServerInfo();
-  expect(info).toMatchObject({ version: "1.43.1", usable_tools: expect.arrayContaining(["terminal", "file_editor"]) });
+  expect(info).toMatchObject({
+    version: "1.43.1",
+    usable_tools: expect.arrayContaining(["terminal", "file_editor"]),
+  });
   expect(await client.getRoot()).toMatchObject({ version: info.version, docs: "/docs" });
   expect(clients.compareAgentServerVersions(String(info.version), "1.28.0")).toBe(1);
   expect(await new clients.ToolClient(options).listTools()).toEqual(info.usable_tools);
@@ -71,14 +75,19 @@ test("settings, MCP servers and secrets", async () => {
     agent_settings_diff: { llm: { model: "openai/scripted", api_key: "sk-good", base_url: models.url } },
   });
   const masked = await client.getSettings();
-  expect(masked).toMatchObject({ llm_api_key_is_set: true, agent_settings: { llm: { api_key: "**********" } } });
+  expect(masked).toMatchObject({
+    llm_api_key_is_set: true,
+    agent_settings: { llm: { api_key: "**********" } },
+  });
   const plain = await client.getSettings({ exposeSecrets: "plaintext" });
   expect(plain).toMatchObject({
     agent_settings: { llm: { model: "openai/scripted", api_key: "sk-good", base_url: models.url } },
   });
   await client.createMcpServer("one", { url: "https://one.example/mcp", transport: "http" });
   await client.patchMcpServer("one", { description: "First" });
-  expect(await client.getSettings()).toMatchObject({ agent_settings: { mcp_config: { one: { description: "First" } } } });
+  expect(await client.getSettings()).toMatchObject({
+    agent_settings: { mcp_config: { one: { description: "First" } } },
+  });
   await client.deleteMcpServer("one");
   await client.upsertSecret({ name: "DEPLOY", value: "v", description: "to deploy" });
   expect(await client.listSecrets()).toEqual({ secrets: [{ name: "DEPLOY", description: "to deploy" }] });
@@ -94,7 +103,10 @@ test("a conversation is made with a model whose key the client never saw", async
   expect(llm.api_key).not.toBe("sk-good");
   const client = new clients.ConversationClient(options);
   const create = (request: object) =>
-    client.createConversation({ workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" }, ...request } as never);
+    client.createConversation({
+      workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" },
+      ...request,
+    } as never);
   const initial_message = { role: "user", content: [{ type: "text", text: "ping" }], run: true };
   const made = await create({ agent: { kind: "Agent", llm }, secrets_encrypted: true, initial_message });
   expect(JSON.stringify(made)).not.toMatch(/sk-good|sealed-v1/);
@@ -103,11 +115,17 @@ test("a conversation is made with a model whose key the client never saw", async
   expect(await client.getAgentFinalResponse(id)).toMatchObject({ response: "pong" });
   const calls = models.requests.length;
   await client.switchLLM(id, { ...llm, usage_id: "other" } as never);
-  await client.sendEvent(id, { role: "user", content: [{ type: "text", text: "again" }] } as never, { run: true } as never);
+  await client.sendEvent(
+    id,
+    { role: "user", content: [{ type: "text", text: "again" }] } as never,
+    { run: true } as never,
+  );
   await until(() => models.requests.length > calls);
   expect(models.requests.at(-1)!.apiKey).toBe("sk-good");
   const broken = { ...llm, api_key: `${String(llm.api_key).slice(0, -6)}AAAAAA` };
-  await expect(create({ agent: { kind: "Agent", llm: broken }, secrets_encrypted: true })).rejects.toMatchObject({ status: 422 });
+  await expect(
+    create({ agent: { kind: "Agent", llm: broken }, secrets_encrypted: true }),
+  ).rejects.toMatchObject({ status: 422 });
 });
 
 test("profiles of models, tried before they are saved", async () => {
@@ -115,19 +133,30 @@ test("profiles of models, tried before they are saved", async () => {
   const llm = { model: "openai/scripted", api_key: "sk-good", base_url: models.url };
   expect(await client.validateProfile("mine", { llm })).toEqual({ valid: true, error: null });
   const wrong = await client.validateProfile("mine", { llm: { ...llm, api_key: "sk-wrong-1234" } });
-  expect(wrong).toEqual({ valid: false, error: { type: "model", message: expect.stringMatching(/Incorrect API key/) } });
+  expect(wrong).toEqual({
+    valid: false,
+    error: { type: "model", message: expect.stringMatching(/Incorrect API key/) },
+  });
   expect(JSON.stringify(wrong)).not.toContain("sk-wrong-1234");
   const nameless = await client.validateProfile("mine", { llm: { model: "nobody/knows-this" } });
   expect(nameless).toMatchObject({ valid: false, error: { type: "configuration" } });
 
   await client.saveProfile("mine", { llm });
-  expect(await client.validateProfile("mine", { llm: { ...llm, api_key: "**********" } })).toMatchObject({ valid: true });
+  expect(await client.validateProfile("mine", { llm: { ...llm, api_key: "**********" } })).toMatchObject({
+    valid: true,
+  });
   const { config } = await client.getProfile("mine", { exposeSecrets: "encrypted" });
   expect(config.api_key).not.toBe("sk-good");
   await client.saveProfile("mine", { llm: { ...config, usage_id: "again" } as never });
-  expect((await client.getProfile("mine", { exposeSecrets: "plaintext" })).config).toMatchObject({ ...llm, usage_id: "again" });
+  expect((await client.getProfile("mine", { exposeSecrets: "plaintext" })).config).toMatchObject({
+    ...llm,
+    usage_id: "again",
+  });
   await client.activateProfile("mine");
-  expect(await client.listProfiles()).toMatchObject({ active_profile: "mine", profiles: [{ name: "mine", api_key_set: true }] });
+  expect(await client.listProfiles()).toMatchObject({
+    active_profile: "mine",
+    profiles: [{ name: "mine", api_key_set: true }],
+  });
   await client.renameProfile("mine", "yours");
   const agents = new clients.AgentProfilesClient(options);
   await agents.saveAgentProfile("coder", { llm_profile_ref: "yours" } as never);
@@ -183,17 +212,29 @@ test("an MCP server is tried, with the secrets of the stored one of its name", a
   });
   await new clients.SettingsClient(options).createMcpServer("sums", { url, auth } as never);
   expect(await client.testServer({ name: "sums", server: masked } as never)).toMatchObject({ ok: true });
-  expect(await client.testServer({ server: { type: "stdio", command: "id" } } as never)).toMatchObject({ ok: false });
-  expect(await client.startOAuth({ server } as never)).toMatchObject({ ok: false, error: expect.any(String) });
+  expect(await client.testServer({ server: { type: "stdio", command: "id" } } as never)).toMatchObject({
+    ok: false,
+  });
+  expect(await client.startOAuth({ server } as never)).toMatchObject({
+    ok: false,
+    error: expect.any(String),
+  });
   await expect(client.getOAuthStatus("x")).rejects.toMatchObject({ status: 404 });
-  await expect(client.submitOAuthCallback("x", { callback_url: "http://x" })).rejects.toMatchObject({ status: 404 });
+  await expect(client.submitOAuthCallback("x", { callback_url: "http://x" })).rejects.toMatchObject({
+    status: 404,
+  });
 });
 
 test("skills and hooks of the project in the sandbox", async () => {
   const hooks = new clients.HooksClient(options);
   expect(await hooks.loadHooks({ project_dir: "/workspace/project" })).toEqual({
     hook_config: {
-      pre_tool_use: [{ matcher: "terminal", hooks: [{ type: "command", command: "./check.sh", timeout: 5, async: false }] }],
+      pre_tool_use: [
+        {
+          matcher: "terminal",
+          hooks: [{ type: "command", command: "./check.sh", timeout: 5, async: false }],
+        },
+      ],
       post_tool_use: [],
       user_prompt_submit: [],
       session_start: [],
@@ -205,7 +246,11 @@ test("skills and hooks of the project in the sandbox", async () => {
   const client = new clients.SkillsClient(options);
   const { skills, sources } = await client.getSkills({ project_dir: "/workspace/project" } as never);
   const found = (name: string) => skills.find((skill) => skill.name === name);
-  expect(found("deploy")).toMatchObject({ type: "knowledge", triggers: ["ship it"], content: "Deploy with make." });
+  expect(found("deploy")).toMatchObject({
+    type: "knowledge",
+    triggers: ["ship it"],
+    content: "Deploy with make.",
+  });
   expect(skills.find(({ content }) => content.includes("Use tabs."))).toMatchObject({ type: "repo" });
   expect(sources).toMatchObject({ project: skills.length, user: 0, public: 0 });
   expect((await client.getSkills({ load_project: false } as never)).skills).toEqual([]);

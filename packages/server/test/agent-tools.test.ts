@@ -1,6 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 /** Tools over the whole way: a message, the model's calls, a real sandbox, the events. */
@@ -17,7 +23,11 @@ beforeAll(async () => {
     return call ? reply.toolCalls([call]) : finish("Done.");
   });
   platform = await startTestPlatform();
-  await platform.call("POST", "/api/settings", { llm_model: "openai/first", llm_api_key: "sk-x", llm_base_url: models.url });
+  await platform.call("POST", "/api/settings", {
+    llm_model: "openai/first",
+    llm_api_key: "sk-x",
+    llm_base_url: models.url,
+  });
 });
 afterAll(async () => {
   await platform?.stop();
@@ -33,7 +43,11 @@ async function turn(...calls: object[]): Promise<Json[]> {
   if (!conversation) conversation = await startConversation(platform.call, text);
   else {
     const message = { role: "user", content: [{ type: "text", text }], run: true };
-    const { status, body } = await platform.call("POST", `/api/v1/app-conversations/${conversation.id}/send-message`, message);
+    const { status, body } = await platform.call(
+      "POST",
+      `/api/v1/app-conversations/${conversation.id}/send-message`,
+      message,
+    );
     expect([status, body]).toEqual([200, expect.anything()]);
   }
   return until(async () => {
@@ -43,7 +57,10 @@ async function turn(...calls: object[]): Promise<Json[]> {
 }
 async function observations(): Promise<Json[]> {
   const query = "kind__eq=ObservationEvent&limit=100";
-  const { body } = await platform.call("GET", `/api/v1/conversation/${conversation!.id}/events/search?${query}`);
+  const { body } = await platform.call(
+    "GET",
+    `/api/v1/conversation/${conversation!.id}/events/search?${query}`,
+  );
   return body.items.map(({ observation }: Json) => observation);
 }
 const input = (command: string) => terminal(command, { is_input: true, timeout: 0.5 });
@@ -96,7 +113,14 @@ test("edits are taken back after a restart of the server, each once, and none of
   await platform.platform.close();
   platform = await startTestPlatform({ dataDir: platform.dataDir });
   const seen = await turn(undo, replace("two", "five"), undo, undo, undo, undo);
-  expect(seen.map(({ new_content }) => new_content)).toEqual(["two\n", "five\n", "two\n", "one\n", "one\n", undefined]);
+  expect(seen.map(({ new_content }) => new_content)).toEqual([
+    "two\n",
+    "five\n",
+    "two\n",
+    "one\n",
+    "one\n",
+    undefined,
+  ]);
   expect(seen.at(-1)).toMatchObject({
     is_error: true,
     content: [{ text: expect.stringContaining("no edit of this file to undo") }],
@@ -104,12 +128,19 @@ test("edits are taken back after a restart of the server, each once, and none of
 });
 
 test("the user and the model are told once of tools that the settings name in vain", async () => {
-  const tools = ["terminal", "BrowserToolSet", "delegate", "TaskToolSet", "termnal"].map((name) => ({ name, params: {} }));
-  const set = (agent_settings_diff: Json) => platform.call("POST", "/api/v1/settings", { agent_settings_diff });
+  const tools = ["terminal", "BrowserToolSet", "delegate", "TaskToolSet", "termnal"].map((name) => ({
+    name,
+    params: {},
+  }));
+  const set = (agent_settings_diff: Json) =>
+    platform.call("POST", "/api/v1/settings", { agent_settings_diff });
   expect((await set({ tools })).status).toBe(200);
   const notes = async (): Promise<string[]> => {
     const query = "kind__eq=MessageEvent&limit=100";
-    const { body } = await platform.call("GET", `/api/v1/conversation/${conversation!.id}/events/search?${query}`);
+    const { body } = await platform.call(
+      "GET",
+      `/api/v1/conversation/${conversation!.id}/events/search?${query}`,
+    );
     const said = body.items.filter(({ source }: Json) => source === "environment");
     return said.map(({ llm_message }: Json) => llm_message.content[0].text);
   };
@@ -122,7 +153,9 @@ test("the user and the model are told once of tools that the settings name in va
         /^The settings name tools that do not exist here.*: delegate, termnal\. There are terminal, .*browser_tool_set/,
       ),
     ]);
-    expect(models.requests.at(-1)!.messages.some(({ text }) => text.includes("delegate, termnal"))).toBe(true);
+    expect(models.requests.at(-1)!.messages.some(({ text }) => text.includes("delegate, termnal"))).toBe(
+      true,
+    );
     expect(models.requests.at(-1)!.tools).toEqual(expect.arrayContaining(["terminal", "browser_navigate"]));
     await set({ tools: [...tools, { name: "edit" }] });
     await turn();
@@ -137,7 +170,10 @@ test("a model goes on with another profile where there is one, and the next call
   expect(models.requests.at(-1)!.tools).not.toContain("switch_llm");
   const llm = { model: "openai/second", api_key: "sk-y", base_url: models.url };
   expect((await platform.call("POST", "/api/v1/settings/profiles/fast", { llm })).status).toBeLessThan(300);
-  const call = (profile_name: string) => ({ name: "switch_llm", arguments: { profile_name, reason: "It is asked for." } });
+  const call = (profile_name: string) => ({
+    name: "switch_llm",
+    arguments: { profile_name, reason: "It is asked for." },
+  });
   const from = models.requests.length;
   const seen = await turn(call("slow"), call("fast"));
   expect(seen[0]).toMatchObject({

@@ -1,8 +1,8 @@
 import { spawn as spawnPiped } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
@@ -18,7 +18,13 @@ beforeAll(async () => {
   server = await startTestPlatform();
   id = (await server.call("POST", "/api/v1/sandboxes")).body.id;
   await server.platform.sandboxes.running(id);
-  env = { PATH: process.env.PATH!, HOME: "/", TERM: "xterm", SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key };
+  env = {
+    PATH: process.env.PATH!,
+    HOME: "/",
+    TERM: "xterm",
+    SANDPIPER_URL: server.url,
+    SANDPIPER_API_KEY: server.key,
+  };
 });
 afterEach(() => {
   for (const one of open.splice(0)) one.kill("SIGKILL");
@@ -36,11 +42,17 @@ function piped(args: string[], input: string, change: Record<string, string> = {
   open.push(child);
   child.stdin.end(input);
   const exit = new Promise<number | null>((resolve) => child.once("close", resolve));
-  return Promise.all([exit, text(child.stdout), text(child.stderr)]).then(([code, out, err]) => ({ code, out, err }));
+  return Promise.all([exit, text(child.stdout), text(child.stderr)]).then(([code, out, err]) => ({
+    code,
+    out,
+    err,
+  }));
 }
 
 const inside = async (command: string) =>
-  (await runToEnd(await server.platform.sandboxes.running(id), { argv: ["sh", "-c", command] })).stdout.toString();
+  (
+    await runToEnd(await server.platform.sandboxes.running(id), { argv: ["sh", "-c", command] })
+  ).stdout.toString();
 
 test("on a terminal every key goes to the sandbox, sizes follow, and the shell's exit code is the command's", async () => {
   const local = onTerminal(`"${program}" attach ${id}; echo "it ended with $?"; stty -a`);
@@ -64,7 +76,9 @@ test("on a terminal every key goes to the sandbox, sizes follow, and the shell's
 });
 
 test("when it is ended from outside, the local terminal is as before and the shell in the sandbox ends", async () => {
-  const local = onTerminal(`sh -c 'echo "pid $$."; exec "${program}" attach ${id}'; echo "it ended with $?"; stty -a`);
+  const local = onTerminal(
+    `sh -c 'echo "pid $$."; exec "${program}" attach ${id}'; echo "it ended with $?"; stty -a`,
+  );
   await local.shows(/pid \d+\..*\$ /s);
   local.pty.write("sleep 1234\r");
   await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) !== "");
@@ -76,25 +90,43 @@ test("when it is ended from outside, the local terminal is as before and the she
 });
 
 test("in a pipe the shell reads its commands from standard input and its output is clean", async () => {
-  expect(await piped([id], "cd /usr; pwd; test -t 0 || echo plain; exit 3")).toEqual({ code: 3, out: "/usr\nplain\n", err: "" });
-  const large = await piped([id], `head -c 20000000 /dev/zero | tr '\\0' y; wc -c <<E\n${"x".repeat(3_000_000)}\nE\n`);
+  expect(await piped([id], "cd /usr; pwd; test -t 0 || echo plain; exit 3")).toEqual({
+    code: 3,
+    out: "/usr\nplain\n",
+    err: "",
+  });
+  const large = await piped(
+    [id],
+    `head -c 20000000 /dev/zero | tr '\\0' y; wc -c <<E\n${"x".repeat(3_000_000)}\nE\n`,
+  );
   expect([large.code, large.out.length]).toEqual([0, 20_000_000 + "3000001\n".length]);
 });
 
 test("what goes wrong is told in one sentence", async () => {
   const none = await piped(["sbx-none"], "");
   expect(none).toMatchObject({ code: 1, out: "", err: "sandpiper: There is no sandbox sbx-none.\n" });
-  expect(await piped(["../etc"], "")).toMatchObject({ code: 2, err: expect.stringMatching(/is no id of a sandbox/) });
-  expect(await piped([], "")).toMatchObject({ code: 2, err: expect.stringMatching(/missing required argument 'sandbox'/) });
+  expect(await piped(["../etc"], "")).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/is no id of a sandbox/),
+  });
+  expect(await piped([], "")).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/missing required argument 'sandbox'/),
+  });
   const wrongKey = await piped([id], "", { SANDPIPER_API_KEY: "wrong" });
   expect(wrongKey).toMatchObject({ code: 1, err: expect.stringMatching(/does not accept the API key/) });
   const nowhere = await piped([id], "", { SANDPIPER_URL: "http://127.0.0.1:9" });
-  expect(nowhere).toMatchObject({ code: 1, err: expect.stringMatching(/could not be reached: nothing listens there/) });
+  expect(nowhere).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/could not be reached: nothing listens there/),
+  });
 
   const gone = (await server.call("POST", "/api/v1/sandboxes")).body.id;
   const attached = piped([gone], "sleep 1000\n");
   await until(async () => {
-    const { stdout } = await runToEnd(await server.platform.sandboxes.running(gone), { argv: ["pgrep", "sleep"] });
+    const { stdout } = await runToEnd(await server.platform.sandboxes.running(gone), {
+      argv: ["pgrep", "sleep"],
+    });
     return stdout.length > 0;
   });
   await server.call("DELETE", `/api/v1/sandboxes/${gone}?sandbox_id=${gone}`);

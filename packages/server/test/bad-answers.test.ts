@@ -1,7 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";
 
@@ -31,13 +37,17 @@ async function answer(
       const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
       return ["finished", "error", "stuck"].includes(found.execution_status);
     });
-    return { events: (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items, models };
+    return {
+      events: (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items,
+      models,
+    };
   } finally {
     await models.close();
   }
 }
 
-const errorsOf = (events: Json[]): string[] => events.flatMap(({ error }) => (typeof error === "string" ? [error] : []));
+const errorsOf = (events: Json[]): string[] =>
+  events.flatMap(({ error }) => (typeof error === "string" ? [error] : []));
 
 const names = ["openai/any", "openai/responses/any", "anthropic/any", "gemini/any", "bedrock/any"];
 
@@ -64,7 +74,10 @@ test.each(names)("%s: broken and hostile calls are answered, and those beside th
 });
 
 test("an answer of megabytes is cut, and the model is told to write less at once", async () => {
-  const { events } = await answer("openai/any", [terminal("echo first"), terminal(`echo ${"x".repeat(2_000_000)}`)]);
+  const { events } = await answer("openai/any", [
+    terminal("echo first"),
+    terminal(`echo ${"x".repeat(2_000_000)}`),
+  ]);
   expect(errorsOf(events)).toContainEqual(expect.stringContaining("write less at once"));
   expect(JSON.stringify(events).length).toBeLessThan(500_000);
   expect(events.at(-1)?.observation.content[0].text).toBe("Done.");
@@ -81,5 +94,7 @@ test("arguments of any shape that are nested without end do not end the run", as
     { mcp_config: { local: stdioMcp() } },
   );
   expect(errorsOf(events)).toEqual(["The arguments of echo are nested too deep."]);
-  expect(events.find(({ observation }) => observation?.kind === "MCPToolObservation")?.observation.content[1].text).toBe("said");
+  expect(
+    events.find(({ observation }) => observation?.kind === "MCPToolObservation")?.observation.content[1].text,
+  ).toBe("said");
 });

@@ -4,7 +4,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { type Json, removeSandboxes, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  removeSandboxes,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { startServerProcess } from "./support/server-process.ts";
 
 /** What commands in sandboxes survive, and what they leave. */
@@ -27,22 +33,27 @@ async function newSandbox({ call }: Server): Promise<string> {
   return body.id;
 }
 
-const statusOf = async ({ call }: Server, id: string) => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status;
+const statusOf = async ({ call }: Server, id: string) =>
+  (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status;
 
 /** The calls of the bash routes to one sandbox, by the user's key. */
 function bashOf({ call }: Server, id: string) {
-  const post = (verb: string, body: Json) => call("POST", `/api/bash/${verb}_bash_command?sandbox_id=${id}`, body);
+  const post = (verb: string, body: Json) =>
+    call("POST", `/api/bash/${verb}_bash_command?sandbox_id=${id}`, body);
   const search = async (query = ""): Promise<Json[]> =>
     (await call("GET", `/api/bash/bash_events/search?sandbox_id=${id}&${query}`)).body.items;
   return {
     post,
     search,
-    start: async (command: string, timeout = 300): Promise<string> => (await post("start", { command, timeout })).body.id,
+    start: async (command: string, timeout = 300): Promise<string> =>
+      (await post("start", { command, timeout })).body.id,
     execute: async (command: string): Promise<Json> => (await post("execute", { command })).body,
     outputs: (commandId: string) => search(`command_id__eq=${commandId}&kind__eq=BashOutput`),
     ended: (commandId: string) =>
       until(async () => {
-        const [last] = await search(`command_id__eq=${commandId}&kind__eq=BashOutput&sort_order=TIMESTAMP_DESC&limit=1`);
+        const [last] = await search(
+          `command_id__eq=${commandId}&kind__eq=BashOutput&sort_order=TIMESTAMP_DESC&limit=1`,
+        );
         return (last?.exit_code ?? null) === null ? undefined : last;
       }),
     clear: () => call("DELETE", `/api/bash/bash_events?sandbox_id=${id}`),
@@ -85,7 +96,10 @@ test("kill -9 of the server: what was printed is there, and a command that ran h
   const began = performance.now();
   expect(await server.end("SIGTERM")).toBe(0);
   expect(performance.now() - began).toBeLessThan(10_000);
-  expect((await waiting).body).toMatchObject({ stdout: "begun\n", stderr: "The server was ended, and the command with it.\n" });
+  expect((await waiting).body).toMatchObject({
+    stdout: "begun\n",
+    stderr: "The server was ended, and the command with it.\n",
+  });
   server = await startServerProcess(dataDir);
 });
 
@@ -122,11 +136,16 @@ test("a pause holds a command, its time runs on, and nobody is woken by it", asy
   const late = await bash.start("sleep 600", 1);
   await until(async () => (await bash.outputs(held))[0]);
   await act("pause");
-  expect(await bash.ended(late)).toMatchObject({ exit_code: -1, stderr: "The command did not end within 1 s and was ended.\n" });
+  expect(await bash.ended(late)).toMatchObject({
+    exit_code: -1,
+    stderr: "The command did not end within 1 s and was ended.\n",
+  });
   expect(await statusOf(server, id)).toBe("PAUSED");
   expect((await bash.search()).length).toBe(4);
   // A new command wakes it.
-  expect(await bash.execute("[ -p /tmp/gate ] || mkfifo /tmp/gate; pgrep -fc '^sleep 600'")).toMatchObject({ stdout: "0\n" });
+  expect(await bash.execute("[ -p /tmp/gate ] || mkfifo /tmp/gate; pgrep -fc '^sleep 600'")).toMatchObject({
+    stdout: "0\n",
+  });
   expect(await statusOf(server, id)).toBe("RUNNING");
 });
 
@@ -138,7 +157,10 @@ test("with a sandbox its events go, and what runs in it ends", async () => {
   const waiting = bash.post("execute", { command: "sleep 600" });
   await until(async () => (await bash.search()).length === 2 || undefined);
   await server.call("DELETE", `/api/v1/sandboxes/${id}?sandbox_id=${id}`);
-  expect((await waiting).body).toMatchObject({ exit_code: -1, stderr: expect.stringContaining("The sandbox was deleted.\n") });
+  expect((await waiting).body).toMatchObject({
+    exit_code: -1,
+    stderr: expect.stringContaining("The sandbox was deleted.\n"),
+  });
   await until(() => readdirSync(join(server.dataDir, "bash")).length === 0 || undefined);
   expect((await server.call("GET", `/api/bash/bash_events/search?sandbox_id=${id}`)).status).toBe(404);
 });

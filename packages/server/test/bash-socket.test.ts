@@ -73,7 +73,9 @@ test("a frame starts a command, what is wrong with one is told, and nothing old 
   for (const frame of bad) socket.socket.send(frame);
   socket.socket.send(Buffer.from([0xff, 0xfe]));
   socket.socket.send(JSON.stringify({ type: "auth", session_api_key: "again" }));
-  socket.socket.send(JSON.stringify({ command: "echo framed; sleep 0.3; exit 4", timeout: 9, cwd: "/tmp", more: 1 }));
+  socket.socket.send(
+    JSON.stringify({ command: "echo framed; sleep 0.3; exit 4", timeout: 9, cwd: "/tmp", more: 1 }),
+  );
   const last = await socket.frame(({ exit_code }) => exit_code === 4);
   expect(socket.frames.filter(({ kind }) => kind === "ServerErrorEvent")).toHaveLength(bad.length + 1);
   expect(socket.frames.find(({ code }) => code === "InvalidFrame")).toMatchObject({
@@ -90,30 +92,62 @@ test("a frame starts a command, what is wrong with one is told, and nothing old 
 
 test("a socket and a route show one sandbox only, and only to those who may", async () => {
   const other = await newSandbox();
-  await server.platform.apiKeys.adopt("stranger", "second", "sp_stranger-0123456789abcdefghijklmnopqrstuvwxyz");
+  await server.platform.apiKeys.adopt(
+    "stranger",
+    "second",
+    "sp_stranger-0123456789abcdefghijklmnopqrstuvwxyz",
+  );
   const stranger = "sp_stranger-0123456789abcdefghijklmnopqrstuvwxyz";
-  const { key: readOnly } = await server.platform.apiKeys.add("default", { name: "reader", expiresAt: null, readOnly: true });
+  const { key: readOnly } = await server.platform.apiKeys.add("default", {
+    name: "reader",
+    expiresAt: null,
+    readOnly: true,
+  });
   const closed = (path: string) => open(path).closed.then(({ code }) => code);
-  expect(await closed(`/sockets/bash-events?session_api_key=${stranger}&sandbox_id=${sandbox.id}`)).toBe(4004);
+  expect(await closed(`/sockets/bash-events?session_api_key=${stranger}&sandbox_id=${sandbox.id}`)).toBe(
+    4004,
+  );
   expect(await closed(`/sockets/bash-events?session_api_key=${server.key}`)).toBe(4004);
   expect(await closed(`/sockets/bash-events?session_api_key=${server.key}&sandbox_id=..%2F..`)).toBe(4004);
-  expect(await closed(`/sockets/bash-events?session_api_key=${server.key}&sandbox_id=${other.id}&resend_mode=since`)).toBe(1008);
-  expect(await closed(`/agent/${other.id}/sockets/bash-events?session_api_key=${sandbox.session_api_key}`)).toBe(1006);
+  expect(
+    await closed(
+      `/sockets/bash-events?session_api_key=${server.key}&sandbox_id=${other.id}&resend_mode=since`,
+    ),
+  ).toBe(1008);
+  expect(
+    await closed(`/agent/${other.id}/sockets/bash-events?session_api_key=${sandbox.session_api_key}`),
+  ).toBe(1006);
 
-  const reader = open(`/sockets/bash-events?session_api_key=${readOnly}&sandbox_id=${sandbox.id}&resend_mode=all`);
+  const reader = open(
+    `/sockets/bash-events?session_api_key=${readOnly}&sandbox_id=${sandbox.id}&resend_mode=all`,
+  );
   await reader.frame(({ kind }) => kind === "BashCommand");
   reader.socket.send(JSON.stringify({ command: "true" }));
-  expect(await reader.frame(({ kind }) => kind === "ServerErrorEvent")).toMatchObject({ code: "ReadOnlyKey" });
+  expect(await reader.frame(({ kind }) => kind === "ServerErrorEvent")).toMatchObject({
+    code: "ReadOnlyKey",
+  });
 
   const event = await execute("echo mine");
   const as = (key: string) => ({ "X-Session-API-Key": key });
   const path = `/api/bash/bash_events/${event.id}`;
   expect((await server.call("GET", path, undefined, as(sandbox.session_api_key))).status).toBe(200);
   expect((await server.call("GET", path, undefined, as(other.session_api_key))).status).toBe(404);
-  expect((await server.call("GET", `${path}?sandbox_id=${sandbox.id}`, undefined, as(other.session_api_key))).status).toBe(404);
-  expect((await server.call("GET", `${path}?sandbox_id=${sandbox.id}`, undefined, as(stranger))).status).toBe(404);
+  expect(
+    (await server.call("GET", `${path}?sandbox_id=${sandbox.id}`, undefined, as(other.session_api_key)))
+      .status,
+  ).toBe(404);
+  expect((await server.call("GET", `${path}?sandbox_id=${sandbox.id}`, undefined, as(stranger))).status).toBe(
+    404,
+  );
   const start = (key: string) =>
-    server.call("POST", `/api/bash/start_bash_command?sandbox_id=${sandbox.id}`, { command: "true" }, as(key));
-  expect([(await start(stranger)).status, (await start(readOnly)).status, (await start("x")).status]).toEqual([404, 403, 401]);
+    server.call(
+      "POST",
+      `/api/bash/start_bash_command?sandbox_id=${sandbox.id}`,
+      { command: "true" },
+      as(key),
+    );
+  expect([(await start(stranger)).status, (await start(readOnly)).status, (await start("x")).status]).toEqual(
+    [404, 403, 401],
+  );
   await server.call("DELETE", `/api/v1/sandboxes/${other.id}?sandbox_id=${other.id}`);
 });

@@ -35,7 +35,9 @@ async function newSandbox(): Promise<Json> {
 }
 
 /** What the released Python client does: it polls for outputs until one has an exit code, and never asks twice for the same. */
-async function follow(commandId: string): Promise<{ outputs: Json[]; stdout: string; stderr: string; exitCode: number }> {
+async function follow(
+  commandId: string,
+): Promise<{ outputs: Json[]; stdout: string; stderr: string; exitCode: number }> {
   const outputs: Json[] = [];
   await until(async () => {
     const after = outputs.length > 0 ? `&order__gt=${outputs.at(-1)!.order}` : "";
@@ -71,7 +73,11 @@ test("the released client runs, starts, lists, reads and clears", async () => {
   const all = await client.searchEvents({ command_id__eq: started.id });
   expect(all).toEqual({ items: [started, ...outputs], next_page_id: null });
   expect(await client.getEvent(outputs[0]!.id)).toEqual(outputs[0]);
-  expect(await client.batchGetEvents([outputs[0]!.id, "0".repeat(32), started.id])).toEqual([outputs[0], null, started]);
+  expect(await client.batchGetEvents([outputs[0]!.id, "0".repeat(32), started.id])).toEqual([
+    outputs[0],
+    null,
+    started,
+  ]);
   expect(await client.clearEvents()).toEqual({ cleared_count: 4 });
   expect(await client.searchEvents()).toEqual({ items: [], next_page_id: null });
 });
@@ -90,7 +96,9 @@ test("a running command shows its output as it comes, and a command that waits h
 });
 
 test("characters stay whole, whatever is printed is valid JSON, and the shell is one", async () => {
-  expect((await run("printf '\\303'; sleep 0.3; printf '\\251|\\377|\\000|\\033[1m'")).stdout).toBe("é|\ufffd|\0|\u001b[1m");
+  expect((await run("printf '\\303'; sleep 0.3; printf '\\251|\\377|\\000|\\033[1m'")).stdout).toBe(
+    "é|\ufffd|\0|\u001b[1m",
+  );
   expect((await run("echo $BASH_VERSION | cut -c1; [[ a == a ]] && cat; kill -INT $$")).exitCode).toBe(130);
   for (const [command, stdout] of [
     ["", ""],
@@ -100,7 +108,10 @@ test("characters stay whole, whatever is printed is valid JSON, and the shell is
   ] as const)
     expect((await run(command)).stdout).toBe(stdout);
   expect((await run("exit 7")).exitCode).toBe(7);
-  expect(await run("no-such-program")).toMatchObject({ exitCode: 127, stderr: expect.stringContaining("not found") });
+  expect(await run("no-such-program")).toMatchObject({
+    exitCode: 127,
+    stderr: expect.stringContaining("not found"),
+  });
 });
 
 test("a command starts in the working folder, in one named from there, or says that there is none", async () => {
@@ -109,7 +120,10 @@ test("a command starts in the working folder, in one named from there, or says t
   expect((await run("pwd", { cwd: "sub dir", unknown: 1 })).stdout).toBe("/workspace/project/sub dir\n");
   for (const cwd of ["/nowhere", "-", "/etc/passwd"]) {
     const { exitCode, stderr } = await run("echo ran", { cwd });
-    expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^The folder .* does not exist or cannot be entered\.\n$/)]);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^The folder .* does not exist or cannot be entered\.\n$/),
+    ]);
   }
 });
 
@@ -117,15 +131,22 @@ test("a command of a megabyte runs, a longer one is refused", async () => {
   const text = "ä😀x".repeat(120_000);
   const { stdout } = await run(`text='${text}'; echo \${#text}; echo "$text" | md5sum; echo "[$c$p$*]"`);
   expect(stdout.split("\n").slice(0, 1)).toEqual([String(360_000)]);
-  expect((await api("POST", "/api/bash/start_bash_command", { command: "x".repeat(1_310_721) })).status).toBe(422);
-  expect((await api("POST", "/api/bash/start_bash_command", { command: "ä".repeat(1_000_000) })).status).toBe(413);
+  expect((await api("POST", "/api/bash/start_bash_command", { command: "x".repeat(1_310_721) })).status).toBe(
+    422,
+  );
+  expect((await api("POST", "/api/bash/start_bash_command", { command: "ä".repeat(1_000_000) })).status).toBe(
+    413,
+  );
 });
 
 test("a command that takes too long is ended with what it started", async () => {
   const began = performance.now();
-  const late = await run("trap 'echo asked; exit 0' TERM; (trap '' TERM; sleep 616) & sleep 617 & echo began; wait", {
-    timeout: 1,
-  });
+  const late = await run(
+    "trap 'echo asked; exit 0' TERM; (trap '' TERM; sleep 616) & sleep 617 & echo began; wait",
+    {
+      timeout: 1,
+    },
+  );
   expect(late).toMatchObject({
     exitCode: -1,
     stdout: "began\nasked\n",
@@ -147,7 +168,8 @@ test("pages are found by kind, command, time, order and direction, and hold a fe
   await client.clearEvents();
   const before = new Date().toISOString();
   const commands: string[] = [];
-  for (const name of ["a", "b", "c"]) commands.push((await client.executeCommand(`echo ${name}`)).command_id!);
+  for (const name of ["a", "b", "c"])
+    commands.push((await client.executeCommand(`echo ${name}`)).command_id!);
   const search = async (query: string) => (await api("GET", `/api/bash/bash_events/search?${query}`)).body;
   const texts = ({ items }: Json) => items.map(({ stdout, command }: Json) => stdout ?? command);
   const all = ["echo a", "a\n", "echo b", "b\n", "echo c", "c\n"];
@@ -178,9 +200,12 @@ test("pages are found by kind, command, time, order and direction, and hold a fe
     "sort_order=UP",
   ])
     expect([query, (await api("GET", `/api/bash/bash_events/search?${query}`)).status]).toEqual([query, 422]);
-  for (const id of ["zz", "0".repeat(32), "%00"]) expect((await api("GET", `/api/bash/bash_events/${id}`)).status).not.toBe(200);
+  for (const id of ["zz", "0".repeat(32), "%00"])
+    expect((await api("GET", `/api/bash/bash_events/${id}`)).status).not.toBe(200);
 
-  const { body } = await api("POST", "/api/bash/start_bash_command", { command: "head -c 12000000 /dev/zero" });
+  const { body } = await api("POST", "/api/bash/start_bash_command", {
+    command: "head -c 12000000 /dev/zero",
+  });
   await follow(body.id);
   const page = await search(`command_id__eq=${body.id}&limit=100`);
   expect([page.items.length > 1, JSON.stringify(page).length < 5_000_000, typeof page.next_page_id]).toEqual([

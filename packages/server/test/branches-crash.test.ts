@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
@@ -37,8 +37,13 @@ const info = async (id: string): Promise<Json> => (await server.call("GET", `/ap
 const listed = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/conversations/${id}/events/search?limit=100`)).body.items;
 const send = (id: string, text: string, run: boolean) =>
-  server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run });
-const ended = (id: string) => until(async () => (await info(id)).execution_status === "finished" || undefined);
+  server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run,
+  });
+const ended = (id: string) =>
+  until(async () => (await info(id)).execution_status === "finished" || undefined);
 
 test("after a kill the model reads the branch on which HEAD was", async () => {
   const { id } = await startConversation(server.call, "one");
@@ -46,7 +51,9 @@ test("after a kill the model reads the branch on which HEAD was", async () => {
   const first = (await listed(id)).at(-1)!;
   await send(id, "two", true);
   await ended(id);
-  expect((await server.call("POST", `/api/conversations/${id}/navigate`, { event_id: first.id })).status).toBe(200);
+  expect(
+    (await server.call("POST", `/api/conversations/${id}/navigate`, { event_id: first.id })).status,
+  ).toBe(200);
   await restart();
   expect((await info(id)).leaf_event_id).toBe(first.id);
   await send(id, "three", true);
@@ -61,15 +68,19 @@ test("after a kill the model reads the branch on which HEAD was", async () => {
 test("a fork that a kill breaks off is there as a whole, or not at all", async () => {
   const { id } = await startConversation(server.call, "x".repeat(1000));
   await ended(id);
-  for (let i = 0; i < 8; i++) await Promise.all(Array.from({ length: 100 }, (_, at) => send(id, `message ${at}`, false)));
-  const count = async (one: string) => (await server.call("GET", `/api/conversations/${one}/events/count`)).body;
+  for (let i = 0; i < 8; i++)
+    await Promise.all(Array.from({ length: 100 }, (_, at) => send(id, `message ${at}`, false)));
+  const count = async (one: string) =>
+    (await server.call("GET", `/api/conversations/${one}/events/count`)).body;
   const whole = await count(id);
   expect(whole).toBeGreaterThan(800);
   const known = (await server.call("GET", "/api/v1/app-conversations/count")).body;
   const forks: string[] = [];
   for (const afterMs of [3, 20]) {
     const forkId = crypto.randomUUID();
-    const answer = server.call("POST", `/api/conversations/${id}/fork`, { id: forkId }).catch(() => undefined);
+    const answer = server
+      .call("POST", `/api/conversations/${id}/fork`, { id: forkId })
+      .catch(() => undefined);
     await new Promise((resolve) => setTimeout(resolve, afterMs));
     await restart();
     const made = await answer;

@@ -1,6 +1,6 @@
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
@@ -24,7 +24,9 @@ beforeAll(async () => {
   models = await startModelServer(({ messages }) => {
     const done = messages.filter(({ role }) => role === "tool").length;
     if (done > calls.length)
-      return done === calls.length + 1 ? reply.toolCalls([{ name: "browser_list_tabs", arguments: {} }]) : finish("Done.");
+      return done === calls.length + 1
+        ? reply.toolCalls([{ name: "browser_list_tabs", arguments: {} }])
+        : finish("Done.");
     const next = calls[done];
     return next ? reply.toolCalls([next]) : finish("Done.");
   });
@@ -40,11 +42,15 @@ async function say(id: string, text: string): Promise<void> {
   const body = { role: "user", content: [{ type: "text", text }], run: true };
   expect((await agent.call("POST", `/api/conversations/${id}/events`, body)).status).toBe(200);
   await until(
-    async () => (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined,
+    async () =>
+      (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined,
   );
 }
 async function results(id: string): Promise<Json[]> {
-  const { body } = await agent.call("GET", `/api/conversations/${id}/events/search?kind=ObservationEvent&limit=100`);
+  const { body } = await agent.call(
+    "GET",
+    `/api/conversations/${id}/events/search?kind=ObservationEvent&limit=100`,
+  );
   return body.items.map(({ observation }: Json) => observation);
 }
 
@@ -61,11 +67,15 @@ test("a conversation browses, sees pictures, and finds its page again after its 
     "FinishObservation",
   ]);
   expect(seen[1]!.content[0].text).toContain('shows http://localhost:8000/, titled "Shop".');
-  expect(JSON.parse(seen[2]!.content[0].text).interactive_elements).toEqual([{ index: 0, tag: "button", text: "Buy" }]);
+  expect(JSON.parse(seen[2]!.content[0].text).interactive_elements).toEqual([
+    { index: 0, tag: "button", text: "Buy" },
+  ]);
   expect(Buffer.from(seen[2]!.screenshot_data, "base64").subarray(1, 4).toString()).toBe("PNG");
   expect(seen[3]!.content[0].text).toContain('titled "Bought"');
   const [first] = models.requests;
-  expect(first!.tools).toEqual(expect.arrayContaining(["browser_navigate", "browser_click", "finish", "think"]));
+  expect(first!.tools).toEqual(
+    expect.arrayContaining(["browser_navigate", "browser_click", "finish", "think"]),
+  );
   expect(first!.tools).not.toContain("browser_get_storage");
   expect(JSON.stringify(models.requests.at(-1)!.body)).toContain("data:image/png;base64,");
 
@@ -74,7 +84,10 @@ test("a conversation browses, sees pictures, and finds its page again after its 
   expect((await results(conversation.id)).at(-2)!.content[0].text).toContain("Bought");
 
   const browsers = async () =>
-    Number((await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -c chromium" })).body.stdout);
+    Number(
+      (await agent.call("POST", "/api/bash/execute_bash_command", { command: "pgrep -c chromium" })).body
+        .stdout,
+    );
   expect(await browsers()).toBeGreaterThan(0);
   await agent.call("DELETE", `/api/conversations/${conversation.id}`);
   await until(async () => (await browsers()) === 0 || undefined);

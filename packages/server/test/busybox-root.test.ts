@@ -2,10 +2,16 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 /** The agent's tools in a root as small images have it: busybox alone, so sh in the place of bash, its own find, grep and stat, no Python, git or Chromium. */
@@ -33,7 +39,9 @@ beforeAll(async () => {
   );
   // The user's message holds the calls of its turn.
   models = await startModelServer(({ messages }) => {
-    const calls = JSON.parse(messages.find(({ role, text }) => role === "user" && text.startsWith("["))!.text);
+    const calls = JSON.parse(
+      messages.find(({ role, text }) => role === "user" && text.startsWith("["))!.text,
+    );
     const call = calls[messages.filter(({ role }) => role === "tool").length];
     return call ? reply.toolCalls([call]) : finish("Done.");
   });
@@ -57,13 +65,18 @@ async function results(...calls: object[]): Promise<Json[]> {
   const { id } = await startConversation(platform.call, JSON.stringify(calls));
   const events = await until(async () => {
     const { body } = await platform.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`);
-    return body.items.some(({ observation }: Json) => observation?.kind === "FinishObservation") ? body.items : undefined;
+    return body.items.some(({ observation }: Json) => observation?.kind === "FinishObservation")
+      ? body.items
+      : undefined;
   });
-  return events.filter(({ kind }: Json) => kind === "ObservationEvent" || kind === "AgentErrorEvent").slice(0, -1);
+  return events
+    .filter(({ kind }: Json) => kind === "ObservationEvent" || kind === "AgentErrorEvent")
+    .slice(0, -1);
 }
 
 const call = (name: string, args: object) => ({ name, arguments: { security_risk: "LOW", ...args } });
-const textOf = ({ observation, error }: Json) => error ?? observation.content.map(({ text }: Json) => text).join("\n");
+const textOf = ({ observation, error }: Json) =>
+  error ?? observation.content.map(({ text }: Json) => text).join("\n");
 
 test("the terminal works with sh: state, input, keys, long and broken commands, a shell that ends", async () => {
   const seen = await results(
@@ -83,7 +96,9 @@ test("the terminal works with sh: state, input, keys, long and broken commands, 
     terminal("seq 1 30000"),
     terminal("printf '\\377\\033[31mred\\n'; nosuchcommand"),
   );
-  expect(seen.map(({ observation }) => observation.exit_code)).toEqual([0, 1, 0, -1, 130, -1, 0, 0, 2, 0, 3, 0, 0, 0, 127]);
+  expect(seen.map(({ observation }) => observation.exit_code)).toEqual([
+    0, 1, 0, -1, 130, -1, 0, 0, 2, 0, 3, 0, 0, 0, 127,
+  ]);
   const [hello, kept, here, , , , hi, long, broken, waited, , again, reset, many, bytes] = seen.map(textOf);
   expect(hello).toBe("hello from /bin/sh\n");
   expect(kept).toBe("/tmp\nyes\n");
@@ -100,7 +115,8 @@ test("the terminal works with sh: state, input, keys, long and broken commands, 
 
 test("files are written, edited, patched and found, and what is missing is told", async () => {
   const file = "/home/joe/work/a/b.txt";
-  const patch = "*** Begin Patch\n*** Add File: c.txt\n+new\n*** Update File: a/b.txt\n@@\n-one\n+eins\n*** End Patch";
+  const patch =
+    "*** Begin Patch\n*** Add File: c.txt\n+new\n*** Update File: a/b.txt\n@@\n-one\n+eins\n*** End Patch";
   const seen = await results(
     editor({ command: "create", path: file, file_text: "one\ntwo\n" }),
     editor({ command: "str_replace", path: file, old_str: "two", new_str: "zwei ü" }),

@@ -38,18 +38,26 @@ async function conversation({ call }: Pick<ServerProcess, "call">, processors: u
     if (task.status === "ERROR") throw new Error(task.detail);
     return task.app_conversation_id ?? undefined;
   });
-  expect(JSON.stringify((await call("GET", `/api/v1/app-conversations/start-tasks?ids=${body.id}`)).body)).not.toContain(secret);
+  expect(
+    JSON.stringify((await call("GET", `/api/v1/app-conversations/start-tasks?ids=${body.id}`)).body),
+  ).not.toContain(secret);
   return id;
 }
 
 const say = ({ call }: Pick<ServerProcess, "call">, id: string, text: string) =>
-  call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: false });
+  call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: false,
+  });
 
 test("kill -9 between deliveries loses no event: each arrives at least once, in order, and signed", async () => {
   const env = { SANDPIPER_WEBHOOK_URL: endpoint.url, SANDPIPER_WEBHOOK_SECRET: "operators-secret-0123" };
   const own = await new TestEndpoint().listen();
   server = await start(env);
-  const id = await conversation(server, [{ kind: "WebhookCallbackProcessor", url: own.url, secret, kinds: ["MessageEvent"] }]);
+  const id = await conversation(server, [
+    { kind: "WebhookCallbackProcessor", url: own.url, secret, kinds: ["MessageEvent"] },
+  ]);
   const said: string[] = [];
   // In the second round the endpoints leave deliveries unanswered, so that the kill comes before their success is known.
   for (const answer of [{ status: 200 }, "hang"] as const) {
@@ -74,7 +82,9 @@ test("kill -9 between deliveries loses no event: each arrives at least once, in 
     expect(firsts).toEqual(said);
   }
   for (const { headers, body } of own.received) {
-    const signed = createHmac("sha256", secret).update(`${headers["x-sandpiper-timestamp"]}.${body}`).digest("hex");
+    const signed = createHmac("sha256", secret)
+      .update(`${headers["x-sandpiper-timestamp"]}.${body}`)
+      .digest("hex");
     expect(headers["x-sandpiper-signature"]).toBe(signed);
   }
   const shown = (await server.call("GET", `/api/v1/app-conversations/${id}/callbacks`)).body;
@@ -90,18 +100,26 @@ test("callbacks are added, shown, retried and removed by their conversation's us
     const base = `/api/v1/app-conversations/${id}/callbacks`;
     endpoint.answer = () => ({ status: 503, headers: { "retry-after": "600" } });
     const added = await call("POST", base, { kind: "WebhookCallbackProcessor", url: endpoint.url, secret });
-    expect(added).toMatchObject({ status: 201, body: { url: endpoint.url, secret_set: true, status: "ACTIVE" } });
+    expect(added).toMatchObject({
+      status: 201,
+      body: { url: endpoint.url, secret_set: true, status: "ACTIVE" },
+    });
     await say({ call }, id, "hello");
-    const failing = await until(async () => (await call("GET", base)).body.find((each: { attempts: number }) => each.attempts));
+    const failing = await until(async () =>
+      (await call("GET", base)).body.find((each: { attempts: number }) => each.attempts),
+    );
     expect(failing).toMatchObject({ last_error: "The address answered 503.", pending: true });
     expect(JSON.stringify(failing)).not.toContain(secret);
     endpoint.answer = () => ({ status: 200 });
     expect((await call("POST", `${base}/${added.body.id}/retry`, {})).status).toBe(200);
     await until(async () => ((await call("GET", base)).body[0].pending === false ? true : undefined));
     expect(endpoint.texts()).toContain("hello");
-    expect((await call("POST", base, { kind: "WebhookCallbackProcessor", url: "file:///etc/passwd" })).status).toBe(422);
+    expect(
+      (await call("POST", base, { kind: "WebhookCallbackProcessor", url: "file:///etc/passwd" })).status,
+    ).toBe(422);
     expect((await call("POST", base, { kind: "SlackV1CallbackProcessor" })).status).toBe(422);
-    for (const path of [`${base}/nonsense`, `${base}/${id}`]) expect((await call("DELETE", path)).status).toBe(404);
+    for (const path of [`${base}/nonsense`, `${base}/${id}`])
+      expect((await call("DELETE", path)).status).toBe(404);
     expect((await call("DELETE", `${base}/${added.body.id}`)).status).toBe(200);
     expect((await call("GET", base)).body).toEqual([]);
   } finally {

@@ -44,7 +44,8 @@ async function serve(): Promise<{ server: Command; url: string; key: string }> {
   return { server, url, key: (await server.says(/once\): (\S+)\n/))[1]! };
 }
 
-const get = (url: string, key: string) => fetch(`${url}/api/settings`, { headers: { "X-Session-API-Key": key } });
+const get = (url: string, key: string) =>
+  fetch(`${url}/api/settings`, { headers: { "X-Session-API-Key": key } });
 const testPasses = (folder: string) => {
   try {
     execFileSync("sh", ["test.sh"], { cwd: folder, stdio: "ignore" });
@@ -66,27 +67,38 @@ test("run works on a copy and prints a patch that git takes; the sandbox is gone
 });
 
 test("run --apply brings the changes back into a git repository and touches nothing else", async () => {
-  const commit = "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
+  const commit =
+    "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
   execFileSync("sh", ["-c", commit], { cwd: dir });
   const run = new Command(["run", task, "--apply", ...model], env, { cwd: dir });
   expect(await run.exit, run.stderr).toBe(0);
   expect(testPasses(dir)).toBe(true);
-  expect(execFileSync("git", ["status", "--porcelain"], { cwd: dir, encoding: "utf8" })).toBe(" M lib/duration.sh\n");
+  expect(execFileSync("git", ["status", "--porcelain"], { cwd: dir, encoding: "utf8" })).toBe(
+    " M lib/duration.sh\n",
+  );
 });
 
 test("under sudo, files that come back belong to the person who called it", async () => {
   execFileSync("chown", ["-R", "65534:65534", dir]);
   await chmod(base, 0o755);
-  const run = new Command(["run", task, "--dir", dir, "--apply", ...model], { ...env, SUDO_UID: "65534", SUDO_GID: "65534" });
+  const run = new Command(["run", task, "--dir", dir, "--apply", ...model], {
+    ...env,
+    SUDO_UID: "65534",
+    SUDO_GID: "65534",
+  });
   expect(await run.exit, run.stderr).toBe(0);
   expect(testPasses(dir)).toBe(true);
   expect((await stat(join(dir, "lib/duration.sh"))).uid).toBe(65_534);
 });
 
 test("run --repo clones with the user's git", async () => {
-  execFileSync("sh", ["-c", "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start"], {
-    cwd: dir,
-  });
+  execFileSync(
+    "sh",
+    ["-c", "git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start"],
+    {
+      cwd: dir,
+    },
+  );
   const run = new Command(["run", task, "--repo", `file://${dir}`, ...model], env);
   expect(await run.exit, run.stderr).toBe(0);
   expect(run.stdout).toMatch(/^diff --git a\/lib\/duration\.sh/m);
@@ -121,7 +133,10 @@ test("Ctrl-C twice ends at once; the sandbox that stays is found by the next ser
   servers.push(server);
   const url = (await server.says(/serves (\S+)\n/))[1]!;
   const call = async (method: string, path: string) =>
-    fetch(`${url}/api/v1/sandboxes${path}`, { method, headers: { "X-Session-API-Key": "a-key-for-this-test" } });
+    fetch(`${url}/api/v1/sandboxes${path}`, {
+      method,
+      headers: { "X-Session-API-Key": "a-key-for-this-test" },
+    });
   const [{ id }] = ((await (await call("GET", "/search")).json()) as any).items;
   expect((await call("DELETE", `/${id}?sandbox_id=${id}`)).status).toBe(200);
 });
@@ -134,7 +149,9 @@ test("run says what is wrong in one sentence: no model, no folder, no task, two 
     [["run", task, "--dir", dir, "--repo", "x"], /^sandpiper: Give --dir or --repo, not both\.$/m, 2],
     [["run", task, "--repo", join(base, "no-repository"), ...model], /git clone failed/, 1],
   ];
-  const runs = cases.map(([args], index) => new Command(args, { ...env, SANDPIPER_DATA: join(base, `data-${index}`) }));
+  const runs = cases.map(
+    ([args], index) => new Command(args, { ...env, SANDPIPER_DATA: join(base, `data-${index}`) }),
+  );
   for (const [index, [, sentence, code]] of cases.entries()) {
     const run = runs[index]!;
     expect(await run.exit, run.stderr).toBe(code);
@@ -148,10 +165,18 @@ test("serve prints its key only at the first start, run works with that server, 
   expect((await get(url, key)).status).toBe(200);
 
   const locked = new Command(["run", task, "--dir", dir, ...model], env);
-  const remote = new Command(["run", task, "--dir", dir, ...model], { SANDPIPER_URL: `${url}/`, SANDPIPER_API_KEY: key });
-  const wrongKey = new Command(["run", task, "--dir", dir], { SANDPIPER_URL: url, SANDPIPER_API_KEY: "wrong" });
+  const remote = new Command(["run", task, "--dir", dir, ...model], {
+    SANDPIPER_URL: `${url}/`,
+    SANDPIPER_API_KEY: key,
+  });
+  const wrongKey = new Command(["run", task, "--dir", dir], {
+    SANDPIPER_URL: url,
+    SANDPIPER_API_KEY: "wrong",
+  });
   expect(await locked.exit).toBe(2);
-  expect(locked.stderr).toMatch(/A server is using the data folder .*: set SANDPIPER_URL and SANDPIPER_API_KEY/);
+  expect(locked.stderr).toMatch(
+    /A server is using the data folder .*: set SANDPIPER_URL and SANDPIPER_API_KEY/,
+  );
 
   expect(await remote.exit, remote.stderr).toBe(0);
   expect(remote.stdout).toMatch(/^diff --git/m);
@@ -161,7 +186,10 @@ test("serve prints its key only at the first start, run works with that server, 
 
   server.signal("SIGTERM");
   expect(await server.exit).toBe(0);
-  const unreachable = new Command(["run", task, "--dir", dir], { SANDPIPER_URL: url, SANDPIPER_API_KEY: key });
+  const unreachable = new Command(["run", task, "--dir", dir], {
+    SANDPIPER_URL: url,
+    SANDPIPER_API_KEY: key,
+  });
   expect(await unreachable.exit).toBe(1);
   expect(unreachable.stderr).toMatch(/could not be reached: nothing listens there/);
 
@@ -200,7 +228,9 @@ test("keys are made, listed and revoked while the server is down, and new ones w
   const early = await keys("create", "--name", "early bird");
   expect(early.code, early.stderr).toBe(0);
   expect(early.stdout).toMatch(/^sp_\S+\n$/);
-  expect((await keys("create", "--name", "early bird")).stderr).toMatch(/There is a key with the name "early bird"/);
+  expect((await keys("create", "--name", "early bird")).stderr).toMatch(
+    /There is a key with the name "early bird"/,
+  );
 
   const server = new Command(["serve"], env);
   servers.push(server);
@@ -243,11 +273,16 @@ test("keys belong to users, expire and may be read-only; wrong options are expla
   expect(ann.stderr).toMatch(/^The key "laptop" of ann, /);
   expect((await keys("create", "-u", "bob", "-n", "laptop")).code).toBe(0);
   expect((await keys("create", "-u", "bob")).stderr).toMatch(/"key 1" of bob/);
-  expect((await keys("list", "--user", "ann")).stdout).toMatch(/\n\S+ +ann +\S+Z +\S+Z +never +read-only +laptop\n$/);
+  expect((await keys("list", "--user", "ann")).stdout).toMatch(
+    /\n\S+ +ann +\S+Z +\S+Z +never +read-only +laptop\n$/,
+  );
   expect((await keys("list")).stdout.split("\n")).toHaveLength(5);
 
   const both = await keys("revoke", "laptop");
-  expect([both.code, both.stderr]).toEqual([1, expect.stringMatching(/The users ann, bob have a key "laptop" each: .*--user/)]);
+  expect([both.code, both.stderr]).toEqual([
+    1,
+    expect.stringMatching(/The users ann, bob have a key "laptop" each: .*--user/),
+  ]);
   expect((await keys("revoke", "laptop", "--user", "bob")).code).toBe(0);
 
   const server = new Command(["serve"], env);
@@ -280,7 +315,9 @@ test("doctor says what is there, and fails with advice when something essential 
   expect(await well.exit, well.stdout).toBe(0);
   const report = JSON.parse(well.stdout);
   expect(report.ok).toBe(true);
-  expect(report.findings.find(({ name }: any) => name === "sandbox").found).toMatch(/started and ran a command/);
+  expect(report.findings.find(({ name }: any) => name === "sandbox").found).toMatch(
+    /started and ran a command/,
+  );
 
   expect(await ill.exit).toBe(1);
   expect(ill.stdout).toMatch(/^MISSING +OCI runtime .*\n +→ .*apt-get install crun/m);

@@ -1,6 +1,17 @@
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 let server: TestPlatform;
@@ -10,7 +21,11 @@ let script: Script;
 beforeAll(async () => {
   models = await startModelServer((request) => script(request));
   server = await startTestPlatform();
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-planted-secret", llm_base_url: models.url };
+  const settings = {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-planted-secret",
+    llm_base_url: models.url,
+  };
   expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
 });
 
@@ -21,7 +36,8 @@ afterAll(async () => {
 
 const conversation = async (id: string): Promise<Json> =>
   (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
-const ended = (id: string) => until(async () => (await conversation(id)).execution_status === "finished" || undefined);
+const ended = (id: string) =>
+  until(async () => (await conversation(id)).execution_status === "finished" || undefined);
 
 /** A conversation whose agent has run these commands in its project. */
 async function worked(...commands: string[]): Promise<Json> {
@@ -35,7 +51,10 @@ async function worked(...commands: string[]): Promise<Json> {
 
 test("what the agent did is read from its sandbox: changes, differences, files, skills and hooks", async () => {
   const hooks = {
-    hooks: { PreToolUse: [{ matcher: "terminal", hooks: [{ command: "echo hi", timeout: 5, async: true }, 7] }], Nonsense: [{}] },
+    hooks: {
+      PreToolUse: [{ matcher: "terminal", hooks: [{ command: "echo hi", timeout: 5, async: true }, 7] }],
+      Nonsense: [{}],
+    },
   };
   const shown = await worked(
     "git config user.email a@b.c; git config user.name A; echo one > a.txt; git add . && git commit -qm first; echo two > a.txt; echo plan > PLAN.md",
@@ -47,10 +66,12 @@ test("what the agent did is read from its sandbox: changes, differences, files, 
     return status === 200 ? body : status;
   };
 
-  const changes = [".openhands/hooks.json", ".openhands/skills/greet/SKILL.md", "PLAN.md", "a.txt"].map((path) => ({
-    status: "ADDED",
-    path,
-  }));
+  const changes = [".openhands/hooks.json", ".openhands/skills/greet/SKILL.md", "PLAN.md", "a.txt"].map(
+    (path) => ({
+      status: "ADDED",
+      path,
+    }),
+  );
   expect(await get(`${base}/git/changes?path=.`)).toEqual(changes);
   expect(await get(`${base}/git/changes?path=/workspace/project&ref=HEAD`)).toEqual([
     ...changes.slice(0, 3),
@@ -74,7 +95,9 @@ test("what the agent did is read from its sandbox: changes, differences, files, 
     hooks: [
       {
         event_type: "pre_tool_use",
-        matchers: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo hi", timeout: 5, async: true }] }],
+        matchers: [
+          { matcher: "terminal", hooks: [{ type: "command", command: "echo hi", timeout: 5, async: true }] },
+        ],
       },
     ],
   });
@@ -82,34 +105,49 @@ test("what the agent did is read from its sandbox: changes, differences, files, 
   // As the GUI asks: one encoded segment, and the session key alone or beside what a proxy adds.
   const session = { "X-Session-API-Key": shown.session_api_key };
   expect(await get("/api/git/changes/%2Fworkspace%2Fproject", session)).toEqual(changes);
-  expect(await get("/api/git/changes?path=/workspace/project", { ...session, authorization: `Bearer ${server.key}` })).toEqual(
-    changes,
-  );
-  expect(await get("/api/git/diff/%2Fworkspace%2Fproject%2Fa.txt", session)).toEqual({ original: null, modified: "two\n" });
+  expect(
+    await get("/api/git/changes?path=/workspace/project", {
+      ...session,
+      authorization: `Bearer ${server.key}`,
+    }),
+  ).toEqual(changes);
+  expect(await get("/api/git/diff/%2Fworkspace%2Fproject%2Fa.txt", session)).toEqual({
+    original: null,
+    modified: "two\n",
+  });
 
   const form = new FormData();
   form.append("file", new Blob(["attached"]), "note ü.txt");
   const path = encodeURIComponent("/workspace/note ü.txt");
-  const uploaded = await fetch(`${server.url}/api/file/upload/${path}`, { method: "POST", headers: session, body: form });
+  const uploaded = await fetch(`${server.url}/api/file/upload/${path}`, {
+    method: "POST",
+    headers: session,
+    body: form,
+  });
   expect([uploaded.status, await uploaded.json()]).toEqual([200, { success: true }]);
   expect(await get(`${base}/file?file_path=${path}`)).toBe("attached");
 
   // The V0 forms of the same.
   const legacy = `/api/conversations/${shown.id}`;
   expect(await get(`${legacy}/list-files`)).toEqual([".git/", ".openhands/", "PLAN.md", "a.txt"]);
-  expect(await get(`${legacy}/list-files?path=.openhands`)).toEqual([".openhands/hooks.json", ".openhands/skills/"]);
+  expect(await get(`${legacy}/list-files?path=.openhands`)).toEqual([
+    ".openhands/hooks.json",
+    ".openhands/skills/",
+  ]);
   expect(await get(`${legacy}/select-file?file=a.txt`)).toEqual({ code: "two\n" });
   expect(await get(`${legacy}/select-file?file=none`)).toBe(404);
   expect((await get(`${legacy}/git/changes`)).at(-1)).toEqual({ status: "A", path: "a.txt" });
   expect((await get(`${legacy}/microagents`)).microagents).toMatchObject([{ name: "greet" }]);
 
   expect((await server.call("POST", `/api/v1/sandboxes/${shown.sandbox_id}/pause`)).status).toBe(200);
-  expect([await get(`${base}/git/changes?path=.`), await get(`${base}/file`), await get(`${base}/skills`)]).toEqual([
-    409,
-    "",
-    { skills: [] },
-  ]);
-  expect((await server.call("POST", `${base}/send-message`, { content: [{ type: "text", text: "x" }] })).status).toBe(409);
+  expect([
+    await get(`${base}/git/changes?path=.`),
+    await get(`${base}/file`),
+    await get(`${base}/skills`),
+  ]).toEqual([409, "", { skills: [] }]);
+  expect(
+    (await server.call("POST", `${base}/send-message`, { content: [{ type: "text", text: "x" }] })).status,
+  ).toBe(409);
   expect((await conversation(shown.id)).sandbox_status).toBe("PAUSED");
 });
 
@@ -127,7 +165,9 @@ test("messages that come while the conversation is being started are answered in
   });
   // The first may have been answered before the second is delivered.
   const said: string[] = await until(async () => {
-    const { items } = (await server.call("GET", `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent`)).body;
+    const { items } = (
+      await server.call("GET", `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent`)
+    ).body;
     const texts = items.map(({ source, llm_message }: Json) => `${source}: ${llm_message.content[0].text}`);
     return /^agent: Seen:.*second/s.test(texts.at(-1)) ? texts : undefined;
   });

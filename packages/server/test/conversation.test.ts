@@ -1,6 +1,19 @@
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 let server: TestPlatform;
@@ -10,7 +23,9 @@ let script: Script;
 /** Lets the next model calls be answered by a list, and stores the scripted model in the settings. */
 async function useModel(replies: Reply[] | Script, model = "openai/scripted"): Promise<void> {
   const first = models.requests.length;
-  script = Array.isArray(replies) ? ({ index }) => replies[index - first] ?? reply.text("The script has ended.") : replies;
+  script = Array.isArray(replies)
+    ? ({ index }) => replies[index - first] ?? reply.text("The script has ended.")
+    : replies;
   const settings = { llm_model: model, llm_api_key: "sk-planted-secret", llm_base_url: models.url };
   expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
 }
@@ -43,9 +58,16 @@ describe.each(["openai/scripted", "anthropic/scripted"])("with %s", (model) => {
   test("the agent works in a real sandbox and every reader sees the same events", async () => {
     await useModel(
       [
-        reply.toolCalls([terminal("echo one > a.txt; cat a.txt; exit_code_probe; (exit 3)")], { text: "I look around." }),
+        reply.toolCalls([terminal("echo one > a.txt; cat a.txt; exit_code_probe; (exit 3)")], {
+          text: "I look around.",
+        }),
         reply.toolCalls([
-          editor({ command: "str_replace", path: "/workspace/project/a.txt", old_str: "one", new_str: "two" }),
+          editor({
+            command: "str_replace",
+            path: "/workspace/project/a.txt",
+            old_str: "one",
+            new_str: "two",
+          }),
           terminal("cat a.txt"),
         ]),
         finish("The file says two."),
@@ -77,14 +99,20 @@ describe.each(["openai/scripted", "anthropic/scripted"])("with %s", (model) => {
       command: expect.stringContaining("echo one"),
     });
     expect(observations[0]?.observation.content[0].text).toMatch(/^one\n/);
-    expect(observations[1]?.observation).toMatchObject({ old_content: "one\n", new_content: "two\n", is_error: false });
+    expect(observations[1]?.observation).toMatchObject({
+      old_content: "one\n",
+      new_content: "two\n",
+      is_error: false,
+    });
     expect(observations[2]?.observation.content[0].text).toBe("two\n");
     expect(summary.metrics.accumulated_token_usage.prompt_tokens).toBeGreaterThan(0);
 
     // The model read the results, and the socket gave the same events once each, in the same order.
     expect(models.requests.at(-1)?.messages.at(-1)?.text).toContain("two");
     await until(() => socket.frames.some((frame) => frame.id === stored.at(-1)?.id) || undefined);
-    const seen = socket.frames.filter((frame) => stored.some(({ id }) => id === frame.id)).map((frame) => frame.id);
+    const seen = socket.frames
+      .filter((frame) => stored.some(({ id }) => id === frame.id))
+      .map((frame) => frame.id);
     expect(seen).toEqual(stored.map(({ id }) => id));
     expect(socket.frames[0]).toMatchObject({ kind: "ConversationStateUpdateEvent", key: "full_state" });
     socket.close();
@@ -98,13 +126,17 @@ test("a text answer ends the turn, and a message over the socket starts the next
   await ended(id);
   await socket.frame(({ key }) => key === "full_state");
   socket.socket.send(JSON.stringify({ role: "user", content: [{ type: "text", text: "What is 2 + 2?" }] }));
-  await socket.frame((frame) => frame.kind === "MessageEvent" && frame.llm_message.content[0]?.text === "Four.");
+  await socket.frame(
+    (frame) => frame.kind === "MessageEvent" && frame.llm_message.content[0]?.text === "Four.",
+  );
   await socket.status("running");
   const last = await until(() => {
     const states = socket.frames.filter((frame) => frame.key === "full_state");
     return states.at(-1)?.value.execution_status === "finished" ? states.at(-1) : undefined;
   });
-  expect(last.value.stats.usage_to_metrics.agent.accumulated_token_usage.completion_tokens).toBeGreaterThan(0);
+  expect(last.value.stats.usage_to_metrics.agent.accumulated_token_usage.completion_tokens).toBeGreaterThan(
+    0,
+  );
   const deltas = socket.frames.filter(({ kind }) => kind === "StreamingDeltaEvent");
   expect(deltas.map((delta) => delta.content).join("")).toContain("Four.");
   socket.close();
@@ -127,11 +159,15 @@ test("unusable tool calls become results that the model reads, and the loop goes
   expect(errors[0]?.error).toMatch(/teleport.*terminal/s);
   expect(errors.length + stored.filter(({ kind }) => kind === "ObservationEvent").length).toBe(4);
   for (const event of stored) if (event.kind === "ActionEvent") expect(event.action).not.toBeNull();
-  expect(stored.find((event) => event.source === "environment" && event.kind === "MessageEvent")).toBeDefined();
+  expect(
+    stored.find((event) => event.source === "environment" && event.kind === "MessageEvent"),
+  ).toBeDefined();
 });
 
 test("a failing model ends the run with the provider's words and without the key", async () => {
-  await useModel(() => reply.error(401, { error: { message: "Incorrect API key provided: sk-planted-secret" } }));
+  await useModel(() =>
+    reply.error(401, { error: { message: "Incorrect API key provided: sk-planted-secret" } }),
+  );
   const { id } = await startConversation(server.call, "Hello");
   await ended(id, "error");
   const error = (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent");
@@ -162,7 +198,10 @@ test("followers see that a model call is tried again", async () => {
     run: true,
   });
   const notice = await socket.frame(({ key }) => key === "agent_state");
-  expect(notice.value.model_retry).toMatchObject({ attempt: 1, reason: expect.stringContaining("overloaded") });
+  expect(notice.value.model_retry).toMatchObject({
+    attempt: 1,
+    reason: expect.stringContaining("overloaded"),
+  });
   await socket.status("finished");
   socket.close();
 });
@@ -195,7 +234,9 @@ test("an interrupt stops a running command at once, and a new message goes on in
     finish("Done."),
   ]);
   const { id } = await startConversation(server.call, "Sleep");
-  await until(async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 || undefined);
+  await until(
+    async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 || undefined,
+  );
   const start = performance.now();
   expect((await server.call("POST", `/api/conversations/${id}/interrupt`, {})).status).toBe(200);
   expect(performance.now() - start).toBeLessThan(5_000);
@@ -238,7 +279,9 @@ test("a message wakes the sandbox that was paused under a command, which then en
   await useModel([reply.toolCalls([terminal("touch begun; sleep 1; echo woke")]), reply.text("Done.")]);
   const { id, sandboxId } = await startConversation(server.call, "Wait");
   await until(
-    async () => (await server.call("GET", `/api/v1/sandboxes/${sandboxId}/files?path=begun`)).status === 200 || undefined,
+    async () =>
+      (await server.call("GET", `/api/v1/sandboxes/${sandboxId}/files?path=begun`)).status === 200 ||
+      undefined,
   );
   expect(await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).toMatchObject({ status: 200 });
   const began = performance.now();
@@ -292,11 +335,16 @@ test("with confirmation_mode the agent asks, acts when it is approved, and stops
     expect((await events(id)).some(({ kind }) => kind === "ObservationEvent")).toBe(false);
     const path = `/api/conversations/${id}/events/respond_to_confirmation`;
     await server.call("POST", path, { accept: true });
-    await until(async () => ((await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 ? true : undefined));
+    await until(async () =>
+      (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 ? true : undefined,
+    );
     await ended(id, "waiting_for_confirmation");
     await server.call("POST", path, { accept: false, reason: "Not that." });
     await ended(id, "idle");
-    expect((await events(id)).at(-1)).toMatchObject({ kind: "UserRejectObservation", rejection_reason: "Not that." });
+    expect((await events(id)).at(-1)).toMatchObject({
+      kind: "UserRejectObservation",
+      rejection_reason: "Not that.",
+    });
   } finally {
     await server.call("POST", "/api/settings", { confirmation_mode: false });
   }
@@ -309,7 +357,10 @@ test("the iteration limit ends a run that never finishes", async () => {
     await useModel(() => reply.toolCalls([terminal(`echo ${counter++}`)]));
     const { id } = await startConversation(server.call, "Loop");
     await ended(id, "error");
-    expect((await events(id)).at(-1)).toMatchObject({ code: "MaxIterationsReached", detail: expect.stringContaining("3") });
+    expect((await events(id)).at(-1)).toMatchObject({
+      code: "MaxIterationsReached",
+      detail: expect.stringContaining("3"),
+    });
   } finally {
     await server.call("POST", "/api/settings", { max_iterations: null });
   }
@@ -341,7 +392,9 @@ test("a deletion whose sandbox could not be removed can be repeated, and leaves 
   await useModel([reply.text("Hello.")]);
   const { id, sandboxId } = await startConversation(server.call, "Hello");
   await ended(id);
-  const removal = vi.spyOn(server.platform.sandboxes, "remove").mockRejectedValueOnce(new Error("the runtime failed"));
+  const removal = vi
+    .spyOn(server.platform.sandboxes, "remove")
+    .mockRejectedValueOnce(new Error("the runtime failed"));
   expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(500);
   removal.mockRestore();
   expect(await server.call("DELETE", `/api/v1/app-conversations/${id}`)).toMatchObject({ status: 200 });
@@ -361,6 +414,11 @@ test("deleting a conversation ends its run and removes its sandbox", async () =>
 
 test("no stored event, log file or database holds the model's key", async () => {
   const { execFileSync } = await import("node:child_process");
-  const found = execFileSync("sh", ["-c", 'grep -rla "sk-planted-secret" "$1" || :', "sh", server.dataDir]).toString();
+  const found = execFileSync("sh", [
+    "-c",
+    'grep -rla "sk-planted-secret" "$1" || :',
+    "sh",
+    server.dataDir,
+  ]).toString();
   expect(found).toBe("");
 });

@@ -1,8 +1,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, SocketClient, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
@@ -22,7 +27,12 @@ beforeEach(async () => {
   const { exitCode, signalCode } = server.child;
   if (exitCode !== null || signalCode !== null) server = await startServerProcess(dataDir);
   models = await startModelServer((request) => script(request));
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url, confirmation_mode: false };
+  const settings = {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-test",
+    llm_base_url: models.url,
+    confirmation_mode: false,
+  };
   expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
 });
 
@@ -58,7 +68,9 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
   const { id, sandboxId } = await startConversation(server.call, "Work");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
   await socket.frame((frame) => frame.action?.command === "sleep 600");
-  const announced = socket.frames.filter(({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind));
+  const announced = socket.frames.filter(
+    ({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind),
+  );
   await restart();
 
   await ended(id);
@@ -67,7 +79,10 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
   for (const event of announced) expect(ids).toContain(event.id);
   expect(new Set(ids).size).toBe(ids.length);
   const interrupted = stored.find(({ kind }) => kind === "AgentErrorEvent");
-  expect(interrupted).toMatchObject({ tool_name: "terminal", error: expect.stringMatching(/interrupted.*unknown/) });
+  expect(interrupted).toMatchObject({
+    tool_name: "terminal",
+    error: expect.stringMatching(/interrupted.*unknown/),
+  });
   // The model read that, and the sandbox of before is the one of after.
   expect(models.requests[2]?.messages.at(-1)?.text).toMatch(/interrupted/);
   const [, , after] = stored.filter(({ kind }) => kind === "ActionEvent");
@@ -79,13 +94,16 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
 });
 
 test("kill -9 while the model answers: the call is made again", async () => {
-  script = ({ index }) => (index === 0 ? reply.text("lost half", { paceMs: 100, deltaSize: 1 }) : reply.text("Whole."));
+  script = ({ index }) =>
+    index === 0 ? reply.text("lost half", { paceMs: 100, deltaSize: 1 }) : reply.text("Whole.");
   const { id } = await startConversation(server.call, "Hello");
   const socket = SocketClient.forConversation(server, id);
   await socket.frame(({ kind }) => kind === "StreamingDeltaEvent");
   await restart();
   await ended(id);
-  const texts = (await events(id)).filter(({ kind, source }) => kind === "MessageEvent" && source === "agent");
+  const texts = (await events(id)).filter(
+    ({ kind, source }) => kind === "MessageEvent" && source === "agent",
+  );
   expect(texts.map((event) => event.llm_message.content[0].text)).toEqual(["Whole."]);
 });
 
@@ -103,11 +121,13 @@ test("kill -9 right after the request: the start goes on, and the first message 
   await ended(task.app_conversation_id);
   const kinds = (await events(task.app_conversation_id)).map(({ kind }) => kind);
   expect(kinds.filter((kind) => kind === "MessageEvent")).toHaveLength(1);
-  for (const { status } of (await server.call("GET", "/api/v1/sandboxes/search")).body.items) expect(status).toBe("RUNNING");
+  for (const { status } of (await server.call("GET", "/api/v1/sandboxes/search")).body.items)
+    expect(status).toBe("RUNNING");
 });
 
 test("a paused sandbox is still paused after a restart, and resumes", async () => {
-  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("echo kept > note; cat note")]) : finish("Done."));
+  script = ({ index }) =>
+    index === 0 ? reply.toolCalls([terminal("echo kept > note; cat note")]) : finish("Done.");
   const { id, sandboxId } = await startConversation(server.call, "Work");
   await ended(id);
   const action = (verb: string) => server.call("POST", `/api/v1/sandboxes/${sandboxId}/${verb}`, {});
@@ -125,7 +145,8 @@ test("the agent's task list is there after a restart", async () => {
     { title: "Act", status: "in_progress" },
   ];
   script = ({ index }) => {
-    if (index === 0) return reply.toolCalls([{ name: "task_tracker", arguments: { command: "plan", task_list: tasks } }]);
+    if (index === 0)
+      return reply.toolCalls([{ name: "task_tracker", arguments: { command: "plan", task_list: tasks } }]);
     if (index === 2) return reply.toolCalls([{ name: "task_tracker", arguments: { command: "view" } }]);
     return finish("Done.");
   };
@@ -134,7 +155,9 @@ test("the agent's task list is there after a restart", async () => {
   await restart();
   const message = { role: "user", content: [{ type: "text", text: "Show the list" }], run: true };
   await server.call("POST", `/api/conversations/${id}/events`, message);
-  const shown = await until(async () => (await events(id)).find((event) => event.observation?.command === "view"));
+  const shown = await until(async () =>
+    (await events(id)).find((event) => event.observation?.command === "view"),
+  );
   expect(shown.observation.task_list.map(({ title }: Json) => title)).toEqual(["Look", "Act"]);
 });
 
@@ -158,7 +181,9 @@ test("kill -9 while a summary is made: it is asked for again, and the run goes o
   script = ({ system, messages }) => {
     if (!system.includes("You keep the memory")) {
       const isSummarised = messages.some(({ text }) => text.includes("WHAT WAS DONE"));
-      return isSummarised ? finish("Done.") : reply.toolCalls([{ name: "think", arguments: { thought: `${thoughts++}` } }]);
+      return isSummarised
+        ? finish("Done.")
+        : reply.toolCalls([{ name: "think", arguments: { thought: `${thoughts++}` } }]);
     }
     summaries += 1;
     if (summaries > 1) return reply.text("WHAT WAS DONE");
@@ -183,13 +208,19 @@ test("kill -9 after an approval: what ran is not told as rejected, also where th
   const message = { role: "user", content: [{ type: "text", text: "Take your time." }], run: false };
   expect((await server.call("POST", `/api/conversations/${id}/events`, message)).status).toBe(200);
   await ended(id, "waiting_for_confirmation");
-  const accepted = server.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: true });
+  const accepted = server.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+    accept: true,
+  });
   expect((await accepted).status).toBe(200);
   await ended(id, "running");
   await restart();
   await ended(id);
-  const results = (await events(id)).filter((event) => event.tool_name === "terminal" && event.kind !== "ActionEvent");
-  expect(results).toMatchObject([{ kind: "AgentErrorEvent", error: expect.stringMatching(/interrupted.*unknown/) }]);
+  const results = (await events(id)).filter(
+    (event) => event.tool_name === "terminal" && event.kind !== "ActionEvent",
+  );
+  expect(results).toMatchObject([
+    { kind: "AgentErrorEvent", error: expect.stringMatching(/interrupted.*unknown/) },
+  ]);
 });
 
 test("kill -9 of a paused conversation: with it goes on the sub-agent that was paused with it", async () => {
@@ -199,14 +230,18 @@ test("kill -9 of a paused conversation: with it goes on the sub-agent that was p
   script = async ({ system, messages }) => {
     const { role, text } = messages.at(-1)!;
     if (!system.includes("<SUB_AGENT>"))
-      return role === "tool" ? finish(text) : reply.toolCalls([{ name: "task", arguments: { prompt: "Do it." } }]);
+      return role === "tool"
+        ? finish(text)
+        : reply.toolCalls([{ name: "task", arguments: { prompt: "Do it." } }]);
     asked.resolve();
     return role === "tool" ? finish("I did it.") : reply.toolCalls([terminal("sleep 1")]);
   };
   const { id } = await startConversation(server.call, "Have it done.");
   await asked.promise;
   expect((await server.call("POST", `/api/conversations/${id}/pause`)).status).toBe(200);
-  const { items } = (await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=true")).body;
+  const { items } = (
+    await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=true")
+  ).body;
   const child = items.find((item: Json) => item.parent_conversation_id === id).id;
   await ended(child, "paused");
   await restart();

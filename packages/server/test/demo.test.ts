@@ -58,7 +58,9 @@ test("without --exit the demo goes on serving, its curl line works, and a signal
   const demo = new Command(["demo"], { ...env, SANDPIPER_PORT: "0" });
   const [line] = await demo.says(/curl -H .*'$/m);
   await demo.says(/Ctrl-C ends it/);
-  const answer = JSON.parse(execFileSync("sh", ["-c", line.replace("curl", "curl -sS --fail")], { encoding: "utf8" }));
+  const answer = JSON.parse(
+    execFileSync("sh", ["-c", line.replace("curl", "curl -sS --fail")], { encoding: "utf8" }),
+  );
   expect(answer.items.map((event: any) => event.kind)).toContain("ObservationEvent");
   expect(demo.stdout).toMatch(/API key +sp_/);
   demo.signal("SIGTERM");

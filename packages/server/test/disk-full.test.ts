@@ -2,10 +2,17 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { expect, test } from "vitest";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 /** Gives the test a platform on a small file system of its own. */
@@ -38,7 +45,11 @@ test("with a full disk every write is a 507, reads go on, and a refused pause le
     const others: [string, string, unknown][] = [
       ["POST", `/api/conversations/${id32}/events`, { role: "user", ...message, run: false }],
       ["POST", `/api/v1/conversations/${id32}/pending-messages`, message],
-      ["PATCH", `/api/v1/app-conversations/${id32}`, { title: "x".repeat(200), tags: { one: "x".repeat(1000) } }],
+      [
+        "PATCH",
+        `/api/v1/app-conversations/${id32}`,
+        { title: "x".repeat(200), tags: { one: "x".repeat(1000) } },
+      ],
       [
         "POST",
         `/api/v1/app-conversations/${id32}/callbacks`,
@@ -63,7 +74,8 @@ test("with a full disk every write is a 507, reads go on, and a refused pause le
       ["/api/v1/app-conversations", { title: "Work", system_message_suffix: "x".repeat(5000) }],
       [`/api/v1/sandboxes/${id}/pause`, undefined],
     ];
-    for (const [path, body] of writes) expect([path, (await call("POST", path, body)).status]).toEqual([path, 507]);
+    for (const [path, body] of writes)
+      expect([path, (await call("POST", path, body)).status]).toEqual([path, 507]);
     expect((await call("GET", "/health")).status).toBe(200);
     expect(await status()).toBe("RUNNING");
 
@@ -119,9 +131,12 @@ test("a disk that is full when a command has run leaves its outcome unknown, and
       const last = messages.at(-1)!;
       if (last.role === "user")
         return reply.toolCalls([
-          terminal("touch /tmp/wait; echo once >> /tmp/marks; while [ -e /tmp/wait ]; do sleep 0.1; done; seq 5000"),
+          terminal(
+            "touch /tmp/wait; echo once >> /tmp/marks; while [ -e /tmp/wait ]; do sleep 0.1; done; seq 5000",
+          ),
         ]);
-      if (/interrupted and its outcome is unknown/.test(last.text)) return reply.toolCalls([terminal("cat /tmp/marks")]);
+      if (/interrupted and its outcome is unknown/.test(last.text))
+        return reply.toolCalls([terminal("cat /tmp/marks")]);
       return finish("Done.");
     });
     try {
@@ -130,19 +145,25 @@ test("a disk that is full when a command has run leaves its outcome unknown, and
       const sandbox = await platform.sandboxes.running(sandboxId);
       const inside = async (command: string) =>
         (await runToEnd(sandbox, { argv: ["sh", "-c", command] })).stdout.toString().trim();
-      const events = async () => (await call("GET", `/api/v1/conversation/${id}/events/search`)).body.items as Json[];
+      const events = async () =>
+        (await call("GET", `/api/v1/conversation/${id}/events/search`)).body.items as Json[];
       await until(async () => (await inside("cat /tmp/marks")) === "once" || undefined);
       expect(() => writeFileSync(ballast, Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
-      const resting = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
+      const resting = async () =>
+        (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
       // The run that cannot write its end is over, and taken up again.
       await inside("rm /tmp/wait");
       await new Promise((resolve) => setTimeout(resolve, 500));
       expect([await resting(), (await events()).at(-1)!.kind]).toEqual(["running", "ActionEvent"]);
       rmSync(ballast);
       await until(async () => (await resting()) === "finished" || undefined);
-      const kinds = (await events()).map(({ kind, error }) => (kind === "AgentErrorEvent" ? error.slice(0, 31) : kind));
+      const kinds = (await events()).map(({ kind, error }) =>
+        kind === "AgentErrorEvent" ? error.slice(0, 31) : kind,
+      );
       expect(kinds.filter((kind) => /interrupted/.test(kind))).toHaveLength(1);
-      const shown = (await events()).filter(({ observation }) => observation?.kind === "TerminalObservation").at(-1)!;
+      const shown = (await events())
+        .filter(({ observation }) => observation?.kind === "TerminalObservation")
+        .at(-1)!;
       expect(shown.observation.content[0].text).toBe("once\n");
     } finally {
       await models.close();
@@ -164,9 +185,12 @@ test("a start that meets a full disk goes on by itself once there is space", () 
     try {
       await call("POST", "/api/settings", { llm_model: "openai/scripted", llm_base_url: models.url });
       const message = { content: [{ type: "text", text: "x".repeat(20_000) }] };
-      const { status, body: task } = await call("POST", "/api/v1/app-conversations", { initial_message: message });
+      const { status, body: task } = await call("POST", "/api/v1/app-conversations", {
+        initial_message: message,
+      });
       expect(status).toBe(200);
-      const found = async () => (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
+      const found = async () =>
+        (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
       expect(["WORKING", "WAITING_FOR_SANDBOX"]).toContain((await found()).status);
       rmSync(ballast);
       const ready = await until(async () => [await found()].find((one) => one.status === "READY"));
@@ -177,7 +201,9 @@ test("a start that meets a full disk goes on by itself once there is space", () 
         return body[0].execution_status === "finished" || undefined;
       });
       const { body } = await call("GET", `/api/v1/conversation/${row.id}/events/search`);
-      expect(body.items.filter(({ source, kind }: Json) => source === "user" && kind === "MessageEvent")).toHaveLength(1);
+      expect(
+        body.items.filter(({ source, kind }: Json) => source === "user" && kind === "MessageEvent"),
+      ).toHaveLength(1);
     } finally {
       await models.close();
     }

@@ -1,10 +1,22 @@
+import { coreTools } from "@sandpiper/agent/tools/index";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { Event } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { coreTools } from "@sandpiper/agent/tools/index";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { eventProblems as problems } from "./support/event-schema.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 let server: TestPlatform;
@@ -35,13 +47,20 @@ test("every event and frame of every kind that is sent fits the published schema
     editor({ command: "view", path: file, view_range: [1, 2] }),
     editor({ command: "undo_edit", path: file }),
     editor({ command: "view", path: "/workspace/missing" }),
-    { name: "task_tracker", arguments: { command: "plan", task_list: [{ title: "Work", status: "in_progress" }] } },
+    {
+      name: "task_tracker",
+      arguments: { command: "plan", task_list: [{ title: "Work", status: "in_progress" }] },
+    },
     { name: "task_tracker", arguments: { command: "view" } },
     { name: "think", arguments: { thought: "Hm." } },
     { name: "teleport", arguments: { to: "mars" } },
     { name: "terminal", arguments: '{"command": "ls' },
   ];
-  replies = [reply.toolCalls(calls, { text: "I try all.", thinking }), reply.answer({ text: "" }), finish("Done.")];
+  replies = [
+    reply.toolCalls(calls, { text: "I try all.", thinking }),
+    reply.answer({ text: "" }),
+    finish("Done."),
+  ];
   const { id } = await startConversation(server.call, "Try everything");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
   const base = `/api/conversations/${id}`;
@@ -96,14 +115,18 @@ test("every event and frame of every kind that is sent fits the published schema
   const resent = SocketClient.forConversation(server, id, "&resend_all=true");
   await resent.frame((frame) => frame.id === stored.at(-1)?.id);
   const hooked = await conversationWithHooks();
-  for (const events of [stored, batch, socket.frames, resent.frames, hooked]) expect(events.flatMap(problems)).toEqual([]);
+  for (const events of [stored, batch, socket.frames, resent.frames, hooked])
+    expect(events.flatMap(problems)).toEqual([]);
 
   // Nothing that the server can write was left out: every kind, and every action and observation.
   const seen = [...socket.frames, ...stored, ...hooked];
-  const kindsOf = (values: (Json | undefined)[]) => [...new Set(values.flatMap((value) => (value ? [value.kind] : [])))].sort();
+  const kindsOf = (values: (Json | undefined)[]) =>
+    [...new Set(values.flatMap((value) => (value ? [value.kind] : [])))].sort();
   const kinds = Event.anyOf.map(({ properties }) => properties.kind.const);
   expect(kindsOf(seen)).toEqual(kinds.sort());
-  expect(kindsOf(seen.map(({ action }) => action))).toEqual(coreTools.map(({ actionKind }) => actionKind).sort());
+  expect(kindsOf(seen.map(({ action }) => action))).toEqual(
+    coreTools.map(({ actionKind }) => actionKind).sort(),
+  );
   const observations = coreTools.map(({ definition }) => definition.observation_type).sort();
   expect(kindsOf(seen.map(({ observation }) => observation))).toEqual(observations);
   expect(seen.some((event) => event.reasoning_content)).toBe(true);
@@ -117,7 +140,11 @@ async function conversationWithHooks(): Promise<Json[]> {
   const hooks = [{ hooks: [{ command: 'echo \'{"additionalContext":"more"}\'' }] }];
   const blocking = [{ hooks: [{ command: "echo no >&2; exit 2" }] }];
   const events = ["session_start", "user_prompt_submit", "post_tool_use"];
-  const hook_config = { ...Object.fromEntries(events.map((name) => [name, hooks])), pre_tool_use: blocking, stop: hooks };
+  const hook_config = {
+    ...Object.fromEntries(events.map((name) => [name, hooks])),
+    pre_tool_use: blocking,
+    stop: hooks,
+  };
   const initial_message = { role: "user", content: [{ type: "text", text: "Begin" }] };
   replies = [reply.toolCalls([terminal("true")]), reply.text("Done.")];
   const request = sdkRequest(models.url, { hook_config, initial_message });

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { expect, test } from "vitest";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { startServerProcess } from "./support/server-process.ts";
@@ -23,11 +23,17 @@ test("kill -9 under hooks before a tool and before the end: no message is checke
       stop: [{ hooks: [{ command: slowOnce("end"), timeout: 600 }] }],
     };
     const initial_message = { role: "user", content: [{ type: "text", text: "Work" }] };
-    const made = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { hook_config, initial_message }));
+    const made = await agent.call(
+      "POST",
+      "/api/conversations",
+      sdkRequest(models.url, { hook_config, initial_message }),
+    );
     const { id } = made.body;
     for (const name of ["before", "end"]) {
       await until(async () => {
-        const { body } = await agent.call("POST", "/api/bash/execute_bash_command", { command: `ls /workspace/project/${name}` });
+        const { body } = await agent.call("POST", "/api/bash/execute_bash_command", {
+          command: `ls /workspace/project/${name}`,
+        });
         return body.exit_code === 0;
       });
       await server.end("SIGKILL");
@@ -38,8 +44,11 @@ test("kill -9 under hooks before a tool and before the end: no message is checke
       agent.call = (method, path, body) =>
         server.call(method, base.replace(server.url, "") + path, body, { "X-Session-API-Key": agent.key });
     }
-    await until(async () => (await server.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished");
-    const all: Json[] = (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
+    await until(
+      async () => (await server.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished",
+    );
+    const all: Json[] = (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body
+      .items;
     expect(all.map(({ kind, hook_event_type: type }) => type ?? kind)).toEqual([
       "SystemPromptEvent",
       "MessageEvent",

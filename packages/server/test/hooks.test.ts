@@ -1,6 +1,12 @@
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
@@ -46,16 +52,25 @@ async function start(text: string, { replies = [], files = {}, ...request }: Jso
 }
 
 async function ended(id: string, status = "finished"): Promise<Json[]> {
-  await until(async () => (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === status);
+  await until(
+    async () => (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === status,
+  );
   return events(id);
 }
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 const say = (id: string, text: string) =>
-  agent.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  agent.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
 const hooksOf = (all: Json[]) => all.filter(({ kind }) => kind === "HookExecutionEvent");
 const seen = (index: number) => JSON.stringify(models.requests[first + index]!.messages);
-const command = (text: string, more: object = {}) => ({ matcher: "*", hooks: [{ type: "command", command: text, ...more }] });
+const command = (text: string, more: object = {}) => ({
+  matcher: "*",
+  hooks: [{ type: "command", command: text, ...more }],
+});
 
 test("hooks of the project see each call before and after: exit code 2 blocks it, and what they add is read with its result", async () => {
   const guard = `input=$(cat); case $input in *forbidden*) echo "no such thing" >&2; exit 2;; esac; echo "$OPENHANDS_EVENT_TYPE $OPENHANDS_TOOL_NAME $OPENHANDS_SESSION_ID" >>seen`;
@@ -68,7 +83,10 @@ test("hooks of the project see each call before and after: exit code 2 blocks it
   };
   const id = await start("Work", {
     files: { ".openhands/hooks.json": JSON.stringify({ hooks }), "guard.sh": guard },
-    replies: [reply.toolCalls([terminal("echo forbidden")]), reply.toolCalls([terminal("echo fine; cat seen")])],
+    replies: [
+      reply.toolCalls([terminal("echo forbidden")]),
+      reply.toolCalls([terminal("echo fine; cat seen")]),
+    ],
   });
   const all = await ended(id);
   const [pre, prePassed, post] = hooksOf(all);
@@ -84,7 +102,10 @@ test("hooks of the project see each call before and after: exit code 2 blocks it
     stderr: "no such thing\n",
     reason: "no such thing",
     action_id: action.id,
-    hook_input: { tool_name: "terminal", tool_input: { command: "echo forbidden", is_input: false, reset: false } },
+    hook_input: {
+      tool_name: "terminal",
+      tool_input: { command: "echo forbidden", is_input: false, reset: false },
+    },
   });
   expect(all.find(({ kind }) => kind === "UserRejectObservation")).toMatchObject({
     rejection_source: "hook",
@@ -118,7 +139,12 @@ test("a blocked message is never read by the model, and what a hook adds to anot
   const message = all.find(({ kind }) => kind === "MessageEvent")!;
   expect(hooksOf(all)).toMatchObject([
     { hook_event_type: "SessionStart", stdout: "started\n", success: true },
-    { hook_event_type: "UserPromptSubmit", blocked: true, reason: "Secrets stay here.", message_id: message.id },
+    {
+      hook_event_type: "UserPromptSubmit",
+      blocked: true,
+      reason: "Secrets stay here.",
+      message_id: message.id,
+    },
   ]);
   await say(id, "What day is it?");
   await until(() => models.requests.length > first);
@@ -126,7 +152,11 @@ test("a blocked message is never read by the model, and what a hook adds to anot
   expect(seen(0)).not.toContain("hunter2");
   expect(seen(0)).toContain("What day is it?");
   expect(seen(0)).toContain("Today is Friday.");
-  expect(hooksOf(all).map(({ hook_event_type: type }) => type)).toEqual(["SessionStart", "UserPromptSubmit", "UserPromptSubmit"]);
+  expect(hooksOf(all).map(({ hook_event_type: type }) => type)).toEqual([
+    "SessionStart",
+    "UserPromptSubmit",
+    "UserPromptSubmit",
+  ]);
   expect((await agent.call("GET", `/api/conversations/${id}`)).body.blocked_messages).toEqual({
     [message.id]: "Secrets stay here.",
   });
@@ -139,7 +169,9 @@ test("a Stop hook lets the agent go on before anybody is told of an end, and not
     replies: [reply.text("All done."), finish("Tested.")],
   });
   const all = await ended(id);
-  expect(all.filter(({ kind }) => kind !== "SystemPromptEvent").map(({ kind, source }) => `${kind} ${source}`)).toEqual([
+  expect(
+    all.filter(({ kind }) => kind !== "SystemPromptEvent").map(({ kind, source }) => `${kind} ${source}`),
+  ).toEqual([
     "MessageEvent user",
     "MessageEvent agent",
     "HookExecutionEvent hook",
@@ -159,7 +191,10 @@ test("a Stop hook lets the agent go on before anybody is told of an end, and not
 });
 
 test("a model may decide, its call is counted, and one that says nothing of use allows", async () => {
-  const hook = { matcher: "terminal", hooks: [{ type: "prompt", command: "x", prompt: "Is this safe? $ARGUMENTS" }] };
+  const hook = {
+    matcher: "terminal",
+    hooks: [{ type: "prompt", command: "x", prompt: "Is this safe? $ARGUMENTS" }],
+  };
   const id = await start("Work", {
     hook_config: { pre_tool_use: [hook] },
     replies: [
@@ -182,7 +217,10 @@ test("a model may decide, its call is counted, and one that says nothing of use 
 });
 
 test("an agent may look at the project before it decides; one that comes to no decision in its time or turns allows, and its event says so", async () => {
-  const hook = (prompt: string, timeout = 30) => ({ matcher: "terminal", hooks: [{ type: "agent", prompt, timeout }] });
+  const hook = (prompt: string, timeout = 30) => ({
+    matcher: "terminal",
+    hooks: [{ type: "agent", prompt, timeout }],
+  });
   const call = (name: string, args: object) => ({ name, arguments: args });
   const id = await start("Work", {
     files: { "rules.md": "Nobody may say one." },
@@ -204,7 +242,12 @@ test("an agent may look at the project before it decides; one that comes to no d
   });
   const all = await ended(id);
   expect(hooksOf(all)).toMatchObject([
-    { blocked: true, reason: "rules.md forbids it.", exit_code: 0, hook_command: "Do the project's rules allow it?" },
+    {
+      blocked: true,
+      reason: "rules.md forbids it.",
+      exit_code: 0,
+      hook_command: "Do the project's rules allow it?",
+    },
     { blocked: false, success: false, exit_code: 1, error: expect.stringContaining("in each of 15 answers") },
   ]);
   expect(models.requests[first + 1]!.tools.sort()).toEqual(["file_editor", "glob", "grep"]);
@@ -213,7 +256,9 @@ test("an agent may look at the project before it decides; one that comes to no d
   expect(results(2)[0]).toContain("rules.md");
   expect(results(3)[2]).toContain("Nobody may say one.");
   expect(results(3)[3]).toContain("Unknown tool 'terminal'");
-  expect(all.find(({ kind }) => kind === "ObservationEvent")!.observation.content[0].text).toContain("cannot access '/tmp/x'");
+  expect(all.find(({ kind }) => kind === "ObservationEvent")!.observation.content[0].text).toContain(
+    "cannot access '/tmp/x'",
+  );
   const { stats } = (await agent.call("GET", `/api/conversations/${id}`)).body;
   expect(stats.usage_to_metrics["agent-hook:1"]).toBeDefined();
 
@@ -238,7 +283,11 @@ test("hooks that hang, flood, die, print nonsense or cannot be run are told and 
   const slow = { matcher: "terminal", hooks: [{ command: "sleep 2; touch async-done", async: true }] };
   const id = await start("Work", {
     hook_config: {
-      pre_tool_use: [slow, { matcher: "terminal", hooks }, { matcher: "(a+)+$", hooks: [{ command: "touch never" }] }],
+      pre_tool_use: [
+        slow,
+        { matcher: "terminal", hooks },
+        { matcher: "(a+)+$", hooks: [{ command: "touch never" }] },
+      ],
     },
     replies: [reply.toolCalls([terminal("echo survived")])],
   });
@@ -257,7 +306,9 @@ test("hooks that hang, flood, die, print nonsense or cannot be run are told and 
   expect(killed).toMatchObject({ exit_code: 137, blocked: false });
   expect(failed).toMatchObject({ exit_code: 7, success: false, blocked: false });
   expect(missing).toMatchObject({ exit_code: 127, blocked: false });
-  expect(all.filter(({ kind }) => kind === "ObservationEvent")[0]!.observation.content[0].text).toBe("survived\n");
+  expect(all.filter(({ kind }) => kind === "ObservationEvent")[0]!.observation.content[0].text).toBe(
+    "survived\n",
+  );
   await until(async () => (await bash(`ls /workspace/p${folders}`)).includes("async-done"));
   expect(await bash(`pgrep sleep || :; ls /workspace/p${folders}`)).toBe("async-done\n");
 });
@@ -268,12 +319,17 @@ test("a file of hooks that is broken or too long is told once, and the work goes
     const folder = `/workspace/p${folders + 1}/.openhands`;
     await bash(`mkdir -p ${folder} && ${text} >${folder}/hooks.json`);
     const id = await start("Work", {
-      replies: [reply.toolCalls([terminal("echo on")]), reply.toolCalls([editor({ command: "view", path: "/workspace" })])],
+      replies: [
+        reply.toolCalls([terminal("echo on")]),
+        reply.toolCalls([editor({ command: "view", path: "/workspace" })]),
+      ],
     });
     const all = await ended(id);
     const notes = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "environment");
     const wrong = index === 2 ? "is longer than 512 KiB" : "is no JSON object";
-    expect(notes.map(({ llm_message }) => llm_message.content[0].text)).toEqual([expect.stringContaining(wrong)]);
+    expect(notes.map(({ llm_message }) => llm_message.content[0].text)).toEqual([
+      expect.stringContaining(wrong),
+    ]);
     expect(hooksOf(all)).toEqual([]);
     expect(seen(2)).toContain(wrong);
   }
@@ -283,7 +339,11 @@ test("what a hook prints shows no secret, and an interrupt ends one that runs", 
   const secrets = { API_TOKEN: "tok-0123456789-very-secret" };
   const hooks = [{ command: "echo tok-0123456789-very-secret" }, { command: "sleep 50", timeout: 60 }];
   const hook_config = { pre_tool_use: [{ matcher: "terminal", hooks }] };
-  const id = await start("Work", { hook_config, secrets, replies: [reply.toolCalls([terminal("touch ran")])] });
+  const id = await start("Work", {
+    hook_config,
+    secrets,
+    replies: [reply.toolCalls([terminal("touch ran")])],
+  });
   await until(async () => hooksOf(await events(id)).length > 0);
   await until(async () => (await bash("pgrep -x sleep || :")) !== "");
   await agent.call("POST", `/api/conversations/${id}/interrupt`);
@@ -296,7 +356,10 @@ test("what a hook prints shows no secret, and an interrupt ends one that runs", 
 
 test("a session begins once and ends with its conversation", async () => {
   const folder = `/workspace/p${folders + 1}`;
-  const hook_config = { session_start: [command("echo start >>log")], session_end: [command("echo end >>log")] };
+  const hook_config = {
+    session_start: [command("echo start >>log")],
+    session_end: [command("echo end >>log")],
+  };
   const id = await start("Work", { hook_config, files: { log: "log" } });
   await ended(id);
   await say(id, "More");

@@ -16,7 +16,10 @@ beforeAll(async () => {
   await chmod(base, 0o777);
   clone = join(base, "a clone");
   for (const path of ["bin", "scripts", "docs", "packages", "package.json", "package-lock.json"])
-    await cp(join(root, path), join(clone, path), { recursive: true, filter: (source) => !source.includes("node_modules") });
+    await cp(join(root, path), join(clone, path), {
+      recursive: true,
+      filter: (source) => !source.includes("node_modules"),
+    });
   for (const folder of ["node_modules", "packages/server/node_modules"])
     if (existsSync(join(root, folder))) await symlink(join(root, folder), join(clone, folder));
 });
@@ -35,8 +38,12 @@ function call(
 ): Promise<Outcome> {
   const { env, ...rest } = options;
   return new Promise((resolve) => {
-    execFile(command, args, { timeout: 30_000, ...rest, env: { ...process.env, ...env } }, (error, stdout, stderr) =>
-      resolve({ code: error ? ((error as { code?: number }).code ?? 1) : 0, stdout, stderr }),
+    execFile(
+      command,
+      args,
+      { timeout: 30_000, ...rest, env: { ...process.env, ...env } },
+      (error, stdout, stderr) =>
+        resolve({ code: error ? ((error as { code?: number }).code ?? 1) : 0, stdout, stderr }),
     );
   });
 }
@@ -85,19 +92,25 @@ test("dependencies that a link leads to are not emptied for an installation", as
 });
 
 test("npx finds the launcher from a subfolder of the clone", async () => {
-  const { stdout } = await call("npx", ["--no", "--", "sandpiper", "--version"], { cwd: join(clone, "docs") });
+  const { stdout } = await call("npx", ["--no", "--", "sandpiper", "--version"], {
+    cwd: join(clone, "docs"),
+  });
   expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
 });
 
 test("wrong use ends with code 2 and one hint, help with code 0", async () => {
   const launcher = join(clone, "bin/sandpiper");
   const env = { SANDPIPER_DATA: join(base, "data") };
-  const wrong = [["serv"], ["serve", "--fast"], ["run"], ["keys", "revoke"]].map((args) => call(launcher, args, { env }));
+  const wrong = [["serv"], ["serve", "--fast"], ["run"], ["keys", "revoke"]].map((args) =>
+    call(launcher, args, { env }),
+  );
   for (const { code, stderr } of await Promise.all(wrong)) {
     expect(stderr).toMatch(/^error: /);
     expect(code).toBe(2);
   }
-  const helped = [["--help"], ["serve", "--help"], ["run", "--help"], ["help", "demo"]].map((args) => call(launcher, args));
+  const helped = [["--help"], ["serve", "--help"], ["run", "--help"], ["help", "demo"]].map((args) =>
+    call(launcher, args),
+  );
   for (const { code, stdout } of await Promise.all(helped)) {
     expect(stdout).toMatch(/^Usage: sandpiper/);
     expect(code).toBe(0);
@@ -116,7 +129,10 @@ test("a wrong configuration ends the start with one sentence and code 2, without
 
 test("another user than root gets root by sudo, with keys in the environment and not in the arguments", async () => {
   await needOthersAccess();
-  const path = await fake("sudo", `printf '%s\\n' "$@" > "${base}/sudo-arguments"; env > "${base}/sudo-environment"`);
+  const path = await fake(
+    "sudo",
+    `printf '%s\\n' "$@" > "${base}/sudo-arguments"; env > "${base}/sudo-environment"`,
+  );
   const secret = "sk-not-to-be-seen-in-arguments";
   const env = {
     PATH: `${path}:${process.env.PATH}`,
@@ -179,7 +195,9 @@ test("the set-up says what is wrong when npm is missing, npm fails, or no new en
   const folder = await bareClone("no npm");
   const few = join(base, "few");
   const setup = (path: string) =>
-    call("sh", [join(folder, "scripts/setup.sh")], { env: { PATH: path, SANDPIPER_SKIP_SYSTEM_PACKAGES: "1" } });
+    call("sh", [join(folder, "scripts/setup.sh")], {
+      env: { PATH: path, SANDPIPER_SKIP_SYSTEM_PACKAGES: "1" },
+    });
   const missing = await setup(few);
   expect(missing.stderr).toMatch(/npm is missing: install Node\.js 20 or newer/);
   expect(missing.code).toBe(1);
@@ -194,7 +212,10 @@ test("the set-up says what is wrong when npm is missing, npm fails, or no new en
   expect(tooOld.stderr).toMatch(/no Node\.js 24 or newer.*the system's Node is 20\.1\.0/);
   expect(tooOld.code).toBe(1);
 
-  const unlinked = await fake("node", 'echo "node: libatomic.so.1: cannot open shared object file" >&2; exit 127');
+  const unlinked = await fake(
+    "node",
+    'echo "node: libatomic.so.1: cannot open shared object file" >&2; exit 127',
+  );
   const noLibrary = await setup(`${npm}:${unlinked}:${process.env.PATH}`);
   expect(noLibrary.stderr).toMatch(/install libatomic1/);
   expect(noLibrary.code).toBe(1);
@@ -209,7 +230,10 @@ test("the set-up says what is wrong when npm is missing, npm fails, or no new en
 
 test("a changed lock file installs again, and a failed installation is tried again the next time", async () => {
   const folder = await bareClone("changed lock");
-  const npm = await fake("npm", `echo run >> "${base}/npm-runs"; mkdir -p node_modules; exit \${NPM_EXIT:-0}`);
+  const npm = await fake(
+    "npm",
+    `echo run >> "${base}/npm-runs"; mkdir -p node_modules; exit \${NPM_EXIT:-0}`,
+  );
   const node = await fake("node", "echo 26.1.0");
   const env = { PATH: `${npm}:${node}:${process.env.PATH}`, SANDPIPER_SKIP_SYSTEM_PACKAGES: "1" };
   const setup = (more = {}) => call("sh", [join(folder, "scripts/setup.sh")], { env: { ...env, ...more } });
@@ -245,7 +269,9 @@ test("the set-up installs what the machine lacks with apt-get, after refreshing 
     join(folder, "scripts/setup.sh"),
     script.replace("/usr/share/containers/seccomp.json ]", "/nowhere/seccomp.json ]"),
   );
-  const { code, stderr } = await call("sh", [join(folder, "scripts/setup.sh")], { env: { PATH: `${apt}:${few}` } });
+  const { code, stderr } = await call("sh", [join(folder, "scripts/setup.sh")], {
+    env: { PATH: `${apt}:${few}` },
+  });
   const calls = (await readFile(log, "utf8")).trim().split("\n");
   expect(calls[0]).toMatch(
     /^noninteractive .*DPkg::Lock::Timeout=.*install --no-install-recommends crun catatonit golang-github-containers-common$/,

@@ -1,10 +1,22 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Command } from "./support/command.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { caller, type Json, removeSandboxes, startConversation, type TestPlatform, until } from "./support/platform.ts";
+import {
+  caller,
+  type Json,
+  removeSandboxes,
+  startConversation,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 
 let dataDir: string;
@@ -30,7 +42,12 @@ async function start(env: Record<string, string>): Promise<void> {
 }
 
 const useModel = (call: TestPlatform["call"], more: Json = {}) =>
-  call("POST", "/api/settings", { llm_model: "openai/gpt-4o", llm_api_key: "sk-test", llm_base_url: models.url, ...more });
+  call("POST", "/api/settings", {
+    llm_model: "openai/gpt-4o",
+    llm_api_key: "sk-test",
+    llm_base_url: models.url,
+    ...more,
+  });
 
 const errors = async (call: TestPlatform["call"], id: string): Promise<Json[]> =>
   (await call("GET", `/api/v1/conversation/${id}/events/search?kind__eq=ConversationErrorEvent`)).body.items;
@@ -73,7 +90,9 @@ test("runs beyond the limit wait in order, also over kill -9, and one that is pa
   gates.get("one")!.resolve();
   await status(first.id, "finished");
   await until(() => asked.length === 3);
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${fourth.id}`)).body[0].execution_status).toBe("running");
+  expect(
+    (await server.call("GET", `/api/v1/app-conversations?ids=${fourth.id}`)).body[0].execution_status,
+  ).toBe("running");
   gates.get("three")!.resolve();
   await until(() => asked.length === 4);
   gates.get("four")!.resolve();
@@ -106,7 +125,9 @@ test("a user's budget of the day ends runs, refuses new ones and says when it go
     const [event] = await errors(server.call, id);
     expect(event).toMatchObject({
       code: "DailyBudgetReached",
-      detail: expect.stringMatching(/^Today's budget of 2 USD .* is used up: .* from \d{4}-\d\d-\d\dT00:00:00Z on\.$/),
+      detail: expect.stringMatching(
+        /^Today's budget of 2 USD .* is used up: .* from \d{4}-\d\d-\d\dT00:00:00Z on\.$/,
+      ),
     });
   }
   expect(models.requests).toHaveLength(1);
@@ -133,7 +154,10 @@ test("the budget of a task ends its runs in an error", async () => {
   expect(metrics).toMatchObject({ accumulated_cost: 5, max_budget_per_task: 4 });
   expect(models.requests).toHaveLength(2);
   const [event] = await errors(server.call, id);
-  expect(event).toMatchObject({ code: "MaxBudgetReached", detail: "The conversation reached its budget of 4 USD." });
+  expect(event).toMatchObject({
+    code: "MaxBudgetReached",
+    detail: "The conversation reached its budget of 4 USD.",
+  });
 }, 60_000);
 
 /** A key of another user, made beside the running server. */

@@ -1,7 +1,20 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { startRemoteMcp } from "@sandpiper/agent/test/support/remote-mcp";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";
 
@@ -27,7 +40,9 @@ async function use(servers: Json, replies: Reply[]): Promise<void> {
   first = models.requests.length;
   script = ({ index }) => replies[index - first] ?? finish("Done.");
   const llm = { model: "openai/scripted", api_key: "sk-test-key", base_url: models.url };
-  const stored = await server.call("POST", "/api/v1/settings", { agent_settings_diff: { llm, mcp_config: servers } });
+  const stored = await server.call("POST", "/api/v1/settings", {
+    agent_settings_diff: { llm, mcp_config: servers },
+  });
   expect(stored.status, JSON.stringify(stored.body)).toBe(200);
 }
 
@@ -37,7 +52,8 @@ const call = (name: string, args: object = {}): Reply =>
 async function ended(id: string, status = "finished"): Promise<Json[]> {
   await until(async () => {
     const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
-    if (found.execution_status === "error" && status !== "error") throw new Error(JSON.stringify(await events(id)));
+    if (found.execution_status === "error" && status !== "error")
+      throw new Error(JSON.stringify(await events(id)));
     return found.execution_status === status;
   });
   return events(id);
@@ -47,22 +63,32 @@ async function events(id: string): Promise<Json[]> {
   return (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 }
 
-const results = (all: Json[]) => all.filter(({ kind }) => kind === "ObservationEvent" || kind === "AgentErrorEvent");
-const textOf = (event: Json) => event.error ?? event.observation.content.map(({ text }: Json) => text ?? "").join("\n");
+const results = (all: Json[]) =>
+  all.filter(({ kind }) => kind === "ObservationEvent" || kind === "AgentErrorEvent");
+const textOf = (event: Json) =>
+  event.error ?? event.observation.content.map(({ text }: Json) => text ?? "").join("\n");
 const notes = (all: Json[]) =>
   all
     .filter(({ kind, source }) => kind === "MessageEvent" && source === "environment")
     .map(({ llm_message }) => llm_message.content[0].text);
 
 test("tools of a server in the sandbox are listed, called, shown as images, and change", async () => {
-  await use({ local: stdioMcp() }, [call("echo", { text: "hello from inside" }), call("image"), call("grow"), call("grown")]);
+  await use({ local: stdioMcp() }, [
+    call("echo", { text: "hello from inside" }),
+    call("image"),
+    call("grow"),
+    call("grown"),
+  ]);
   const { id } = await startConversation(server.call, "Use the tools");
   const all = await ended(id);
   const listed = all[0]!.tools.find(({ title }: Json) => title === "echo");
   expect(listed).toMatchObject({
     kind: "MCPToolDefinition",
     action_type: "MCPToolAction",
-    mcp_tool: { name: "echo", inputSchema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] } },
+    mcp_tool: {
+      name: "echo",
+      inputSchema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+    },
   });
   expect(all.find(({ kind }) => kind === "ActionEvent")).toMatchObject({
     tool_name: "echo",
@@ -80,7 +106,8 @@ test("tools of a server in the sandbox are listed, called, shown as images, and 
   expect(offered[0]).toEqual(expect.arrayContaining(["terminal", "finish", "echo", "flood"]));
   expect(offered[3]).toContain("grown");
   expect(offered[3]).not.toContain("flood");
-  const parameters = models.requests[first]!.body.tools.find(({ function: f }: Json) => f.name === "echo").function.parameters;
+  const parameters = models.requests[first]!.body.tools.find(({ function: f }: Json) => f.name === "echo")
+    .function.parameters;
   expect(Object.keys(parameters.properties)).toEqual(["security_risk", "summary", "text"]);
 });
 
@@ -112,7 +139,9 @@ test("a call lives as long as the server tells of progress, and no longer than i
   const [slow, quick, hang, echo] = results(await ended(id));
   expect(textOf(slow!)).toContain("slow but done");
   expect(textOf(quick!)).toContain("slow but done");
-  expect(textOf(hang!)).toMatch(/^The MCP server local failed: It said nothing for 1 s\. What the call did is unknown\./);
+  expect(textOf(hang!)).toMatch(
+    /^The MCP server local failed: It said nothing for 1 s\. What the call did is unknown\./,
+  );
   expect(textOf(echo!)).toContain("on");
 });
 
@@ -212,7 +241,9 @@ test("a server that cannot be used is told once, and the run goes on without it"
 });
 
 test("servers stay between runs, and end with their conversation", async () => {
-  await use({ local: stdioMcp(), brief: stdioMcp({ keep_alive: false }) }, [call("brief_echo", { text: "two of them" })]);
+  await use({ local: stdioMcp(), brief: stdioMcp({ keep_alive: false }) }, [
+    call("brief_echo", { text: "two of them" }),
+  ]);
   const { id, sandboxId } = await startConversation(server.call, "Stay");
   await ended(id);
   const sandbox = await server.platform.sandboxes.running(sandboxId);
@@ -227,7 +258,9 @@ test("servers stay between runs, and end with their conversation", async () => {
   };
   await until(async () => (await count()) === 1);
   const [{ session_api_key: key }] = (await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body;
-  const removed = await server.call("DELETE", `/api/conversations/${id}`, undefined, { "X-Session-API-Key": key });
+  const removed = await server.call("DELETE", `/api/conversations/${id}`, undefined, {
+    "X-Session-API-Key": key,
+  });
   expect(removed.status).toBe(200);
   await until(async () => (await count()) === 0);
 });
@@ -264,15 +297,23 @@ test("a client's own agent has the servers that it names, under names that its e
 test("a remote server of V0's lists is used with its key, and tested with the values of the secrets that it names", async () => {
   const remote = await startRemoteMcp();
   try {
-    expect((await server.call("POST", "/api/secrets", { name: "REMOTE_KEY", value: "planted-remote-key" })).status).toBe(201);
+    expect(
+      (await server.call("POST", "/api/secrets", { name: "REMOTE_KEY", value: "planted-remote-key" })).status,
+    ).toBe(201);
     await use({}, [call("greet", { who: "V0" }), finish("Done.")]);
-    const lists = { sse_servers: [], stdio_servers: [], shttp_servers: [{ url: remote.url, api_key: "${REMOTE_KEY}" }] };
+    const lists = {
+      sse_servers: [],
+      stdio_servers: [],
+      shttp_servers: [{ url: remote.url, api_key: "${REMOTE_KEY}" }],
+    };
     expect((await server.call("POST", "/api/settings", { mcp_config: lists })).status).toBe(200);
     const tested = await server.call("POST", "/api/v1/settings/mcp/127-0-0-1/test");
     expect(tested.body).toMatchObject({ ok: true, tools: expect.arrayContaining(["greet"]) });
     const { id } = await startConversation(server.call, "Greet");
     const all = await ended(id);
-    expect(textOf(results(all)[0]!)).toBe('[The tool greet was run.]\ngreet {"who":"V0"} Bearer <secret-hidden>');
+    expect(textOf(results(all)[0]!)).toBe(
+      '[The tool greet was run.]\ngreet {"who":"V0"} Bearer <secret-hidden>',
+    );
     expect(remote.seen.at(-1)?.authorization).toBe("Bearer planted-remote-key");
     expect((await server.call("DELETE", "/api/secrets/REMOTE_KEY")).status).toBe(200);
   } finally {
@@ -315,7 +356,8 @@ test("the servers of skills join: those of a skill in the prompt, of one that a 
   ]);
   const { id } = await startConversation(server.call, "Say hello", { sandbox_id: made.sandboxId });
   await ended(id);
-  const offered = () => models.requests.slice(first).map(({ tools }) => tools.filter((name) => name.endsWith("_tool")));
+  const offered = () =>
+    models.requests.slice(first).map(({ tools }) => tools.filter((name) => name.endsWith("_tool")));
   expect(offered()).toEqual([["first_tool"]]);
   const content = [{ type: "text", text: "Take the pumpkin" }];
   await server.call("POST", `/api/conversations/${id}/events`, { role: "user", content, run: true });

@@ -1,7 +1,19 @@
+import {
+  type ModelRequestSeen,
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
 /** Histories that get too long: summaries that come by themselves, prompts that are refused, and models that give no summary. */
@@ -53,7 +65,10 @@ function window(chars: number, inside: (request: ModelRequestSeen) => Reply | Pr
     lengthOf(request) <= chars
       ? inside(request)
       : reply.error(400, {
-          error: { message: "Your input exceeds the context window of this model.", code: "context_length_exceeded" },
+          error: {
+            message: "Your input exceeds the context window of this model.",
+            code: "context_length_exceeded",
+          },
         });
 }
 
@@ -67,7 +82,8 @@ async function start(change: Json = {}, llm: Json = {}): Promise<string> {
 }
 
 const info = async (id: string) => (await agent.call("GET", `/api/conversations/${id}`)).body as Json;
-const send = (id: string, text: string) => agent.call("POST", `/api/conversations/${id}/events`, message(text));
+const send = (id: string, text: string) =>
+  agent.call("POST", `/api/conversations/${id}/events`, message(text));
 const rest = (id: string, wanted = "finished") =>
   until(async () => {
     const { execution_status: status } = await info(id);
@@ -78,7 +94,10 @@ const rest = (id: string, wanted = "finished") =>
 async function events(id: string): Promise<Json[]> {
   const all: Json[] = [];
   for (let page: string | undefined; ; ) {
-    const { body } = await agent.call("GET", `/api/conversations/${id}/events/search?limit=100${page ? `&page_id=${page}` : ""}`);
+    const { body } = await agent.call(
+      "GET",
+      `/api/conversations/${id}/events/search?limit=100${page ? `&page_id=${page}` : ""}`,
+    );
     all.push(...body.items);
     page = body.next_page_id;
     if (!page) return all;
@@ -87,7 +106,8 @@ async function events(id: string): Promise<Json[]> {
 
 const kinds = async (id: string, ...wanted: string[]) =>
   (await events(id)).map(({ kind }) => kind).filter((kind) => wanted.includes(kind));
-const lastPrompt = () => models.requests.findLast((request) => !isSummary(request))!.messages.map(({ text }: Json) => text);
+const lastPrompt = () =>
+  models.requests.findLast((request) => !isSummary(request))!.messages.map(({ text }: Json) => text);
 const summaryCalls = () => models.requests.filter(isSummary);
 
 test("a history of too many events is summarised while the run goes on, and the first and the latest message stay word for word", async () => {
@@ -138,7 +158,10 @@ test("a prompt that is too long is summarised and sent again, and the window of 
   await send(id, "go");
   await rest(id);
   expect(refused).toBe(1);
-  expect((await kinds(id, "Condensation", "CondensationRequest")).slice(0, 2)).toEqual(["CondensationRequest", "Condensation"]);
+  expect((await kinds(id, "Condensation", "CondensationRequest")).slice(0, 2)).toEqual([
+    "CondensationRequest",
+    "Condensation",
+  ]);
   await send(id, "go on");
   await rest(id);
   expect(refused).toBe(1);
@@ -202,9 +225,12 @@ test("a history whose shape is refused becomes a summary as a whole", async () =
   work = thinker(3);
   await send(id, "first words");
   await rest(id);
-  const refusal = "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: call_1";
+  const refusal =
+    "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: call_1";
   work = ({ messages }) =>
-    messages.some(({ role }) => role === "tool") ? reply.error(400, { error: { message: refusal } }) : finish("Done.");
+    messages.some(({ role }) => role === "tool")
+      ? reply.error(400, { error: { message: refusal } })
+      : finish("Done.");
   summarise = () => reply.text("WHAT WAS DONE");
   await send(id, "latest words");
   await rest(id);
@@ -226,7 +252,9 @@ test.each<[string, () => Reply]>([
   await send(id, "go");
   await rest(id);
   const told = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
-  expect(told).toMatchObject([{ code: "CondensationFailed", detail: expect.stringMatching(/could not be summarised/) }]);
+  expect(told).toMatchObject([
+    { code: "CondensationFailed", detail: expect.stringMatching(/could not be summarised/) },
+  ]);
   // Not with each step.
   expect(summaryCalls().length).toBeLessThan(8);
   expect(await kinds(id, "Condensation")).toEqual([]);
@@ -235,23 +263,37 @@ test.each<[string, () => Reply]>([
 test("a model of the condenser's own that cannot be reached is told, and the run goes on", async () => {
   const gone = await startModelServer([]);
   await gone.close();
-  const llm = { model: "openai/summariser", api_key: "sk-of-the-summariser", base_url: gone.url, num_retries: 1 };
+  const llm = {
+    model: "openai/summariser",
+    api_key: "sk-of-the-summariser",
+    base_url: gone.url,
+    num_retries: 1,
+  };
   const id = await start({ condenser: { ...condenser, llm } });
   work = thinker(12);
   await send(id, "go");
   await rest(id);
   const told = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
-  expect(told).toMatchObject([{ code: "CondensationFailed", detail: expect.stringMatching(/openai\/summariser failed/) }]);
+  expect(told).toMatchObject([
+    { code: "CondensationFailed", detail: expect.stringMatching(/openai\/summariser failed/) },
+  ]);
 });
 
 test("a model of the condenser's own that never answers, or reads little, does not stop the run", async () => {
-  const llm = { model: "openai/summariser", api_key: "sk-of-the-summariser", base_url: models.url, num_retries: 1 };
+  const llm = {
+    model: "openai/summariser",
+    api_key: "sk-of-the-summariser",
+    base_url: models.url,
+    num_retries: 1,
+  };
   const silent = await start({ condenser: { ...condenser, llm: { ...llm, timeout: 1 } } });
   work = thinker(12);
   summarise = () => reply.hang();
   await send(silent, "go");
   await rest(silent);
-  expect((await events(silent)).find(({ kind }) => kind === "ConversationErrorEvent")?.detail).toMatch(/did not finish/);
+  expect((await events(silent)).find(({ kind }) => kind === "ConversationErrorEvent")?.detail).toMatch(
+    /did not finish/,
+  );
 
   const short = await start({ condenser: { ...condenser, llm: { ...llm, model: "openai/reads-little" } } });
   work = thinker(12, (index) => `${index} ${"a thought of some length ".repeat(200)}`);
@@ -270,7 +312,9 @@ test("the settings say when conversations of theirs are summarised, and whether 
     const before = summaryCalls().length;
     const { id } = await startConversation(platform.call, text, { sandbox_id: agent.sandboxId });
     await until(
-      async () => (await platform.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined,
+      async () =>
+        (await platform.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" ||
+        undefined,
     );
     return summaryCalls().length - before;
   };
@@ -342,7 +386,11 @@ test("pause, interrupt and messages that come while a summary is made are heeded
 });
 
 test("skills that came with a forgotten message are told again with its summary", async () => {
-  const skill = { name: "deploying", content: "Deploy with make ship.", trigger: { type: "keyword", keywords: ["deploy"] } };
+  const skill = {
+    name: "deploying",
+    content: "Deploy with make ship.",
+    trigger: { type: "keyword", keywords: ["deploy"] },
+  };
   const id = await start({ agent_context: { skills: [skill] } });
   work = thinker(1);
   await send(id, "hello");
@@ -356,7 +404,9 @@ test("skills that came with a forgotten message are told again with its summary"
   await send(id, "and on");
   await rest(id);
   const read = lastPrompt();
-  expect(read.find((text) => text.includes("CONVERSATION_SUMMARY"))).toMatch(/WHAT WAS DONE[\s\S]*Deploy with make ship\./);
+  expect(read.find((text) => text.includes("CONVERSATION_SUMMARY"))).toMatch(
+    /WHAT WAS DONE[\s\S]*Deploy with make ship\./,
+  );
   expect(read.join().split("Deploy with make ship.")).toHaveLength(2);
 });
 

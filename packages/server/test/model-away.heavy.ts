@@ -1,9 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { Health } from "./isolation/health.ts";
 import { type Gate, openGate } from "@sandpiper/core/test/support/gate";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Health } from "./isolation/health.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 
 /** A model's endpoint that is away for three minutes in three ways, with the waits that everybody has: what works goes on by itself. */
@@ -29,17 +35,28 @@ afterAll(async () => {
   await models?.close();
 });
 
-const status = async (id: string) => (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
-const rests = (id: string) => until(async () => [await status(id)].find((one) => ["finished", "error"].includes(one)), 200);
+const status = async (id: string) =>
+  (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
+const rests = (id: string) =>
+  until(async () => [await status(id)].find((one) => ["finished", "error"].includes(one)), 200);
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 const say = (id: string, text: string) =>
-  server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
 const outputs = async (id: string) =>
-  (await events(id)).flatMap(({ observation }) => (observation?.kind === "TerminalObservation" ? observation.content : []));
+  (await events(id)).flatMap(({ observation }) =>
+    observation?.kind === "TerminalObservation" ? observation.content : [],
+  );
 
 test("runs go on by themselves once it is back, whenever they met its absence", async () => {
-  const [early, late] = [await startConversation(server.call, "Hello"), await startConversation(server.call, "Hello")];
+  const [early, late] = [
+    await startConversation(server.call, "Hello"),
+    await startConversation(server.call, "Hello"),
+  ];
   for (const { id } of [early, late]) expect(await rests(id)).toBe("finished");
   await health.look();
 

@@ -1,6 +1,18 @@
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterEach, expect, test } from "vitest";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
 let server: TestPlatform | undefined;
@@ -29,13 +41,18 @@ const ended = (id: string, status = "finished") =>
   });
 
 const say = (id: string, text: string) =>
-  server!.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  server!.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
 
 test("thoughts of OpenAI's responses are stored as their items, and sent again after a restart", async () => {
   const think = { name: "think", arguments: { thought: "hm" } };
   const { call, dataDir, platform } = await start(
     ({ index }) => {
-      if (index > 0) return reply.text(`Answer ${index}.`, { thinking: { text: "", signature: `sealed-${index}` } });
+      if (index > 0)
+        return reply.text(`Answer ${index}.`, { thinking: { text: "", signature: `sealed-${index}` } });
       return reply.toolCalls([think, { ...think, thinking: { text: "And?", signature: "sealed-b" } }], {
         thinking: { text: "First.\n\nSecond.", signature: "sealed-a" },
       });
@@ -51,7 +68,9 @@ test("thoughts of OpenAI's responses are stored as their items, and sent again a
     { id: "rs_0_2", summary: ["And?"], encrypted_content: "sealed-b" },
   ]);
   expect(actions[0]!.tool_call).toMatchObject({ origin: "responses", responses_item_id: "fc_0_0" });
-  expect(stored.find(({ source, kind }) => kind === "MessageEvent" && source === "agent")!.llm_message).toMatchObject({
+  expect(
+    stored.find(({ source, kind }) => kind === "MessageEvent" && source === "agent")!.llm_message,
+  ).toMatchObject({
     responses_reasoning_item: { encrypted_content: "sealed-1" },
   });
 
@@ -73,7 +92,10 @@ test("thoughts of OpenAI's responses are stored as their items, and sent again a
     "assistant",
     "user",
   ]);
-  expect(models!.requests[2]!.body).toMatchObject({ store: false, reasoning: { effort: "high", summary: "auto" } });
+  expect(models!.requests[2]!.body).toMatchObject({
+    store: false,
+    reasoning: { effort: "high", summary: "auto" },
+  });
   await ended(id);
 });
 
@@ -102,13 +124,23 @@ test("a model without tool calls of its own works by calls in text, and is told 
     "ObservationEvent environment",
   ]);
   expect(stored[2]!.llm_message.content[0].text).toContain("<parameter=name> or </function> was expected");
-  expect(stored[3]).toMatchObject({ tool_name: "think", action: { thought: "hm" }, thought: [{ text: "Now right." }] });
+  expect(stored[3]).toMatchObject({
+    tool_name: "think",
+    action: { thought: "hm" },
+    thought: [{ text: "Now right." }],
+  });
   expect(models!.requests.every(({ tools }) => tools.length === 0)).toBe(true);
 });
 
 test("a model endpoint that vanishes is waited for, each wait is told, and a later message goes on", async () => {
-  const script: Script = ({ messages }) => finish(`I read ${messages.filter(({ role }) => role === "user").length}.`);
-  const { call } = await start(script, { model: "openai/away", num_retries: 3, retry_min_wait: 0, retry_multiplier: 0.1 });
+  const script: Script = ({ messages }) =>
+    finish(`I read ${messages.filter(({ role }) => role === "user").length}.`);
+  const { call } = await start(script, {
+    model: "openai/away",
+    num_retries: 3,
+    retry_min_wait: 0,
+    retry_multiplier: 0.1,
+  });
   const { id } = await startConversation(call, "Hello");
   await ended(id);
   const { url } = models!;
@@ -117,7 +149,9 @@ test("a model endpoint that vanishes is waited for, each wait is told, and a lat
   await socket.frame(({ key }) => key === "full_state");
   await say(id, "Are you there?");
   await socket.status("error");
-  const waits = socket.frames.filter(({ key }) => key === "agent_state").map(({ value }) => value.model_retry);
+  const waits = socket.frames
+    .filter(({ key }) => key === "agent_state")
+    .map(({ value }) => value.model_retry);
   expect(waits.slice(0, 3)).toMatchObject([
     { attempt: 1, delay_ms: 25, reason: expect.stringContaining("ECONNREFUSED") },
     { attempt: 2, delay_ms: 50 },

@@ -1,8 +1,20 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, removeSandboxes, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  removeSandboxes,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 /** Agents as models of OpenAI's API, over a real sandbox and with a client of that API. */
@@ -48,7 +60,11 @@ const prompt = (text: string) => [{ role: "user" as const, content: [{ type: "te
 function complete(body: Json, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
   return fetch(`${server.url}/v1/chat/completions`, {
     method: "POST",
-    headers: { authorization: `Bearer ${sandbox.session_api_key}`, "content-type": "application/json", ...headers },
+    headers: {
+      authorization: `Bearer ${sandbox.session_api_key}`,
+      "content-type": "application/json",
+      ...headers,
+    },
     body: JSON.stringify({ model: "default", ...body }),
     ...(signal && { signal }),
   });
@@ -60,14 +76,24 @@ const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
 test("a client of OpenAI's API lists the models, asks an agent that works in the sandbox, and goes on with the conversation", async () => {
-  const listed = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${sandbox.session_api_key}` } });
+  const listed = await fetch(`${server.url}/v1/models`, {
+    headers: { authorization: `Bearer ${sandbox.session_api_key}` },
+  });
   expect(await bodyOf(listed)).toEqual({
     object: "list",
-    data: ["default", "openhands_fast"].map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })),
+    data: ["default", "openhands_fast"].map((id) => ({
+      id,
+      object: "model",
+      created: 0,
+      owned_by: "sandpiper",
+    })),
   });
 
   say(
-    reply.toolCalls([terminal("echo 42 > answer.txt")], { text: "I write it down.", usage: { prompt: 100, completion: 10 } }),
+    reply.toolCalls([terminal("echo 42 > answer.txt")], {
+      text: "I write it down.",
+      usage: { prompt: 100, completion: 10 },
+    }),
     finish("It is 42."),
   );
   const first = await client()
@@ -79,7 +105,10 @@ test("a client of OpenAI's API lists the models, asks an agent that works in the
   const id = first.response!.headers![header]!;
   expect(id).toMatch(/^[0-9a-f-]{36}$/);
 
-  say(reply.toolCalls([terminal("cat answer.txt")]), reply.text("Still 42.", { usage: { prompt: 7, completion: 3 } }));
+  say(
+    reply.toolCalls([terminal("cat answer.txt")]),
+    reply.text("Still 42.", { usage: { prompt: 7, completion: 3 } }),
+  );
   const again = { prompt: prompt("And now?"), headers: { [header]: id } };
   const second = await client().chatModel("openhands_fast").doGenerate(again);
   expect(second.content).toEqual([{ type: "text", text: "Still 42." }]);
@@ -87,7 +116,9 @@ test("a client of OpenAI's API lists the models, asks an agent that works in the
   expect(models.requests.at(-1)).toMatchObject({ apiKey: "sk-other", body: { model: "other" } });
   const stored = await events(id);
   expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(2);
-  expect(stored.findLast(({ kind }) => kind === "ObservationEvent")!.observation.content[0].text).toContain("42");
+  expect(stored.findLast(({ kind }) => kind === "ObservationEvent")!.observation.content[0].text).toContain(
+    "42",
+  );
   const [shown] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
   expect(shown.sandbox_id).toBe(sandbox.id);
 });
@@ -96,9 +127,12 @@ test("a streaming client sees the agent's words as they are said, and nothing tw
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>();
   const first = models.requests.length;
   script = async ({ index }) => {
-    if (index === first) return reply.toolCalls([terminal("true")], { text: "First I look at everything.", deltaSize: 4 });
+    if (index === first)
+      return reply.toolCalls([terminal("true")], { text: "First I look at everything.", deltaSize: 4 });
     await mayEnd;
-    return index === first + 1 ? reply.toolCalls([terminal("true"), terminal("true")]) : finish("All is well.");
+    return index === first + 1
+      ? reply.toolCalls([terminal("true"), terminal("true")])
+      : finish("All is well.");
   };
   const { stream } = await client()
     .chatModel("default")
@@ -126,7 +160,12 @@ test("what was said elsewhere, and the system's words, go along with the first m
     { role: "assistant", content: [{ type: "text", text: "I do." }] },
     { role: "user", content: [{ type: "text", text: "Which number?" }], name: "somebody" },
   ];
-  const answer = await complete({ messages, temperature: 0.2, tools: [{ type: "function", function: { name: "x" } }], n: null });
+  const answer = await complete({
+    messages,
+    temperature: 0.2,
+    tools: [{ type: "function", function: { name: "x" } }],
+    n: null,
+  });
   expect([answer.status, (await bodyOf(answer)).choices]).toEqual([
     200,
     [{ index: 0, message: { role: "assistant", content: "Seven." }, finish_reason: "stop" }],
@@ -157,7 +196,10 @@ test("a turn that does not end well is a clear answer that clients do not repeat
   await server.call("POST", "/api/settings", { confirmation_mode: false });
   expect([waiting.status, (await bodyOf(waiting)).error]).toEqual([
     409,
-    expect.objectContaining({ code: "turn_unfinished", message: expect.stringMatching(/waits for a confirmation/) }),
+    expect.objectContaining({
+      code: "turn_unfinished",
+      message: expect.stringMatching(/waits for a confirmation/),
+    }),
   ]);
   expect(waiting.headers.get(header)).toMatch(/^[0-9a-f-]{36}$/);
 });
@@ -169,18 +211,26 @@ test("the agent goes on for a client that has gone, and a deleted conversation e
     return reply.text("Done anyway.");
   };
   const leaving = new AbortController();
-  const gone = await complete({ stream: true, messages: [{ role: "user", content: "Work on" }] }, {}, leaving.signal);
+  const gone = await complete(
+    { stream: true, messages: [{ role: "user", content: "Work on" }] },
+    {},
+    leaving.signal,
+  );
   const id = gone.headers.get(header)!;
   leaving.abort();
   await until(() => server.platform.conversations.followers(id) === 0);
   end();
-  await until(async () => (await events(id)).find((event) => event.llm_message?.content[0].text === "Done anyway."));
+  await until(async () =>
+    (await events(id)).find((event) => event.llm_message?.content[0].text === "Done anyway."),
+  );
 
   script = () => reply.hang();
   const asked = models.requests.length;
   const waiting = complete({ messages: [{ role: "user", content: "Wait" }] }, { [header]: id });
   await until(() => models.requests.length > asked);
-  expect((await server.call("DELETE", `/api/v1/app-conversations/${id.replaceAll("-", "")}`)).status).toBe(200);
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${id.replaceAll("-", "")}`)).status).toBe(
+    200,
+  );
   const answer = await waiting;
   expect([answer.status, (await bodyOf(answer)).error.code]).toEqual([404, "conversation_not_found"]);
   sandbox = await newSandbox();
@@ -197,7 +247,10 @@ test("a user's key begins in a new sandbox, or in the one that the address names
   expect((await server.call("GET", "/api/v1/sandboxes/search")).body.items).toHaveLength(before);
   const { response } = await ask(server.url);
   expect((await server.call("GET", "/api/v1/sandboxes/search")).body.items).toHaveLength(before + 1);
-  const other = await complete({ messages: [{ role: "user", content: "x" }] }, { [header]: response!.headers![header]! });
+  const other = await complete(
+    { messages: [{ role: "user", content: "x" }] },
+    { [header]: response!.headers![header]! },
+  );
   expect([other.status, (await bodyOf(other)).error.code]).toEqual([404, "conversation_not_found"]);
   await removeSandboxes(server.call);
 });

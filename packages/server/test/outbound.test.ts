@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo } from "node:net";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { gzipSync } from "node:zlib";
-import { afterEach, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
-import { portOf, serve as serveTls, testAuthority } from "@sandpiper/sandbox/test/support/egress";
 import type { OutboundRequest } from "@sandpiper/core/outbound/api";
 import { makeOutbound, type OutboundOptions } from "@sandpiper/core/outbound/outbound";
+import { portOf, serve as serveTls, testAuthority } from "@sandpiper/sandbox/test/support/egress";
+import { afterEach, expect, test } from "vitest";
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -53,8 +53,16 @@ test("an allowed address is asked with method, headers and body, and its answer 
       .writeHead(201, { "set-cookie": ["a=1", "b=2"], "x-seen": request.headers["x-mine"] })
       .end(`${request.method} ${body}`);
   });
-  const answer = await outboundWith().fetch(`${url}/path?q=1`, { method: "POST", headers: { "X-Mine": "yes" }, body: "hello" });
-  expect([answer.status, answer.headers.get("x-seen"), answer.headers.getSetCookie()]).toEqual([201, "yes", ["a=1", "b=2"]]);
+  const answer = await outboundWith().fetch(`${url}/path?q=1`, {
+    method: "POST",
+    headers: { "X-Mine": "yes" },
+    body: "hello",
+  });
+  expect([answer.status, answer.headers.get("x-seen"), answer.headers.getSetCookie()]).toEqual([
+    201,
+    "yes",
+    ["a=1", "b=2"],
+  ]);
   expect(await answer.text()).toBe("POST hello");
   expect(asked[0]!.url).toBe("/path?q=1");
 });
@@ -63,7 +71,18 @@ test("private, loopback and reserved addresses are refused in every spelling bef
   const { port, asked } = await serve((_request, response) => response.end("secret of the network"));
   const outbound = outboundWith({ allowPrivate: [] });
   const hosts = [
-    ...["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "localhost.", "LOCALHOST", "①②⑦.0.0.1"],
+    ...[
+      "127.0.0.1",
+      "2130706433",
+      "0x7f000001",
+      "0177.0.0.1",
+      "127.1",
+      "0",
+      "localhost",
+      "localhost.",
+      "LOCALHOST",
+      "①②⑦.0.0.1",
+    ],
     ...[
       "[::1]",
       "[::]",
@@ -73,7 +92,16 @@ test("private, loopback and reserved addresses are refused in every spelling bef
       "[64:ff9b::7f00:1]",
       "[2002:7f00:1::]",
     ],
-    ...["10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "[fe80::1]", "[fd00::1]", "224.0.0.1"],
+    ...[
+      "10.0.0.1",
+      "192.168.1.1",
+      "172.16.0.1",
+      "169.254.169.254",
+      "100.64.0.1",
+      "[fe80::1]",
+      "[fd00::1]",
+      "224.0.0.1",
+    ],
   ];
   for (const host of hosts) {
     const { code, message } = await failure(outbound.fetch(`http://${host}:${port}/`, { timeoutMs: 5_000 }));
@@ -106,16 +134,25 @@ test("a name that changes its address after the check gains nothing: the connect
 
 test("of several addresses of a name only the allowed ones are tried", async () => {
   const { port } = await serve((_request, response) => response.end("allowed"), "127.3.0.2");
-  const outbound = outboundWith({ allowPrivate: ["127.3.0.0/16"], resolve: async () => ["10.0.0.1", "127.0.0.1", "127.3.0.2"] });
+  const outbound = outboundWith({
+    allowPrivate: ["127.3.0.0/16"],
+    resolve: async () => ["10.0.0.1", "127.0.0.1", "127.3.0.2"],
+  });
   expect(await (await outbound.fetch(`http://mixed.example:${port}/`)).text()).toBe("allowed");
 });
 
 test("a request with a secret leaves in the clear only to allowed ranges", async () => {
   const { port } = await serve((_request, response) => response.end("ok"));
-  const outbound = outboundWith({ resolve: async (host) => (host === "public.example" ? ["93.184.216.34"] : ["127.0.0.1"]) });
+  const outbound = outboundWith({
+    resolve: async (host) => (host === "public.example" ? ["93.184.216.34"] : ["127.0.0.1"]),
+  });
   expect(await (await outbound.fetch(`http://inside.example:${port}/`, { secret: true })).text()).toBe("ok");
-  expect((await failure(outbound.fetch("http://public.example/", { secret: true }))).code).toBe("OutboundRefused");
-  expect((await failure(outbound.fetch("http://93.184.216.34/", { secret: true }))).code).toBe("OutboundRefused");
+  expect((await failure(outbound.fetch("http://public.example/", { secret: true }))).code).toBe(
+    "OutboundRefused",
+  );
+  expect((await failure(outbound.fetch("http://93.184.216.34/", { secret: true }))).code).toBe(
+    "OutboundRefused",
+  );
 });
 
 test("addresses of other schemes, with user information, without a host or absurdly long are refused", async () => {
@@ -144,17 +181,24 @@ test("addresses of other schemes, with user information, without a host or absur
 test("redirects within an origin keep headers; to another origin they lose credentials of every name", async () => {
   const other = await serve((_request, response) => response.end("there"), "127.3.0.3");
   const one = await serve((request, response) => {
-    const to = request.url === "/away" ? `${other.url}/end` : request.url === "/start" ? "/middle" : undefined;
+    const to =
+      request.url === "/away" ? `${other.url}/end` : request.url === "/start" ? "/middle" : undefined;
     if (to) response.writeHead(302, { location: to }).end();
     else response.end("here");
   });
   const outbound = outboundWith();
-  const headers = { Authorization: "Bearer abc", "PRIVATE-TOKEN": "def", cookie: "c=1", accept: "text/plain" };
+  const headers = {
+    Authorization: "Bearer abc",
+    "PRIVATE-TOKEN": "def",
+    cookie: "c=1",
+    accept: "text/plain",
+  };
   expect(await (await outbound.fetch(`${one.url}/start`, { headers })).text()).toBe("here");
   expect(one.asked[1]!.headers).toMatchObject({ authorization: "Bearer abc", "private-token": "def" });
   expect(await (await outbound.fetch(`${one.url}/away`, { headers })).text()).toBe("there");
   expect(other.asked[0]!.headers).toMatchObject({ accept: "text/plain" });
-  for (const name of ["authorization", "private-token", "cookie"]) expect(other.asked[0]!.headers[name]).toBeUndefined();
+  for (const name of ["authorization", "private-token", "cookie"])
+    expect(other.asked[0]!.headers[name]).toBeUndefined();
 });
 
 test("a redirect to a private address, to another scheme, or without an end is refused", async () => {
@@ -179,7 +223,8 @@ test("a redirected POST becomes a GET where HTTP says so, and no body goes to an
   const other = await serve((_request, response) => response.end("there"), "127.3.0.5");
   const one = await serve((request, response) => {
     const [, status, place] = request.url!.split("/");
-    if (status === "end") return void response.end(`${request.method} ${request.headers["content-length"] ?? 0}`);
+    if (status === "end")
+      return void response.end(`${request.method} ${request.headers["content-length"] ?? 0}`);
     response.writeHead(Number(status), { location: place === "same" ? "/end" : other.url }).end();
   });
   const outbound = outboundWith();
@@ -195,16 +240,20 @@ test("answers that are too long, too slow, bombs, or in an encoding that was not
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024));
   const { url } = await serve((request, response) => {
     if (request.url === "/long") return void response.end("x".repeat(2_000));
-    if (request.url === "/gzip") return void response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("small"));
-    if (request.url === "/bomb") return void response.writeHead(200, { "content-encoding": "gzip" }).end(bomb);
+    if (request.url === "/gzip")
+      return void response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("small"));
+    if (request.url === "/bomb")
+      return void response.writeHead(200, { "content-encoding": "gzip" }).end(bomb);
     if (request.url === "/br") return void response.writeHead(200, { "content-encoding": "br" }).end("x");
-    if (request.url === "/broken") return void response.writeHead(200, { "content-encoding": "gzip" }).end("no gzip");
+    if (request.url === "/broken")
+      return void response.writeHead(200, { "content-encoding": "gzip" }).end("no gzip");
     if (request.url === "/cut")
       return void response.writeHead(200, { "content-length": "10" }).write("x", () => response.destroy());
     if (request.url === "/slow") return void response.write("x");
   });
   const outbound = outboundWith();
-  const read = async (path: string, options: OutboundRequest = {}) => (await outbound.fetch(url + path, options)).text();
+  const read = async (path: string, options: OutboundRequest = {}) =>
+    (await outbound.fetch(url + path, options)).text();
   expect(await read("/gzip")).toBe("small");
   expect((await read("/long", { maxBytes: 2_000 })).length).toBe(2_000);
   const before = process.memoryUsage().rss;
@@ -217,7 +266,8 @@ test("answers that are too long, too slow, bombs, or in an encoding that was not
     ["/slow", { timeoutMs: 200 }],
     ["/silent", { timeoutMs: 200 }],
   ];
-  for (const [path, options] of bad) expect([path, (await failure(read(path, options))).code]).toEqual([path, "OutboundFailed"]);
+  for (const [path, options] of bad)
+    expect([path, (await failure(read(path, options))).code]).toEqual([path, "OutboundFailed"]);
   expect(process.memoryUsage().rss - before).toBeLessThan(48 * 1024 * 1024);
 });
 
@@ -259,7 +309,9 @@ test("where nothing listens and where no such name is, the caller is told so", a
   const { port } = await serve(() => {});
   await ends.pop()!();
   const outbound = outboundWith({ resolve: async () => [] });
-  expect((await failure(outbound.fetch(`http://127.0.0.1:${port}/`))).message).toContain("could not be reached");
+  expect((await failure(outbound.fetch(`http://127.0.0.1:${port}/`))).message).toContain(
+    "could not be reached",
+  );
   expect(await failure(outbound.fetch("https://nowhere.example/"))).toMatchObject({
     code: "OutboundFailed",
     message: "There is no host of the name nowhere.example.",

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
 import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { expect, test } from "vitest";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { startServerProcess } from "./support/server-process.ts";
@@ -26,24 +26,32 @@ const mostMemory = 200 * 2 ** 20;
 const longestHealth = 500;
 
 /** Of a process, bytes. */
-const resident = (pid: number) => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
+const resident = (pid: number) =>
+  Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
 
 test("a command of the agent that prints three gigabytes costs the server a bounded part of its memory, and others nothing", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-output-"));
   const models = await startModelServer(({ index }) => {
     const commands = ["echo ready", `${prints(size)} | cat >/dev/null`, onTerminal, prints(size)];
-    return commands[index] ? reply.toolCalls([terminal(commands[index], { timeout: 1_100 })]) : finish("Done.");
+    return commands[index]
+      ? reply.toolCalls([terminal(commands[index], { timeout: 1_100 })])
+      : finish("Done.");
   });
   const server = await startServerProcess(dataDir);
   try {
-    await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_api_key: "sk-x", llm_base_url: models.url });
+    await server.call("POST", "/api/settings", {
+      llm_model: "openai/scripted",
+      llm_api_key: "sk-x",
+      llm_base_url: models.url,
+    });
     const { id } = await startConversation(server.call, "Print.");
     const seen = async (): Promise<Json[]> => {
       const { body } = await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`);
       return body.items;
     };
     await until(
-      async () => (await seen()).filter(({ action }) => action?.kind === "TerminalAction").length === 4 || undefined,
+      async () =>
+        (await seen()).filter(({ action }) => action?.kind === "TerminalAction").length === 4 || undefined,
       20,
     );
     const before = resident(server.child.pid!);
@@ -59,7 +67,8 @@ test("a command of the agent that prints three gigabytes costs the server a boun
     }, 50);
     const calls = stored.filter(({ action }) => action?.kind === "TerminalAction");
     const results = stored.filter(({ observation }) => observation?.kind === "TerminalObservation");
-    const seconds = (index: number) => (Date.parse(results[index]!.timestamp) - Date.parse(calls[index]!.timestamp)) / 1000;
+    const seconds = (index: number) =>
+      (Date.parse(results[index]!.timestamp) - Date.parse(calls[index]!.timestamp)) / 1000;
     const slowest = waits.sort((a, b) => a - b)[Math.floor(waits.length * 0.99)]!;
     const [piped, floor, own] = [seconds(1), seconds(2) * part, seconds(3)] as const;
     process.stdout.write(

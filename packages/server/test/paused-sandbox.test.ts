@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ModelServer, type Reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
@@ -12,7 +12,11 @@ const never = new Promise<Reply>(() => {});
 beforeAll(async () => {
   models = await startModelServer(({ index }) => (index === 0 ? never : finish("Here.")));
   server = await startTestPlatform();
-  await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_base_url: models.url, llm_api_key: "sk-test" });
+  await server.call("POST", "/api/settings", {
+    llm_model: "openai/scripted",
+    llm_base_url: models.url,
+    llm_api_key: "sk-test",
+  });
 });
 
 afterAll(async () => {
@@ -25,7 +29,10 @@ test("pausing a sandbox ends the model call of its conversation, and a message a
   const { id, sandboxId } = await startConversation(call, "Think for ever.");
   const first = await until(() => models.requests[0]);
   const conversation = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
-  await until(async () => (await call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status === "RUNNING" || undefined);
+  await until(
+    async () =>
+      (await call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status === "RUNNING" || undefined,
+  );
   expect((await call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).status).toBe(200);
   expect(await first.finished).toBe(false);
   const kinds = async () => {

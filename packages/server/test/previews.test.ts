@@ -15,7 +15,11 @@ beforeAll(async () => {
   id = (await server.call("POST", "/api/v1/sandboxes")).body.id;
   const sandbox = await sandboxes.running(id);
   const commands = [
-    ["sh", "-c", "mkdir -p /tmp/www && cd /tmp/www && echo 'Hello from inside' > index.html && exec python3 -m http.server 8011"],
+    [
+      "sh",
+      "-c",
+      "mkdir -p /tmp/www && cd /tmp/www && echo 'Hello from inside' > index.html && exec python3 -m http.server 8011",
+    ],
     ["python3", "-c", webSocketServer],
   ];
   for (const argv of commands) (await sandbox.exec({ argv })).stdin.end();
@@ -47,7 +51,10 @@ while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).s
 const hostOf = (port: number) => `${port}-${id}.localhost:${new URL(server.url).port}`;
 
 async function get(port: number, path: string): Promise<{ status: number; text: string }> {
-  const call = request(server.url + path, { headers: { host: hostOf(port), "x-session-api-key": server.key }, agent: false });
+  const call = request(server.url + path, {
+    headers: { host: hostOf(port), "x-session-api-key": server.key },
+    agent: false,
+  });
   const [answer] = await once(call.end(), "response");
   return { status: answer.statusCode, text: (await buffer(answer)).toString() };
 }
@@ -86,7 +93,9 @@ test("a paused sandbox wakes for its preview", async () => {
 test("a preview asked for while its sandbox starts is answered once that runs", async () => {
   const started = await server.call("POST", "/api/v1/sandboxes");
   expect(started.body.status).toBe("STARTING");
-  const answer = await fetch(`${server.url}/preview/${started.body.id}/8011/`, { headers: { "x-session-api-key": server.key } });
+  const answer = await fetch(`${server.url}/preview/${started.body.id}/8011/`, {
+    headers: { "x-session-api-key": server.key },
+  });
   expect(answer.status).toBe(502);
   expect(await answer.text()).toContain("port 8011");
 });

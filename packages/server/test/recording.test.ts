@@ -1,6 +1,12 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wire";
 import { RecordingLine as LineSchema, parseId } from "@sandpiper/wire";
 import { Compile } from "typebox/schema";
@@ -8,8 +14,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { replayFile } from "../src/cli/replay.ts";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { Command } from "./support/command.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 let server: TestPlatform;
@@ -22,7 +33,11 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "sandpiper-test-"));
   models = await startModelServer(() => replies.shift() ?? reply.text("The script has ended."));
   server = await startTestPlatform();
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-planted-secret", llm_base_url: models.url };
+  const settings = {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-planted-secret",
+    llm_base_url: models.url,
+  };
   expect((await server.call("POST", "/api/settings", settings)).status).toBe(200);
 });
 
@@ -33,7 +48,10 @@ afterAll(async () => {
 });
 
 const status = (id: string, wanted: string) =>
-  until(async () => (await server.call("GET", `/api/conversations/${id}`)).body.execution_status === wanted || undefined);
+  until(
+    async () =>
+      (await server.call("GET", `/api/conversations/${id}`)).body.execution_status === wanted || undefined,
+  );
 
 async function recording(
   id: string,
@@ -70,7 +88,11 @@ test("a conversation is exported with its model traffic: each prompt as the mode
   const { id } = await startConversation(server.call, "Do something");
   await until(() => models.requests.length > asked || undefined);
   const say = (text: string) =>
-    server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+    server.call("POST", `/api/conversations/${id}/events`, {
+      role: "user",
+      content: [{ type: "text", text }],
+      run: true,
+    });
   await say("And this");
   answer(reply.toolCalls([terminal("echo one")]));
   await status(id, "finished");
@@ -83,7 +105,11 @@ test("a conversation is exported with its model traffic: each prompt as the mode
   const { header, lines, calls, text } = await recording(id);
   const seen = models.requests.slice(asked);
   expect(
-    calls.map(({ usage_id, exact, response, failure }) => [usage_id, exact, response?.finishReason ?? failure?.code]),
+    calls.map(({ usage_id, exact, response, failure }) => [
+      usage_id,
+      exact,
+      response?.finishReason ?? failure?.code,
+    ]),
   ).toEqual([
     ["agent", true, "tool-calls"],
     ["agent", true, "tool-calls"],
@@ -98,7 +124,11 @@ test("a conversation is exported with its model traffic: each prompt as the mode
   expect(lines.filter(({ line }) => line === "tools")).toHaveLength(1);
   expect(text).not.toContain("sk-planted-secret");
   expect(header).toMatchObject({ version: 1, needs: [], conversation: { id: parseId(id), spec_id: "host" } });
-  expect(lines.at(-1)).toEqual({ line: "end", events: lines.filter(({ line }) => line === "event").length, calls: 5 });
+  expect(lines.at(-1)).toEqual({
+    line: "end",
+    events: lines.filter(({ line }) => line === "event").length,
+    calls: 5,
+  });
 }, 60_000);
 
 test("what was recorded is replayed in a sandbox of its own, and goes the same way", async () => {
@@ -107,7 +137,11 @@ test("what was recorded is replayed in a sandbox of its own, and goes the same w
   const held = new Promise<Reply>((resolve) => {
     answer = resolve;
   });
-  replies = [held, reply.toolCalls([terminal("false"), terminal("hostname; date; echo two > a.txt; ls -la")]), finish("Done.")];
+  replies = [
+    held,
+    reply.toolCalls([terminal("false"), terminal("hostname; date; echo two > a.txt; ls -la")]),
+    finish("Done."),
+  ];
   const { id } = await startConversation(server.call, "Do something");
   await until(() => models.requests.length > asked || undefined);
   await server.call("POST", `/api/conversations/${id}/events`, {
@@ -143,14 +177,21 @@ test("notes beside the first message are replayed as they were, and what came af
     [],
     ["what another conversation did in the same sandbox"],
   ]);
-  expect(prompt(lines, calls[0]!)).toEqual(["Do something", expect.stringMatching(/^The MCP server nowhere /)]);
+  expect(prompt(lines, calls[0]!)).toEqual([
+    "Do something",
+    expect.stringMatching(/^The MCP server nowhere /),
+  ]);
   const file = join(folder, "notes.jsonl");
   await writeFile(file, text);
   expect((await replayFile(file, {})).divergences).toEqual([]);
 }, 60_000);
 
 /** A conversation that has finished, as a file. */
-async function recorded(name: string, given: Reply[], extra: Json = {}): Promise<{ id: string; file: string; text: string }> {
+async function recorded(
+  name: string,
+  given: Reply[],
+  extra: Json = {},
+): Promise<{ id: string; file: string; text: string }> {
   replies = given;
   const { id } = await startConversation(server.call, "Do something", extra);
   await status(id, "finished");
@@ -174,7 +215,9 @@ test("what goes another way is told: a result, a call that does not come, a prom
   lines.find(({ line }) => line === "system").blocks[0] = "You are somebody else.";
   lines.find(({ line }) => line === "tools").tools.pop();
   // The agent said it was done where it went on.
-  lines.filter(({ line }) => line === "call")[1].response = lines.filter(({ line }) => line === "call")[2].response;
+  lines.filter(({ line }) => line === "call")[1].response = lines.filter(
+    ({ line }) => line === "call",
+  )[2].response;
   await writeFile(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
   await writeFile(join(folder, "note.txt"), "a note");
   const { divergences } = await replayFile(file, { dir: folder });
@@ -208,7 +251,10 @@ test("a fork, a clone and a conversation from before are said to lack something"
     "It cannot be replayed from nothing: it needs a clone of a/b. Give the files with --dir.",
   );
   const events = lines.filter((line) => /^.."?line":"(recording|event)"/.test(line));
-  await writeFile(file, `${[...events, JSON.stringify({ line: "end", events: events.length - 1, calls: 0 })].join("\n")}\n`);
+  await writeFile(
+    file,
+    `${[...events, JSON.stringify({ line: "end", events: events.length - 1, calls: 0 })].join("\n")}\n`,
+  );
   await expect(replayFile(file, {})).rejects.toThrow("It has no model call of the agent");
   const broken = text.replaceAll(/"llm_message":\{"role":"user".*?\}\]\},/g, "");
   expect(broken).not.toBe(text);
@@ -219,9 +265,10 @@ test("a fork, a clone and a conversation from before are said to lack something"
 test("questions beside the run and titles are part of the traffic", async () => {
   const { id } = await recorded("beside.jsonl", [finish("Done.")]);
   replies = [reply.text("Forty-two.")];
-  expect((await server.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" })).body.response).toBe(
-    "Forty-two.",
-  );
+  expect(
+    (await server.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" })).body
+      .response,
+  ).toBe("Forty-two.");
   const { calls, lines } = await recording(id);
   expect(calls.map(({ usage_id, exact }) => [usage_id, exact])).toEqual([
     ["agent", true],
@@ -231,8 +278,15 @@ test("questions beside the run and titles are part of the traffic", async () => 
 });
 
 test("the command line exports and replays: its exit code says whether something differs", async () => {
-  const { id } = await recorded("cli.jsonl", [reply.toolCalls([terminal("echo one; date")]), finish("Done.")]);
-  const env = { SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key, SANDPIPER_DATA: join(folder, "data") };
+  const { id } = await recorded("cli.jsonl", [
+    reply.toolCalls([terminal("echo one; date")]),
+    finish("Done."),
+  ]);
+  const env = {
+    SANDPIPER_URL: server.url,
+    SANDPIPER_API_KEY: server.key,
+    SANDPIPER_DATA: join(folder, "data"),
+  };
   const file = join(folder, "exported.jsonl");
   const exported = new Command(["export", id, "--output", file], env);
   expect(await exported.exit, exported.stderr).toBe(0);
@@ -250,14 +304,23 @@ test("the command line exports and replays: its exit code says whether something
   const [same, differs, unusable] = commands as [Command, Command, Command];
   expect(await Promise.all(commands.map(({ exit }) => exit))).toEqual([0, 1, 2]);
   expect(same.stdout).toMatch(/2 of 2 agent calls\.\nNothing differs\.\n$/);
-  expect(JSON.parse(differs.stdout).divergences[0]).toMatchObject({ kind: "tool result", at: "agent call 2" });
-  expect(unusable.stderr).toBe(`sandpiper: ${cut} cannot be replayed. It is cut off: export the conversation again.\n`);
+  expect(JSON.parse(differs.stdout).divergences[0]).toMatchObject({
+    kind: "tool result",
+    at: "agent call 2",
+  });
+  expect(unusable.stderr).toBe(
+    `sandpiper: ${cut} cannot be replayed. It is cut off: export the conversation again.\n`,
+  );
 }, 60_000);
 
 test("an agent that a client gave is replayed as it was, with its tools, and none of its secrets is in the recording", async () => {
   const agent = await startAgentServer(server);
   const client_tools = [
-    { name: "lookup", description: "Looks up", parameters: { type: "object", properties: { word: { type: "string" } } } },
+    {
+      name: "lookup",
+      description: "Looks up",
+      parameters: { type: "object", properties: { word: { type: "string" } } },
+    },
   ];
   const request = sdkRequest(models.url, {
     client_tools,

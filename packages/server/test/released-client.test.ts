@@ -1,15 +1,16 @@
 import type { RemoteConversation, RemoteWorkspace } from "@openhands/typescript-client";
 import type { CloudClient, ConversationClient } from "@openhands/typescript-client/clients";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { githubToken, serveGithub } from "./support/git-services/github.ts";
 import type { ProviderServer } from "./support/git-services/serve.ts";
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 
 /** Every method of the released TypeScript client that the platform serves, against a whole platform; settings have a test of their own (settings-client.test.ts). */
 
-let clients: typeof import("@openhands/typescript-client/clients") & typeof import("@openhands/typescript-client");
+let clients: typeof import("@openhands/typescript-client/clients") &
+  typeof import("@openhands/typescript-client");
 let server: TestPlatform;
 let models: ModelServer;
 let github: ProviderServer;
@@ -18,7 +19,10 @@ let cloud: CloudClient;
 beforeAll(async () => {
   // The client opens sockets by the browser's class, which it looks for when it is loaded.
   vi.stubGlobal("window", { WebSocket });
-  clients = { ...(await import("@openhands/typescript-client/clients")), ...(await import("@openhands/typescript-client")) };
+  clients = {
+    ...(await import("@openhands/typescript-client/clients")),
+    ...(await import("@openhands/typescript-client")),
+  };
   models = await startModelServer(obey);
   github = await serveGithub();
   server = await startTestPlatform({ outboundPrivate: ["127.0.0.0/8"] });
@@ -54,8 +58,16 @@ async function start(request: Json): Promise<string> {
 test("conversations: start, read, change, download, switch the model, pause and resume, delete", async () => {
   const id = await start({ initial_message: message("run: echo hi > a.txt"), title: "First" });
   const found = await ended(id);
-  expect(found).toMatchObject({ id, title: "First", execution_status: "finished", sandbox_status: "RUNNING" });
-  expect(await cloud.getConversations([id, id.replace(/./g, "0")])).toEqual([expect.objectContaining({ id }), null]);
+  expect(found).toMatchObject({
+    id,
+    title: "First",
+    execution_status: "finished",
+    sandbox_status: "RUNNING",
+  });
+  expect(await cloud.getConversations([id, id.replace(/./g, "0")])).toEqual([
+    expect.objectContaining({ id }),
+    null,
+  ]);
   const page = await cloud.searchConversations(1);
   expect(page).toMatchObject({ items: [{ id }], next_page_id: null });
   expect(JSON.parse(await cloud.readConversationFile(id, "/workspace/project/a.txt"))).toBe("hi\n");
@@ -76,8 +88,14 @@ test("conversations: start, read, change, download, switch the model, pause and 
   await expect(cloud.switchConversationAcpModel(id, "x")).rejects.toMatchObject({ status: 400 });
 
   await cloud.pauseSandbox(found.sandbox_id!);
-  expect(await cloud.getSandboxes([found.sandbox_id!, "nothing"])).toEqual([expect.objectContaining({ status: "PAUSED" }), null]);
-  expect((await cloud.getConversations([id]))[0]).toMatchObject({ sandbox_status: "PAUSED", session_api_key: null });
+  expect(await cloud.getSandboxes([found.sandbox_id!, "nothing"])).toEqual([
+    expect.objectContaining({ status: "PAUSED" }),
+    null,
+  ]);
+  expect((await cloud.getConversations([id]))[0]).toMatchObject({
+    sandbox_status: "PAUSED",
+    session_api_key: null,
+  });
   await cloud.resumeSandbox(found.sandbox_id!);
   expect(await cloud.getSandboxes([found.sandbox_id!])).toMatchObject([
     { status: "RUNNING", session_api_key: expect.any(String) },
@@ -100,10 +118,16 @@ test("secrets, skills, models, keys", async () => {
     { provider: "anthropic", verified: true },
     { provider: "anthropic", verified: true },
   ]);
-  expect((await cloud.searchProviders<Json>({ query: "openai" })).items).toContainEqual({ name: "openai", verified: true });
+  expect((await cloud.searchProviders<Json>({ query: "openai" })).items).toContainEqual({
+    name: "openai",
+    verified: true,
+  });
   const { items, currentOrgId } = await cloud.getOrganizations();
   expect(items.map(({ id }) => id)).toEqual([currentOrgId]);
-  expect(await cloud.getOrganizationMe(currentOrgId!)).toMatchObject({ orgId: currentOrgId, userId: "default" });
+  expect(await cloud.getOrganizationMe(currentOrgId!)).toMatchObject({
+    orgId: currentOrgId,
+    userId: "default",
+  });
   expect(await cloud.getCurrentApiKey()).toMatchObject({ user_id: "default" });
 });
 
@@ -114,8 +138,15 @@ test("repositories, branches, installations and tasks of a git provider", async 
   await cloud.post("/api/v1/secrets/git-providers", { provider_tokens });
   const first = await cloud.searchRepositories({ provider: "github", limit: 2 });
   expect(first.items.map(({ full_name }) => full_name)).toEqual(["ann/notes", "ann/web.site"]);
-  const second = await cloud.searchRepositories({ provider: "github", limit: 2, pageId: first.next_page_id! });
-  expect(second).toMatchObject({ items: [{ full_name: "acme/widgets", main_branch: "main" }], next_page_id: null });
+  const second = await cloud.searchRepositories({
+    provider: "github",
+    limit: 2,
+    pageId: first.next_page_id!,
+  });
+  expect(second).toMatchObject({
+    items: [{ full_name: "acme/widgets", main_branch: "main" }],
+    next_page_id: null,
+  });
   expect((await cloud.searchRepositories({ provider: "github", query: "widgets" })).items).toHaveLength(1);
   expect((await cloud.getInstallations({ provider: "github" })).items).toEqual(["11", "12"]);
   const branches = await cloud.getRepositoryBranches({ provider: "github", repository: "acme/widgets" });
@@ -133,7 +164,12 @@ test("repositories, branches, installations and tasks of a git provider", async 
 /** What a client attaches to a conversation: its workspace, the conversation itself, and plain calls, all by its own address and session key. */
 async function attach(
   id: string,
-): Promise<{ workspace: RemoteWorkspace; plain: ConversationClient; remote: RemoteConversation; frames: Json[] }> {
+): Promise<{
+  workspace: RemoteWorkspace;
+  plain: ConversationClient;
+  remote: RemoteConversation;
+  frames: Json[];
+}> {
   const [shown] = await cloud.getConversations([id]);
   const [host, apiKey] = [new URL(shown!.conversation_url!).origin, shown!.session_api_key!];
   const workspace = new clients.RemoteWorkspace({ host, apiKey, workingDir: "/workspace/project" });
@@ -163,13 +199,17 @@ test("a conversation over its own address: follow, send, run, confirm, refuse, p
     llm_message: { content: [{ text: "run: echo two > two.txt" }] },
   });
   expect(frames.filter(({ kind }) => kind === "error")).toEqual([]);
-  expect(await remote.conversationStats()).toMatchObject({ usage_to_metrics: { agent: { model_name: "openai/scripted" } } });
+  expect(await remote.conversationStats()).toMatchObject({
+    usage_to_metrics: { agent: { model_name: "openai/scripted" } },
+  });
   const own = new clients.ConversationClient({ host: server.url, apiKey: server.key });
   await own.updateConversation(id, { title: "Second" });
   own.close();
   expect((await cloud.getConversations([id]))[0]).toMatchObject({ title: "Second" });
   // Who follows reads it without asking again, and it looks like the end of nothing.
-  const told = await until(() => frames.find(({ key, value }) => key === "full_state" && (value as Json).title === "Second"));
+  const told = await until(() =>
+    frames.find(({ key, value }) => key === "full_state" && (value as Json).title === "Second"),
+  );
   expect((told.value as Json).execution_status).toBe((await remote.state.getExecutionStatus()) as string);
   expect(await remote.getHookConfig()).toBeNull();
 
@@ -178,13 +218,19 @@ test("a conversation over its own address: follow, send, run, confirm, refuse, p
   expect(messages).toMatchObject({ items: [{ kind: "MessageEvent" }], next_page_id: expect.any(String) });
   expect(await remote.state.events.count({ kind: "MessageEvent" })).toBe(2);
   const first = events[0]!.id;
-  expect(await remote.state.events.getEventsById([first, id])).toEqual([expect.objectContaining({ id: first }), null]);
+  expect(await remote.state.events.getEventsById([first, id])).toEqual([
+    expect.objectContaining({ id: first }),
+    null,
+  ]);
   expect(await plain.getEventCount(id)).toBe((await plain.searchEvents(id)).items.length);
   expect(await plain.getConversation(id)).toMatchObject({ execution_status: "finished" });
   expect(await plain.getConversations([id])).toMatchObject([{ title: "Second" }]);
 
   expect(await workspace.gitChanges("/workspace/project")).toEqual([{ status: "ADDED", path: "two.txt" }]);
-  expect(await workspace.gitDiff("/workspace/project/two.txt")).toEqual({ original: null, modified: "two\n" });
+  expect(await workspace.gitDiff("/workspace/project/two.txt")).toEqual({
+    original: null,
+    modified: "two\n",
+  });
   expect(await workspace.uploadText("sent", "/workspace/sent.txt")).toMatchObject({ success: true });
   expect(JSON.parse(await cloud.readConversationFile(id, "/workspace/sent.txt"))).toBe("sent");
 
@@ -204,7 +250,9 @@ test("what waits for confirmation is approved or refused", async () => {
   const { remote, workspace, frames } = await attach(id);
   await remote.startWebSocketClient();
   const waiting = () =>
-    until(async () => (await remote.state.refresh()).execution_status === "waiting_for_confirmation" || undefined);
+    until(
+      async () => (await remote.state.refresh()).execution_status === "waiting_for_confirmation" || undefined,
+    );
   await waiting();
   expect(await remote.state.getConfirmationPolicy()).toMatchObject({ kind: "AlwaysConfirm" });
   await remote.sendConfirmationResponse(true);
@@ -215,7 +263,9 @@ test("what waits for confirmation is approved or refused", async () => {
   await waiting();
   await remote.sendConfirmationResponse(false, "Not this one.");
   await until(() => frames.find(({ kind }) => kind === "UserRejectObservation"));
-  expect(frames.find(({ kind }) => kind === "UserRejectObservation")).toMatchObject({ rejection_reason: "Not this one." });
+  expect(frames.find(({ kind }) => kind === "UserRejectObservation")).toMatchObject({
+    rejection_reason: "Not this one.",
+  });
   expect(await workspace.gitChanges("/workspace/project")).toEqual([{ status: "ADDED", path: "one.txt" }]);
   await remote.close();
 });
@@ -225,6 +275,9 @@ test("a server tells that it lives, and what it is", async () => {
   expect(await probe.getAlive()).toEqual({ status: "ok" });
   expect(await probe.getHealth()).toBe("OK");
   expect(await probe.getReady()).toBe("OK");
-  expect(await probe.getServerInfo()).toMatchObject({ uptime: expect.any(Number), idle_time: expect.any(Number) });
+  expect(await probe.getServerInfo()).toMatchObject({
+    uptime: expect.any(Number),
+    idle_time: expect.any(Number),
+  });
   probe.close();
 });

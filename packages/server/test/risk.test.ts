@@ -1,8 +1,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
@@ -17,7 +22,11 @@ beforeAll(async () => {
   models = await startModelServer((request) => script(request));
   server = await startServerProcess(dataDir);
   const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test-of-risk", llm_base_url: models.url };
-  await server.call("POST", "/api/settings", { ...settings, confirmation_mode: true, security_analyzer: "llm" });
+  await server.call("POST", "/api/settings", {
+    ...settings,
+    confirmation_mode: true,
+    security_analyzer: "llm",
+  });
 });
 
 afterAll(async () => {
@@ -37,7 +46,8 @@ const ended = (id: string, status: string) =>
   });
 
 const results = async (id: string) => (await events(id)).filter(({ action_id }) => action_id !== undefined);
-const outputs = async (id: string) => (await results(id)).map(({ observation }) => observation?.content[0].text);
+const outputs = async (id: string) =>
+  (await results(id)).map(({ observation }) => observation?.content[0].text);
 
 async function restart(): Promise<void> {
   await server.end("SIGKILL");
@@ -49,7 +59,11 @@ test("what a model calls harmless and is not waits with its whole batch, over ki
   script = ({ index }) =>
     [
       reply.toolCalls([terminal("echo harmless")]),
-      reply.toolCalls([terminal("echo first"), terminal(pipe), terminal("echo third", { security_risk: "MEDIUM" })]),
+      reply.toolCalls([
+        terminal("echo first"),
+        terminal(pipe),
+        terminal("echo third", { security_risk: "MEDIUM" }),
+      ]),
       reply.toolCalls([terminal("git push --force")]),
     ][index] ?? finish("Done.");
   const { id } = await startConversation(server.call, "Work");
@@ -63,7 +77,9 @@ test("what a model calls harmless and is not waits with its whole batch, over ki
   expect(await outputs(id)).toEqual(["harmless\n"]);
   const path = `/api/conversations/${id}/events/respond_to_confirmation`;
   await server.call("POST", path, { accept: true });
-  await until(async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 5 || undefined);
+  await until(
+    async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 5 || undefined,
+  );
   await ended(id, "waiting_for_confirmation");
   const [, first, piped, third] = await outputs(id);
   expect([first, third]).toEqual(["first\n", "third\n"]);

@@ -54,7 +54,9 @@ afterAll(async () => {
 
 function start(argv: string[], env: Record<string, string> = {}): ChildProcess {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const child = spawn("unshare", ["--mount", "sh", asUser, ...variables, ...argv], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("unshare", ["--mount", "sh", asUser, ...variables, ...argv], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   children.push(child);
   return child;
 }
@@ -97,7 +99,9 @@ test("an ordinary user's server does all that a driver does", async () => {
     "-t",
     "over crun",
   ];
-  const { code, output } = await outcome(start(["scripts/rootless", "scripts/node", ...vitest], { NO_COLOR: "1" }));
+  const { code, output } = await outcome(
+    start(["scripts/rootless", "scripts/node", ...vitest], { NO_COLOR: "1" }),
+  );
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +(3[5-9]|[4-9]\d) passed/);
 }, 90_000);
@@ -122,7 +126,10 @@ test("its sandboxes go on without it, and a later server reaches them", async ()
   first.stderr!.on("data", (text) => {
     told += text;
   });
-  await Promise.race([once(first.stdout!, "data"), once(first, "exit").then(() => Promise.reject(new Error(told)))]);
+  await Promise.race([
+    once(first.stdout!, "data"),
+    once(first, "exit").then(() => Promise.reject(new Error(told))),
+  ]);
   first.kill("SIGKILL");
   await once(first, "close");
   const { code, output } = await outcome(
@@ -174,6 +181,8 @@ test("doctor says what it has, and what another user lacks", async () => {
   expect(well.output).toMatch(/^OK +sandbox +started and ran a command/m);
   await writeFile(join(base, "subids"), "");
   const ill = await outcome(start(["bin/sandpiper", "doctor"], { NO_COLOR: "1" }));
-  expect(ill.output).toMatch(/→ To do without: sandpiper-test has no 65536 subordinate ids: run as root {2}usermod/);
+  expect(ill.output).toMatch(
+    /→ To do without: sandpiper-test has no 65536 subordinate ids: run as root {2}usermod/,
+  );
   expect(ill.output).not.toMatch(/MISSING +OCI runtime/);
 });

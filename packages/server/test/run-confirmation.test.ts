@@ -2,9 +2,14 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import {
+  type ModelRequestSeen,
+  type ModelServer,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { LocalTerminal } from "./support/local-terminal.ts";
-import { type ModelRequestSeen, type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
@@ -29,8 +34,16 @@ function careless({ messages }: ModelRequestSeen) {
 beforeAll(async () => {
   models = await startModelServer(careless);
   server = await startTestPlatform();
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test-of-confirming", llm_base_url: models.url };
-  await server.call("POST", "/api/settings", { ...settings, confirmation_mode: true, security_analyzer: "llm" });
+  const settings = {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-test-of-confirming",
+    llm_base_url: models.url,
+  };
+  await server.call("POST", "/api/settings", {
+    ...settings,
+    confirmation_mode: true,
+    security_analyzer: "llm",
+  });
 });
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "sandpiper-confirm-"));
@@ -48,7 +61,13 @@ afterAll(async () => {
 
 function run(): LocalTerminal {
   const line = `"${program}" run "Do it" --dir "${dir}/project" --apply --yes; echo "it ended with $?"`;
-  const env = { PATH: process.env.PATH!, HOME: "/", TERM: "xterm", SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key };
+  const env = {
+    PATH: process.env.PATH!,
+    HOME: "/",
+    TERM: "xterm",
+    SANDPIPER_URL: server.url,
+    SANDPIPER_API_KEY: server.key,
+  };
   const local = new LocalTerminal(line, env);
   open.push(local);
   return local;

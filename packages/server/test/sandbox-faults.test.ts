@@ -1,10 +1,22 @@
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 let folder: string;
@@ -27,7 +39,11 @@ beforeAll(async () => {
   await chmod(join(folder, "crun"), 0o755);
   models = await startModelServer((request) => script(request));
   server = await startTestPlatform({ runtime: join(folder, "crun") });
-  await server.call("POST", "/api/settings", { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url });
+  await server.call("POST", "/api/settings", {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-test",
+    llm_base_url: models.url,
+  });
 });
 
 beforeEach(() => {
@@ -50,20 +66,29 @@ const finished = (id: string) =>
   });
 
 const say = (id: string, text: string) =>
-  server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
 
 test("a sandbox that cannot start ends the start task with the reason, and nothing is left of it", async () => {
   script = () => reply.toolCalls([terminal("true")]);
   await writeFile(join(folder, "broken"), "");
   try {
-    await expect(startConversation(server.call, "Work")).rejects.toThrow(/could not start the sandbox.*Operation not permitted/);
+    await expect(startConversation(server.call, "Work")).rejects.toThrow(
+      /could not start the sandbox.*Operation not permitted/,
+    );
     const { body } = await server.call("GET", "/api/v1/app-conversations/search");
     const [conversation] = body.items;
     expect(conversation.sandbox_status).toBe("ERROR");
     const last = (await events(conversation.id)).at(-1);
     expect(last).toMatchObject({ kind: "ConversationErrorEvent", code: "SandboxFailed" });
     const sandbox = (await server.call("GET", `/api/v1/sandboxes?id=${conversation.sandbox_id}`)).body[0];
-    expect(sandbox).toMatchObject({ status: "ERROR", status_detail: expect.stringContaining("Operation not permitted") });
+    expect(sandbox).toMatchObject({
+      status: "ERROR",
+      status_detail: expect.stringContaining("Operation not permitted"),
+    });
     // The run was cut off: the model is not asked again and again what to do without a sandbox.
     expect(models.requests.length - first).toBeLessThanOrEqual(2);
   } finally {
@@ -83,11 +108,15 @@ test("a sandbox whose processes are killed becomes a tool error at most, and a l
   script = async ({ index, messages }) => {
     if (index === first) return reply.toolCalls([terminal("echo kept > note")]);
     if (index === first + 1) await kill();
-    return /^kept/.test(messages.at(-1)?.text ?? "") ? finish("Done.") : reply.toolCalls([terminal("cat note")]);
+    return /^kept/.test(messages.at(-1)?.text ?? "")
+      ? finish("Done.")
+      : reply.toolCalls([terminal("cat note")]);
   };
   const { id } = await startConversation(server.call, "Work");
   await finished(id);
-  const results = (await events(id)).filter(({ kind, tool_name }) => tool_name === "terminal" && kind !== "ActionEvent");
+  const results = (await events(id)).filter(
+    ({ kind, tool_name }) => tool_name === "terminal" && kind !== "ActionEvent",
+  );
   // None to three failures, as the ends of the shell and of the sandbox are seen before the next call, in it, or one after the other.
   expect(results.length).toBeGreaterThanOrEqual(2);
   expect(results.length).toBeLessThanOrEqual(5);
@@ -96,7 +125,8 @@ test("a sandbox whose processes are killed becomes a tool error at most, and a l
 });
 
 test("pausing the sandbox pauses its conversation, and a message wakes both", async () => {
-  script = ({ index }) => (index - first === 0 ? reply.toolCalls([terminal("sleep 3; echo woken")]) : finish("Done."));
+  script = ({ index }) =>
+    index - first === 0 ? reply.toolCalls([terminal("sleep 3; echo woken")]) : finish("Done.");
   const { id, sandboxId } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
   expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`, {})).status).toBe(200);
@@ -113,11 +143,22 @@ test("a deleted sandbox leaves a conversation that can be read and says what is 
   script = () => reply.toolCalls([terminal(`echo ${round++}`)]);
   const { id, sandboxId } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ObservationEvent") || undefined);
-  expect((await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`)).status).toBe(200);
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].sandbox_status).toBe("MISSING");
-  const last = await until(async () => (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent"));
-  expect(last).toMatchObject({ code: "SandboxNotFound", detail: expect.stringMatching(/There is no sandbox/) });
-  expect((await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(/There is no sandbox/);
+  expect((await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`)).status).toBe(
+    200,
+  );
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].sandbox_status).toBe(
+    "MISSING",
+  );
+  const last = await until(async () =>
+    (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent"),
+  );
+  expect(last).toMatchObject({
+    code: "SandboxNotFound",
+    detail: expect.stringMatching(/There is no sandbox/),
+  });
+  expect((await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(
+    /There is no sandbox/,
+  );
   // Lists tell the state of a run only while there is a sandbox; who opens the conversation sees how it ended.
   const socket = SocketClient.forConversation(server, id);
   const { value } = await socket.frame((frame) => frame.key === "full_state");

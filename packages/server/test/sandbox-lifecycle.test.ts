@@ -3,11 +3,17 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { SandboxService } from "@sandpiper/sandbox/service/service";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { parseId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { SandboxService } from "@sandpiper/sandbox/service/service";
-import { type Json, removeSandboxes, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  removeSandboxes,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { startServerProcess } from "./support/server-process.ts";
 
 let server: TestPlatform;
@@ -17,7 +23,9 @@ beforeAll(async () => {
   server = await startTestPlatform({ idlePauseMs: 200, hibernateAfterMs: 1, deleteAfterMs: 0 });
   ({ call } = server);
 });
-afterEach(() => call("POST", "/api/settings", { sandbox_base_container_image: null, sandbox_grouping_strategy: null }));
+afterEach(() =>
+  call("POST", "/api/settings", { sandbox_base_container_image: null, sandbox_grouping_strategy: null }),
+);
 afterAll(() => server?.stop());
 
 /** Starts a conversation without a message; gives its start task once that has ended. */
@@ -30,7 +38,8 @@ async function start(body: Json = {}): Promise<Json> {
   });
 }
 
-const sandboxOf = async (id: string): Promise<Json> => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0];
+const sandboxOf = async (id: string): Promise<Json> =>
+  (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0];
 
 /** A sandbox that runs, made by the route. */
 async function makeSandbox(query = "", body?: Json): Promise<string> {
@@ -68,7 +77,9 @@ test("conversations share a sandbox by the user's strategy, each in a folder of 
   const [first, second] = [await start(), await start()];
   expect([first.sandbox_id, second.sandbox_id]).toEqual([alone, alone]);
   const folders = await sh(alone, "ls /workspace/project");
-  expect(folders.trim().split("\n").sort()).toEqual([first.app_conversation_id, second.app_conversation_id].sort());
+  expect(folders.trim().split("\n").sort()).toEqual(
+    [first.app_conversation_id, second.app_conversation_id].sort(),
+  );
   // What only a new sandbox can have is no reason to share.
   expect((await start({ network: { mode: "none" } })).sandbox_id).not.toBe(alone);
   // The sandbox goes with its last conversation.
@@ -76,7 +87,9 @@ test("conversations share a sandbox by the user's strategy, each in a folder of 
   expect(await sandboxOf(alone)).not.toBeNull();
   await call("DELETE", `/api/v1/app-conversations/${second.app_conversation_id}`);
   expect(await sandboxOf(alone)).toBeNull();
-  expect(await call("POST", "/api/settings", { sandbox_grouping_strategy: "SOMEHOW" })).toMatchObject({ status: 422 });
+  expect(await call("POST", "/api/settings", { sandbox_grouping_strategy: "SOMEHOW" })).toMatchObject({
+    status: 422,
+  });
 });
 
 test("the way out is there as the network of the sandbox says, after a hibernation too", async () => {
@@ -108,7 +121,9 @@ test("the way out is there as the network of the sandbox says, after a hibernati
       network,
       "credentials" in network ? 200 : 422,
     ]);
-  expect((await call("POST", "/api/v1/app-conversations", { sandbox_id: shut, network: { mode: "open" } })).status).toBe(422);
+  expect(
+    (await call("POST", "/api/v1/app-conversations", { sandbox_id: shut, network: { mode: "open" } })).status,
+  ).toBe(422);
 });
 
 test("snapshots are made, listed, forked and deleted over HTTP", async () => {
@@ -119,9 +134,15 @@ test("snapshots are made, listed, forked and deleted over HTTP", async () => {
   const snapshot = made.body.id;
   await sh(id, "echo now >file");
   expect(await sh(await makeSandbox(`?snapshot_id=${snapshot}`), "cat file")).toBe("then\n");
-  expect((await call("GET", "/api/v1/snapshots/search")).body).toEqual({ items: [made.body], next_page_id: null });
+  expect((await call("GET", "/api/v1/snapshots/search")).body).toEqual({
+    items: [made.body],
+    next_page_id: null,
+  });
   expect((await call("GET", `/api/v1/snapshots/${snapshot}`)).body).toEqual(made.body);
-  expect(await call("DELETE", `/api/v1/snapshots/${snapshot}`)).toMatchObject({ status: 200, body: { success: true } });
+  expect(await call("DELETE", `/api/v1/snapshots/${snapshot}`)).toMatchObject({
+    status: 200,
+    body: { success: true },
+  });
   for (const [method, path] of [
     ["DELETE", `/api/v1/snapshots/${snapshot}`],
     ["GET", `/api/v1/snapshots/${snapshot}`],
@@ -129,7 +150,9 @@ test("snapshots are made, listed, forked and deleted over HTTP", async () => {
     ["POST", "/api/v1/sandboxes/none/snapshots"],
   ] as const)
     expect([path, (await call(method, path)).status]).toEqual([path, 404]);
-  expect((await call("GET", "/openapi.json")).body.paths).toHaveProperty("/api/v1/sandboxes/{sandbox_id}/snapshots");
+  expect((await call("GET", "/openapi.json")).body.paths).toHaveProperty(
+    "/api/v1/sandboxes/{sandbox_id}/snapshots",
+  );
 });
 
 test("a start goes on from what a crash has left of its records, and no sandbox is made that its task does not know", async () => {
@@ -159,7 +182,11 @@ test("a start goes on from what a crash has left of its records, and no sandbox 
     // Only the task was written.
     await one.platform.store.conversations.remove(parseId(conversation)!);
     await one.call("DELETE", `/api/v1/sandboxes/${id}`);
-    const left = { ...startTasks.get(parseId(body.id)!)!, id: randomUUID(), status: "WAITING_FOR_SANDBOX" } as const;
+    const left = {
+      ...startTasks.get(parseId(body.id)!)!,
+      id: randomUUID(),
+      status: "WAITING_FOR_SANDBOX",
+    } as const;
     await createTask(left);
     await one.platform.close();
     one = await startTestPlatform({ dataDir });
@@ -182,7 +209,8 @@ test("kill -9 while an image is fetched: the next server goes on with it, and a 
   try {
     await process.call("POST", "/api/settings", { sandbox_base_container_image: image });
     const { body: task } = await process.call("POST", "/api/v1/app-conversations", {});
-    const asked = async () => (await process.call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
+    const asked = async () =>
+      (await process.call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
     await until(async () => ((await asked()).status === "WAITING_FOR_SANDBOX" ? true : undefined));
     await process.end("SIGKILL");
     process = await startServerProcess(dataDir);

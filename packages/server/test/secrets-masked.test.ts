@@ -1,7 +1,20 @@
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 const halves = ["sk-live_4eC39Hq", "LyjWDarjtT1zdp7dc"] as const;
@@ -15,7 +28,11 @@ let script: Script;
 beforeAll(async () => {
   models = await startModelServer((request) => script(request));
   server = await startTestPlatform();
-  const settings = { llm_model: "openai/scripted", llm_api_key: "sk-planted-model-key", llm_base_url: models.url };
+  const settings = {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-planted-model-key",
+    llm_base_url: models.url,
+  };
   await server.call("POST", "/api/settings", settings);
   await server.call("POST", "/api/v1/secrets", { name: "PAY_KEY", value: secret });
 });
@@ -55,7 +72,12 @@ test("a secret's value reaches neither the model nor a reader, however a command
     reply.toolCalls([terminal(`(${printed}) > key.txt; echo sk-planted-model"-key"`)]),
     reply.toolCalls([editor({ command: "view", path: "/workspace/project/key.txt" })]),
     reply.toolCalls([
-      editor({ command: "str_replace", path: "/workspace/project/key.txt", old_str: "sk-live", new_str: "x\nsk-live" }),
+      editor({
+        command: "str_replace",
+        path: "/workspace/project/key.txt",
+        old_str: "sk-live",
+        new_str: "x\nsk-live",
+      }),
     ]),
     reply.toolCalls([terminal(`(${printed}) > "$(${printed})"; ls`)]),
     finish(`It is ${secret}.`),
@@ -67,7 +89,10 @@ test("a secret's value reaches neither the model nor a reader, however a command
   const all = await events(id);
   const sent = models.requests.slice(first).map(({ body }) => JSON.stringify(body));
   // The model says the halves itself, in the calls that it makes.
-  for (const text of [...sent, ...all.filter(({ source }) => source !== "user").map((event) => JSON.stringify(event))]) {
+  for (const text of [
+    ...sent,
+    ...all.filter(({ source }) => source !== "user").map((event) => JSON.stringify(event)),
+  ]) {
     expect(text).not.toContain(secret);
     expect(text).not.toContain(encoded.slice(8, 40));
     expect(text).not.toContain(Buffer.from(secret).toString("hex"));
@@ -81,7 +106,10 @@ test("a secret's value reaches neither the model nor a reader, however a command
   expect(texts[3]).toBe("<secret-hidden>\n");
   expect(texts[4]).toContain("<secret-hidden>");
   const edit = all.find(({ observation }) => observation?.command === "str_replace");
-  expect(edit?.observation).toMatchObject({ old_content: "<secret-hidden>", new_content: "x\n<secret-hidden>" });
+  expect(edit?.observation).toMatchObject({
+    old_content: "<secret-hidden>",
+    new_content: "x\n<secret-hidden>",
+  });
   expect(texts[6]).toContain("<secret-hidden>");
   expect(all.at(-1)?.observation.content[0].text).toBe("It is <secret-hidden>.");
   expect(JSON.stringify(socket.frames.filter(({ source }) => source !== "user"))).not.toContain(secret);
@@ -89,7 +117,9 @@ test("a secret's value reaches neither the model nor a reader, however a command
 
 test("a value that comes in two polls of a command, or in pieces of an answer, is in none of them", async () => {
   useReplies([
-    reply.toolCalls([terminal(`printf 'first ${halves[0]}'; sleep 1; printf '${halves[1]} last\\n'`, { timeout: 0.5 })]),
+    reply.toolCalls([
+      terminal(`printf 'first ${halves[0]}'; sleep 1; printf '${halves[1]} last\\n'`, { timeout: 0.5 }),
+    ]),
     reply.toolCalls([terminal("")]),
     reply.text(`The value is ${secret}, I think.`, { deltaSize: 5, paceMs: 30 }),
   ]);
@@ -100,8 +130,12 @@ test("a value that comes in two polls of a command, or in pieces of an answer, i
   const texts = observed(await events(id));
   expect(texts[0]).toBe("first <secret-hidden>");
   expect(texts[1]).toBe("<secret-hidden> last\n");
-  expect((await events(id)).at(-1)?.llm_message.content[0].text).toBe("The value is <secret-hidden>, I think.");
-  const deltas = socket.frames.filter(({ kind }) => kind === "StreamingDeltaEvent").map(({ content }) => content ?? "");
+  expect((await events(id)).at(-1)?.llm_message.content[0].text).toBe(
+    "The value is <secret-hidden>, I think.",
+  );
+  const deltas = socket.frames
+    .filter(({ kind }) => kind === "StreamingDeltaEvent")
+    .map(({ content }) => content ?? "");
   expect(deltas.length).toBeGreaterThan(2);
   expect(deltas.join("")).toBe("The value is <secret-hidden>, I think.");
   expect(JSON.stringify(models.requests.at(-1)?.body)).not.toContain(secret);
@@ -111,11 +145,18 @@ test("a value that comes in two polls of a command, or in pieces of an answer, i
 test("secrets of one conversation are known by what was said of them, and hidden in its outputs and in commands beside it", async () => {
   const agent = await startAgentServer(server);
   const value = "conversation-4242-value";
-  useReplies([reply.toolCalls([terminal("printf 'conversation-%s sk-own-%s' 4242-value model-key")]), finish("Done.")]);
+  useReplies([
+    reply.toolCalls([terminal("printf 'conversation-%s sk-own-%s' 4242-value model-key")]),
+    finish("Done."),
+  ]);
   const first = models.requests.length;
   const secrets = { DB_PASSWORD: { kind: "StaticSecret", value, description: "Of the test\ndatabase" } };
   const initial_message = { role: "user", content: [{ type: "text", text: "Go" }], run: true };
-  const { status, body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { secrets, initial_message }));
+  const { status, body } = await agent.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { secrets, initial_message }),
+  );
   expect([200, 201]).toContain(status);
   const path = `/api/conversations/${body.id}`;
   await until(async () => (await agent.call("GET", path)).body.execution_status === "finished" || undefined);
@@ -158,8 +199,11 @@ test("what a project's files say of a secret stands neither in the prompt nor be
   expect(prompt?.dynamic_context.text).toContain("[BEGIN context from agents]\n<secret-hidden>");
   expect(JSON.stringify(message?.extended_content)).toContain("<secret-hidden>");
   expect(result?.extended_content[0].text).toMatch(/^<PATH_RULE[\s\S]*<secret-hidden>/);
-  for (const event of [prompt, message?.extended_content, result]) expect(JSON.stringify(event)).not.toContain(secret);
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].title).toBe("The zebra of <secret-hidden>");
+  for (const event of [prompt, message?.extended_content, result])
+    expect(JSON.stringify(event)).not.toContain(secret);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].title).toBe(
+    "The zebra of <secret-hidden>",
+  );
 });
 
 test("an analyzer that is not here is refused with those that are", async () => {
@@ -167,6 +211,8 @@ test("an analyzer that is not here is refused with those that are", async () => 
   const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url));
   const set = (kind: string) =>
     agent.call("POST", `/api/conversations/${body.id}/security_analyzer`, { security_analyzer: { kind } });
-  expect((await set("GraySwanAnalyzer")).body).toMatchObject({ detail: expect.stringMatching(/choose LLMSecurityAnalyzer/) });
+  expect((await set("GraySwanAnalyzer")).body).toMatchObject({
+    detail: expect.stringMatching(/choose LLMSecurityAnalyzer/),
+  });
   expect((await set("PatternSecurityAnalyzer")).status).toBe(200);
 });

@@ -1,6 +1,18 @@
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelServer, type Reply, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
 /** What a project in the sandbox tells its agents: rules for paths, skills that are read by name, a memory. Over a whole platform. */
@@ -28,7 +40,8 @@ beforeAll(async () => {
     ".agents/skills/release/SKILL.md":
       "---\nname: release\ndescription: Makes a release\n---\nBranch: !`echo main; pwd`\n!`exit 3`\n```\n!`not run`\n```\nSee steps.txt.",
     ".agents/skills/odd/SKILL.md": "---\ndescription: [unclosed\n---\nOdd text.",
-    ".agents/skills/deploy.md": "---\nname: deploy\ninputs:\n- name: PLACE\n  description: where to\n---\nDeploy to ${PLACE}.",
+    ".agents/skills/deploy.md":
+      "---\nname: deploy\ninputs:\n- name: PLACE\n  description: where to\n---\nDeploy to ${PLACE}.",
     ".openhands/memory/MEMORY.md": `${"old line\n".repeat(2_000)}The tests need a database.`,
   };
   const write = Object.entries(files).map(([path, text]) =>
@@ -52,7 +65,8 @@ function replies(list: Reply[]): void {
   first = models.requests.length;
   script = ({ index }) => list[index - first] ?? finish("Done.");
 }
-const start = async (text: string): Promise<string> => (await startConversation(server.call, text, { sandbox_id: sandboxId })).id;
+const start = async (text: string): Promise<string> =>
+  (await startConversation(server.call, text, { sandbox_id: sandboxId })).id;
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 const info = async (id: string): Promise<Json> => (await server.call("GET", `/api/conversations/${id}`)).body;
@@ -67,7 +81,11 @@ async function ended(id: string): Promise<Json[]> {
 }
 const say = async (id: string, text: string) => {
   const before = models.requests.length;
-  await server.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
   await until(() => models.requests.length > before);
   return ended(id);
 };
@@ -91,7 +109,9 @@ test("rules come with the first result of a file tool that touches their paths, 
   const all = await ended(id);
   const rules = added(all);
   expect(rules.map((texts) => texts.length)).toEqual([0, 1, 0, 1, 0, 0]);
-  expect(rules[1]![0]).toMatch(/^<PATH_RULE name="style 'x'" path="\/workspace\/project\/a\.css">[\s\S]*No ids\./);
+  expect(rules[1]![0]).toMatch(
+    /^<PATH_RULE name="style 'x'" path="\/workspace\/project\/a\.css">[\s\S]*No ids\./,
+  );
   expect(rules[3]![0]).toContain("Short sentences.");
   expect(JSON.stringify(models.requests[first + 2]!.messages)).toContain("Short sentences.");
   expect(models.requests[first]!.system).not.toMatch(/No ids|Short sentences|Never this/);
@@ -116,7 +136,9 @@ test("skills are listed, read by name with what their commands print, and what i
   expect(text).toContain("```\n!`not run`\n```");
   expect(text).toContain(`${work}/.agents/skills/release`);
   expect(missing!.observation.is_error).toBe(true);
-  expect(missing!.observation.content[0].text).toMatch(/^There is no skill nothing\. The skills are: .*release/);
+  expect(missing!.observation.content[0].text).toMatch(
+    /^There is no skill nothing\. The skills are: .*release/,
+  );
   expect(models.requests[first]!.tools).toContain("invoke_skill");
   expect((await info(id)).invoked_skills).toEqual(["release"]);
   expect(opened[0]!.kind).toBe("SystemPromptEvent");

@@ -1,8 +1,20 @@
+import { browserTools } from "@sandpiper/agent/tools/browser/index";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { parseId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { browserTools } from "@sandpiper/agent/tools/browser/index";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
 /** Starts of other kinds of agents and in sandboxes that are there already. */
@@ -39,7 +51,11 @@ test("a planning agent reads and writes its plan, and nothing else", async () =>
   });
   script = ({ index }) =>
     index === first
-      ? reply.toolCalls([edit(plan), edit("/workspace/project/x"), { name: "terminal", arguments: { command: "id" } }])
+      ? reply.toolCalls([
+          edit(plan),
+          edit("/workspace/project/x"),
+          { name: "terminal", arguments: { command: "id" } },
+        ])
       : index === first + 1
         ? reply.toolCalls([{ name: "glob", arguments: { pattern: "**/*.md" } }])
         : finish("Planned.");
@@ -48,7 +64,9 @@ test("a planning agent reads and writes its plan, and nothing else", async () =>
   expect(models.requests[first]?.tools).toEqual(["glob", "grep", "planning_file_editor", "think", "finish"]);
   expect(models.requests[first]?.system).toContain(plan);
   const stored = await events(id);
-  const results = stored.filter(({ kind }) => kind === "ObservationEvent").map(({ observation }) => observation);
+  const results = stored
+    .filter(({ kind }) => kind === "ObservationEvent")
+    .map(({ observation }) => observation);
   expect(results[0]).toMatchObject({ kind: "PlanningFileEditorObservation", is_error: false, path: plan });
   expect(results[1]).toMatchObject({ kind: "PlanningFileEditorObservation", is_error: true });
   expect(results[2]).toMatchObject({ kind: "GlobObservation", files: [plan] });
@@ -66,7 +84,14 @@ test("an agent of the settings has the tools that these name, and the usual ones
     return models.requests[first]?.tools;
   };
   expect(
-    (await choose([{ name: "terminal" }, { name: "GrepTool" }, { name: "task_tool_set" }, { name: "of_nobody" }])).status,
+    (
+      await choose([
+        { name: "terminal" },
+        { name: "GrepTool" },
+        { name: "task_tool_set" },
+        { name: "of_nobody" },
+      ])
+    ).status,
   ).toBe(200);
   try {
     expect(await offered()).toEqual(["terminal", "grep", "finish", "think", "task"]);
@@ -114,7 +139,9 @@ test("a model that the user names for it makes up the title, beside the run, and
   expect(titled.title).toBe("🔧 Repair the pump");
   await ended(id);
   const stats = () => {
-    const records = server.platform.store.events.read(parseId(id)!, 0, 1_000).map(({ event }) => event as Json);
+    const records = server.platform.store.events
+      .read(parseId(id)!, 0, 1_000)
+      .map(({ event }) => event as Json);
     return Object.keys(records.findLast(({ key }) => key === "stats")?.value.usage_to_metrics ?? {}).sort();
   };
   await until(() => stats().join() === "agent,title" || undefined);
@@ -126,6 +153,8 @@ test("a model that the user names for it makes up the title, beside the run, and
   script = ({ system }) => (system.includes("You name conversations") ? reply.error(400) : finish("Done."));
   const failing = await startConversation(server.call, "First line\nsecond");
   await ended(failing.id);
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${failing.id}`)).body[0].title).toBe("First line");
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${failing.id}`)).body[0].title).toBe(
+    "First line",
+  );
   await server.call("POST", "/api/v1/settings", { title_llm_profile: "" });
 });

@@ -2,9 +2,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type GitServer, startGitServer } from "./support/git-server.ts";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
@@ -43,7 +48,9 @@ beforeAll(async () => {
       broken: { ".openhands/setup.sh": "echo no compiler; exit 7\n" },
     },
   );
-  git.repository("open/tool", { "skills/shine/SKILL.md": "---\nname: shine\ndescription: Makes it shine\n---\nPolish." });
+  git.repository("open/tool", {
+    "skills/shine/SKILL.md": "---\nname: shine\ndescription: Makes it shine\n---\nPolish.",
+  });
   models = await startModelServer((request) => script(request));
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-repository-"));
   const network = { allow: ["files.example"], private: ["127.0.0.0/8"] };
@@ -51,7 +58,13 @@ beforeAll(async () => {
   server = await startServerProcess(dataDir, env());
   const settings = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
   expect(
-    (await server.call("POST", "/api/settings", { ...settings, git_user_name: "Ann", git_user_email: "ann@a.example" })).status,
+    (
+      await server.call("POST", "/api/settings", {
+        ...settings,
+        git_user_name: "Ann",
+        git_user_email: "ann@a.example",
+      })
+    ).status,
   ).toBe(200);
   const provider_tokens = { github: { token, host: git.host } };
   const stored = await server.call("POST", "/api/v1/secrets/git-providers", { provider_tokens });
@@ -84,7 +97,10 @@ const over = (id: string) =>
 const message = (text: string) => ({ initial_message: { content: [{ type: "text", text }] } });
 
 /** What a command of the agent prints, in a conversation that begins with these fields. */
-async function agentSees(command: string, fields: Json): Promise<{ id: string; text: string; sandboxId: string }> {
+async function agentSees(
+  command: string,
+  fields: Json,
+): Promise<{ id: string; text: string; sandboxId: string }> {
   const first = models.requests.length;
   script = ({ index }) => (index === first ? reply.toolCalls([terminal(command)]) : finish("Done."));
   const { id, sandboxId } = await startConversation(server.call, "Work", fields);
@@ -96,7 +112,11 @@ async function agentSees(command: string, fields: Json): Promise<{ id: string; t
 test("a private repository is cloned on a branch, with its instructions in the prompt, and the token stays outside", async () => {
   const command = `pwd; cat feature.txt; git status -sb | head -1; git log --oneline | wc -l; git config user.name; cat /tmp/setup-runs
 git checkout -q -b mine && echo x >x && git add x && git commit -qm x && cat /tmp/hook-runs; git push -q origin mine 2>&1; env; cat .git/config`;
-  const fields = { selected_repository: "secret/widgets", selected_branch: "feature/one", git_provider: "github" };
+  const fields = {
+    selected_repository: "secret/widgets",
+    selected_branch: "feature/one",
+    git_provider: "github",
+  };
   git.git("secret/widgets", "config", "http.receivepack", "true");
   const { id, text } = await agentSees(command.replace("\n", "; "), fields);
   const lines = text.split("\n");
@@ -131,11 +151,16 @@ git checkout -q -b mine && echo x >x && git add x && git commit -qm x && cat /tm
     activated_skills: ["paint"],
     extended_content: [{ text: expect.stringContaining("Use the blue paint.") }],
   });
-  await until(() => models.requests.at(-1)?.messages.some(({ text }) => text.includes("Use the blue paint.")) || undefined);
+  await until(
+    () =>
+      models.requests.at(-1)?.messages.some(({ text }) => text.includes("Use the blue paint.")) || undefined,
+  );
 });
 
 test("without a branch there is a new one; a child works in the parent's clone; a failing setup script is told to the agent", async () => {
-  const parent = await agentSees("git rev-parse --abbrev-ref HEAD", { selected_repository: "secret/widgets" });
+  const parent = await agentSees("git rev-parse --abbrev-ref HEAD", {
+    selected_repository: "secret/widgets",
+  });
   expect(parent.text).toMatch(/^openhands-workspace-[0-9a-f]{8}\n/);
   const child = await agentSees("pwd; cat /tmp/setup-runs | wc -l", { parent_conversation_id: parent.id });
   expect(child).toMatchObject({ text: "/workspace/project/widgets\n1\n", sandboxId: parent.sandboxId });
@@ -146,8 +171,13 @@ test("without a branch there is a new one; a child works in the parent's clone; 
     parent_conversation_id: parent.id,
   });
 
-  const broken = await agentSees("true", { selected_repository: "secret/widgets", selected_branch: "broken" });
-  expect((await events(broken.id))[0]?.dynamic_context.text).toMatch(/setup\.sh ended with exit code 7[\s\S]*no compiler/);
+  const broken = await agentSees("true", {
+    selected_repository: "secret/widgets",
+    selected_branch: "broken",
+  });
+  expect((await events(broken.id))[0]?.dynamic_context.text).toMatch(
+    /setup\.sh ended with exit code 7[\s\S]*no compiler/,
+  );
 });
 
 test("plugins bring skills along and their parameters go to the model; the stream shows every state", async () => {
@@ -186,9 +216,16 @@ test.each([
 ])("a start that cannot clone %j says why and leaves nothing behind", async (fields, reason) => {
   const { body } = await server.call("POST", "/api/v1/app-conversations", { ...message("Work"), ...fields });
   const end = await over(body.id);
-  expect(end).toMatchObject({ status: "ERROR", detail: expect.stringMatching(reason), app_conversation_id: null });
+  expect(end).toMatchObject({
+    status: "ERROR",
+    detail: expect.stringMatching(reason),
+    app_conversation_id: null,
+  });
   expect(end.detail).not.toContain(token);
-  expect((await server.call("GET", `/api/v1/app-conversations/search?sandbox_id__eq=${end.sandbox_id}`)).body.items).toEqual([]);
+  expect(
+    (await server.call("GET", `/api/v1/app-conversations/search?sandbox_id__eq=${end.sandbox_id}`)).body
+      .items,
+  ).toEqual([]);
   expect((await server.call("GET", `/api/v1/sandboxes?id=${end.sandbox_id}`)).body).toEqual([null]);
 });
 
@@ -205,14 +242,21 @@ test("a child whose parent is deleted while it is started leaves nothing behind"
   script = () => finish("Done.");
   const parent = await startConversation(server.call, "Work");
   const release = git.hold("open/tool");
-  const fields = { ...message("Work"), parent_conversation_id: parent.id, plugins: [{ source: "open/tool" }] };
+  const fields = {
+    ...message("Work"),
+    parent_conversation_id: parent.id,
+    plugins: [{ source: "open/tool" }],
+  };
   const { body } = await server.call("POST", "/api/v1/app-conversations", fields);
   await until(async () => (await task(body.id)).status === "SETTING_UP_SKILLS" || undefined);
   expect((await server.call("DELETE", `/api/v1/app-conversations/${parent.id}`)).status).toBe(200);
   release();
   const end = await over(body.id);
   expect(end).toMatchObject({ status: "ERROR", detail: expect.stringMatching(/was deleted/) });
-  const { body: left } = await server.call("GET", `/api/v1/app-conversations/search?sandbox_id__eq=${parent.sandboxId}`);
+  const { body: left } = await server.call(
+    "GET",
+    `/api/v1/app-conversations/search?sandbox_id__eq=${parent.sandboxId}`,
+  );
   expect(left.items).toEqual([]);
   expect((await server.call("GET", `/api/v1/sandboxes?id=${parent.sandboxId}`)).body).toEqual([null]);
 });
@@ -244,45 +288,51 @@ test("a conversation that is deleted while its repository is cloned leaves nothi
   expect((await server.call("GET", `/api/v1/app-conversations?ids=${conversation_id}`)).body).toEqual([null]);
 });
 
-const inState = (id: string, status: string) => until(async () => ((await task(id)).status === status ? true : undefined));
+const inState = (id: string, status: string) =>
+  until(async () => ((await task(id)).status === status ? true : undefined));
 const held = [
   ["PREPARING_REPOSITORY", { selected_branch: "main" }, "secret/widgets"],
   ["RUNNING_SETUP_SCRIPT", { selected_branch: "slow" }, undefined],
   ["SETTING_UP_SKILLS", { selected_branch: "main", plugins: [{ source: "open/tool" }] }, "open/tool"],
 ] as const;
 
-test.each(held)("kill -9 in %s: the next server goes on with what is there", async (state, fields, repository) => {
-  const first = models.requests.length;
-  script = ({ index }) =>
-    index === first ? reply.toolCalls([terminal("git status -s; ls -A ..; cat /tmp/setup-runs")]) : finish("Done.");
-  const release = repository ? git.hold(repository) : () => {};
-  const { body } = await server.call("POST", "/api/v1/app-conversations", {
-    ...message("Work"),
-    selected_repository: "secret/widgets",
-    ...fields,
-  });
-  await inState(body.id, state);
-  if (repository) await until(() => git.seen.some(({ path }) => path.includes(repository)) || undefined);
-  await server.end("SIGKILL");
-  release();
-  server = await startServerProcess(dataDir, env());
-  if (!repository) {
-    await inState(body.id, state);
-    const { sandbox_id } = await task(body.id);
-    await fetch(`${server.url}/api/v1/sandboxes/${sandbox_id}/files?path=/tmp/go`, {
-      method: "PUT",
-      headers: { "x-session-api-key": server.key, "content-type": "application/octet-stream" },
-      body: "",
+test.each(held)(
+  "kill -9 in %s: the next server goes on with what is there",
+  async (state, fields, repository) => {
+    const first = models.requests.length;
+    script = ({ index }) =>
+      index === first
+        ? reply.toolCalls([terminal("git status -s; ls -A ..; cat /tmp/setup-runs")])
+        : finish("Done.");
+    const release = repository ? git.hold(repository) : () => {};
+    const { body } = await server.call("POST", "/api/v1/app-conversations", {
+      ...message("Work"),
+      selected_repository: "secret/widgets",
+      ...fields,
     });
-  }
-  const end = await over(body.id);
-  expect(end).toMatchObject({ status: "READY", detail: null });
-  await ended(end.app_conversation_id);
-  const stored = await events(end.app_conversation_id);
-  expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
-  const seen = stored.find(({ kind }) => kind === "ObservationEvent")?.observation.content[0].text;
-  expect(seen).toBe("widgets\nran\n");
-});
+    await inState(body.id, state);
+    if (repository) await until(() => git.seen.some(({ path }) => path.includes(repository)) || undefined);
+    await server.end("SIGKILL");
+    release();
+    server = await startServerProcess(dataDir, env());
+    if (!repository) {
+      await inState(body.id, state);
+      const { sandbox_id } = await task(body.id);
+      await fetch(`${server.url}/api/v1/sandboxes/${sandbox_id}/files?path=/tmp/go`, {
+        method: "PUT",
+        headers: { "x-session-api-key": server.key, "content-type": "application/octet-stream" },
+        body: "",
+      });
+    }
+    const end = await over(body.id);
+    expect(end).toMatchObject({ status: "READY", detail: null });
+    await ended(end.app_conversation_id);
+    const stored = await events(end.app_conversation_id);
+    expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
+    const seen = stored.find(({ kind }) => kind === "ObservationEvent")?.observation.content[0].text;
+    expect(seen).toBe("widgets\nran\n");
+  },
+);
 
 test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the one that was there before", async () => {
   const first = models.requests.length;

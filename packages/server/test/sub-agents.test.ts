@@ -1,6 +1,18 @@
+import {
+  type ModelRequestSeen,
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
 /** Sub-agents over a real server, a real sandbox and a scripted model: each is a conversation of its own. */
@@ -65,7 +77,8 @@ async function childrenOf(id: string): Promise<string[]> {
   return body.items.filter((item: Json) => item.parent_conversation_id === id).map((item: Json) => item.id);
 }
 
-const observations = async (id: string) => (await eventsOf(id, "ObservationEvent")).map(({ observation }) => observation);
+const observations = async (id: string) =>
+  (await eventsOf(id, "ObservationEvent")).map(({ observation }) => observation);
 
 test("a task is done by a conversation of its own in the same folder, side by side with another, with one run allowed", async () => {
   const both = Promise.withResolvers<void>();
@@ -77,28 +90,42 @@ test("a task is done by a conversation of its own in the same folder, side by si
         return finish(`I wrote ${lastText(request).includes("[Exit code: 0]") ? "it" : "nothing"}.`);
       if (++begun === 2) both.resolve();
       await both.promise;
-      return reply.toolCalls([terminal(lastText(request))], { usage: { prompt: 10, completion: 5 } } as never);
+      return reply.toolCalls([terminal(lastText(request))], {
+        usage: { prompt: 10, completion: 5 },
+      } as never);
     }
     if (request.messages.at(-1)!.role === "user")
       return reply.toolCalls([task("echo one > one"), task("echo two > two", { description: "Write two" })]);
-    if (request.messages.filter(({ role }) => role === "tool").length === 2) return reply.toolCalls([terminal("cat one two")]);
+    if (request.messages.filter(({ role }) => role === "tool").length === 2)
+      return reply.toolCalls([terminal("cat one two")]);
     return finish(lastText(request).includes("one\ntwo") ? "Both are there." : "Something is missing.");
   };
   const { id } = await startConversation(server.call, "Have two files written.");
   const parent = await ended(id);
   const results = await observations(id);
   expect(results.slice(0, 2)).toMatchObject([
-    { kind: "TaskObservation", task_id: "task_00000001", subagent: "general-purpose", status: "completed", is_error: false },
+    {
+      kind: "TaskObservation",
+      task_id: "task_00000001",
+      subagent: "general-purpose",
+      status: "completed",
+      is_error: false,
+    },
     { kind: "TaskObservation", task_id: "task_00000002", content: [{ text: "I wrote it." }] },
   ]);
-  expect((await eventsOf(id)).at(-1)).toMatchObject({ observation: { content: [{ text: "Both are there." }] } });
+  expect((await eventsOf(id)).at(-1)).toMatchObject({
+    observation: { content: [{ text: "Both are there." }] },
+  });
   // The released GUI takes those for its planners.
   expect(parent.sub_conversation_ids).toEqual([]);
   const children = await Promise.all((await childrenOf(id)).map(conversation));
   expect(children).toHaveLength(2);
   expect(children.map(({ title }) => title).sort()).toEqual(["Write two", "echo one > one"]);
-  expect(children.every((child) => child.parent_conversation_id === id && child.sandbox_id === parent.sandbox_id)).toBe(true);
-  const top = (await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=false")).body.items;
+  expect(
+    children.every((child) => child.parent_conversation_id === id && child.sandbox_id === parent.sandbox_id),
+  ).toBe(true);
+  const top = (await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=false"))
+    .body.items;
   expect(top.map((item: Json) => item.id)).toContain(id);
   expect(top.map((item: Json) => item.id)).not.toContain(children[0]!.id);
 });
@@ -107,7 +134,9 @@ test("a task goes on with a sub-agent that has its history; unknown kinds and ta
   script = (request) => {
     const seen = request.messages.map(({ text }) => text).join("\n");
     if (isChild(request))
-      return reply.text(seen.includes("the word is heron") && lastText(request).includes("Which") ? "heron" : "Noted.");
+      return reply.text(
+        seen.includes("the word is heron") && lastText(request).includes("Which") ? "heron" : "Noted.",
+      );
     const results = request.messages.filter(({ role }) => role === "tool").map(({ text }) => text);
     if (results.length === 0)
       return reply.toolCalls([
@@ -125,7 +154,9 @@ test("a task goes on with a sub-agent that has its history; unknown kinds and ta
   const results = await observations(id);
   expect(results.map(({ content }) => content[0].text)).toEqual([
     "Noted.",
-    expect.stringContaining("There is no sub-agent nobody: they are general-purpose, bash-runner, code-explorer, web-researcher"),
+    expect.stringContaining(
+      "There is no sub-agent nobody: they are general-purpose, bash-runner, code-explorer, web-researcher",
+    ),
     "There is no task task_77: the tasks are task_00000001.",
     "heron",
     "Done.",
@@ -183,7 +214,9 @@ test("a sub-agent that waits for the user makes its parent wait, and is answered
           ? reply.toolCalls([{ name: "task", arguments: { prompt: "delete", security_risk: "LOW" } }])
           : finish("All done.");
       if (request.messages.at(-1)!.role === "user")
-        return reply.toolCalls([{ name: "terminal", arguments: { command: "rm -f nothing", security_risk: "HIGH" } }]);
+        return reply.toolCalls([
+          { name: "terminal", arguments: { command: "rm -f nothing", security_risk: "HIGH" } },
+        ]);
       return finish(`Result: ${lastText(request).includes("Exit code: 0") ? "removed" : "refused"}`);
     };
     const { id } = await startConversation(server.call, "Have something deleted.");
@@ -193,14 +226,18 @@ test("a sub-agent that waits for the user makes its parent wait, and is answered
     expect(asked.llm_message.content[0].text).toMatch(
       /task_00000001 \(general-purpose\) asks before it runs terminal \(risk HIGH\)/,
     );
-    const key = (await server.call("GET", `/api/v1/sandboxes?id=${waiting.sandbox_id}`)).body[0].session_api_key;
+    const key = (await server.call("GET", `/api/v1/sandboxes?id=${waiting.sandbox_id}`)).body[0]
+      .session_api_key;
     const approve = await fetch(`${server.url}/api/conversations/${id}/run`, {
       method: "POST",
       headers: { "X-Session-API-Key": key },
     });
     expect(approve.status).toBe(200);
     await ended(id);
-    expect((await observations(id))[0]).toMatchObject({ status: "completed", content: [{ text: "Result: removed" }] });
+    expect((await observations(id))[0]).toMatchObject({
+      status: "completed",
+      content: [{ text: "Result: removed" }],
+    });
   } finally {
     await configure({}, { confirmation_mode: false });
   }
@@ -213,7 +250,9 @@ test("an interrupt, and a deletion, of the parent reach the sub-agent; a deleted
       hold.resolve();
       return reply.toolCalls([terminal("sleep 100", { timeout: 100 })]);
     }
-    return request.messages.at(-1)!.role === "tool" ? finish(lastText(request)) : reply.toolCalls([task("sleep")]);
+    return request.messages.at(-1)!.role === "tool"
+      ? finish(lastText(request))
+      : reply.toolCalls([task("sleep")]);
   };
   const { id, sandboxId } = await startConversation(server.call, "Sleep.");
   await hold.promise;
@@ -255,7 +294,9 @@ test("the sub-agents that a project describes are listed, and are used", async (
     const step = request.messages.filter(({ role }) => role === "tool").length;
     if (step === 1 || request.messages.at(-1)!.text === "Nothing") return finish("Done.");
     const write = `mkdir -p .agents/agents && cat >.agents/agents/reviewer.md <<'END'\n${file}\nEND`;
-    return reply.toolCalls([lastText(request) === "Write" ? terminal(write) : task("Look", { subagent_type: "reviewer" })]);
+    return reply.toolCalls([
+      lastText(request) === "Write" ? terminal(write) : task("Look", { subagent_type: "reviewer" }),
+    ]);
   };
   const first = await startConversation(server.call, "Write");
   await ended(first.id);

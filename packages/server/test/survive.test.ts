@@ -2,9 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, expect, test } from "vitest";
 import { openGate } from "@sandpiper/core/test/support/gate";
-import { type ModelServer, reply, type Script, startModelServer } from "@sandpiper/models/test/support/model-server";
+import {
+  type ModelServer,
+  reply,
+  type Script,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
+import { afterEach, expect, test } from "vitest";
 import {
   type Json,
   removeSandboxes,
@@ -30,19 +35,30 @@ async function modelOf(script: Script): Promise<ModelServer> {
   return models;
 }
 
-const settings = (url: string) => ({ llm_model: "openai/gpt-4o-mini", llm_api_key: "sk-test", llm_base_url: url });
+const settings = (url: string) => ({
+  llm_model: "openai/gpt-4o-mini",
+  llm_api_key: "sk-test",
+  llm_base_url: url,
+});
 
 type Called = Pick<TestPlatform, "call">;
 const events = async ({ call }: Called, id: string): Promise<Json[]> =>
   (await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 const ended = async ({ call }: Called, id: string, status = "finished") => {
-  const shown = async () => (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
-  expect(await until(async () => [await shown()].find((one) => one === status || ["error", "finished"].includes(one)))).toBe(
-    status,
-  );
+  const shown = async () =>
+    (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
+  expect(
+    await until(async () =>
+      [await shown()].find((one) => one === status || ["error", "finished"].includes(one)),
+    ),
+  ).toBe(status);
 };
 const send = ({ call }: Called, id: string, text: string) =>
-  call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
 
 test("a clock that jumps back by an hour disturbs no run: times go on increasing, waits end, and what comes later works", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-clock-"));
@@ -72,11 +88,17 @@ test("a clock that jumps back by an hour disturbs no run: times go on increasing
   const times = stored.map(({ timestamp }) => timestamp);
   expect(times).toEqual([...times].sort());
   expect(new Set(times).size).toBe(times.length);
-  const outputs = stored.flatMap(({ observation }) => (observation?.kind === "TerminalObservation" ? observation.content : []));
+  const outputs = stored.flatMap(({ observation }) =>
+    observation?.kind === "TerminalObservation" ? observation.content : [],
+  );
   expect(outputs.map(({ text }) => text.trim())).toEqual(["step 0", "step 1", "step 3", "step 4", "later"]);
-  const live = socket.frames.filter(({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind));
+  const live = socket.frames.filter(
+    ({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind),
+  );
   expect(live.map((event) => event.id)).toEqual(stored.map((event) => event.id));
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].updated_at >= before).toBe(true);
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].updated_at >= before).toBe(
+    true,
+  );
   const other = await startConversation(server.call, "run: echo other");
   await ended(server, other.id);
 }, 60_000);
@@ -105,7 +127,9 @@ test("a database that another process has locked for seconds delays a run, and l
   expect(await events(server, id)).toHaveLength(4);
   await ended(server, id);
   const stored = await events(server, id);
-  const outputs = stored.flatMap(({ observation }) => (observation?.kind === "TerminalObservation" ? observation.content : []));
+  const outputs = stored.flatMap(({ observation }) =>
+    observation?.kind === "TerminalObservation" ? observation.content : [],
+  );
   expect(outputs.map(({ text }) => text)).toEqual(["", "", "1\n2\n"]);
   expect(models.requests).toHaveLength(4);
 }, 60_000);
@@ -120,14 +144,21 @@ async function aboutToWait(): Promise<{
   ends.push(() => server.stop());
   const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
   ends.push(async () => database.close());
-  const tasks = { name: "task_tracker", arguments: { command: "plan", task_list: [{ title: "Unasked", status: "todo" }] } };
+  const tasks = {
+    name: "task_tracker",
+    arguments: { command: "plan", task_list: [{ title: "Unasked", status: "todo" }] },
+  };
   const models = await modelOf(({ index }) => {
     if (index !== 1) return finish("Done.");
     // What the run appends waits until the request is there, too.
     database.exec("BEGIN EXCLUSIVE");
     return reply.toolCalls([tasks, terminal("cat ~/.ssh/id_none; echo ran")]);
   });
-  await server.call("POST", "/api/settings", { ...settings(models.url), confirmation_mode: true, security_analyzer: "pattern" });
+  await server.call("POST", "/api/settings", {
+    ...settings(models.url),
+    confirmation_mode: true,
+    security_analyzer: "pattern",
+  });
   const { id } = await startConversation(server.call, "Hello");
   await ended(server, id);
   await send(server, id, "Work");
@@ -151,18 +182,27 @@ test("a message in the moment in which actions begin to wait rejects them: none 
   await during(() => send(server, id, "Something else."));
   await ended(server, id);
   const stored = await events(server, id);
-  const results = stored.filter((event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent");
+  const results = stored.filter(
+    (event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent",
+  );
   const reason = "it waited for the user's approval, and the user wrote instead.";
-  expect(results).toMatchObject([0, 1].map(() => ({ kind: "UserRejectObservation", rejection_reason: reason })));
+  expect(results).toMatchObject(
+    [0, 1].map(() => ({ kind: "UserRejectObservation", rejection_reason: reason })),
+  );
 }, 60_000);
 
 test("a pause in the moment in which actions begin to wait approves nothing: they wait again, and run once they are approved", async () => {
   const { server, id, during } = await aboutToWait();
   await during(() => server.call("POST", `/api/conversations/${id}/pause`));
   const results = async () =>
-    (await events(server, id)).filter((event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent");
+    (await events(server, id)).filter(
+      (event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent",
+    );
   const shows = (status: string) =>
-    until(async () => (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status === status);
+    until(
+      async () =>
+        (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status === status,
+    );
   await shows("paused");
   await server.call("POST", `/api/conversations/${id}/run`);
   await shows("waiting_for_confirmation");

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { TerminalClient } from "./support/terminal-client.ts";
 
@@ -36,7 +36,9 @@ function terminal(query = "", sandbox = id): TerminalClient {
 
 /** What a command in the sandbox prints. */
 async function sh(command: string, sandbox = id): Promise<string> {
-  const { stdout } = await runToEnd(await server.platform.sandboxes.running(sandbox), { argv: ["sh", "-c", command] });
+  const { stdout } = await runToEnd(await server.platform.sandboxes.running(sandbox), {
+    argv: ["sh", "-c", command],
+  });
   return stdout.toString();
 }
 
@@ -59,7 +61,8 @@ test("a key in the query, a session key at the root and an auth frame open a ter
     const client = new TerminalClient(server, path, headers);
     open.push(client);
     await once(client.socket, "open");
-    if (path.endsWith("/terminal") && !("authorization" in headers)) client.send({ type: "auth", session_api_key: sessionKey });
+    if (path.endsWith("/terminal") && !("authorization" in headers))
+      client.send({ type: "auth", session_api_key: sessionKey });
     client.send({ type: "input", data: "echo $((40 + 2))\r" });
     await client.shows(/\r\n42\r\n/);
   }
@@ -76,7 +79,10 @@ test("text frames are input too, as xterm.js's AttachAddon sends them; UTF-8 goe
   await until(async () => (await sh("pgrep -x cat")) !== "");
   for (const byte of Buffer.from("🙂\r")) client.raw(Buffer.from([byte]));
   client.raw('{"kind":"no control frame"}\r');
-  await until(() => client.shown.split("🙂").length === 3 && client.shown.split('{"kind":"no control frame"}').length === 3);
+  await until(
+    () =>
+      client.shown.split("🙂").length === 3 && client.shown.split('{"kind":"no control frame"}').length === 3,
+  );
 });
 
 test("a resize reaches the program, and nonsense as a size is ignored", async () => {
@@ -122,8 +128,14 @@ test("without a terminal the shell reads commands from a pipe, without echo and 
 });
 
 test("wrong queries, unknown sandboxes, read-only keys and too large frames are refused with a reason", async () => {
-  expect(await terminal("?cols=wide").closed).toEqual({ code: 1008, reason: "cols: Input should be a valid integer" });
-  expect(await terminal("?cwd=a%00b").closed).toMatchObject({ code: 1008, reason: expect.stringMatching(/^cwd:/) });
+  expect(await terminal("?cols=wide").closed).toEqual({
+    code: 1008,
+    reason: "cols: Input should be a valid integer",
+  });
+  expect(await terminal("?cwd=a%00b").closed).toMatchObject({
+    code: 1008,
+    reason: expect.stringMatching(/^cwd:/),
+  });
   const root = (query: string, key = server.key) => {
     const client = new TerminalClient(server, `/sockets/terminal${query}`, { "x-session-api-key": key });
     open.push(client);
@@ -131,8 +143,15 @@ test("wrong queries, unknown sandboxes, read-only keys and too large frames are 
   };
   expect(await root("")).toMatchObject({ code: 4004, reason: expect.stringMatching(/^Name the sandbox/) });
   expect(await root("?sandbox_id=../../etc")).toEqual({ code: 4004, reason: "Sandbox not found" });
-  const { key: readOnly } = await server.platform.apiKeys.add("default", { name: "reader", expiresAt: null, readOnly: true });
-  expect(await root(`?sandbox_id=${id}`, readOnly)).toMatchObject({ code: 4001, reason: expect.stringMatching(/read-only/) });
+  const { key: readOnly } = await server.platform.apiKeys.add("default", {
+    name: "reader",
+    expiresAt: null,
+    readOnly: true,
+  });
+  expect(await root(`?sandbox_id=${id}`, readOnly)).toMatchObject({
+    code: 4001,
+    reason: expect.stringMatching(/read-only/),
+  });
   const stranger = await server.platform.apiKeys.create("stranger", "other");
   expect(await root(`?sandbox_id=${id}`, stranger)).toEqual({ code: 4004, reason: "Sandbox not found" });
 
@@ -213,7 +232,8 @@ test("100 terminals one after the other leave no process and no descriptor; a us
   for (let round = 0; round < 4; round++) {
     const clients = Array.from({ length: 25 }, () => terminal());
     // Some vanish while their shell is being started.
-    for (const { socket } of clients.filter((_, index) => index % 5 === 0)) socket.once("open", () => socket.terminate());
+    for (const { socket } of clients.filter((_, index) => index % 5 === 0))
+      socket.once("open", () => socket.terminate());
     for (const [index, client] of clients.entries()) {
       if (index % 5 !== 0) {
         await client.shows(/\$ /);

@@ -1,19 +1,19 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
+import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
+import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import { egressToken } from "@sandpiper/sandbox/network/environment";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { hostSpec } from "@sandpiper/sandbox/specs/specs";
+import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/support/egress";
 import type { Action, BrowserObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
-import { egressToken } from "@sandpiper/sandbox/network/environment";
-import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/support/egress";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { hostSpec } from "@sandpiper/sandbox/specs/specs";
-import type { ToolContext } from "../tools/tool.ts";
 import { browserTools } from "../tools/browser/index.ts";
 import { resolveToolCall } from "../tools/call.ts";
 import { readResult } from "../tools/renderers.ts";
+import type { ToolContext } from "../tools/tool.ts";
 import { Browser } from "./browser.ts";
 
 /** A real Chromium in a real sandbox, on a site that listens inside of it, and behind the real proxy. */
@@ -48,7 +48,8 @@ const site: RequestListener = (request, response) => {
   const path = request.url!.split("?")[0]!;
   if (path === "/never") return;
   if (path === "/redirect") return void response.writeHead(302, { location: "/redirect" }).end();
-  if (path === "/file") return void response.writeHead(200, { "content-disposition": "attachment; filename=a.bin" }).end("abc");
+  if (path === "/file")
+    return void response.writeHead(200, { "content-disposition": "attachment; filename=a.bin" }).end("abc");
   response.setHeader("content-type", "text/html");
   if (path === "/sent") return void response.end(`<title>Sent</title>${request.url}`);
   if (path === "/large") {
@@ -93,9 +94,16 @@ beforeAll(async () => {
   });
   const proxied = { id, policy, token: egressToken("session key") };
   const spec = hostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2, diskBytes: 2 ** 30 }, policy);
-  await driver.start({ id, spec: { ...spec, env: proxy.proxy.environment(proxied) }, files: proxy.proxy.files({ policy }) });
+  await driver.start({
+    id,
+    spec: { ...spec, env: proxy.proxy.environment(proxied) },
+    files: proxy.proxy.files({ policy }),
+  });
   await proxy.proxy.attach(proxied, (port, accept) => driver.listen(id, port, accept));
-  outside.push(await serve(site, { address, port: 80 }), await serve(site, { address, port: 443, host: "tls.test" }));
+  outside.push(
+    await serve(site, { address, port: 80 }),
+    await serve(site, { address, port: 443, host: "tls.test" }),
+  );
   await driver.listen(id, 8000, (connection) => server.emit("connection", connection));
   sandbox = { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) };
   browser = new Browser(place());
@@ -110,15 +118,25 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function call(name: string, args: object = {}, signal = new AbortController().signal): Promise<BrowserObservation> {
-  const given = { id: "1", name: `browser_${name}`, arguments: JSON.stringify(args), origin: "completion" } as const;
+async function call(
+  name: string,
+  args: object = {},
+  signal = new AbortController().signal,
+): Promise<BrowserObservation> {
+  const given = {
+    id: "1",
+    name: `browser_${name}`,
+    arguments: JSON.stringify(args),
+    origin: "completion",
+  } as const;
   const resolved = resolveToolCall(given, browserTools);
   if ("error" in resolved) throw new Error(resolved.error);
   const context = { browser: async () => browser, signal } as unknown as ToolContext;
   return resolved.tool.run(resolved.action as Action, context) as Promise<BrowserObservation>;
 }
 const text = (observation: BrowserObservation) => contentText(observation.content);
-const open = async (path: string) => text(await call("navigate", { url: path.startsWith("/") ? local + path : path }));
+const open = async (path: string) =>
+  text(await call("navigate", { url: path.startsWith("/") ? local + path : path }));
 const state = async () => JSON.parse(text(await call("get_state")));
 const content = async (more = {}) => text(await call("get_content", more));
 /** The number of the element whose facts hold the text. */
@@ -137,7 +155,9 @@ describe("a page", () => {
       /^The active tab [0-9a-f]{4} shows http:\/\/localhost:8000\/, titled "Start"\.$/,
     );
     const all = (await state()).interactive_elements;
-    expect(all.map(({ tag, text: said }: { tag: string; text?: string }) => `${tag} ${said ?? ""}`.trim())).toEqual([
+    expect(
+      all.map(({ tag, text: said }: { tag: string; text?: string }) => `${tag} ${said ?? ""}`.trim()),
+    ).toEqual([
       "a second page",
       "a third",
       "input",
@@ -173,9 +193,13 @@ describe("a page", () => {
       "http://localhost:8000/sent?q=two+words&s=two&p=hidden&d=2026-01-31",
     );
     expect(text(await call("go_back"))).toContain('titled "Start"');
-    expect(text(await call("type", { index: await find("Query"), text: "enter\n" }))).toContain("/sent?q=enter&");
+    expect(text(await call("type", { index: await find("Query"), text: "enter\n" }))).toContain(
+      "/sent?q=enter&",
+    );
     await open("/");
-    expect(text(await call("scroll"))).toMatch(/^Scrolled down\. The screen shows the pixels 680 to 1480 of \d{4}\.$/);
+    expect(text(await call("scroll"))).toMatch(
+      /^Scrolled down\. The screen shows the pixels 680 to 1480 of \d{4}\.$/,
+    );
     expect(text(await call("scroll", { direction: "up" }))).toContain("0 to 800");
     expect(text(await call("scroll", { direction: "up" }))).toMatch(/^Nothing scrolls further up/);
   });
@@ -187,9 +211,13 @@ describe("a page", () => {
     const failed = await call("click", { index: off });
     expect([failed.is_error, text(failed)]).toEqual([true, `Element ${off} is disabled.`]);
     expect(text(await call("click", { index: 99 }))).toContain("numbered 0 to 10");
-    expect(text(await call("type", { index: await find("options"), text: "three" }))).toContain('It has: "one", "two"');
+    expect(text(await call("type", { index: await find("options"), text: "three" }))).toContain(
+      'It has: "one", "two"',
+    );
     expect(text(await call("type", { index: await find("Send"), text: "x" }))).toContain("takes no text");
-    expect(text(await call("type", { index: await find("date"), text: "soon" }))).toContain("did not take that text");
+    expect(text(await call("type", { index: await find("date"), text: "soon" }))).toContain(
+      "did not take that text",
+    );
     expect(text(await call("navigate", { url: "javascript:alert(1)" }))).toContain("not javascript:");
     expect(text(await call("navigate", { url: "chrome://settings" }))).toContain("not chrome:");
   });
@@ -198,7 +226,11 @@ describe("a page", () => {
     await open("/");
     const shown = await call("get_state", { include_screenshot: true });
     const png = Buffer.from(shown.screenshot_data!, "base64");
-    expect([png.subarray(1, 4).toString(), png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual(["PNG", 1280, 800]);
+    expect([png.subarray(1, 4).toString(), png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([
+      "PNG",
+      1280,
+      800,
+    ]);
     expect(shown.content.every(({ type }) => type === "text")).toBe(true);
     expect(readResult(shown).at(-1)).toEqual({
       type: "image",
@@ -216,7 +248,9 @@ describe("a page", () => {
     await open("/upload");
     await call("type", { index: 0, text: "/tmp/upload.txt" });
     await call("get_state");
-    expect(text(await call("type", { index: 0, text: "/tmp/upload.txt" }))).toContain('titled "upload.txt 6"');
+    expect(text(await call("type", { index: 0, text: "/tmp/upload.txt" }))).toContain(
+      'titled "upload.txt 6"',
+    );
     expect(await open("/file")).toMatch(
       /leads to a download[\s\S]*Downloaded a\.bin \(3 bytes\) to \/tmp\/browser_test\/downloads\/a\.bin/,
     );
@@ -236,7 +270,9 @@ describe("tabs and storage", () => {
     expect(text(await call("click", { index: await find("second page"), new_tab: true }))).toContain(
       "in a new tab. The active tab",
     );
-    expect(text(await call("switch_tab", { tab_id: "none" }))).toContain(`There is no tab none. The tabs: [{"tab_id":`);
+    expect(text(await call("switch_tab", { tab_id: "none" }))).toContain(
+      `There is no tab none. The tabs: [{"tab_id":`,
+    );
     await closeAll();
     expect(JSON.parse(text(await call("list_tabs")))).toMatchObject([{ url: "about:blank", active: true }]);
   });
@@ -258,7 +294,10 @@ describe("tabs and storage", () => {
       origins: [{ origin: local, localStorage: items("here") }],
     });
     await open("http://127.0.0.1:8000/two");
-    expect((await read()).origins[0]).toMatchObject({ localStorage: items("there"), sessionStorage: items("too") });
+    expect((await read()).origins[0]).toMatchObject({
+      localStorage: items("there"),
+      sessionStorage: items("too"),
+    });
     expect(text(await call("set_storage", { storage_state: { cookies: "all" } }))).toBe(
       '"cookies" must be a list of objects, 1,000 at most.',
     );
@@ -368,7 +407,8 @@ describe("the process", () => {
     browser = new Browser(place());
     expect(text(await call("list_tabs"))).toContain("Third");
     expect(before).toContain(
-      JSON.parse(text(await call("list_tabs"))).find(({ title }: { title: string }) => title === "Third").tab_id,
+      JSON.parse(text(await call("list_tabs"))).find(({ title }: { title: string }) => title === "Third")
+        .tab_id,
     );
     await browser.end();
     expect(

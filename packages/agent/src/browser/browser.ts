@@ -114,7 +114,11 @@ export class Browser {
     await this.tab(signal);
     // What the browser tells by itself comes late. Each by itself: addresses may be megabytes, and a frame has a bound.
     const ask = async (targetId: string) => {
-      const { targetInfo } = await this.send<{ targetInfo: TargetInfo }>("Target.getTargetInfo", { targetId }, signal);
+      const { targetInfo } = await this.send<{ targetInfo: TargetInfo }>(
+        "Target.getTargetInfo",
+        { targetId },
+        signal,
+      );
       if (this.#targets.has(targetId)) this.#targets.learn(targetInfo);
     };
     await Promise.allSettled(this.#targets.ids.map(ask));
@@ -199,10 +203,16 @@ export class Browser {
       launched = await launchBrowser(sandbox, dir, signal);
       live = await this.#connect(launched).catch(() => undefined);
     }
-    if (!live) throw new PlatformError("BrowserUnavailable", "The browser in the sandbox started and does not answer.");
+    if (!live)
+      throw new PlatformError(
+        "BrowserUnavailable",
+        "The browser in the sandbox started and does not answer.",
+      );
     if (!launched.found) {
       if (lost)
-        this.#note("The browser had ended (it crashed, was killed, or lacked memory): this is a new one, without its pages.");
+        this.#note(
+          "The browser had ended (it crashed, was killed, or lacked memory): this is a new one, without its pages.",
+        );
       this.#current = undefined;
     }
     this.#live = live;
@@ -212,8 +222,10 @@ export class Browser {
   async #connect(launched: Launched): Promise<Live> {
     const { connect } = this.#place;
     const duplex = await connect(launched.port);
-    const connection = await CdpConnection.open(duplex, { ...launched, timeoutMs: this.#patience.answerMs }, (event) =>
-      this.#read(event),
+    const connection = await CdpConnection.open(
+      duplex,
+      { ...launched, timeoutMs: this.#patience.answerMs },
+      (event) => this.#read(event),
     );
     const live: Live = { connection, launched, asked: new Set() };
     try {
@@ -232,7 +244,9 @@ export class Browser {
   }
 
   async #newTab(connection: CdpConnection): Promise<Tab> {
-    const { targetId } = await connection.send<{ targetId: string }>("Target.createTarget", { url: "about:blank" });
+    const { targetId } = await connection.send<{ targetId: string }>("Target.createTarget", {
+      url: "about:blank",
+    });
     this.#targets.learn({ targetId, type: "page", title: "", url: "about:blank" });
     return this.#attached(targetId);
   }
@@ -270,8 +284,10 @@ export class Browser {
     if (method === "Target.targetCreated" && info) this.#opened(info);
     else if (method === "Target.targetInfoChanged" && info) this.#targets.learn(info);
     else if (method === "Target.targetDestroyed") this.#forget(String(params.targetId));
-    else if (method === "Browser.downloadWillBegin") this.#downloads.begins(params as unknown as DownloadBegins);
-    else if (method === "Browser.downloadProgress") this.#downloads.goesOn(params as unknown as DownloadProgress);
+    else if (method === "Browser.downloadWillBegin")
+      this.#downloads.begins(params as unknown as DownloadBegins);
+    else if (method === "Browser.downloadProgress")
+      this.#downloads.goesOn(params as unknown as DownloadProgress);
   }
 
   #opened(info: TargetInfo): void {
@@ -297,7 +313,8 @@ export class Browser {
 
   #passOn(tab: Tab, { method, params }: CdpEvent): void {
     const { requestId } = params;
-    if (method === "Fetch.requestPaused") return void tab.send("Fetch.continueRequest", { requestId }).catch(() => {});
+    if (method === "Fetch.requestPaused")
+      return void tab.send("Fetch.continueRequest", { requestId }).catch(() => {});
     if (method !== "Fetch.authRequired") return;
     const { source } = (params.authChallenge ?? {}) as { source?: string };
     const live = this.#live;

@@ -102,7 +102,11 @@ export class CdpConnection {
   }
 
   /** Sends a command and gives its result. Throws CdpError, and the signal's reason. */
-  async send<T = Record<string, unknown>>(method: string, params: object = {}, options: SendOptions = {}): Promise<T> {
+  async send<T = Record<string, unknown>>(
+    method: string,
+    params: object = {},
+    options: SendOptions = {},
+  ): Promise<T> {
     const { sessionId, timeoutMs = defaultTimeoutMs, signal } = options;
     signal?.throwIfAborted();
     if (!this.open) throw ended();
@@ -111,10 +115,15 @@ export class CdpConnection {
     this.#pending.set(id, { resolve, reject });
     const onAbort = () => reject(signal?.reason);
     signal?.addEventListener("abort", onAbort);
-    const late = new CdpError(`The page did not answer within ${Math.ceil(timeoutMs / 1_000)} seconds.`, "hung");
+    const late = new CdpError(
+      `The page did not answer within ${Math.ceil(timeoutMs / 1_000)} seconds.`,
+      "hung",
+    );
     const timer = setTimeout(() => reject(late), timeoutMs);
     try {
-      this.#socket.send(JSON.stringify({ id, method, params, ...(sessionId !== undefined && { sessionId }) }));
+      this.#socket.send(
+        JSON.stringify({ id, method, params, ...(sessionId !== undefined && { sessionId }) }),
+      );
       return (await promise) as T;
     } finally {
       clearTimeout(timer);
@@ -129,7 +138,11 @@ export class CdpConnection {
 
   #read(text: string): void {
     this.#slowDown();
-    let message: { id?: number; result?: Record<string, unknown>; error?: { message?: unknown } } & Partial<CdpEvent>;
+    let message: {
+      id?: number;
+      result?: Record<string, unknown>;
+      error?: { message?: unknown };
+    } & Partial<CdpEvent>;
     try {
       message = JSON.parse(text);
     } catch {
@@ -137,7 +150,8 @@ export class CdpConnection {
     }
     if (typeof message.id !== "number") {
       const { method, params = {}, sessionId } = message;
-      if (typeof method === "string") this.#onEvent({ method, params, ...(sessionId !== undefined && { sessionId }) });
+      if (typeof method === "string")
+        this.#onEvent({ method, params, ...(sessionId !== undefined && { sessionId }) });
       return;
     }
     const pending = this.#pending.get(message.id);

@@ -53,7 +53,8 @@ export class Downloads {
     this.#names.delete(guid);
     if (state === "inProgress") this.#cancel(guid);
     const { note } = this.#parts;
-    if (state === "completed") note(`Downloaded ${name} (${receivedBytes} bytes) to ${filePath ?? `${this.dir}/${name}`}`);
+    if (state === "completed")
+      note(`Downloaded ${name} (${receivedBytes} bytes) to ${filePath ?? `${this.dir}/${name}`}`);
     else note(`The download of ${name} was broken off${state === "inProgress" ? ": it is too large" : ""}.`);
   }
 

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
 /** Where a browser's DevTools are, inside of its sandbox. */
 export interface Launched {
@@ -99,14 +99,19 @@ export async function launchBrowser(sandbox: Sandbox, dir: string, signal?: Abor
   const [how, port = "", path = "", proxy = ""] = stdout.toString().split("\n");
   if (code !== 0 || !/^\d{1,5}$/.test(port) || !/^\/devtools\/browser\/[\w-]{1,100}$/.test(path)) {
     const said = stderr.toString().trim().slice(-600);
-    throw new PlatformError("BrowserUnavailable", `The browser did not start in the sandbox${said ? `: ${said}` : "."}`);
+    throw new PlatformError(
+      "BrowserUnavailable",
+      `The browser did not start in the sandbox${said ? `: ${said}` : "."}`,
+    );
   }
   const { username = "", password = "" } = URL.parse(proxy) ?? {};
   return {
     port: Number(port),
     path,
     found: how === "found",
-    ...(username && { proxy: { username: decodeURIComponent(username), password: decodeURIComponent(password) } }),
+    ...(username && {
+      proxy: { username: decodeURIComponent(username), password: decodeURIComponent(password) },
+    }),
   };
 }
 
@@ -116,5 +121,9 @@ export async function endBrowser(sandbox: Sandbox, dir: string): Promise<void> {
 }
 
 function command(sandbox: Sandbox, text: string, dir: string) {
-  return { argv: [...(sandbox.shell ?? ["sh"]), "-c", text, "sh", dir], cwd: "/", env: { LC_ALL: "C.UTF-8" } };
+  return {
+    argv: [...(sandbox.shell ?? ["sh"]), "-c", text, "sh", dir],
+    cwd: "/",
+    env: { LC_ALL: "C.UTF-8" },
+  };
 }

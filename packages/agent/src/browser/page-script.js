@@ -71,13 +71,24 @@ globalThis.sandpiperPage ??= (() => {
       if (text.length > length * 2) return false;
       if (nodeType(node) === 3) text += nodeValue(node).slice(0, length * 2);
       else if (nodeType(node) === 1 && silent.has(localName(node))) return false;
-      else if (nodeType(node) === 1) text += `${text.endsWith(" ") ? "" : " "}${attribute(node, "alt")?.slice(0, length) ?? ""}`;
+      else if (nodeType(node) === 1)
+        text += `${text.endsWith(" ") ? "" : " "}${attribute(node, "alt")?.slice(0, length) ?? ""}`;
       return true;
     });
     return cut(oneLine(text), length);
   }
 
-  const silent = new Set(["script", "style", "noscript", "template", "head", "svg", "object", "embed", "datalist"]);
+  const silent = new Set([
+    "script",
+    "style",
+    "noscript",
+    "template",
+    "head",
+    "svg",
+    "object",
+    "embed",
+    "datalist",
+  ]);
   const controls = new Set(["button", "input", "select", "textarea", "summary", "option"]);
   const roles = new Set(
     "button link checkbox radio switch tab menuitem menuitemcheckbox menuitemradio option combobox textbox searchbox slider spinbutton treeitem".split(
@@ -86,7 +97,10 @@ globalThis.sandpiperPage ??= (() => {
   );
 
   function isVisible(element) {
-    return Element.prototype.checkVisibility.call(element, { visibilityProperty: true, contentVisibilityAuto: true });
+    return Element.prototype.checkVisibility.call(element, {
+      visibilityProperty: true,
+      contentVisibilityAuto: true,
+    });
   }
 
   /** Whether a person could do something with an element; `pointer` says that the mouse shows so for its parent already. */
@@ -191,7 +205,8 @@ globalThis.sandpiperPage ??= (() => {
   /** The numbered element, or why there is none. */
   function find(index) {
     const element = numbered[index];
-    if (!element) return { problem: numbered.length === 0 ? "unnumbered" : "unknown", count: numbered.length };
+    if (!element)
+      return { problem: numbered.length === 0 ? "unnumbered" : "unknown", count: numbered.length };
     if (!element.isConnected) return { problem: "gone" };
     return { element };
   }
@@ -205,11 +220,25 @@ globalThis.sandpiperPage ??= (() => {
     // A link over two lines is clicked in the first of them.
     const line = element.getClientRects()[0];
     const box = rectOf(element);
-    const x = line && element.getClientRects().length > 1 ? left - box.left + line.left + line.width / 2 : (left + right) / 2;
-    const y = line && element.getClientRects().length > 1 ? top - box.top + line.top + line.height / 2 : (top + bottom) / 2;
+    const x =
+      line && element.getClientRects().length > 1
+        ? left - box.left + line.left + line.width / 2
+        : (left + right) / 2;
+    const y =
+      line && element.getClientRects().length > 1
+        ? top - box.top + line.top + line.height / 2
+        : (top + bottom) / 2;
     const href = is(element, "a") ? cut(element.href, 2_000_000) : "";
     const isFile = is(element, "input") && element.type === "file";
-    return { x, y, hit: isHit(element, x, y), name: localName(element), disabled: has(element, "disabled"), href, isFile };
+    return {
+      x,
+      y,
+      hit: isHit(element, x, y),
+      name: localName(element),
+      disabled: has(element, "disabled"),
+      href,
+      isFile,
+    };
   }
 
   function isHit(element, x, y) {
@@ -218,7 +247,8 @@ globalThis.sandpiperPage ??= (() => {
     for (let depth = 0; depth < 20; depth++) {
       const top = root.elementFromPoint(localX, localY);
       if (!top) return false;
-      for (let node = top; node; node = parentNode(node) ?? node.host ?? null) if (node === element) return true;
+      for (let node = top; node; node = parentNode(node) ?? node.host ?? null)
+        if (node === element) return true;
       if (is(top, "iframe") && frameRoot(top)) {
         const { left, top: above } = rectOf(top);
         localX -= left + top.clientLeft;
@@ -249,7 +279,11 @@ globalThis.sandpiperPage ??= (() => {
       const wanted = text.trim();
       const options = Array.from(element.options);
       const option = options.find(({ text: shown, value }) => oneLine(shown) === wanted || value === wanted);
-      if (!option) return { problem: "option", options: options.slice(0, 50).map(({ text: shown }) => cut(oneLine(shown), 60)) };
+      if (!option)
+        return {
+          problem: "option",
+          options: options.slice(0, 50).map(({ text: shown }) => cut(oneLine(shown), 60)),
+        };
       if (!element.multiple) element.value = option.value;
       option.selected = true;
       tellChange(element);
@@ -278,7 +312,8 @@ globalThis.sandpiperPage ??= (() => {
   }
 
   function tellChange(element) {
-    for (const name of ["input", "change"]) element.dispatchEvent(new Event(name, { bubbles: true, composed: true }));
+    for (const name of ["input", "change"])
+      element.dispatchEvent(new Event(name, { bubbles: true, composed: true }));
   }
 
   const scroller = () => document.scrollingElement ?? document.documentElement;
@@ -287,7 +322,10 @@ globalThis.sandpiperPage ??= (() => {
   function scroll(direction) {
     const step = (element) => {
       const before = element.scrollTop;
-      element.scrollBy({ top: (direction === "up" ? -0.85 : 0.85) * element.clientHeight, behavior: "instant" });
+      element.scrollBy({
+        top: (direction === "up" ? -0.85 : 0.85) * element.clientHeight,
+        behavior: "instant",
+      });
       return element.scrollTop !== before;
     };
     const page = scroller();
@@ -348,8 +386,12 @@ globalThis.sandpiperPage ??= (() => {
         else if (name === "pre") {
           put("```\n");
           preformatted++;
-        } else if (name === "img" && attribute(node, "alt")) put(`![${cut(oneLine(attribute(node, "alt")), 200)}] `);
-        else if (name === "textarea" || (name === "input" && typed.has(node.type) && node.type !== "password"))
+        } else if (name === "img" && attribute(node, "alt"))
+          put(`![${cut(oneLine(attribute(node, "alt")), 200)}] `);
+        else if (
+          name === "textarea" ||
+          (name === "input" && typed.has(node.type) && node.type !== "password")
+        )
           put(`[${cut(oneLine(node.value || attribute(node, "placeholder") || ""), 200)}] `);
         else if (name === "a" && withLinks && has(node, "href")) {
           links.push(node);
@@ -393,7 +435,12 @@ globalThis.sandpiperPage ??= (() => {
       }
       return items;
     };
-    return { origin: location.origin, localStorage: read("localStorage"), sessionStorage: read("sessionStorage"), cut: left < 0 };
+    return {
+      origin: location.origin,
+      localStorage: read("localStorage"),
+      sessionStorage: read("sessionStorage"),
+      cut: left < 0,
+    };
   }
 
   /** HTTP status of the page; 0 where it has none. */
@@ -407,5 +454,16 @@ globalThis.sandpiperPage ??= (() => {
     return true;
   }
 
-  return { state, locate, click, type, scroll, content, storage, store, status, element: (index) => numbered[index] };
+  return {
+    state,
+    locate,
+    click,
+    type,
+    scroll,
+    content,
+    storage,
+    store,
+    status,
+    element: (index) => numbered[index],
+  };
 })();

@@ -69,7 +69,12 @@ export class Tab {
     try {
       await Promise.all([
         this.send("Page.enable"),
-        this.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false }),
+        this.send("Emulation.setDeviceMetricsOverride", {
+          width,
+          height,
+          deviceScaleFactor: 1,
+          mobile: false,
+        }),
         this.send("Page.setInterceptFileChooserDialog", { enabled: true }),
       ]);
       await this.#frame();
@@ -99,7 +104,11 @@ export class Tab {
     options: Omit<SendOptions, "sessionId"> = {},
   ): Promise<T> {
     const { connection } = this.#surroundings;
-    return connection.send<T>(method, params, { timeoutMs: this.#patience.answerMs, ...options, sessionId: this.#sessionId });
+    return connection.send<T>(method, params, {
+      timeoutMs: this.#patience.answerMs,
+      ...options,
+      sessionId: this.#sessionId,
+    });
   }
 
   /** Takes an event of this page. */
@@ -182,14 +191,18 @@ export class Tab {
           throw new BrowserUseError("The page was busy and did not answer; its script was stopped.");
         }
         if (this.dead) throw new BrowserUseError("The page crashed. Navigate to open another one.");
-        if (attempt === 4) throw new BrowserUseError(`The page cannot be read: it does not stay as it is (${error.message}).`);
+        if (attempt === 4)
+          throw new BrowserUseError(`The page cannot be read: it does not stay as it is (${error.message}).`);
         await delay(attempt * reactMs, undefined, { signal });
       }
     }
   }
 
   /** A picture of what is on the screen, base64. Throws CdpError, and the signal's reason. */
-  async screenshot(format: { format: "png" } | { format: "jpeg"; quality: number }, signal: AbortSignal): Promise<string> {
+  async screenshot(
+    format: { format: "png" } | { format: "jpeg"; quality: number },
+    signal: AbortSignal,
+  ): Promise<string> {
     const { data } = await this.send<{ data: string }>(
       "Page.captureScreenshot",
       { ...format, optimizeForSpeed: false },
@@ -201,9 +214,13 @@ export class Tab {
   async #evaluate<T>(call: string, signal: AbortSignal, returnByValue: boolean): Promise<T> {
     const frameId = await this.#frame(signal);
     const world = { frameId, worldName: "sandpiper", grantUniveralAccess: true };
-    const { executionContextId: contextId } = await this.send<{ executionContextId: number }>("Page.createIsolatedWorld", world, {
-      signal,
-    });
+    const { executionContextId: contextId } = await this.send<{ executionContextId: number }>(
+      "Page.createIsolatedWorld",
+      world,
+      {
+        signal,
+      },
+    );
     const { result, exceptionDetails } = await this.send<Evaluated>(
       "Runtime.evaluate",
       {
@@ -215,12 +232,17 @@ export class Tab {
       },
       { signal },
     );
-    if (exceptionDetails) throw new CdpError((exceptionDetails.exception?.description ?? exceptionDetails.text).slice(0, 300));
+    if (exceptionDetails)
+      throw new CdpError((exceptionDetails.exception?.description ?? exceptionDetails.text).slice(0, 300));
     return (returnByValue ? result.value : result) as T;
   }
 
   async #frame(signal?: AbortSignal): Promise<string> {
-    const { frameTree } = await this.send<{ frameTree: { frame: { id: string } } }>("Page.getFrameTree", {}, { signal });
+    const { frameTree } = await this.send<{ frameTree: { frame: { id: string } } }>(
+      "Page.getFrameTree",
+      {},
+      { signal },
+    );
     this.#mainFrame = frameTree.frame.id;
     return this.#mainFrame;
   }
@@ -243,7 +265,9 @@ export class Tab {
     this.send("Page.handleJavaScriptDialog", { accept }).catch(() => {});
     if (type === "beforeunload") return;
     const shown = String(message).slice(0, 500);
-    this.#surroundings.note(`The page showed a dialog (${type}), which was ${accept ? "accepted" : "dismissed"}: ${shown}`);
+    this.#surroundings.note(
+      `The page showed a dialog (${type}), which was ${accept ? "accepted" : "dismissed"}: ${shown}`,
+    );
   }
 
   #loaded(): void {

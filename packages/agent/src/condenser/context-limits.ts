@@ -20,14 +20,17 @@ export class ContextLimits {
 
   /** Tokens of a prompt; Infinity: nobody knows. */
   of(userId: string, model: Pick<Model, "name" | "contextWindow">): number {
-    const known = model.contextWindow > 0 ? Math.floor(model.contextWindow * share) : Number.POSITIVE_INFINITY;
+    const known =
+      model.contextWindow > 0 ? Math.floor(model.contextWindow * share) : Number.POSITIVE_INFINITY;
     return Math.min(known, this.#learnt.get(keyOf(userId, model)) ?? known);
   }
 
   /** A prompt of that many tokens, by estimate, was too long. */
   learn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number, error: unknown): void {
     const text = error instanceof PlatformError ? error.message.slice(0, 2_000) : "";
-    const told = sizes.map((pattern) => Number(pattern.exec(text)?.[1] ?? Number.NaN)).find((size) => size >= 1_000);
+    const told = sizes
+      .map((pattern) => Number(pattern.exec(text)?.[1] ?? Number.NaN))
+      .find((size) => size >= 1_000);
     const limit = Math.floor(Math.min(tokens * 0.9, (told ?? Number.POSITIVE_INFINITY) * share));
     const key = keyOf(userId, model);
     this.#learnt.delete(key);

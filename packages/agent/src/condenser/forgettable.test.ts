@@ -1,8 +1,14 @@
+import type { ModelMessage } from "@sandpiper/models/model";
 import type { Event } from "@sandpiper/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { actionEvent, agentEvent, errorEvent, observationEvent, userEvent } from "../../test/support/events.ts";
-import type { ModelMessage } from "@sandpiper/models/model";
+import {
+  actionEvent,
+  agentEvent,
+  errorEvent,
+  observationEvent,
+  userEvent,
+} from "../../test/support/events.ts";
 import { View } from "../prompt/view.ts";
 import { everything, type Forgettable, forgettable } from "./forgettable.ts";
 
@@ -12,16 +18,26 @@ let count = 0;
 const turn = fc.oneof(
   fc.constant("user" as const),
   fc.constant("agent" as const),
-  fc.record({ calls: fc.integer({ min: 1, max: 4 }), backwards: fc.boolean(), open: fc.boolean(), meanwhile: fc.boolean() }),
+  fc.record({
+    calls: fc.integer({ min: 1, max: 4 }),
+    backwards: fc.boolean(),
+    open: fc.boolean(),
+    meanwhile: fc.boolean(),
+  }),
 );
 
 /** A run closes what is open before it goes on, so only the last call of all may have no result. */
-function eventsOf(turns: (typeof turn extends fc.Arbitrary<infer T> ? T : never)[], isLast: boolean): Event[] {
+function eventsOf(
+  turns: (typeof turn extends fc.Arbitrary<infer T> ? T : never)[],
+  isLast: boolean,
+): Event[] {
   return turns.flatMap((next, position) => {
     if (next === "user") return [userEvent(`message ${++count}`)];
     if (next === "agent") return [agentEvent(`answer ${++count}`)];
     const ids = Array.from({ length: next.calls }, () => `call_${++count}`);
-    const results = ids.map((id, index) => (index % 2 ? errorEvent(id, "failed") : observationEvent(id, `output ${id}`)));
+    const results = ids.map((id, index) =>
+      index % 2 ? errorEvent(id, "failed") : observationEvent(id, `output ${id}`),
+    );
     const left = next.open && isLast && position === turns.length - 1 ? results.slice(1) : results;
     return [
       ...ids.map((id) => actionEvent(id, "ls", { response: `r-${ids[0]}` })),
@@ -104,7 +120,10 @@ test("whatever is forgotten, calls keep their results, the user's first and late
 });
 
 test("what goes is the middle: the beginning stays, and the newest events up to half of the bound", () => {
-  const calls = Array.from({ length: 20 }, (_, index) => [actionEvent(`c${index}`, "ls"), observationEvent(`c${index}`, "x")]);
+  const calls = Array.from({ length: 20 }, (_, index) => [
+    actionEvent(`c${index}`, "ls"),
+    observationEvent(`c${index}`, "x"),
+  ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
   const part = forgettable(view, { keepFirst: 4, events: 16 })!;
   // The beginning is the prompt, the message and the first call with its result; behind it come the summary and five calls.
@@ -113,7 +132,10 @@ test("what goes is the middle: the beginning stays, and the newest events up to 
 });
 
 test("too little progress is none", () => {
-  const calls = Array.from({ length: 20 }, (_, index) => [actionEvent(`c${index}`, "ls"), observationEvent(`c${index}`, "x")]);
+  const calls = Array.from({ length: 20 }, (_, index) => [
+    actionEvent(`c${index}`, "ls"),
+    observationEvent(`c${index}`, "x"),
+  ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
   expect(forgettable(view, { keepFirst: 2, events: 39, progress: 0.1 })).toBeUndefined();
   expect(forgettable(view, { keepFirst: 2, events: 30, progress: 0.1 })).toBeDefined();
@@ -121,7 +143,10 @@ test("too little progress is none", () => {
 });
 
 test("one summary stands for ten thousand events at most, so that its event stays small", () => {
-  const calls = Array.from({ length: 9_000 }, (_, index) => [actionEvent(`c${index}`, "ls"), observationEvent(`c${index}`, "x")]);
+  const calls = Array.from({ length: 9_000 }, (_, index) => [
+    actionEvent(`c${index}`, "ls"),
+    observationEvent(`c${index}`, "x"),
+  ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
   expect(forgettable(view, { keepFirst: 2, events: 100 })?.eventIds).toHaveLength(10_000);
   expect(everything(view, 100)?.eventIds).toHaveLength(10_000);

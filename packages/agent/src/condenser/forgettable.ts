@@ -37,13 +37,16 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
   // The newest answer and its results may not have been used yet.
   let latest = closed - 1;
   while (latest > first && messages[latest]?.role === "tool") latest -= 1;
-  const beginning = messages.slice(0, first).reduce((sum, message) => sum + view.tokensOf(message), view.systemTokens);
+  const beginning = messages
+    .slice(0, first)
+    .reduce((sum, message) => sum + view.tokensOf(message), view.systemTokens);
   const head = messages.slice(0, first).reduce((sum, message) => sum + countOf(view, message), 1);
   const { events, tokens } = target;
   // The summary takes a place too.
   const room = { events: (events ?? 0) - head - 1, tokens: (tokens ?? 0) - beginning };
   let start = messages.length;
-  const least = events === undefined && tokens === undefined ? first + Math.ceil((messages.length - first) / 2) : first;
+  const least =
+    events === undefined && tokens === undefined ? first + Math.ceil((messages.length - first) / 2) : first;
   while (start > least) {
     const message = messages[start - 1]!;
     room.events -= countOf(view, message);
@@ -53,7 +56,8 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
   }
   const part = between(view, first, Math.min(start, latest));
   if (!part) return undefined;
-  const share = tokens === undefined ? part.eventIds.length / view.eventCount : part.tokens / view.promptTokens();
+  const share =
+    tokens === undefined ? part.eventIds.length / view.eventCount : part.tokens / view.promptTokens();
   return share < (target.progress ?? 0) ? undefined : part;
 }
 
@@ -114,7 +118,9 @@ function endOfBeginning(view: View, keepFirst: number): number {
 function isRequest(view: View, message: ModelMessage): boolean {
   if (message.role !== "user") return false;
   const [id] = view.sources(message);
-  return id !== undefined && (id === view.words.firstRequest?.eventId || id === view.words.latestRequest?.eventId);
+  return (
+    id !== undefined && (id === view.words.firstRequest?.eventId || id === view.words.latestRequest?.eventId)
+  );
 }
 
 function countOf(view: View, message: ModelMessage): number {

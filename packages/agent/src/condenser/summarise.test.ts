@@ -12,7 +12,10 @@ type Observed = Extract<Event, { kind: "ObservationEvent" }>;
 /** A call whose result brings texts along. */
 const call = (id: string, ...texts: string[]): Event[] => [
   actionEvent(id, "ls"),
-  { ...(observationEvent(id, "out") as Observed), ...(texts.length > 0 && { extended_content: texts.map(textContent) }) },
+  {
+    ...(observationEvent(id, "out") as Observed),
+    ...(texts.length > 0 && { extended_content: texts.map(textContent) }),
+  },
 ];
 
 function viewOf(...events: Event[]): View {
@@ -24,7 +27,11 @@ function viewOf(...events: Event[]): View {
 test("rules and invoked skills of forgotten results follow the summary once, those that stay do not, nor does what hooks said", () => {
   const rule = '<PATH_RULE name="ts" path="/a.ts">\nNo any.\n</PATH_RULE>';
   const skill = observationEvent("c2", "The skill's text.") as Observed;
-  skill.observation = { ...skill.observation, kind: "InvokeSkillObservation", skill_name: "x" } as Observed["observation"];
+  skill.observation = {
+    ...skill.observation,
+    kind: "InvokeSkillObservation",
+    skill_name: "x",
+  } as Observed["observation"];
   const view = viewOf(
     userEvent("go"),
     ...call("c1", rule, hookContext("for the moment")),
@@ -53,7 +60,13 @@ test("when the whole history goes, words of the user that are too long for that 
   );
   expect(text.length).toBeLessThan(2_200);
   view.add({
-    ...{ kind: "Condensation", id: "s", timestamp: "2026-01-01T00:00:00.000000", source: "environment", llm_response_id: "s" },
+    ...{
+      kind: "Condensation",
+      id: "s",
+      timestamp: "2026-01-01T00:00:00.000000",
+      source: "environment",
+      llm_response_id: "s",
+    },
     ...{ forgotten_event_ids: part.eventIds, summary: text, summary_offset: part.offset },
   } as Event);
   expect(view.messages).toHaveLength(2);
@@ -61,7 +74,9 @@ test("when the whole history goes, words of the user that are too long for that 
 });
 
 test("skills without end are told as far as there is room, the newest of them", () => {
-  const calls = Array.from({ length: 200 }, (_, index) => call(`c${index}`, `skill ${index} ${"y".repeat(1_000)}`)).flat();
+  const calls = Array.from({ length: 200 }, (_, index) =>
+    call(`c${index}`, `skill ${index} ${"y".repeat(1_000)}`),
+  ).flat();
   const view = viewOf(userEvent("go"), ...calls, ...call("last"));
   const text = withKeptWords("SUMMARY", view, forgettable(view, { keepFirst: 2, events: 5 })!, 32_000);
   expect(text.length).toBeLessThan(25_000);

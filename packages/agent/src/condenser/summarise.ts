@@ -1,7 +1,7 @@
-import { contentText, textContent } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Model, ModelRequest, ModelResponse } from "@sandpiper/models/model";
 import { cutMiddle } from "@sandpiper/models/prompt";
+import { contentText, textContent } from "@sandpiper/wire";
 import type { Kept, KeptWords } from "../prompt/pinned-messages.ts";
 import type { View } from "../prompt/view.ts";
 import type { Forgettable } from "./forgettable.ts";
@@ -56,8 +56,11 @@ export class NoSummary extends PlatformError {
  */
 export function withKeptWords(summary: string, view: View, part: Forgettable, limit: number): string {
   const forgotten = new Set(part.eventIds);
-  const remaining = new Set(view.messages.flatMap((message) => view.sources(message)).filter((id) => !forgotten.has(id)));
-  const gone = (kept: Kept | undefined) => (kept && !remaining.has(kept.eventId) ? contentText(kept.content) : "");
+  const remaining = new Set(
+    view.messages.flatMap((message) => view.sources(message)).filter((id) => !forgotten.has(id)),
+  );
+  const gone = (kept: Kept | undefined) =>
+    kept && !remaining.has(kept.eventId) ? contentText(kept.content) : "";
   const first = gone(view.words.firstRequest);
   const latest = view.words.latestRequest === view.words.firstRequest ? "" : gone(view.words.latestRequest);
   const words = [

@@ -1,6 +1,6 @@
+import type { ModelMessage } from "@sandpiper/models/model";
 import { textContent } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import type { ModelMessage } from "@sandpiper/models/model";
 import { transcript } from "./transcript.ts";
 
 const user = (text: string): ModelMessage => ({ role: "user", content: [textContent(text)] });

@@ -1,6 +1,6 @@
-import { contentText } from "@sandpiper/wire";
 import type { ModelMessage } from "@sandpiper/models/model";
 import { cutMiddle } from "@sandpiper/models/prompt";
+import { contentText } from "@sandpiper/wire";
 
 /** Characters of one message, and the least to which it is cut where there are many. */
 const [maxMessageChars, minMessageChars] = [8_000, 500];

@@ -1,6 +1,6 @@
 import { errorText } from "@sandpiper/core/errors";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { HookDefinition } from "./config.ts";
 import type { HookOutcome } from "./verdict.ts";
 
@@ -23,7 +23,10 @@ export interface CommandHookContext {
  * Runs a hook's command in the sandbox. Whatever goes wrong is in the outcome: exit code 124 for one that takes too long, 127 for one that could not be
  * begun. Throws only the signal's reason.
  */
-export async function runCommandHook(hook: HookDefinition, context: CommandHookContext): Promise<HookOutcome> {
+export async function runCommandHook(
+  hook: HookDefinition,
+  context: CommandHookContext,
+): Promise<HookOutcome> {
   const { signal } = context;
   signal.throwIfAborted();
   try {

@@ -38,7 +38,11 @@ const maxTimeout = 600;
  * Reads a configuration: events in PascalCase or snake_case, bare or inside of `{"hooks": …}`. What is no hook is left out, and `tell` gets a sentence about it:
  * somebody relies on it. Undefined for what is no object at all.
  */
-export function readHookConfig(value: unknown, plugin?: string, tell: Tell = () => {}): HookConfig | undefined {
+export function readHookConfig(
+  value: unknown,
+  plugin?: string,
+  tell: Tell = () => {},
+): HookConfig | undefined {
   if (!isObject(value)) return undefined;
   const events = isObject(value.hooks) ? value.hooks : value;
   const config: HookConfig = {};
@@ -46,11 +50,15 @@ export function readHookConfig(value: unknown, plugin?: string, tell: Tell = () 
     const event = hookEvents.find((known) => known === snakeCase(name));
     const matchers = listOf(given).flatMap((one) => readMatcher(one, plugin));
     // Other keys are no lists: a version, a description.
-    if (!event && Array.isArray(given)) tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
-    if (event && isLessThan(given, matchers)) tell(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
+    if (!event && Array.isArray(given))
+      tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
+    if (event && isLessThan(given, matchers))
+      tell(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
     for (const { matcher } of matchers)
       if (event?.endsWith("_tool_use") && !isMatcher(matcher))
-        tell(`A matcher of ${name} is no expression, so its hooks are run for no tool: ${matcher.slice(0, 100)}`);
+        tell(
+          `A matcher of ${name} is no expression, so its hooks are run for no tool: ${matcher.slice(0, 100)}`,
+        );
     if (event && matchers.length > 0) config[event] = [...(config[event] ?? []), ...matchers];
   }
   return config;
@@ -71,7 +79,8 @@ export function parseHookConfig(text: string, plugin?: string, tell?: Tell): Hoo
 export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
   const merged: HookConfig = {};
   for (const config of configs)
-    for (const event of hookEvents) if (config[event]) merged[event] = [...(merged[event] ?? []), ...config[event]];
+    for (const event of hookEvents)
+      if (config[event]) merged[event] = [...(merged[event] ?? []), ...config[event]];
   return merged;
 }
 
@@ -79,29 +88,37 @@ export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
 function isLessThan(given: unknown, read: readonly HookMatcher[]): boolean {
   if (given === null) return false;
   if (!Array.isArray(given) || given.length !== read.length) return true;
-  return read.some(({ hooks }, index) => (given[index] as { hooks: unknown[] }).hooks.length !== hooks.length);
+  return read.some(
+    ({ hooks }, index) => (given[index] as { hooks: unknown[] }).hooks.length !== hooks.length,
+  );
 }
 
 function readMatcher(value: unknown, plugin: string | undefined): HookMatcher[] {
   if (!isObject(value)) return [];
   const hooks = listOf(value.hooks).flatMap((one) => readHook(one, plugin));
-  return hooks.length > 0 ? [{ matcher: typeof value.matcher === "string" ? value.matcher : "*", hooks }] : [];
+  return hooks.length > 0
+    ? [{ matcher: typeof value.matcher === "string" ? value.matcher : "*", hooks }]
+    : [];
 }
 
 function readHook(value: unknown, plugin: string | undefined): HookDefinition[] {
   if (!isObject(value)) return [];
   const { type: named, command, prompt, timeout, system_prompt: systemPrompt } = value;
   const type = named === "prompt" || named === "agent" ? named : "command";
-  const texts = (type === "command" ? [command, prompt] : [prompt, command]).filter((one) => typeof one === "string");
+  const texts = (type === "command" ? [command, prompt] : [prompt, command]).filter(
+    (one) => typeof one === "string",
+  );
   const text = texts.find((one) => one.trim() !== "");
   // A part of a command would be another command.
   if (text === undefined || text.length > maxCommand) return [];
-  const seconds = typeof timeout === "number" && Number.isFinite(timeout) && timeout > 0 ? Math.ceil(timeout) : 60;
+  const seconds =
+    typeof timeout === "number" && Number.isFinite(timeout) && timeout > 0 ? Math.ceil(timeout) : 60;
   return [
     {
       type,
       command: text,
-      ...(typeof systemPrompt === "string" && systemPrompt.trim() && { systemPrompt: systemPrompt.slice(0, maxCommand) }),
+      ...(typeof systemPrompt === "string" &&
+        systemPrompt.trim() && { systemPrompt: systemPrompt.slice(0, maxCommand) }),
       timeout: Math.min(seconds, maxTimeout),
       async: value.async === true && type === "command",
       ...(plugin !== undefined && { plugin }),

@@ -38,7 +38,9 @@ export function shownInput(input: HookInput): Record<string, unknown> {
 /** A text of at most so many characters, which ends in a notice where it was cut. */
 export function cut(text: string, most = maxField): string {
   const notice = "\n[The rest is left out.]";
-  return text.length <= most ? text : `${text.slice(0, Math.max(0, most - notice.length))}${notice}`.slice(0, most);
+  return text.length <= most
+    ? text
+    : `${text.slice(0, Math.max(0, most - notice.length))}${notice}`.slice(0, most);
 }
 
 function withoutKind<T extends object>(value: T): Omit<T, "kind"> {

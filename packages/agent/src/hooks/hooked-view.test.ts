@@ -4,9 +4,21 @@ import { expect, test } from "vitest";
 import { actionEvent, observationEvent, userEvent } from "../../test/support/events.ts";
 import { View } from "../prompt/view.ts";
 
-const hook = (type: HookExecutionEvent["hook_event_type"], more: Partial<HookExecutionEvent>): HookExecutionEvent => ({
+const hook = (
+  type: HookExecutionEvent["hook_event_type"],
+  more: Partial<HookExecutionEvent>,
+): HookExecutionEvent => ({
   ...{ kind: "HookExecutionEvent", id: newId(), timestamp: "2026-01-01T00:00:00.000000", source: "hook" },
-  ...{ hook_event_type: type, hook_command: "x", success: true, blocked: false, exit_code: 0, stdout: "", stderr: "", ...more },
+  ...{
+    hook_event_type: type,
+    hook_command: "x",
+    success: true,
+    blocked: false,
+    exit_code: 0,
+    stdout: "",
+    stderr: "",
+    ...more,
+  },
 });
 const texts = (view: View) =>
   view.startCall().map((message) => (message.role === "assistant" ? "" : contentText(message.content)));
@@ -28,7 +40,8 @@ test("of messages that are blocked together none is remembered", () => {
   const view = new View();
   const [asked, ...bad] = [userEvent("go"), userEvent("bad"), userEvent("worse")] as MessageEvent[];
   for (const event of [actionEvent("c1", "ls"), asked!, ...bad]) view.add(event);
-  for (const { id } of bad) view.add(hook("UserPromptSubmit", { message_id: id, blocked: true, reason: "no" }));
+  for (const { id } of bad)
+    view.add(hook("UserPromptSubmit", { message_id: id, blocked: true, reason: "no" }));
   expect(view.words.latestRequest?.eventId).toBe(asked!.id);
 });
 

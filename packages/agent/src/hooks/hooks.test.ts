@@ -54,7 +54,8 @@ test("both spellings, with a wrapper and without, and what is no hook is left ou
   };
   expect(parseHookConfig(file)).toEqual(expected);
   expect(parseHookConfig(`{"hooks": ${file}}`)).toEqual(expected);
-  for (const text of ["", "[]", "null", "7", "{", "[".repeat(100_000)]) expect(parseHookConfig(text)).toBeUndefined();
+  for (const text of ["", "[]", "null", "7", "{", "[".repeat(100_000)])
+    expect(parseHookConfig(text)).toBeUndefined();
   expect(mergeHookConfigs([expected as object, expected as object]).pre_tool_use).toHaveLength(2);
 });
 
@@ -100,16 +101,36 @@ test.each([
 });
 
 test.each([
-  [{ version: 1, description: "ours", PreToolUse: [{ hooks: [{ command: "x" }] }], Stop: null, PostToolUse: [] }, []],
+  [
+    {
+      version: 1,
+      description: "ours",
+      PreToolUse: [{ hooks: [{ command: "x" }] }],
+      Stop: null,
+      PostToolUse: [],
+    },
+    [],
+  ],
   [
     { PreToolCall: [{ hooks: [{ command: "x" }] }] },
     [expect.stringContaining("There is no event PreToolCall for hooks: pre_tool_use, ")],
   ],
-  [{ PreToolUse: [{ matcher: "terminal", command: "./guard.sh" }] }, [expect.stringContaining("Not all hooks of PreToolUse")]],
-  [{ Stop: [{ hooks: [{ command: "x" }, { url: "http://x" }] }] }, [expect.stringContaining("Not all hooks of Stop")]],
+  [
+    { PreToolUse: [{ matcher: "terminal", command: "./guard.sh" }] },
+    [expect.stringContaining("Not all hooks of PreToolUse")],
+  ],
+  [
+    { Stop: [{ hooks: [{ command: "x" }, { url: "http://x" }] }] },
+    [expect.stringContaining("Not all hooks of Stop")],
+  ],
   [{ Stop: { hooks: [{ command: "x" }] } }, [expect.stringContaining("Not all hooks of Stop")]],
   [
-    { PostToolUse: ["(a+", "terminal", "/ok.*/", "", "*"].map((matcher) => ({ matcher, hooks: [{ command: "x" }] })) },
+    {
+      PostToolUse: ["(a+", "terminal", "/ok.*/", "", "*"].map((matcher) => ({
+        matcher,
+        hooks: [{ command: "x" }],
+      })),
+    },
     ["A matcher of PostToolUse is no expression, so its hooks are run for no tool: (a+"],
   ],
   [{ Stop: [{ matcher: "(a+", hooks: [{ command: "x" }] }] }, []],

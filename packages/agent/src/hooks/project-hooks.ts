@@ -1,9 +1,9 @@
-import type { ActionEvent, HookExecutionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { ActionEvent, HookExecutionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { NewRecord } from "../loop/log-record.ts";
-import { maskDeep, type OutputMask } from "../masking/output-mask.ts";
 import { listed } from "../loop/records.ts";
+import { maskDeep, type OutputMask } from "../masking/output-mask.ts";
 import { runAgentHook } from "./agent-hook.ts";
 import { runCommandHook } from "./command-hook.ts";
 import type { HookConfig, HookDefinition, HookEvent } from "./config.ts";
@@ -97,7 +97,10 @@ export class ProjectHooks implements Hooks {
       await this.#context.append([listed(record)]);
       if (record.additional_context !== undefined) contexts.push(record.additional_context);
       if (record.blocked)
-        return { blocked: record.reason ?? `A ${record.hook_event_type} hook of the project blocks it.`, ...joined(contexts) };
+        return {
+          blocked: record.reason ?? `A ${record.hook_event_type} hook of the project blocks it.`,
+          ...joined(contexts),
+        };
     }
     return joined(contexts);
   }
@@ -123,7 +126,13 @@ export class ProjectHooks implements Hooks {
   async #outcome(event: HookEvent, hook: HookDefinition, input: HookInput): Promise<HookOutcome> {
     const { conversationId, workingDir, sandbox, signal, openModel, addUsage } = this.#context;
     const event_type = eventTypes[event];
-    const told = JSON.stringify({ event_type, ...input, session_id: conversationId, working_dir: workingDir, metadata: {} });
+    const told = JSON.stringify({
+      event_type,
+      ...input,
+      session_id: conversationId,
+      working_dir: workingDir,
+      metadata: {},
+    });
     if (hook.type !== "command") {
       const usageId = `${hook.type}-hook:${this.#numbers.get(hook)}`;
       const onUsage = (model: Model, response: ModelResponse) => addUsage(usageId, model, response);
@@ -167,7 +176,9 @@ export class ProjectHooks implements Hooks {
       blocked,
       exit_code: outcome.exitCode,
       ...(input.tool_name && { tool_name: input.tool_name }),
-      ...(Object.fromEntries(Object.entries(said).map(([key, text]) => [key, cut(text.toWellFormed())])) as typeof said),
+      ...(Object.fromEntries(
+        Object.entries(said).map(([key, text]) => [key, cut(text.toWellFormed())]),
+      ) as typeof said),
       ...subject,
       ...(Object.keys(shown).length > 0 && { hook_input: shown }),
     };

@@ -1,6 +1,6 @@
-import { textContent } from "@sandpiper/wire";
 import { errorText } from "@sandpiper/core/errors";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
+import { textContent } from "@sandpiper/wire";
 import type { HookDefinition } from "./config.ts";
 import { type HookOutcome, readJson } from "./verdict.ts";
 

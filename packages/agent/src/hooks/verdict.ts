@@ -27,7 +27,8 @@ export function decide({ exitCode, stdout, stderr, error }: HookOutcome): HookDe
   const nested = isObject(said.hookSpecificOutput) ? said.hookSpecificOutput : {};
   const decision = text(said.decision)?.toLowerCase();
   const blocked =
-    error === undefined && (exitCode === blockingCode || decision === "deny" || decision === "block" || said.continue === false);
+    error === undefined &&
+    (exitCode === blockingCode || decision === "deny" || decision === "block" || said.continue === false);
   const reason = text(said.reason) ?? text(said.stopReason) ?? (blocked ? text(stderr) : undefined);
   const additionalContext = text(said.additionalContext) ?? text(nested.additionalContext);
   return {

@@ -1,19 +1,25 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { type ActionEvent, type AgentErrorEvent, contentText, newId, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { expect, test } from "vitest";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { LogRecord, NewRecord } from "./log-record.ts";
-import { type ActContext, act, cutOff, isCutOff } from "./acting.ts";
 import { noHooks } from "../hooks/hooks.ts";
 import { noMask } from "../masking/output-mask.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
+import { type ActContext, act, cutOff, isCutOff } from "./acting.ts";
+import type { LogRecord, NewRecord } from "./log-record.ts";
 
 /** Which calls run side by side, and in which order their results come. */
 
-type Work = (name: string, signal: AbortSignal, onProgress: NonNullable<ToolContext["onProgress"]>) => Promise<string>;
+type Work = (
+  name: string,
+  signal: AbortSignal,
+  onProgress: NonNullable<ToolContext["onProgress"]>,
+) => Promise<string>;
 
 /** Tools whose calls wait until the test lets them go. */
-function stage(options: Partial<ActContext> & { keys?: (name: string) => string[] | undefined; work?: Work } = {}) {
+function stage(
+  options: Partial<ActContext> & { keys?: (name: string) => string[] | undefined; work?: Work } = {},
+) {
   const running = new Map<string, { release: () => void; fail: (error: unknown) => void }>();
   const begun: string[] = [];
   const waiting: (() => void)[] = [];
@@ -131,7 +137,8 @@ test("how far a call is is told now and then, without secrets, and not after its
   const told: unknown[] = [];
   let late = () => {};
   const work: Work = async (_name, _signal, onProgress) => {
-    for (let progress = 0; progress < 10_000; progress++) onProgress({ progress, message: `at hush ${"x".repeat(10_000)}` });
+    for (let progress = 0; progress < 10_000; progress++)
+      onProgress({ progress, message: `at hush ${"x".repeat(10_000)}` });
     await new Promise((resolve) => setTimeout(resolve, 600));
     late = () => onProgress({ progress: 1 });
     onProgress({ progress: 20_000 });

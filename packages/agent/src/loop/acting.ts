@@ -1,12 +1,12 @@
+import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Action, ActionEvent, Observation, TextContent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { errorText, PlatformError } from "@sandpiper/core/errors";
-import type { LogRecord, NewRecord } from "./log-record.ts";
 import { type Hooks, hookContext } from "../hooks/hooks.ts";
 import { maskObservation, type OutputMask } from "../masking/output-mask.ts";
+import type { Tool, ToolContext, ToolProgress } from "../tools/tool.ts";
+import type { LogRecord, NewRecord } from "./log-record.ts";
 import { ProgressTeller } from "./progress.ts";
 import { listed, stateRecord } from "./records.ts";
-import type { Tool, ToolContext, ToolProgress } from "../tools/tool.ts";
 
 /** What running actions takes. */
 export interface ActContext {
@@ -71,7 +71,9 @@ export async function act(events: readonly ActionEvent[], context: ActContext): 
 async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome> {
   const tool = context.tools.find((candidate) => candidate.name === event.tool_name);
   if (!tool || !event.action)
-    return { records: [toolError(event, `The tool ${event.tool_name} is not available in this conversation.`)] };
+    return {
+      records: [toolError(event, `The tool ${event.tool_name} is not available in this conversation.`)],
+    };
   const { mask, hooks, toolContext } = context;
   const { signal } = toolContext;
   signal.throwIfAborted();
@@ -80,23 +82,36 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   signal.throwIfAborted();
   context.begins(event.id);
   const teller = new ProgressTeller(({ message, ...progress }) =>
-    context.onProgress?.(event, message === undefined ? progress : { ...progress, message: mask.text(message) }),
+    context.onProgress?.(
+      event,
+      message === undefined ? progress : { ...progress, message: mask.text(message) },
+    ),
   );
   const onProgress = (progress: ToolProgress) => teller.add(progress);
   let observation: Observation;
   try {
-    observation = maskObservation(await tool.run(event.action, { ...toolContext, actionId: event.id, onProgress }), mask);
+    observation = maskObservation(
+      await tool.run(event.action, { ...toolContext, actionId: event.id, onProgress }),
+      mask,
+    );
   } catch (error) {
     signal.throwIfAborted();
     const records = [toolError(event, mask.text(`${tool.name} failed: ${errorText(error)}`))];
     // A deleted sandbox does not come back: whatever the model tried next would be paid for and fail too.
-    return error instanceof PlatformError && error.code === "SandboxNotFound" ? { records, fatal: error } : { records };
+    return error instanceof PlatformError && error.code === "SandboxNotFound"
+      ? { records, fatal: error }
+      : { records };
   } finally {
     teller.close();
   }
   const after = await hooks.afterTool(event, observation);
-  const extended = [advice, after.context, after.blocked].filter((text) => text !== undefined).map(hookContext);
-  const told = [...extended.map(textContent), ...(observation.is_error ? [] : context.rulesFor(event.action))];
+  const extended = [advice, after.context, after.blocked]
+    .filter((text) => text !== undefined)
+    .map(hookContext);
+  const told = [
+    ...extended.map(textContent),
+    ...(observation.is_error ? [] : context.rulesFor(event.action)),
+  ];
   const result = listed({
     kind: "ObservationEvent",
     source: "environment",

@@ -4,7 +4,10 @@ import { type ActionEvent, type ConfirmationPolicy, securityRisks } from "@sandp
 const judging = new Set(["llm", "pattern", "policy_rail", "ensemble"]);
 
 /** The policy that the settings ask for (agent-behaviour.md section 5, last point). */
-export function policyFromSettings(confirmationMode: boolean | null, analyzer: string | null): ConfirmationPolicy {
+export function policyFromSettings(
+  confirmationMode: boolean | null,
+  analyzer: string | null,
+): ConfirmationPolicy {
   if (!confirmationMode) return { kind: "NeverConfirm" };
   return judging.has(analyzer ?? "")
     ? { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: true }

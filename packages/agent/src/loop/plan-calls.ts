@@ -1,16 +1,17 @@
+import type { ModelResponse } from "@sandpiper/models/model";
 import type { ActionEvent } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
-import type { ModelResponse } from "@sandpiper/models/model";
-import { withOwnIds } from "./call-ids.ts";
 import { type Analyzer, assess } from "../risk/analyzer.ts";
-import type { Tool } from "../tools/tool.ts";
 import { resolveToolCall } from "../tools/call.ts";
+import type { Tool } from "../tools/tool.ts";
+import { withOwnIds } from "./call-ids.ts";
 
 /** A call of the model as an event, and why it cannot be run where it cannot. */
 export type PlannedCall = { event: ActionEvent; error?: string };
 
 /** A model that does not know why its arguments end in the middle would write them again. */
-const wasCut = " Your answer reached the limit of its length and ended there: write less at once, in several calls.";
+const wasCut =
+  " Your answer reached the limit of its length and ended there: write less at once, in several calls.";
 
 /**
  * Turns the model's tool calls into action events, each with its risk. What follows a finish is dropped (agent-behaviour.md section 2 point 6).

@@ -1,5 +1,12 @@
-import { addTokens, type ExecutionStatus, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
 import type { ModelResponse } from "@sandpiper/models/model";
+import {
+  addTokens,
+  type ExecutionStatus,
+  emptyUsage,
+  type NewEvent,
+  type Stats,
+  textContent,
+} from "@sandpiper/wire";
 import type { NewRecord } from "./log-record.ts";
 
 /** An event that clients may list. */
@@ -12,7 +19,10 @@ export function stateRecord(key: "execution_status", value: ExecutionStatus): Ne
 export function stateRecord(key: "stats", value: Stats): NewRecord;
 export function stateRecord(key: "leaf_event_id", value: string | null): NewRecord;
 export function stateRecord(key: string, value: unknown): NewRecord {
-  return { listed: false, event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value } };
+  return {
+    listed: false,
+    event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value },
+  };
 }
 
 /** A message of the platform to the model, in the role that every model reads. */
@@ -35,7 +45,13 @@ export function failure(code: string, detail: string): NewRecord[] {
 }
 
 /** Adds one model call to the totals of a usage id (agent-behaviour.md section 7). */
-export function addUsage(stats: Stats, usageId: string, model: string, response: ModelResponse, budget: number | null): Stats {
+export function addUsage(
+  stats: Stats,
+  usageId: string,
+  model: string,
+  response: ModelResponse,
+  budget: number | null,
+): Stats {
   const before = stats.usage_to_metrics[usageId];
   const total = before?.accumulated_token_usage ?? emptyUsage(model);
   const metrics = {
@@ -59,7 +75,9 @@ export function taskUsage(taskId: string): string {
 
 /** Metrics with those of other usage ids in the place of their own. */
 export function withUsage(stats: Stats, usage: ReadonlyMap<string, UsageMetrics>): Stats {
-  return usage.size === 0 ? stats : { usage_to_metrics: { ...stats.usage_to_metrics, ...Object.fromEntries(usage) } };
+  return usage.size === 0
+    ? stats
+    : { usage_to_metrics: { ...stats.usage_to_metrics, ...Object.fromEntries(usage) } };
 }
 
 /** What one usage id has used. */

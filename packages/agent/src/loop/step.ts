@@ -1,15 +1,15 @@
-import type { ConfirmationPolicy, Stats } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import { Turns } from "@sandpiper/core/scheduling/in-turns";
 import type { Model, ModelResponse, RetryNotice } from "@sandpiper/models/model";
-import type { NewRecord } from "./log-record.ts";
-import { type ActContext, act, toolError } from "./acting.ts";
-import { needsConfirmation } from "./confirmation.ts";
-import { planCalls } from "./plan-calls.ts";
-import { addUsage, listed, nudge, stateRecord } from "./records.ts";
+import type { ConfirmationPolicy, Stats } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import type { View } from "../prompt/view.ts";
 import type { Analyzer } from "../risk/analyzer.ts";
 import { modelTools } from "../tools/call.ts";
-import type { View } from "../prompt/view.ts";
+import { type ActContext, act, toolError } from "./acting.ts";
+import { needsConfirmation } from "./confirmation.ts";
+import type { NewRecord } from "./log-record.ts";
+import { planCalls } from "./plan-calls.ts";
+import { addUsage, listed, nudge, stateRecord } from "./records.ts";
 
 /** What one step works with. The log behind `append` is the only thing that a step changes. */
 export interface StepContext extends ActContext {
@@ -44,7 +44,10 @@ export async function step(context: StepContext): Promise<void> {
     onRetry: context.onRetry,
   });
   await turns.next();
-  const stats = stateRecord("stats", addUsage(context.stats, "agent", context.model.name, response, context.budget));
+  const stats = stateRecord(
+    "stats",
+    addUsage(context.stats, "agent", context.model.name, response, context.budget),
+  );
   if (response.toolCalls.length === 0) return answer(context, response, stats);
 
   const calls = await planCalls(response, context);

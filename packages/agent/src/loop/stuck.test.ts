@@ -1,12 +1,20 @@
 import type { Event } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { actionEvent, agentEvent, errorEvent, observationEvent, userEvent } from "../../test/support/events.ts";
+import {
+  actionEvent,
+  agentEvent,
+  errorEvent,
+  observationEvent,
+  userEvent,
+} from "../../test/support/events.ts";
 import { judgeStuck } from "./stuck.ts";
 
 const repeat = (times: number, make: (index: number) => Event[]) =>
   Array.from({ length: times }, (_, index) => make(index)).flat();
-const same = (times: number) => repeat(times, (i) => [actionEvent(`c${i}`, "ls"), observationEvent(`c${i}`, "a")]);
-const failing = (times: number) => repeat(times, (i) => [actionEvent(`c${i}`, "ls"), errorEvent(`c${i}`, "bad")]);
+const same = (times: number) =>
+  repeat(times, (i) => [actionEvent(`c${i}`, "ls"), observationEvent(`c${i}`, "a")]);
+const failing = (times: number) =>
+  repeat(times, (i) => [actionEvent(`c${i}`, "ls"), errorEvent(`c${i}`, "bad")]);
 
 test("the same action with the same result is stuck the fourth time", () => {
   expect(judgeStuck([userEvent("go"), ...same(3)])).toBe("fine");
@@ -43,7 +51,8 @@ test("a new user message starts the count again", () => {
 });
 
 test("empty answers that are asked to go on are a monologue too, what Stop hooks say is not", () => {
-  const asked = (text: string) => repeat(3, () => [agentEvent(""), { ...userEvent(text), source: "environment" } as Event]);
+  const asked = (text: string) =>
+    repeat(3, () => [agentEvent(""), { ...userEvent(text), source: "environment" } as Event]);
   expect(judgeStuck([userEvent("go"), ...asked("Your last answer was empty.").slice(0, 4)])).toBe("fine");
   expect(judgeStuck([userEvent("go"), ...asked("Your last answer was empty.")])).toBe("stuck");
   expect(judgeStuck([userEvent("go"), ...asked("[Stop hook feedback] Run the tests.")])).toBe("fine");
@@ -76,31 +85,40 @@ test("three actions in turn are stuck after three rounds", () => {
   };
   expect(judgeStuck(repeat(8, turn))).toBe("fine");
   expect(judgeStuck(repeat(9, turn))).toBe("stuck");
-  expect(judgeStuck(repeat(9, (i) => [actionEvent(`c${i}`, "ls"), observationEvent(`c${i}`, `${i % 3 === 0 ? i : 0}`)]))).toBe(
-    "fine",
-  );
+  expect(
+    judgeStuck(
+      repeat(9, (i) => [actionEvent(`c${i}`, "ls"), observationEvent(`c${i}`, `${i % 3 === 0 ? i : 0}`)]),
+    ),
+  ).toBe("fine");
 });
 
-const inTurn = (names: readonly string[], output: (i: number) => string, thought?: (i: number) => string) => (i: number) => {
-  const command = names[i % names.length]!;
-  return [
-    actionEvent(`c${i}`, command, thought && { thought: thought(i) }),
-    observationEvent(`c${i}`, `${command}: ${output(i)}`),
-  ];
-};
+const inTurn =
+  (names: readonly string[], output: (i: number) => string, thought?: (i: number) => string) =>
+  (i: number) => {
+    const command = names[i % names.length]!;
+    return [
+      actionEvent(`c${i}`, command, thought && { thought: thought(i) }),
+      observationEvent(`c${i}`, `${command}: ${output(i)}`),
+    ];
+  };
 const commands = (count: number) => Array.from({ length: count }, (_, i) => `cat ${i}`);
 
-test.each([4, 5, 6, 7, 8])("%i actions in turn are stuck after three rounds, whatever is thought", (count) => {
-  const calls = inTurn(
-    commands(count),
-    () => "same",
-    (i) => `thought ${i}`,
-  );
-  expect(judgeStuck(repeat(3 * count - 1, calls))).toBe("fine");
-  expect(judgeStuck(repeat(3 * count, calls))).toBe("stuck");
-  expect(judgeStuck([userEvent("go"), ...repeat(3 * count + 2, calls)])).toBe("stuck");
-  expect(judgeStuck([...repeat(2 * count, calls), userEvent("go on"), ...repeat(count, calls)])).toBe("fine");
-});
+test.each([4, 5, 6, 7, 8])(
+  "%i actions in turn are stuck after three rounds, whatever is thought",
+  (count) => {
+    const calls = inTurn(
+      commands(count),
+      () => "same",
+      (i) => `thought ${i}`,
+    );
+    expect(judgeStuck(repeat(3 * count - 1, calls))).toBe("fine");
+    expect(judgeStuck(repeat(3 * count, calls))).toBe("stuck");
+    expect(judgeStuck([userEvent("go"), ...repeat(3 * count + 2, calls)])).toBe("stuck");
+    expect(judgeStuck([...repeat(2 * count, calls), userEvent("go on"), ...repeat(count, calls)])).toBe(
+      "fine",
+    );
+  },
+);
 
 test("rounds that bring something new, or that wait, are no loop", () => {
   const changing = inTurn(commands(5), (i) => (i % 5 === 3 ? `${i}` : "same"));
@@ -141,7 +159,11 @@ test("polls of a command that goes on are no loop, and do not hide one", () => {
     return { ...event, observation: { ...event.observation, exit_code: -1 } as typeof event.observation };
   };
   expect(
-    judgeStuck([actionEvent("a", "make"), running("a"), ...repeat(9, (i) => [actionEvent(`c${i}`, ""), running(`c${i}`)])]),
+    judgeStuck([
+      actionEvent("a", "make"),
+      running("a"),
+      ...repeat(9, (i) => [actionEvent(`c${i}`, ""), running(`c${i}`)]),
+    ]),
   ).toBe("fine");
   const polled = (i: number) => [
     actionEvent(`c${i}`, "npm test"),

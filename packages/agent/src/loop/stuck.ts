@@ -20,7 +20,11 @@ export function countsAsProgress({ kind }: Event): boolean {
   return results.has(kind) || kind === "MessageEvent" || kind === "ActionEvent";
 }
 
-const results: ReadonlySet<Event["kind"]> = new Set(["ObservationEvent", "AgentErrorEvent", "UserRejectObservation"]);
+const results: ReadonlySet<Event["kind"]> = new Set([
+  "ObservationEvent",
+  "AgentErrorEvent",
+  "UserRejectObservation",
+]);
 
 /** What the rules compare of a call: `bare` is it without the thought before it. */
 interface Call {
@@ -101,7 +105,9 @@ function pairUp(events: readonly Event[]): Pair[] {
     }
     const call = "tool_call_id" in event ? calls.get(event.tool_call_id as string) : undefined;
     const goesOn =
-      event.kind === "ObservationEvent" && event.observation.kind === "TerminalObservation" && event.observation.exit_code === -1;
+      event.kind === "ObservationEvent" &&
+      event.observation.kind === "TerminalObservation" &&
+      event.observation.exit_code === -1;
     if (call && !(call.polls && goesOn))
       pairs.push({ ...call, result: resultOf(event), failed: event.kind === "AgentErrorEvent" });
   }

@@ -1,5 +1,5 @@
-import type { Content } from "@sandpiper/wire";
 import type { Model, ModelMessage, ModelRequest } from "@sandpiper/models/model";
+import type { Content } from "@sandpiper/wire";
 import { maskAnswer, noMask, type OutputMask } from "./output-mask.ts";
 
 /**

@@ -1,8 +1,8 @@
-import { type MCPToolObservation, textContent } from "@sandpiper/wire";
-import { expect, test } from "vitest";
-import type { ModelResponse } from "@sandpiper/models/model";
 import { SecretMatcher } from "@sandpiper/core/secrets/secret-matcher";
 import { hideSecrets, SecretStream } from "@sandpiper/core/secrets/secret-stream";
+import type { ModelResponse } from "@sandpiper/models/model";
+import { type MCPToolObservation, textContent } from "@sandpiper/wire";
+import { expect, test } from "vitest";
 import { hiddenSecret, maskAnswer, maskObservation, type OutputMask } from "./output-mask.ts";
 
 const value = "planted-value-4711-of-a-secret";
@@ -38,8 +38,18 @@ test("texts without a secret between them stay as they are, also where one ends 
 });
 
 test("a secret is hidden in the ids and names of an answer, and not in the arguments of what is run", () => {
-  const call = { id: `call-${value}`, name: `no-${value}`, arguments: `{"key": "${value}"}`, origin: "completion" as const };
-  const response = { id: `response-${value}`, text: value, thinkingBlocks: [], toolCalls: [call] } as unknown as ModelResponse;
+  const call = {
+    id: `call-${value}`,
+    name: `no-${value}`,
+    arguments: `{"key": "${value}"}`,
+    origin: "completion" as const,
+  };
+  const response = {
+    id: `response-${value}`,
+    text: value,
+    thinkingBlocks: [],
+    toolCalls: [call],
+  } as unknown as ModelResponse;
   expect(maskAnswer(response, mask)).toMatchObject({
     id: `response-${hiddenSecret}`,
     text: hiddenSecret,

@@ -1,5 +1,5 @@
-import type { Content, Observation, ThinkingBlock } from "@sandpiper/wire";
 import type { ModelResponse, PlacedReasoning } from "@sandpiper/models/model";
+import type { Content, Observation, ThinkingBlock } from "@sandpiper/wire";
 
 /** What stands in the place of a secret (agent-behaviour.md section 10). */
 export const hiddenSecret = "<secret-hidden>";
@@ -39,7 +39,9 @@ export function maskObservation<O extends Observation>(observation: O, mask: Out
   if (observation.kind !== "TerminalObservation")
     return { ...maskDeep(rest, mask), content: maskContent(content, mask) } as unknown as O;
   const more = observation.exit_code === -1;
-  const shown = content.map((part) => (part.type === "text" ? { ...part, text: mask.terminal(part.text, more) } : part));
+  const shown = content.map((part) =>
+    part.type === "text" ? { ...part, text: mask.terminal(part.text, more) } : part,
+  );
   return { ...maskDeep(rest, mask), content: shown } as O;
 }
 
@@ -53,7 +55,9 @@ function maskContent(content: readonly Content[], mask: OutputMask): Content[] {
   return content.map((part) => {
     if (part.type !== "text") return maskDeep(part, mask);
     const piece = texts[index]!;
-    const text = isSplit ? stream.write(piece) + (index === texts.length - 1 ? stream.end() : "") : shown[index]!;
+    const text = isSplit
+      ? stream.write(piece) + (index === texts.length - 1 ? stream.end() : "")
+      : shown[index]!;
     index++;
     return { ...part, text };
   });
@@ -73,7 +77,9 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
     text: mask.text(response.text),
     ...(response.reasoning && { reasoning: mask.text(response.reasoning) }),
     thinkingBlocks: response.thinkingBlocks.flatMap((block) => maskBlock(block, mask)),
-    ...(response.reasoningItems && { reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)) }),
+    ...(response.reasoningItems && {
+      reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)),
+    }),
     ...(response.problem && { problem: mask.text(response.problem) }),
     toolCalls: response.toolCalls.map((call) => ({
       ...call,

@@ -1,9 +1,9 @@
-import type { McpAuth, McpServer } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
 import { judgeMethod, judgeTarget, matchesHost } from "@sandpiper/sandbox/network/policy/policy";
 import { canonicalHost } from "@sandpiper/sandbox/network/proxy/target";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { McpAuth, McpServer } from "@sandpiper/wire";
 import { credentialHeaders } from "./headers.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { expand } from "./variables.ts";
@@ -41,19 +41,28 @@ export function remoteAddress(
     );
   const text = filled(server.url ?? "");
   const headers = credentialHeaders({
-    headers: Object.fromEntries(Object.entries(server.headers ?? {}).map(([key, value]) => [key, filled(value)])),
+    headers: Object.fromEntries(
+      Object.entries(server.headers ?? {}).map(([key, value]) => [key, filled(value)]),
+    ),
     auth: filledAuth(server.auth, filled),
   });
   const [unknown] = missing;
-  if (unknown !== undefined) throw problem(`Its configuration names \${${unknown}}, and there is no secret of that name.`);
+  if (unknown !== undefined)
+    throw problem(`Its configuration names \${${unknown}}, and there is no secret of that name.`);
   const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol)) throw problem("Its url is not an address that begins with https:// or http://.");
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw problem("Its url is not an address that begins with https:// or http://.");
   checkPolicy(url, policy, from);
   for (const secret of used)
     if (!mayReceive(secret, url, policy, from))
-      throw problem(`The secret ${secret.name} may not go to ${url.hostname}: add the host to those of the secret.`);
+      throw problem(
+        `The secret ${secret.name} may not go to ${url.hostname}: add the host to those of the secret.`,
+      );
   const values = [...used].flatMap(({ value, sent }) => [value, sent ?? ""]);
-  const hidden = [...values, ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [bare(value)] : []))];
+  const hidden = [
+    ...values,
+    ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [bare(value)] : [])),
+  ];
   return { url, headers, secret: used.size > 0 || Object.keys(headers).some(isCredential), hidden };
 
   function problem(sentence: string): PlatformError {
@@ -76,14 +85,24 @@ function filledAuth(auth: McpServer["auth"], filled: (text: string) => string): 
   if (!auth || auth.strategy === "oauth2") return auth ?? undefined;
   const entries = Object.entries(auth).map(([key, value]) => {
     if (key === "headers" && value)
-      return [key, Object.fromEntries(Object.entries(value as Record<string, string>).map(([one, text]) => [one, filled(text)]))];
+      return [
+        key,
+        Object.fromEntries(
+          Object.entries(value as Record<string, string>).map(([one, text]) => [one, filled(text)]),
+        ),
+      ];
     return [key, typeof value === "string" && key !== "strategy" ? filled(value) : value];
   });
   return Object.fromEntries(entries) as McpAuth;
 }
 
 /** Where a user named the hosts of a secret, it goes nowhere else. Others go where the user says; where a plugin says only as the sandbox's proxy lets them. */
-function mayReceive({ hosts }: SandboxSecret, url: URL, policy: NetworkPolicy, from: ServerSpec["from"]): boolean {
+function mayReceive(
+  { hosts }: SandboxSecret,
+  url: URL,
+  policy: NetworkPolicy,
+  from: ServerSpec["from"],
+): boolean {
   const { host, port } = targetOf(url);
   if (hosts) return hosts.some((pattern) => matchesHost(pattern, host));
   return from === "user" || (policy.mode === "allowlist" && url.protocol === "https:" && port === 443);

@@ -13,7 +13,10 @@ export function readArguments(
   const { properties = {}, required = [] } = schema as { properties?: Properties; required?: string[] };
   const given = Object.entries(received).filter(([name, value]) => value !== null || required.includes(name));
   const data = Object.fromEntries(
-    given.map(([name, value]) => [name, decoded(Object.hasOwn(properties, name) ? properties[name]?.type : undefined, value)]),
+    given.map(([name, value]) => [
+      name,
+      decoded(Object.hasOwn(properties, name) ? properties[name]?.type : undefined, value),
+    ]),
   );
   const problems = required.filter((name) => !Object.hasOwn(data, name)).map((name) => `${name} is missing`);
   return problems.length > 0 ? { problems } : { fitted: { data } };
@@ -21,7 +24,8 @@ export function readArguments(
 
 function decoded(type: string | undefined, value: unknown): unknown {
   if (typeof value !== "string" || type === undefined || type === "string") return value;
-  if ((type === "number" || type === "integer") && !/^\s*[+-]?\d{1,15}(\.\d{1,15})?\s*$/.test(value)) return value;
+  if ((type === "number" || type === "integer") && !/^\s*[+-]?\d{1,15}(\.\d{1,15})?\s*$/.test(value))
+    return value;
   let parsed: unknown;
   try {
     parsed = JSON.parse(type === "boolean" ? value.trim().toLowerCase() : value.replace(/^\s*\+/, ""));

@@ -1,5 +1,12 @@
-import { type McpAuth, type McpConfig, McpServer, type McpServers, maskText, type PostedMcpServer } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import {
+  type McpAuth,
+  type McpConfig,
+  McpServer,
+  type McpServers,
+  maskText,
+  type PostedMcpServer,
+} from "@sandpiper/wire";
 
 /** Longest name of a server, characters. */
 export const longestServerName = 256;
@@ -23,7 +30,10 @@ const openAuth: ReadonlySet<string> = new Set([
 ]);
 
 /** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5), or as `show` makes them. */
-export function maskServers(servers: McpServers, show: (secret: string) => string = () => maskText): McpServers {
+export function maskServers(
+  servers: McpServers,
+  show: (secret: string) => string = () => maskText,
+): McpServers {
   return mapServers(servers, (server) => mapSecrets(server, (value) => show(value)));
 }
 
@@ -34,10 +44,16 @@ export function maskServers(servers: McpServers, show: (secret: string) => strin
 export function restoreServers(posted: Record<string, PostedMcpServer>, stored: McpServers): McpServers {
   const servers = Object.entries(posted).map(([name, server]) => {
     if (name === "" || name.length > longestServerName) {
-      throw new PlatformError("InvalidParameter", `The name of an MCP server has to have 1 to ${longestServerName} characters.`);
+      throw new PlatformError(
+        "InvalidParameter",
+        `The name of an MCP server has to have 1 to ${longestServerName} characters.`,
+      );
     }
     if (!server.url === !server.command)
-      throw new PlatformError("InvalidParameter", `The MCP server ${JSON.stringify(name)} needs either a url or a command.`);
+      throw new PlatformError(
+        "InvalidParameter",
+        `The MCP server ${JSON.stringify(name)} needs either a url or a command.`,
+      );
     return [name, restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined)];
   });
   return Object.fromEntries(servers);
@@ -60,7 +76,9 @@ function keyOf(auth: McpAuth | null | undefined): string | undefined {
 }
 
 /** Whether a server is shown one key, in a header of its own or as a bearer of it. */
-export function isKeyed(auth: McpAuth | null | undefined): auth is Extract<McpAuth, { strategy: "api_key" | "bearer" }> {
+export function isKeyed(
+  auth: McpAuth | null | undefined,
+): auth is Extract<McpAuth, { strategy: "api_key" | "bearer" }> {
   return auth?.strategy === "bearer" || auth?.strategy === "api_key";
 }
 
@@ -71,7 +89,10 @@ export function toLists(servers: McpServers): McpConfig {
     if (command) lists.stdio_servers.push({ name, command, ...(args && { args }), ...(env && { env }) });
     else if (url) {
       const key = keyOf(auth);
-      lists[transport === "sse" ? "sse_servers" : "shttp_servers"].push({ url, ...(key && { api_key: key }) });
+      lists[transport === "sse" ? "sse_servers" : "shttp_servers"].push({
+        url,
+        ...(key && { api_key: key }),
+      });
     }
   }
   return lists;
@@ -83,7 +104,10 @@ export function restore(server: McpServer, stored: McpServer | undefined): McpSe
 }
 
 /** The same names with changed servers. */
-export function mapServers(servers: McpServers, change: (server: McpServer, name: string) => McpServer): McpServers {
+export function mapServers(
+  servers: McpServers,
+  change: (server: McpServer, name: string) => McpServer,
+): McpServers {
   return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, change(server, name)]));
 }
 
@@ -91,19 +115,24 @@ export function mapServers(servers: McpServers, change: (server: McpServer, name
 function known({ env, headers, ...server }: PostedMcpServer): McpServer {
   const fields = { ...server, env: env && withoutNulls(env), headers: headers && withoutNulls(headers) };
   return Object.fromEntries(
-    Object.entries(fields).filter(([field, value]) => Object.hasOwn(McpServer.properties, field) && value != null),
+    Object.entries(fields).filter(
+      ([field, value]) => Object.hasOwn(McpServer.properties, field) && value != null,
+    ),
   );
 }
 
 function withoutNulls<Value>(values: Record<string, Value | null>): Record<string, Value> {
-  return Object.fromEntries(Object.entries(values).filter((entry): entry is [string, Value] => entry[1] !== null));
+  return Object.fromEntries(
+    Object.entries(values).filter((entry): entry is [string, Value] => entry[1] !== null),
+  );
 }
 
 /** The server with every secret text changed; undefined takes it out. */
 function mapSecrets(server: McpServer, change: (value: string, path: Path) => string | undefined): McpServer {
   const result: McpServer = { ...server };
   if (server.env) result.env = mapLeaves(server.env, ["env"], change) as typeof server.env;
-  if (server.headers) result.headers = mapLeaves(server.headers, ["headers"], change) as typeof server.headers;
+  if (server.headers)
+    result.headers = mapLeaves(server.headers, ["headers"], change) as typeof server.headers;
   if (server.auth) result.auth = mapLeaves(server.auth, ["auth"], change, openAuth) as McpAuth;
   return result;
 }
@@ -114,7 +143,8 @@ function mapLeaves(
   change: (value: string, path: Path) => string | undefined,
   open?: ReadonlySet<string>,
 ): unknown {
-  if (typeof value === "string") return value === "" || open?.has(lastName(path)) ? value : change(value, path);
+  if (typeof value === "string")
+    return value === "" || open?.has(lastName(path)) ? value : change(value, path);
   if (value === null || typeof value !== "object") return value;
   const entries = Object.entries(value)
     .map(([key, item]): [string, unknown] => [key, mapLeaves(item, [...path, key], change, open)])

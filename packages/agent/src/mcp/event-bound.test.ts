@@ -2,7 +2,10 @@ import { expect, test } from "vitest";
 import { boundedBody, type StreamEnd } from "./event-bound.ts";
 
 /** What is read of a body that comes in these pieces, and what is told at its end. */
-async function read(pieces: readonly string[], isStream = true): Promise<{ length: number; problem: string | undefined }> {
+async function read(
+  pieces: readonly string[],
+  isStream = true,
+): Promise<{ length: number; problem: string | undefined }> {
   let problem: string | undefined;
   const body = ReadableStream.from(pieces.map((piece) => Buffer.from(piece)));
   const onEnd = (_resumable: boolean, end: StreamEnd) => (problem = end.problem);

@@ -28,7 +28,8 @@ export function boundedBody(
   let resumable = false;
   let silent = false;
   let tail = Buffer.alloc(0);
-  const silence = silenceMs === undefined ? "" : `It sent nothing for ${Math.max(1, Math.round(silenceMs / 1000))} s.`;
+  const silence =
+    silenceMs === undefined ? "" : `It sent nothing for ${Math.max(1, Math.round(silenceMs / 1000))} s.`;
   const next = async () => {
     if (!isStream || silenceMs === undefined) return reader.read();
     const { promise, reject } = Promise.withResolvers<never>();
@@ -48,13 +49,17 @@ export function boundedBody(
             return onEnd(resumable, {});
           }
           resumable ||=
-            isStream && /(?:^|\n|\r)id:/.test(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1"));
+            isStream &&
+            /(?:^|\n|\r)id:/.test(
+              Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1"),
+            );
           // An empty line may come in two pieces.
           const seen = isStream ? Buffer.concat([tail, value]) : tail;
           const last = lastEmptyLine(seen);
           length = last === -1 ? length + value.length : seen.length - last;
           tail = seen.subarray(-3);
-          if (length > maxBytes) throw new Error(`It sent a message of more than ${maxBytes / 1024 / 1024} MB.`);
+          if (length > maxBytes)
+            throw new Error(`It sent a message of more than ${maxBytes / 1024 / 1024} MB.`);
           controller.enqueue(value);
         } catch (error) {
           void reader.cancel().catch(() => {});

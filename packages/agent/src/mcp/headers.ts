@@ -1,7 +1,10 @@
 import type { McpAuth, McpServer } from "@sandpiper/wire";
 
 /** The headers by which a remote MCP server knows its caller, names in lower case. */
-export function credentialHeaders({ headers, auth }: Pick<McpServer, "headers" | "auth">): Record<string, string> {
+export function credentialHeaders({
+  headers,
+  auth,
+}: Pick<McpServer, "headers" | "auth">): Record<string, string> {
   const own = Object.entries({ ...headers, ...authHeaders(auth) });
   return Object.fromEntries(own.map(([name, value]) => [name.toLowerCase(), value]));
 }
@@ -16,7 +19,9 @@ export function authHeaders(auth: McpAuth | null | undefined): Record<string, st
       return name ? { [name]: auth.value } : { authorization: `Bearer ${auth.value}` };
     }
     case "basic":
-      return { authorization: `Basic ${Buffer.from(`${auth.username}:${auth.password ?? ""}`).toString("base64")}` };
+      return {
+        authorization: `Basic ${Buffer.from(`${auth.username}:${auth.password ?? ""}`).toString("base64")}`,
+      };
     case "header":
       return auth.headers ?? {};
     case "oauth2": {

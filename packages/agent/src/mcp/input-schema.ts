@@ -51,7 +51,8 @@ function reduce(given: unknown, depth: number, budget: Budget): Schema {
   const type = typeOf(schema);
   const values = type === undefined || type === "string" ? enumeration(schema, budget) : undefined;
   if (values) return { type: "string", ...description, enum: values };
-  if (type === "object") return { type, ...description, ...(depth < maxDepth ? reduceObject(schema, depth, budget, []) : {}) };
+  if (type === "object")
+    return { type, ...description, ...(depth < maxDepth ? reduceObject(schema, depth, budget, []) : {}) };
   if (type !== "array") return { ...(type && { type }), ...description };
   // Providers refuse a list without items.
   const items = depth < maxDepth && budget.parts > 0 ? reduce(schema.items, depth + 1, budget) : {};
@@ -69,14 +70,26 @@ function reduceObject(
   let count = 0;
   for (const name in schema.properties) {
     if (count >= maxProperties || budget.parts <= 0) break;
-    if (!goodName.test(name) || name === "__proto__" || taken.includes(name) || !Object.hasOwn(schema.properties, name)) continue;
+    if (
+      !goodName.test(name) ||
+      name === "__proto__" ||
+      taken.includes(name) ||
+      !Object.hasOwn(schema.properties, name)
+    )
+      continue;
     if (budget.shown(name) !== name) continue;
     properties[name] = reduce(schema.properties[name], depth + 1, budget);
     count += 1;
   }
   const { required } = schema;
   const needed = Array.isArray(required)
-    ? [...new Set<string>(required.slice(0, 1_000).filter((name) => typeof name === "string" && Object.hasOwn(properties, name)))]
+    ? [
+        ...new Set<string>(
+          required
+            .slice(0, 1_000)
+            .filter((name) => typeof name === "string" && Object.hasOwn(properties, name)),
+        ),
+      ]
     : [];
   return { properties, ...(needed.length > 0 && { required: needed }) };
 }
@@ -94,7 +107,8 @@ function resolve(given: unknown, budget: Budget): Schema {
 }
 
 function target({ $ref: reference }: Schema, root: Schema): Schema | undefined {
-  if (typeof reference !== "string" || !reference.startsWith("#/") || reference.length > 500) return undefined;
+  if (typeof reference !== "string" || !reference.startsWith("#/") || reference.length > 500)
+    return undefined;
   let place: unknown = root;
   for (const step of reference.slice(2).split("/")) {
     const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
@@ -115,7 +129,9 @@ function onlyPart(schema: Schema): Schema | undefined {
 }
 
 function typeOf({ type, properties, items }: Schema): string | undefined {
-  const named = (Array.isArray(type) ? type.slice(0, 10) : [type]).filter((one) => types.includes(one as string)) as string[];
+  const named = (Array.isArray(type) ? type.slice(0, 10) : [type]).filter((one) =>
+    types.includes(one as string),
+  ) as string[];
   if (named.length === 1) return named[0];
   if (named.length > 1) return undefined;
   return isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined;
@@ -125,7 +141,10 @@ function typeOf({ type, properties, items }: Schema): string | undefined {
 function enumeration(schema: Schema, budget: Budget): string[] | undefined {
   const values = Array.isArray(schema.enum) ? schema.enum : "const" in schema ? [schema.const] : [];
   if (values.length === 0 || values.length > maxEnum) return undefined;
-  const length = values.reduce((sum: number, value) => sum + (typeof value === "string" ? value.length : Number.NaN), 0);
+  const length = values.reduce(
+    (sum: number, value) => sum + (typeof value === "string" ? value.length : Number.NaN),
+    0,
+  );
   // A sum that is no number is one of other values.
   if (!(length <= budget.text) || values.some((value) => value.length > maxEnumText)) return undefined;
   budget.text -= length;

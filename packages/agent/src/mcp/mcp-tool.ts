@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { MCPToolAction, MCPToolObservation, ToolDefinition } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { Tool } from "../tools/tool.ts";
 import { readArguments } from "./arguments.ts";
 import { resultContent } from "./result.ts";
@@ -11,7 +11,11 @@ import type { ListedTool } from "./tool-list.ts";
 const maxArguments = 2 * 1024 * 1024;
 
 /** A server's tool as a tool of the agent (events.md section 3). `name` is the one by which the model calls it. */
-export function mcpTool(name: string, listed: ListedTool, link: ServerLink): Tool<MCPToolAction, MCPToolObservation> {
+export function mcpTool(
+  name: string,
+  listed: ListedTool,
+  link: ServerLink,
+): Tool<MCPToolAction, MCPToolObservation> {
   const { description, parameters, readOnly, destructive, idempotent, openWorld } = listed;
   const definition: ToolDefinition = {
     kind: "MCPToolDefinition",
@@ -58,7 +62,12 @@ export function mcpTool(name: string, listed: ListedTool, link: ServerLink): Too
       const { content, isError } = resultContent(answer);
       const masked = content.map((part) => (part.type === "text" ? textContent(shown(part.text)) : part));
       const header = `[The tool ${name} ${isError ? "reported an error" : "was run"}.]`;
-      return { kind: "MCPToolObservation", content: [textContent(header), ...masked], is_error: isError, tool_name: name };
+      return {
+        kind: "MCPToolObservation",
+        content: [textContent(header), ...masked],
+        is_error: isError,
+        tool_name: name,
+      };
     },
   };
 }

@@ -1,8 +1,8 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { type RemoteAddress, remoteAddress } from "./addresses.ts";
 import { refusedStatus } from "./remote-fetch.ts";
 import { remoteTransport } from "./remote-transport.ts";
@@ -28,7 +28,8 @@ export interface McpSurroundings {
 
 /** Opens connections to servers: to commands inside of the sandbox, to others from here. */
 export function sessionOpener(around: McpSurroundings): OpenSession {
-  return (spec, onChange, signal) => (spec.server.command ? openStdio : openRemoteFrom)(spec, around, { onChange, signal });
+  return (spec, onChange, signal) =>
+    (spec.server.command ? openStdio : openRemoteFrom)(spec, around, { onChange, signal });
 }
 
 type Options = { onChange: () => void; signal: AbortSignal };
@@ -36,7 +37,11 @@ type Options = { onChange: () => void; signal: AbortSignal };
 async function openStdio(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
   const sandbox = await around.sandbox();
   options.signal.throwIfAborted();
-  const { transport, hidden } = await startServer(spec, { sandbox, workingDir: around.workingDir, secrets: around.secrets() });
+  const { transport, hidden } = await startServer(spec, {
+    sandbox,
+    workingDir: around.workingDir,
+    secrets: around.secrets(),
+  });
   for (const value of hidden) around.onSecret?.(value);
   return Session.open(new GuardedTransport(transport), { hidden, ...options });
 }
@@ -70,7 +75,9 @@ export async function openRemote(
     return open(true).catch((second) => {
       options.signal.throwIfAborted();
       // A server of the older protocol may want credentials only where it has something.
-      throw refusedStatus(second) === undefined ? new PlatformError("McpFailed", errorText(error), { cause: second }) : second;
+      throw refusedStatus(second) === undefined
+        ? new PlatformError("McpFailed", errorText(error), { cause: second })
+        : second;
     });
   }
 }

@@ -1,17 +1,25 @@
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import { McpServer as ProtocolServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { SSEServerTransport } from "@modelcontextprotocol/sdk/server/sse.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
 import type { McpServer } from "@sandpiper/wire";
 import { afterEach, expect, test } from "vitest";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
 import { type ProbeOptions, probeMcpServer } from "./probe.ts";
 
 const key = "planted-mcp-key";
 const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
-const secrets = [{ name: "NAMED", variable: "NAMED", description: null, hosts: null, value: "planted-named-secret" }];
+const secrets = [
+  { name: "NAMED", variable: "NAMED", description: null, hosts: null, value: "planted-named-secret" },
+];
 const probe = (server: McpServer, options: Partial<ProbeOptions> = {}) =>
   probeMcpServer({ name: "tested", server, from: "user" }, { outbound, secrets, ...options });
 const servers: Server[] = [];
@@ -59,7 +67,8 @@ async function older(refuses = 403): Promise<string> {
   return listen(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url!, "http://x");
     if (pathname === "/mcp" && request.method !== "GET") return void response.writeHead(405).end();
-    if (request.headers["x-key"] !== key) return void response.writeHead(refuses).end(`no: ${request.headers["x-key"]}`);
+    if (request.headers["x-key"] !== key)
+      return void response.writeHead(refuses).end(`no: ${request.headers["x-key"]}`);
     if (pathname === "/mcp") {
       const transport = new SSEServerTransport("/messages", response);
       transports.set(transport.sessionId, transport);
@@ -73,11 +82,16 @@ test("a server of the older protocol is, too, whether somebody says which it is 
   const auth = { strategy: "api_key" as const, value: key, header_name: "X-Key" };
   expect(await probe({ url, transport: "sse", auth })).toEqual({ ok: true, tools: ["add", "subtract"] });
   expect(await probe({ url, auth })).toEqual({ ok: true, tools: ["add", "subtract"] });
-  expect(await probe({ url, transport: "http", auth })).toMatchObject({ ok: false, error: expect.stringContaining("405") });
+  expect(await probe({ url, transport: "http", auth })).toMatchObject({
+    ok: false,
+    error: expect.stringContaining("405"),
+  });
 });
 
 test("a refusal is told without the key that the server repeats", async () => {
-  const url = await listen((request, response) => void response.writeHead(401).end(`no: ${request.headers.authorization}`));
+  const url = await listen(
+    (request, response) => void response.writeHead(401).end(`no: ${request.headers.authorization}`),
+  );
   const result = await probe({ url, auth: { strategy: "bearer", value: key } });
   expect(result).toMatchObject({ ok: false, error_kind: "connection", error: expect.any(String) });
   expect(JSON.stringify(result)).not.toContain(key);
@@ -85,24 +99,31 @@ test("a refusal is told without the key that the server repeats", async () => {
   expect(JSON.stringify(basic)).not.toContain(Buffer.from(`ann:${key}`).toString("base64"));
 });
 
-test.each([401, 403])("credentials that are refused with %i are told as such over both protocols", async (status) => {
-  const told = {
-    ok: false,
-    error_kind: "connection",
-    error: expect.stringMatching(
-      new RegExp(`^It refused the credentials \\(${status}\\)(: .*)?; check its headers, auth or api_key\\.$`),
-    ),
-  };
-  const now = await listen((request, response) => void response.writeHead(status).end(`no: ${request.headers["x-key"]}`));
-  const before = await older(status);
-  const headers = { "X-Key": "${NAMED}", "X-Plain": "abcd" };
-  for (const server of [{ url: now }, { url: before }, { url: before, transport: "sse" as const }]) {
-    const result = await probe({ ...server, headers });
-    expect(result).toEqual(told);
-    expect(JSON.stringify(result)).not.toContain("planted");
-    expect(await probe(server)).toEqual(told);
-  }
-});
+test.each([401, 403])(
+  "credentials that are refused with %i are told as such over both protocols",
+  async (status) => {
+    const told = {
+      ok: false,
+      error_kind: "connection",
+      error: expect.stringMatching(
+        new RegExp(
+          `^It refused the credentials \\(${status}\\)(: .*)?; check its headers, auth or api_key\\.$`,
+        ),
+      ),
+    };
+    const now = await listen(
+      (request, response) => void response.writeHead(status).end(`no: ${request.headers["x-key"]}`),
+    );
+    const before = await older(status);
+    const headers = { "X-Key": "${NAMED}", "X-Plain": "abcd" };
+    for (const server of [{ url: now }, { url: before }, { url: before, transport: "sse" as const }]) {
+      const result = await probe({ ...server, headers });
+      expect(result).toEqual(told);
+      expect(JSON.stringify(result)).not.toContain("planted");
+      expect(await probe(server)).toEqual(told);
+    }
+  },
+);
 
 test("a called tool's answer shows nothing of what the server was sent, short texts included", async () => {
   const url = await listen(async (request, response) => {
@@ -153,7 +174,10 @@ test("what is no MCP server, is not there, may not be reached or runs in sandbox
 
 test("a server that never answers, or never ends, ends the test in time", async () => {
   const silent = await listen(() => {});
-  expect(await probe({ url: silent }, { timeoutMs: 300 })).toMatchObject({ ok: false, error_kind: "timeout" });
+  expect(await probe({ url: silent }, { timeoutMs: 300 })).toMatchObject({
+    ok: false,
+    error_kind: "timeout",
+  });
   const endless = await listen((_request, response) => {
     response.setHeader("content-type", "text/event-stream");
     const timer = setInterval(() => response.write(`: ${randomUUID().repeat(100)}\n\n`), 5);

@@ -1,10 +1,10 @@
-import type { McpTestAnswer } from "@sandpiper/wire";
-import { maskText } from "@sandpiper/wire";
 import { errorText } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
-import { serverSecrets } from "./config.ts";
+import type { McpTestAnswer } from "@sandpiper/wire";
+import { maskText } from "@sandpiper/wire";
 import { type RemoteAddress, remoteAddress } from "./addresses.ts";
+import { serverSecrets } from "./config.ts";
 import { openRemote } from "./open-session.ts";
 import { resultContent } from "./result.ts";
 import type { ServerSpec } from "./server-spec.ts";
@@ -38,7 +38,8 @@ export async function probeMcpServer(
 ): Promise<McpTestAnswer> {
   const { server } = spec;
   if (!server.url) {
-    const error = "This server is a command: it runs inside sandboxes only, so it cannot be tested from here.";
+    const error =
+      "This server is a command: it runs inside sandboxes only, so it cannot be tested from here.";
     return { ok: false, error, error_kind: "unknown" };
   }
   let address: RemoteAddress;
@@ -57,14 +58,25 @@ export async function probeMcpServer(
       if (!toolCall) return { ok: true, tools };
       const answer = await session.call(toolCall.name, toolCall.arguments ?? {}, { timeoutMs, signal });
       const { content, isError } = resultContent(answer);
-      const text = content.flatMap((part) => (part.type === "text" ? [session.shown(part.text)] : [])).join("\n");
-      return { ok: true, tools, tool_result: { is_error: isError, text: masked(text, hidden).slice(0, maxToolText) } };
+      const text = content
+        .flatMap((part) => (part.type === "text" ? [session.shown(part.text)] : []))
+        .join("\n");
+      return {
+        ok: true,
+        tools,
+        tool_result: { is_error: isError, text: masked(text, hidden).slice(0, maxToolText) },
+      };
     } finally {
       session.close();
     }
   } catch (error) {
-    if (signal.aborted) return { ok: false, error: "The server did not answer in time.", error_kind: "timeout" };
-    return { ok: false, error: masked(errorText(error), hidden).slice(0, maxErrorLength), error_kind: "connection" };
+    if (signal.aborted)
+      return { ok: false, error: "The server did not answer in time.", error_kind: "timeout" };
+    return {
+      ok: false,
+      error: masked(errorText(error), hidden).slice(0, maxErrorLength),
+      error_kind: "connection",
+    };
   }
 }
 

@@ -53,7 +53,11 @@ export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEn
     const id = body === undefined ? undefined : idOf(body);
     const answer = await outbound.fetch(String(url), {
       method,
-      headers: { "accept-encoding": "identity", ...Object.fromEntries(new Headers(init.headers)), ...headers },
+      headers: {
+        "accept-encoding": "identity",
+        ...Object.fromEntries(new Headers(init.headers)),
+        ...headers,
+      },
       ...(body !== undefined && { body }),
       timeoutMs: longestMs,
       maxBytes: method === "GET" ? Number.MAX_SAFE_INTEGER : maxAnswerBytes,
@@ -63,11 +67,17 @@ export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEn
     });
     if (answer.status >= 400) return refusal(answer);
     if (!answer.body) return answer;
-    const isStream = answer.headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") === true;
+    const isStream =
+      answer.headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") === true;
     const ended = (resumable: boolean, end: StreamEnd) => {
       if (method === "GET" || end.problem !== undefined || (id !== undefined && !resumable)) onEnd(id, end);
     };
-    const bounded = boundedBody(answer.body, { maxBytes: maxMessageBytes, isStream, silenceMs, onEnd: ended });
+    const bounded = boundedBody(answer.body, {
+      maxBytes: maxMessageBytes,
+      isStream,
+      silenceMs,
+      onEnd: ended,
+    });
     return new Response(bounded, { status: answer.status, headers: answer.headers });
   };
 }

@@ -10,7 +10,11 @@ const farewellMs = 2_000;
 /** A transport to a remote server, of one of the two protocols (`sse` is the older one). The library is loaded when it is needed. */
 export async function remoteTransport(
   { url, headers, secret }: RemoteAddress,
-  { sse, outbound, silenceMs }: { sse: boolean; outbound: Pick<Outbound, "fetch">; silenceMs?: number | undefined },
+  {
+    sse,
+    outbound,
+    silenceMs,
+  }: { sse: boolean; outbound: Pick<Outbound, "fetch">; silenceMs?: number | undefined },
 ): Promise<GuardedTransport> {
   const closing = new AbortController();
   let guarded: GuardedTransport | undefined;
@@ -23,7 +27,8 @@ export async function remoteTransport(
     onEnd(id, { problem, silence }) {
       if (problem !== undefined) return guarded?.fail(problem);
       // The older protocol has all its answers in one stream, which belongs to a session that ends with it.
-      if (!sse && id !== undefined) guarded?.answerEnded(id, silence ?? "The server ended its answer before the result.");
+      if (!sse && id !== undefined)
+        guarded?.answerEnded(id, silence ?? "The server ended its answer before the result.");
       if (sse && id === undefined) guarded?.fail(silence ?? "The server ended the connection.");
     },
   });
@@ -40,7 +45,9 @@ export async function remoteTransport(
 }
 
 async function streamable(url: URL, fetch: ReturnType<typeof remoteFetch>): Promise<Transport> {
-  const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
+  const { StreamableHTTPClientTransport } = await import(
+    "@modelcontextprotocol/sdk/client/streamableHttp.js"
+  );
   const transport = new StreamableHTTPClientTransport(url, { fetch });
   const { close } = transport;
   // A server that has a session may forget it now.

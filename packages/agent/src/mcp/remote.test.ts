@@ -1,11 +1,11 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { openGate } from "@sandpiper/core/test/support/gate";
-import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
-import { until } from "@sandpiper/core/test/support/until";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { openGate } from "@sandpiper/core/test/support/gate";
+import { until } from "@sandpiper/core/test/support/until";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import { type McpSurroundings, sessionOpener } from "./open-session.ts";
 import { callTimeout, longestSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
@@ -60,7 +60,12 @@ const spec = (server: ServerSpec["server"], more: Partial<ServerSpec> = {}): Ser
 });
 const names = (servers: McpServers) => servers.tools(new Set()).map(({ name }) => name);
 
-async function call(servers: McpServers, name: string, data: Record<string, unknown> = {}, signal = never): Promise<string> {
+async function call(
+  servers: McpServers,
+  name: string,
+  data: Record<string, unknown> = {},
+  signal = never,
+): Promise<string> {
   const tool = servers.tools(new Set()).find((one) => one.name === name);
   const { content } = await tool!.run({ kind: "MCPToolAction", data }, { signal } as ToolContext);
   return content.map((part) => (part.type === "text" ? part.text : part.image_urls.join())).join("\n");
@@ -88,7 +93,9 @@ test.each(["current", "older", "unnamed"])(
       '[The tool greet was run.]\ngreet {"who":"you"} Bearer <secret-hidden>',
     );
     expect(remote.seen.at(-1)?.authorization).toBe(`Bearer ${value}`);
-    expect(await call(servers, "refuse")).toMatch(/^The MCP server remote failed: no, says the owner of Bearer <secret-hidden>$/);
+    expect(await call(servers, "refuse")).toMatch(
+      /^The MCP server remote failed: no, says the owner of Bearer <secret-hidden>$/,
+    );
   },
 );
 
@@ -128,7 +135,9 @@ test("an answer that is cut off ends the call at once, and the next call goes on
   const pending = call(older, "cut").catch(String);
   await until(() => remote.calls.at(-1) === "cut");
   remote.dropStreams();
-  expect(await pending).toMatch(/The server ended the connection\. What the call did is unknown; the next one connects again\./);
+  expect(await pending).toMatch(
+    /The server ended the connection\. What the call did is unknown; the next one connects again\./,
+  );
   expect(await call(older, "greet")).toContain("greet");
 });
 
@@ -151,7 +160,11 @@ test.each([
 );
 
 test("what a configuration says of times is taken within limits", () => {
-  const read = (server: ServerSpec["server"]) => [openTimeout(server), callTimeout(server), longestSilence(server)];
+  const read = (server: ServerSpec["server"]) => [
+    openTimeout(server),
+    callTimeout(server),
+    longestSilence(server),
+  ];
   expect(read({ url: "x" })).toEqual([30_000, 300_000, undefined]);
   expect(read({ url: "x", timeout: 60, sse_read_timeout: 5 })).toEqual([60_000, 60_000, 5_000]);
   expect(read({ url: "x", timeout: null, sse_read_timeout: 900 })).toEqual([30_000, 900_000, 900_000]);
@@ -245,7 +258,9 @@ test.each([
 test("a server of a plugin is reached, and gets secrets, only as the sandbox's own policy says", async () => {
   const plugin = { from: "plugin" as const };
   const [refused] = await serversOf().prepare([spec({ url: remote.url }, plugin)], never);
-  expect(refused).toMatch(/The network policy of this sandbox allows no connection to 127\.0\.0\.1:\d+: it would need a rule/);
+  expect(refused).toMatch(
+    /The network policy of this sandbox allows no connection to 127\.0\.0\.1:\d+: it would need a rule/,
+  );
   const port = Number(new URL(remote.url).port);
   const policy = () => ({
     mode: "allowlist" as const,
@@ -267,7 +282,11 @@ test.each([
     (_request: unknown, response: any) => response.writeHead(401).end(`no: ${value}`),
     /It refused the credentials \(401\): no: <secret-hidden>; check its headers/,
   ],
-  ["is no MCP server", (_request: unknown, response: any) => response.end("<html>hello</html>"), /content type/],
+  [
+    "is no MCP server",
+    (_request: unknown, response: any) => response.end("<html>hello</html>"),
+    /content type/,
+  ],
   [
     "answers nonsense",
     (_request: unknown, response: any) =>
@@ -278,7 +297,8 @@ test.each([
     "sends one message without end",
     (_request: unknown, response: any) => {
       response.setHeader("content-type", "text/event-stream");
-      const write = () => response.write(`data: ${"x".repeat(100_000)}`, () => !response.destroyed && setImmediate(write));
+      const write = () =>
+        response.write(`data: ${"x".repeat(100_000)}`, () => !response.destroyed && setImmediate(write));
       write();
     },
     /It sent a message of more than 8 MB/,
@@ -289,7 +309,10 @@ test.each([
   async (_name, handler, sentence) => {
     const url = await listen(handler);
     const servers = serversOf();
-    const [note] = await servers.prepare([spec({ url, transport: "http", headers: { "X-Key": "${API_KEY}" } })], never);
+    const [note] = await servers.prepare(
+      [spec({ url, transport: "http", headers: { "X-Key": "${API_KEY}" } })],
+      never,
+    );
     expect(note).toMatch(sentence);
     expect(note).not.toContain(value);
     expect(note!.length).toBeLessThan(800);
@@ -305,11 +328,16 @@ test("a server with thousands of tools, and one that says all the time that they
     const { id, method } = JSON.parse(text);
     if (id === undefined) return void response.writeHead(202).end();
     response.setHeader("content-type", "text/event-stream");
-    const send = (message: object) => response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`);
+    const send = (message: object) =>
+      response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`);
     if (method === "initialize")
       send({
         id,
-        result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "many", version: "1" } },
+        result: {
+          protocolVersion: "2025-06-18",
+          capabilities: { tools: {} },
+          serverInfo: { name: "many", version: "1" },
+        },
       });
     else {
       lists += 1;
@@ -345,7 +373,10 @@ test("what a server says of its tools shows no secret of its configuration, howe
       inputSchema: {
         type: "object",
         description: value,
-        properties: { [value]: { type: "string" }, key: { description: `${split} ${encoded}`, enum: [value, "other"] } },
+        properties: {
+          [value]: { type: "string" },
+          key: { description: `${split} ${encoded}`, enum: [value, "other"] },
+        },
       },
     },
     { name: value, inputSchema: { type: "object" } },
@@ -361,10 +392,14 @@ test("what a server says of its tools shows no secret of its configuration, howe
       serverInfo: { name: value, version: "1" },
     };
     response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ jsonrpc: "2.0", id, result: method === "initialize" ? greeting : { tools } }));
+    response.end(
+      JSON.stringify({ jsonrpc: "2.0", id, result: method === "initialize" ? greeting : { tools } }),
+    );
   });
   const servers = serversOf();
-  expect(await servers.prepare([spec({ url, headers: { Authorization: "Bearer ${API_KEY}" } })], never)).toEqual([]);
+  expect(
+    await servers.prepare([spec({ url, headers: { Authorization: "Bearer ${API_KEY}" } })], never),
+  ).toEqual([]);
   expect(names(servers)).toEqual(["leak"]);
   const [{ description, parameters, definition } = {} as Tool] = servers.tools(new Set());
   expect(parameters).toMatchObject({ properties: { key: { enum: ["<secret-hidden>", "other"] } } });

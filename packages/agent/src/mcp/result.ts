@@ -23,14 +23,19 @@ const imageTypes: readonly [type: string, begin: RegExp][] = [
 export function resultContent(answer: Record<string, unknown>): { content: Content[]; isError: boolean } {
   const { content: given, structuredContent, isError } = answer;
   // Some servers give a text alone.
-  const parts = Array.isArray(given) ? (given as unknown[]) : typeof given === "string" ? [{ type: "text", text: given }] : [];
+  const parts = Array.isArray(given)
+    ? (given as unknown[])
+    : typeof given === "string"
+      ? [{ type: "text", text: given }]
+      : [];
   const content: Content[] = [];
   let room = maxText;
   let images = 0;
   const addText = (whole: string) => {
     if (whole === "" || room < 0) return;
     const text = whole.slice(0, room + 1).replace(controls, "");
-    const shown = whole.length > room ? `${text.slice(0, room)}\n[The result is longer: the rest was left out.]` : text;
+    const shown =
+      whole.length > room ? `${text.slice(0, room)}\n[The result is longer: the rest was left out.]` : text;
     room -= whole.length;
     content.push(textContent(shown.toWellFormed()));
   };
@@ -67,11 +72,16 @@ function readPart(part: unknown): string | Content {
 /** The bytes say what it is: a provider refuses the whole conversation for an image that is something else than it says. */
 function image(data: unknown, mimeType: unknown): string | Content {
   if (typeof data !== "string") return `[An image (${word(mimeType)}) cannot be shown.]`;
-  if ((data.length / 4) * 3 > maxImageBytes) return `[An image of more than ${maxImageBytes / 1024 / 1024} MB was left out.]`;
+  if ((data.length / 4) * 3 > maxImageBytes)
+    return `[An image of more than ${maxImageBytes / 1024 / 1024} MB was left out.]`;
   const bytes = Buffer.from(data, "base64");
   const type = imageTypes.find(([, begin]) => begin.test(bytes.toString("latin1", 0, 16)))?.[0];
   if (type === undefined) return `[An image (${word(mimeType)}) cannot be shown.]`;
-  return { type: "image", image_urls: [`data:${type};base64,${bytes.toString("base64")}`], cache_prompt: false };
+  return {
+    type: "image",
+    image_urls: [`data:${type};base64,${bytes.toString("base64")}`],
+    cache_prompt: false,
+  };
 }
 
 function jsonText(value: unknown): string {

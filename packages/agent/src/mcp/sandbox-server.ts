@@ -1,8 +1,8 @@
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { isCredential } from "./addresses.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { StdioTransport } from "./stdio-transport.ts";
@@ -17,13 +17,18 @@ const printScript = `for n; do eval "printf '%s\\\\0' \\"\\\${$n-}\\""; done`;
 /** Starts a server that is a command in a sandbox. Secrets are there by their placeholders only. Throws McpFailed, and what `exec` throws. */
 export async function startServer(
   { name, server }: ServerSpec,
-  { sandbox, workingDir, secrets }: { sandbox: Sandbox; workingDir: string; secrets: readonly SandboxSecret[] },
+  {
+    sandbox,
+    workingDir,
+    secrets,
+  }: { sandbox: Sandbox; workingDir: string; secrets: readonly SandboxSecret[] },
 ): Promise<{ transport: StdioTransport; hidden: string[] }> {
   const given = { words: commandWords(server), env: Object.entries(server.env ?? {}) };
   const texts = [...given.words, ...given.env.map(([, value]) => value)];
   const named = references(texts);
   const used = secrets.filter(
-    (secret) => named.has(secret.name) || named.has(secret.variable) || texts.some((text) => holds(text, secret)),
+    (secret) =>
+      named.has(secret.name) || named.has(secret.variable) || texts.some((text) => holds(text, secret)),
   );
   const placeholders = await insideValues(sandbox, used);
   const missing = new Set<string>();
@@ -38,14 +43,18 @@ export async function startServer(
     );
     // A value that the user has stored as a secret, and typed in here too.
     return used.reduce((safe, secret) => {
-      return holds(safe, secret) ? safe.replaceAll(secret.value, placeholders.get(secret.variable) ?? "") : safe;
+      return holds(safe, secret)
+        ? safe.replaceAll(secret.value, placeholders.get(secret.variable) ?? "")
+        : safe;
     }, expanded);
   };
   const argv = given.words.map(filled);
   const env = Object.fromEntries(given.env.map(([key, value]) => [key, filled(value)]));
   const [unknown] = missing;
   if (unknown !== undefined)
-    throw problem(`its configuration names \${${unknown}}, and there is no secret of that name that may enter the sandbox`);
+    throw problem(
+      `its configuration names \${${unknown}}, and there is no secret of that name that may enter the sandbox`,
+    );
   if (
     Object.keys(env).some((key) => key === "" || key.includes("=")) ||
     [...argv, ...Object.entries(env).flat()].some((text) => text.includes("\0"))
@@ -72,11 +81,22 @@ function holds(text: string, { value }: SandboxSecret): boolean {
 }
 
 /** What stands inside the sandbox in the place of secrets, by variable; one that is not let in is not there. */
-async function insideValues(sandbox: Sandbox, secrets: readonly SandboxSecret[]): Promise<Map<string, string>> {
-  const names = secrets.map(({ variable }) => variable).filter((variable) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(variable));
+async function insideValues(
+  sandbox: Sandbox,
+  secrets: readonly SandboxSecret[],
+): Promise<Map<string, string>> {
+  const names = secrets
+    .map(({ variable }) => variable)
+    .filter((variable) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(variable));
   if (names.length === 0) return new Map();
   const argv = [...(sandbox.shell ?? ["sh"]), "-c", printScript, "sh", ...names];
-  const { stdout } = await runToEnd(sandbox, { argv, cwd: "/" }, { timeoutMs: 10_000, maxOutputBytes: 1_048_576 });
+  const { stdout } = await runToEnd(
+    sandbox,
+    { argv, cwd: "/" },
+    { timeoutMs: 10_000, maxOutputBytes: 1_048_576 },
+  );
   const values = stdout.toString().split("\0");
-  return new Map(names.flatMap((variable, index) => (values[index] ? [[variable, values[index]] as const] : [])));
+  return new Map(
+    names.flatMap((variable, index) => (values[index] ? [[variable, values[index]] as const] : [])),
+  );
 }

@@ -17,7 +17,12 @@ test("a schema keeps what every provider understands, with references and unions
       tags: { type: "array" },
       many: { type: ["integer", "null"], minimum: 3 },
       either: { anyOf: [{ type: "string" }, { type: "number" }] },
-      deep: { type: "object", properties: { one: { const: "x" } }, required: ["one", "two"], additionalProperties: false },
+      deep: {
+        type: "object",
+        properties: { one: { const: "x" } },
+        required: ["one", "two"],
+        additionalProperties: false,
+      },
     },
     required: ["size", "gone"],
   };
@@ -83,7 +88,11 @@ test("arguments are decoded by their types, nulls left out, and unknown ones go 
 test("references are replaced, with their defaults, and unknown ones are told", () => {
   const missing = new Set<string>();
   const values: Record<string, string> = { A: "one", EMPTY: "" };
-  const text = expand("$A ${A} ${EMPTY:-two} ${B:-three} ${C} $D p$$ 5$ ${}", (name) => values[name], missing);
+  const text = expand(
+    "$A ${A} ${EMPTY:-two} ${B:-three} ${C} $D p$$ 5$ ${}",
+    (name) => values[name],
+    missing,
+  );
   expect(text).toBe("one one two three ${C} $D p$$ 5$ ${}");
   expect([...missing]).toEqual(["C"]);
 });
@@ -123,10 +132,14 @@ test("whatever a call gives becomes content", () => {
   expect(read({ content: "text" })).toEqual(["text"]);
   expect(read({ content: 7 })).toEqual(["[The result is of a form that cannot be shown.]"]);
   expect(read({ content: null })).toEqual([]);
-  const steering = "\u001b]0;title\u0007\u001b[1;31mred\u001b[0m\u0000 \u009b\ud800 \u202bא\u202c\tb\r\n\u001b]open";
-  expect(read({ content: [{ type: "text", text: steering }] })).toEqual(["red \ufffd \u202bא\u202c\tb\r\n]open"]);
+  const steering =
+    "\u001b]0;title\u0007\u001b[1;31mred\u001b[0m\u0000 \u009b\ud800 \u202bא\u202c\tb\r\n\u001b]open";
+  expect(read({ content: [{ type: "text", text: steering }] })).toEqual([
+    "red \ufffd \u202bא\u202c\tb\r\n]open",
+  ]);
   const begin = performance.now();
-  for (const text of ["\u001b[", "\u001b]", "\u001b]a;", "\u001b[1;", "\u0000"]) read({ content: text.repeat(2_000_000) });
+  for (const text of ["\u001b[", "\u001b]", "\u001b]a;", "\u001b[1;", "\u0000"])
+    read({ content: text.repeat(2_000_000) });
   expect(performance.now() - begin).toBeLessThan(1_500);
   expect(read({ content: [], structuredContent: { a: 1 } })).toEqual(['{"a":1}']);
   const parts = [
@@ -147,7 +160,9 @@ test("whatever a call gives becomes content", () => {
     expect.stringMatching(/^data:image\/gif;base64,/),
     "[An image (image/png) cannot be shown.]",
   ]);
-  const long = read({ content: Array.from({ length: 2_000 }, () => ({ type: "text", text: "x".repeat(1_000) })) }).join("");
+  const long = read({
+    content: Array.from({ length: 2_000 }, () => ({ type: "text", text: "x".repeat(1_000) })),
+  }).join("");
   expect(long.length).toBeLessThan(201_000);
   expect(long.endsWith("[The result is longer: the rest was left out.]")).toBe(true);
 });

@@ -81,7 +81,11 @@ export class ServerLink {
     for (let attempt = 0; ; attempt++) {
       const session = await this.#forCall(signal);
       try {
-        const answer = await session.call(name, args, { timeoutMs: callTimeout(this.spec.server), signal, onProgress });
+        const answer = await session.call(name, args, {
+          timeoutMs: callTimeout(this.spec.server),
+          signal,
+          onProgress,
+        });
         this.#failures = 0;
         return { answer, shown: (text) => session.shown(text) };
       } catch (error) {
@@ -110,7 +114,9 @@ export class ServerLink {
   async #forCall(signal: AbortSignal): Promise<Session> {
     const pause = this.connected || this.#opening ? 0 : this.pauseMs;
     if (pause > patienceMs)
-      throw this.#told(`It is not connected (${this.problem}), and is tried again in ${Math.ceil(pause / 1000)} seconds.`);
+      throw this.#told(
+        `It is not connected (${this.problem}), and is tried again in ${Math.ceil(pause / 1000)} seconds.`,
+      );
     const { promise: aborted, reject } = Promise.withResolvers<never>();
     const onAbort = () => reject(signal.reason);
     signal.addEventListener("abort", onAbort);
@@ -154,13 +160,16 @@ export class ServerLink {
   #failed(problem: string): void {
     this.problem = problem;
     this.#failures += 1;
-    const pause = this.#failures === 1 ? 0 : Math.min(longestPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
+    const pause =
+      this.#failures === 1 ? 0 : Math.min(longestPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
     this.#retryAt = performance.now() + pause;
   }
 
   #told(sentence: string, cause?: unknown): PlatformError {
     const { name } = this.spec;
-    const own = sentence.startsWith("The MCP server ") ? sentence : `The MCP server ${name} failed: ${sentence}`;
+    const own = sentence.startsWith("The MCP server ")
+      ? sentence
+      : `The MCP server ${name} failed: ${sentence}`;
     return new PlatformError("McpFailed", own, { cause });
   }
 }

@@ -48,7 +48,8 @@ export class McpServers {
   /** What the model can call now. `reserved` are the names of other tools. A server that was away when the run began is tried again beside it. */
   tools(reserved: ReadonlySet<string>): readonly Tool[] {
     for (const link of this.#used ? this.#links : [])
-      if (link.problem !== undefined && link.tools.length === 0 && link.pauseMs === 0) void link.connect().catch(() => {});
+      if (link.problem !== undefined && link.tools.length === 0 && link.pauseMs === 0)
+        void link.connect().catch(() => {});
     const key = [...reserved].join(" ");
     if (this.#tools?.reserved === key) return this.#tools.list;
     const list = this.#taken().map(({ link, listed }) => {
@@ -116,12 +117,23 @@ interface State {
 
 function stateOf({ spec: { name }, connected, problem, more, tools }: ServerLink): State | undefined {
   if (connected && !more) return undefined;
-  if (connected) return { kind: "many", note: `The MCP server ${name} has too many tools: the first ${tools.length} are taken.` };
+  if (connected)
+    return {
+      kind: "many",
+      note: `The MCP server ${name} has too many tools: the first ${tools.length} are taken.`,
+    };
   if (problem === undefined)
-    return { kind: "late", note: `The MCP server ${name} is not ready yet; its tools can be used once it is.` };
+    return {
+      kind: "late",
+      note: `The MCP server ${name} is not ready yet; its tools can be used once it is.`,
+    };
   // What is wrong with its configuration names it already.
-  if (problem.startsWith("The MCP server ")) return { kind: "failed", note: `${problem} Its tools cannot be used.` };
-  return { kind: "failed", note: `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}` };
+  if (problem.startsWith("The MCP server "))
+    return { kind: "failed", note: `${problem} Its tools cannot be used.` };
+  return {
+    kind: "failed",
+    note: `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}`,
+  };
 }
 
 async function atMost(ms: number, work: Promise<unknown>, signal: AbortSignal): Promise<void> {

@@ -49,7 +49,12 @@ export class Session {
   #lists = 0;
   #listedAt = 0;
 
-  private constructor(client: Client, transport: ServerTransport, hidden: readonly string[], onChange: () => void) {
+  private constructor(
+    client: Client,
+    transport: ServerTransport,
+    hidden: readonly string[],
+    onChange: () => void,
+  ) {
     this.#client = client;
     this.#transport = transport;
     this.#hidden = new SecretMatcher(hidden);
@@ -107,15 +112,23 @@ export class Session {
     signal.addEventListener("abort", onAbort);
     try {
       signal.throwIfAborted();
-      const answer = await this.#client.request({ method: "tools/call", params: { name, arguments: args } }, ResultSchema, {
-        timeout: timeoutMs,
-        maxTotalTimeout: Math.max(timeoutMs, longestCallMs),
-        resetTimeoutOnProgress: true,
-        onprogress: ({ progress, total, message }) => {
-          onProgress?.({ progress, total, message: message && shownText(message, maxProgress, (text) => this.shown(text)) });
+      const answer = await this.#client.request(
+        { method: "tools/call", params: { name, arguments: args } },
+        ResultSchema,
+        {
+          timeout: timeoutMs,
+          maxTotalTimeout: Math.max(timeoutMs, longestCallMs),
+          resetTimeoutOnProgress: true,
+          onprogress: ({ progress, total, message }) => {
+            onProgress?.({
+              progress,
+              total,
+              message: message && shownText(message, maxProgress, (text) => this.shown(text)),
+            });
+          },
+          signal: own.signal,
         },
-        signal: own.signal,
-      });
+      );
       await this.#fresh();
       return answer;
     } catch (error) {
@@ -190,7 +203,8 @@ export class Session {
     while (this.#stale && this.ended === undefined) {
       const now = performance.now();
       if (now - this.#listedAt > longestListPauseMs) this.#lists = 0;
-      const pause = this.#lists < freeLists ? 0 : Math.min(longestListPauseMs, 250 * 2 ** (this.#lists - freeLists));
+      const pause =
+        this.#lists < freeLists ? 0 : Math.min(longestListPauseMs, 250 * 2 ** (this.#lists - freeLists));
       if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause).unref());
       this.#lists += 1;
       this.#listedAt = performance.now();

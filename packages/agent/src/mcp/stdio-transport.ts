@@ -36,7 +36,8 @@ export class StdioTransport implements Transport {
     this.#process = process;
     this.#lines = new LineReader(
       (line) => this.#read(line),
-      () => this.#fail(`It sent a message of more than ${maxMessageBytes / 1024 / 1024} MB, so it was ended.`),
+      () =>
+        this.#fail(`It sent a message of more than ${maxMessageBytes / 1024 / 1024} MB, so it was ended.`),
     );
   }
 
@@ -52,10 +53,14 @@ export class StdioTransport implements Transport {
     this.#schema = (await import("@modelcontextprotocol/sdk/types.js")).JSONRPCMessageSchema;
     stdout.on("data", (chunk: Buffer) => this.#lines.take(chunk));
     stderr.on("data", (chunk: Buffer) => {
-      this.#errors = (this.#errors + chunk.toString("utf8", Math.max(0, chunk.length - maxErrors))).slice(-maxErrors);
+      this.#errors = (this.#errors + chunk.toString("utf8", Math.max(0, chunk.length - maxErrors))).slice(
+        -maxErrors,
+      );
     });
     void exit.then((status) => {
-      const how = status.signal ? `was ended by ${status.signal}` : `ended with exit code ${exitCode(status)}`;
+      const how = status.signal
+        ? `was ended by ${status.signal}`
+        : `ended with exit code ${exitCode(status)}`;
       const said = shortText(this.#errors, maxErrors).slice(-600);
       this.#reason ??= this.#closing
         ? "It was ended."
@@ -68,7 +73,8 @@ export class StdioTransport implements Transport {
     const { stdin } = this.#process;
     if (this.#reason !== undefined || stdin.destroyed || stdin.writableEnded)
       throw new Error(this.#reason ?? "Its process has ended.");
-    if (stdin.writableLength > maxWaiting) return this.#fail("It does not read what it is sent, so it was ended.");
+    if (stdin.writableLength > maxWaiting)
+      return this.#fail("It does not read what it is sent, so it was ended.");
     stdin.write(`${JSON.stringify(message)}\n`);
   }
 
@@ -92,7 +98,8 @@ export class StdioTransport implements Transport {
 
   #read(line: string): void {
     if (line === "") return;
-    if (!this.#allowance.take(line.length)) return this.#fail("It wrote to its output without end, so it was ended.");
+    if (!this.#allowance.take(line.length))
+      return this.#fail("It wrote to its output without end, so it was ended.");
     let given: unknown;
     let message: JSONRPCMessage;
     try {
@@ -126,5 +133,9 @@ function refusedAnswer(given: unknown): JSONRPCMessage | undefined {
   if (typeof given !== "object" || given === null || "method" in given || !("id" in given)) return undefined;
   const { id } = given;
   if (typeof id !== "number" && typeof id !== "string") return undefined;
-  return { jsonrpc: "2.0", id, error: { code: -32_000, message: "It answered what the protocol does not allow." } };
+  return {
+    jsonrpc: "2.0",
+    id,
+    error: { code: -32_000, message: "It answered what the protocol does not allow." },
+  };
 }

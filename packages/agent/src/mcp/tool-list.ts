@@ -45,7 +45,10 @@ export async function listTools(
   for (let page = 0; page < maxPages; page++) {
     const params = cursor === undefined ? {} : { cursor };
     // Not the library's own method, which compiles the schemas that the server sends.
-    const answer = await client.request({ method: "tools/list", params }, ResultSchema, { timeout: listTimeoutMs, signal });
+    const answer = await client.request({ method: "tools/list", params }, ResultSchema, {
+      timeout: listTimeoutMs,
+      signal,
+    });
     for (const entry of Array.isArray(answer.tools) ? (answer.tools as unknown[]) : []) {
       if (tools.size >= maxTools || text > maxText) return { tools: [...tools.values()], more: true };
       const tool = readTool(entry, shown);
@@ -54,7 +57,8 @@ export async function listTools(
       tools.set(tool.name, tool);
     }
     const next = answer.nextCursor;
-    if (typeof next !== "string" || next === "" || cursors.has(next)) return { tools: [...tools.values()], more: false };
+    if (typeof next !== "string" || next === "" || cursors.has(next))
+      return { tools: [...tools.values()], more: false };
     cursors.add(next);
     cursor = next;
   }
@@ -62,11 +66,21 @@ export async function listTools(
 }
 
 function readTool(entry: unknown, shown: (text: string) => string): ListedTool | undefined {
-  const { name, description, title, inputSchema: schema, annotations, execution } = (entry ?? {}) as Record<string, unknown>;
+  const {
+    name,
+    description,
+    title,
+    inputSchema: schema,
+    annotations,
+    execution,
+  } = (entry ?? {}) as Record<string, unknown>;
   if (typeof name !== "string" || name === "" || name.length > 256 || shown(name) !== name) return undefined;
   // It would have to be called in a way of its own.
   if ((execution as { taskSupport?: unknown } | undefined)?.taskSupport === "required") return undefined;
-  const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<string, unknown>;
+  const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<
+    string,
+    unknown
+  >;
   const text = [description, title, hints.title].find((one) => typeof one === "string" && one.trim() !== "");
   const says = shownText((text as string | undefined) ?? name, maxDescription, shown);
   const parameters = inputSchema(schema, shown);

@@ -5,7 +5,11 @@ const reference = /\$(?:\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::-([^}]*))?\}|([A-Za-
  * A text of a server's configuration with its references replaced (agent-behaviour.md section 10). What `lookUp` does not know becomes its default;
  * `$NAME` without one stays as it is, for it may be no reference, and names in braces are told in `missing`.
  */
-export function expand(text: string, lookUp: (name: string) => string | undefined, missing: Set<string>): string {
+export function expand(
+  text: string,
+  lookUp: (name: string) => string | undefined,
+  missing: Set<string>,
+): string {
   if (!text.includes("$")) return text;
   return text.replace(reference, (whole, braced?: string, otherwise?: string, bare?: string) => {
     const value = lookUp(braced ?? bare ?? "");
@@ -19,6 +23,7 @@ export function expand(text: string, lookUp: (name: string) => string | undefine
 /** The names that texts refer to. */
 export function references(texts: readonly string[]): Set<string> {
   const names = new Set<string>();
-  for (const text of texts) for (const [, braced, , bare] of text.matchAll(reference)) names.add(braced ?? bare ?? "");
+  for (const text of texts)
+    for (const [, braced, , bare] of text.matchAll(reference)) names.add(braced ?? bare ?? "");
   return names;
 }

@@ -38,7 +38,9 @@ export class MessageList {
     for (const message of this.messages) {
       const sources = this.totals.sources(message);
       const isForgotten =
-        message.role === "tool" ? calls.has(message.toolCallId) : sources.some((id) => forgotten.has(id)) || sources.length === 0;
+        message.role === "tool"
+          ? calls.has(message.toolCallId)
+          : sources.some((id) => forgotten.has(id)) || sources.length === 0;
       if (isForgotten && message.role === "assistant") for (const { id } of message.toolCalls) calls.add(id);
       if (isForgotten) {
         this.totals.remove(message);
@@ -79,7 +81,8 @@ export class MessageList {
     let first = messages.findIndex(({ role }) => role === "user") + 1;
     while (first < closed && totals.sources(messages[first]!).length === 0) first += 1;
     let end = first;
-    const isTooMuch = () => messages.length - (end - first) > most.messages * 0.75 || totals.tokens > most.tokens * 0.75;
+    const isTooMuch = () =>
+      messages.length - (end - first) > most.messages * 0.75 || totals.tokens > most.tokens * 0.75;
     while (end < closed && (isTooMuch() || messages[end]!.role === "tool")) totals.remove(messages[end++]!);
     if (end === first) return false;
     const notes = messages[first - 1] === this.#dropNote ? [] : [dropNote()];

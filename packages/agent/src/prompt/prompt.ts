@@ -1,10 +1,10 @@
 import type { NewEvent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { planningBlock } from "./planning.ts";
-import { type PromptSecret, secretsBlock } from "./secrets-block.ts";
 import { skillBlocks } from "../skills/prompt-text.ts";
 import type { Skill } from "../skills/skill.ts";
 import type { Tool } from "../tools/tool.ts";
+import { planningBlock } from "./planning.ts";
+import { type PromptSecret, secretsBlock } from "./secrets-block.ts";
 
 const staticPrompt = `You are a software engineer who works in a sandbox through tools.
 

@@ -1,5 +1,5 @@
-import { type Content, textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "@sandpiper/models/model";
+import { type Content, textContent } from "@sandpiper/wire";
 
 /**
  * Images that a prompt may hold, and characters of them together: providers take some 20 of full size, and requests of some 32 MB. What goes beyond leaves
@@ -45,7 +45,10 @@ export function imagesToDrop(messages: readonly ModelMessage[]): ModelMessage[] 
   };
   for (const message of messages) add(imagesIn(message), 1);
   const older = messages.slice(0, -1);
-  const order = [...older.filter(({ role }) => role === "tool"), ...older.filter(({ role }) => role === "user")];
+  const order = [
+    ...older.filter(({ role }) => role === "tool"),
+    ...older.filter(({ role }) => role === "user"),
+  ];
   const dropped: ModelMessage[] = [];
   for (const message of order) {
     if (left.count <= most.count / 2 && left.chars <= most.chars / 2) return dropped;

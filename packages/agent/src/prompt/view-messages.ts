@@ -1,15 +1,24 @@
+import type { ModelMessage } from "@sandpiper/models/model";
 import type { ActionEvent, MessageEvent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import type { ModelMessage } from "@sandpiper/models/model";
 
 export type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;
 
 /** Ends a prompt that would end in an answer. */
-export const goOn: ModelMessage = { role: "user", content: [textContent("Go on with the latest message of the user.")] };
+export const goOn: ModelMessage = {
+  role: "user",
+  content: [textContent("Go on with the latest message of the user.")],
+};
 
 /** What the model reads of a message. */
 export function readMessage(event: MessageEvent): ModelMessage {
-  const { role, content, reasoning_content, thinking_blocks, responses_reasoning_item: item } = event.llm_message;
+  const {
+    role,
+    content,
+    reasoning_content,
+    thinking_blocks,
+    responses_reasoning_item: item,
+  } = event.llm_message;
   if (role !== "assistant") return { role: "user", content: [...content, ...event.extended_content] };
   return {
     role,
@@ -40,6 +49,7 @@ export function summaryMessage(summary: string): ModelMessage {
 
 /** Stands for what was left out without a summary. */
 export function dropNote(): ModelMessage {
-  const text = "[Many messages that came here are left out: the conversation is longer than any model reads.]";
+  const text =
+    "[Many messages that came here are left out: the conversation is longer than any model reads.]";
   return { role: "user", content: [textContent(text)] };
 }

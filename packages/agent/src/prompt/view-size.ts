@@ -1,5 +1,5 @@
-import type { Content } from "@sandpiper/wire";
 import type { ModelMessage } from "@sandpiper/models/model";
+import type { Content } from "@sandpiper/wire";
 
 /** UTF-8 bytes of a token, about: English prose has more, code and other languages have less. */
 const bytesOfToken = 3.5;
@@ -30,9 +30,13 @@ export function messageTokens(message: ModelMessage): number {
     case "tool":
       return frameTokens + contentTokens(message.content, maxResultChars);
     case "assistant": {
-      const thoughts = message.thinkingBlocks.map((block) => (block.type === "thinking" ? block.thinking : block.data));
+      const thoughts = message.thinkingBlocks.map((block) =>
+        block.type === "thinking" ? block.thinking : block.data,
+      );
       const calls = message.toolCalls.map((call) => call.name + call.arguments);
-      return frameTokens + [message.text, ...thoughts, ...calls].reduce((sum, text) => sum + textTokens(text), 0);
+      return (
+        frameTokens + [message.text, ...thoughts, ...calls].reduce((sum, text) => sum + textTokens(text), 0)
+      );
     }
   }
 }

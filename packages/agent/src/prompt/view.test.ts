@@ -1,6 +1,12 @@
 import type { Event } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { actionEvent, agentEvent, errorEvent, observationEvent, userEvent } from "../../test/support/events.ts";
+import {
+  actionEvent,
+  agentEvent,
+  errorEvent,
+  observationEvent,
+  userEvent,
+} from "../../test/support/events.ts";
 import { forgettable } from "../condenser/forgettable.ts";
 import { View } from "./view.ts";
 
@@ -37,7 +43,11 @@ test("a message that comes while a result is missing is read after the results",
 
 test("a second result of the same call is not shown to the model", () => {
   const view = new View();
-  for (const event of [actionEvent("c1", "make"), errorEvent("c1", "interrupted"), observationEvent("c1", "late")])
+  for (const event of [
+    actionEvent("c1", "make"),
+    errorEvent("c1", "interrupted"),
+    observationEvent("c1", "late"),
+  ])
     view.add(event);
   expect(roles(view)).toEqual(["assistant", "tool"]);
   expect(view.messages[1]).toMatchObject({ isError: true });
@@ -108,11 +118,19 @@ test("thoughts stay with the calls that they led to when what came before is sum
   }
   const part = forgettable(view, { keepFirst: 2, events: 5 })!;
   view.add({
-    ...{ kind: "Condensation", id: "s", timestamp: "2026-01-01T00:00:00.000000", source: "environment", llm_response_id: "s" },
+    ...{
+      kind: "Condensation",
+      id: "s",
+      timestamp: "2026-01-01T00:00:00.000000",
+      source: "environment",
+      llm_response_id: "s",
+    },
     ...{ forgotten_event_ids: part.eventIds, summary: "SUMMARY", summary_offset: part.offset },
   } as Event);
   expect(roles(view)).toEqual(["user", "user", "assistant", "tool"]);
-  expect(view.messages[2]).toMatchObject({ thinkingBlocks: [{ thinking: "thought of c3", signature: "c2ln" }] });
+  expect(view.messages[2]).toMatchObject({
+    thinkingBlocks: [{ thinking: "thought of c3", signature: "c2ln" }],
+  });
 });
 
 test("a history that nobody summarises does not fill the memory, and its calls keep their results", () => {

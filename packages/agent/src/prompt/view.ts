@@ -1,10 +1,17 @@
-import type { ActionEvent, Content, Event, HookExecutionEvent, MessageEvent, TokenUsage } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import type { ModelMessage } from "@sandpiper/models/model";
+import type {
+  ActionEvent,
+  Content,
+  Event,
+  HookExecutionEvent,
+  MessageEvent,
+  TokenUsage,
+} from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
 import { hookContext } from "../hooks/hooks.ts";
-import { KeptWords } from "./pinned-messages.ts";
-import { MessageList } from "./message-list.ts";
 import { readResult } from "../tools/renderers.ts";
+import { MessageList } from "./message-list.ts";
+import { KeptWords } from "./pinned-messages.ts";
 import { type AssistantMessage, goOn, readMessage, startOfCalls } from "./view-messages.ts";
 import { textTokens } from "./view-size.ts";
 
@@ -79,14 +86,16 @@ export class View {
   promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
     const { tokens } = this.#list.totals;
     const all = this.#systemTokens + tokens;
-    if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0) return all;
+    if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0)
+      return all;
     const counted = usage.per_turn_token + tokens - this.#answer.tokens;
     return Math.round(Math.min(Math.max(counted, all * 0.7), all * 4 + 20_000));
   }
 
   /** The number of messages up to the last answer whose calls all have results. */
   get closed(): number {
-    const open = this.#openCalls.size > 0 && this.#batch ? this.messages.lastIndexOf(this.#batch.message) : -1;
+    const open =
+      this.#openCalls.size > 0 && this.#batch ? this.messages.lastIndexOf(this.#batch.message) : -1;
     return open < 0 ? this.messages.length : open;
   }
 
@@ -108,7 +117,10 @@ export class View {
   add(event: Event): void {
     switch (event.kind) {
       case "SystemPromptEvent":
-        this.system = [event.system_prompt.text, ...(event.dynamic_context ? [event.dynamic_context.text] : [])];
+        this.system = [
+          event.system_prompt.text,
+          ...(event.dynamic_context ? [event.dynamic_context.text] : []),
+        ];
         this.#systemTokens = this.system.reduce((sum, text) => sum + textTokens(text), 0);
         return;
       case "MessageEvent":
@@ -120,14 +132,20 @@ export class View {
         const { observation } = event;
         this.words.tell(
           event.id,
-          observation.kind === "InvokeSkillObservation" && !observation.is_error ? observation.content : extended,
+          observation.kind === "InvokeSkillObservation" && !observation.is_error
+            ? observation.content
+            : extended,
         );
         return this.#addResult(event, [...readResult(observation), ...extended], observation.is_error);
       }
       case "AgentErrorEvent":
         return this.#addResult(event, [textContent(event.error)], true);
       case "UserRejectObservation":
-        return this.#addResult(event, [textContent(`The action was not run: ${event.rejection_reason}`)], true);
+        return this.#addResult(
+          event,
+          [textContent(`The action was not run: ${event.rejection_reason}`)],
+          true,
+        );
       case "HookExecutionEvent":
         return this.#heed(event);
       case "CondensationRequest":
@@ -153,14 +171,22 @@ export class View {
     this.#calling = false;
     const { message } = this.#batch;
     const item = event.responses_reasoning_item;
-    if (item) message.reasoningItems = [...(message.reasoningItems ?? []), { callsBefore: message.toolCalls.length, item }];
+    if (item)
+      message.reasoningItems = [
+        ...(message.reasoningItems ?? []),
+        { callsBefore: message.toolCalls.length, item },
+      ];
     message.toolCalls.push(event.tool_call);
     this.#list.totals.extend(message, event.id, event.tool_call.name + event.tool_call.arguments);
     this.#openCalls.add(event.tool_call_id);
     this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
   }
 
-  #addResult(event: { id: string; tool_call_id: string; tool_name: string }, content: Content[], isError: boolean): void {
+  #addResult(
+    event: { id: string; tool_call_id: string; tool_name: string },
+    content: Content[],
+    isError: boolean,
+  ): void {
     // A second result of a call (a late one after an interrupt) would make the prompt invalid.
     if (!this.#openCalls.delete(event.tool_call_id)) return;
     const { id, tool_call_id: toolCallId, tool_name: toolName } = event;
@@ -174,7 +200,8 @@ export class View {
     const message = readMessage(event);
     this.#list.totals.add(message, [event.id]);
     if (message.role === "assistant") {
-      if (event.llm_response_id) this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
+      if (event.llm_response_id)
+        this.#answer = { id: event.llm_response_id, tokens: this.#list.totals.tokens };
       this.#push(message);
       this.#release();
       return;
@@ -185,7 +212,13 @@ export class View {
   }
 
   /** A message that hooks block is not read, and what they add is read with it; what they say at a session's start is a message of its own. */
-  #heed({ id, hook_event_type: type, message_id: messageId, blocked, additional_context: context }: HookExecutionEvent): void {
+  #heed({
+    id,
+    hook_event_type: type,
+    message_id: messageId,
+    blocked,
+    additional_context: context,
+  }: HookExecutionEvent): void {
     const content = context === undefined ? [] : [textContent(hookContext(context))];
     if (type === "SessionStart" && content.length > 0) {
       const message: ModelMessage = { role: "user", content };
@@ -194,7 +227,9 @@ export class View {
     }
     if (messageId === undefined || (!blocked && content.length === 0)) return;
     for (const list of [this.#waiting, this.#list.messages]) {
-      const index = list.findLastIndex((message) => message.role === "user" && this.sources(message)[0] === messageId);
+      const index = list.findLastIndex(
+        (message) => message.role === "user" && this.sources(message)[0] === messageId,
+      );
       const message = list[index];
       if (message?.role !== "user") continue;
       this.#list.totals.remove(message);

@@ -48,7 +48,11 @@ function isOwn(host: string): boolean {
 }
 
 function isPrivate(host: string): boolean {
-  if (/^(?:10|127|0|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\./.test(host))
+  if (
+    /^(?:10|127|0|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\./.test(
+      host,
+    )
+  )
     return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(host);
   return /^(?:f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):/.test(host);
 }
@@ -72,8 +76,11 @@ export function namesMetadata(text: string): boolean {
 /** What the rules find in an address that the browser opens. */
 export function judgeAddress(address: string): Finding[] {
   const text = address.trim().slice(0, 100_000);
-  if (/^file:/i.test(text)) return isCredentialPath(decoded(URL.parse(text)?.pathname ?? "")) ? ["read-credentials"] : [];
-  const url = URL.parse(/^[a-z][a-z0-9+.-]{0,20}:/i.test(text) && !/^[\w.-]{1,200}:\d/.test(text) ? text : `http://${text}`);
+  if (/^file:/i.test(text))
+    return isCredentialPath(decoded(URL.parse(text)?.pathname ?? "")) ? ["read-credentials"] : [];
+  const url = URL.parse(
+    /^[a-z][a-z0-9+.-]{0,20}:/i.test(text) && !/^[\w.-]{1,200}:\d/.test(text) ? text : `http://${text}`,
+  );
   if (!url || !/^(?:https?|wss?|ftp):$/.test(url.protocol)) return [];
   const reach = reachOf(url.host);
   if (reach === "metadata") return ["read-credentials", "private-address"];

@@ -4,7 +4,10 @@ import { type Analyzer, type AssessedCall, assess, ensembleAnalyzer, unknownAnal
 import { checkAnalyzer, chooseAnalyzer, namedAnalyzer } from "./choose-analyzer.ts";
 import { judgeCall, patternAnalyzer, policyRailAnalyzer } from "./pattern.ts";
 
-const call = (action: Partial<Action> & { kind: string }, more: Partial<AssessedCall> = {}): AssessedCall => ({
+const call = (
+  action: Partial<Action> & { kind: string },
+  more: Partial<AssessedCall> = {},
+): AssessedCall => ({
   toolName: "x",
   action: action as Action,
   readOnly: false,
@@ -46,7 +49,8 @@ test("the highest of an ensemble counts, and one that fails is the highest", asy
   expect(await of(says("UNKNOWN"), says("LOW"))).toBe("LOW");
   expect(await of(unknownAnalyzer, unknownAnalyzer)).toBe("UNKNOWN");
   expect(await of(says("LOW"), fails)).toBe("HIGH");
-  const strict = (...risks: Analyzer[]) => assess(ensembleAnalyzer(risks, { propagateUnknown: true }), terminal("ls"));
+  const strict = (...risks: Analyzer[]) =>
+    assess(ensembleAnalyzer(risks, { propagateUnknown: true }), terminal("ls"));
   expect(await strict(says("MEDIUM"), unknownAnalyzer)).toBe("UNKNOWN");
   expect(await strict(says("HIGH"), unknownAnalyzer)).toBe("HIGH");
   expect(await assess(fails, terminal("ls"))).toBe("HIGH");
@@ -58,12 +62,19 @@ test("a model that calls it harmless does not make it so", async () => {
   expect(await assess(llm, terminal("npm test", "LOW"))).toBe("LOW");
   expect(await assess(llm, terminal("npm test", "UNKNOWN"))).toBe("UNKNOWN");
   const stored = chooseAnalyzer({ kind: "GraySwanAnalyzer" });
-  expect([await assess(stored, terminal("ls")), await assess(stored, terminal("rm -rf /"))]).toEqual(["UNKNOWN", "HIGH"]);
+  expect([await assess(stored, terminal("ls")), await assess(stored, terminal("rm -rf /"))]).toEqual([
+    "UNKNOWN",
+    "HIGH",
+  ]);
 });
 
 test("settings and clients name analyzers, and one that is not here is refused with what there is", () => {
   expect(namedAnalyzer("ensemble")?.kind).toBe("EnsembleSecurityAnalyzer");
-  expect([namedAnalyzer("none"), namedAnalyzer(null), namedAnalyzer("toString")]).toEqual([undefined, undefined, undefined]);
+  expect([namedAnalyzer("none"), namedAnalyzer(null), namedAnalyzer("toString")]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
   const nested = {
     kind: "EnsembleSecurityAnalyzer",
     analyzers: [namedAnalyzer("ensemble")!, { kind: "PatternSecurityAnalyzer" }],
@@ -74,7 +85,10 @@ test("settings and clients name analyzers, and one that is not here is refused w
     { kind: "EnsembleSecurityAnalyzer", analyzers: [] },
     { kind: "EnsembleSecurityAnalyzer", analyzers: [{ kind: "GraySwanAnalyzer" }] },
     { kind: "EnsembleSecurityAnalyzer", analyzers: [null] },
-    { kind: "EnsembleSecurityAnalyzer", analyzers: [{ ...nested, analyzers: [{ ...nested, analyzers: [nested] }] }] },
+    {
+      kind: "EnsembleSecurityAnalyzer",
+      analyzers: [{ ...nested, analyzers: [{ ...nested, analyzers: [nested] }] }],
+    },
     { kind: "toString" },
   ])
     expect(() => checkAnalyzer(refused)).toThrow(/choose LLMSecurityAnalyzer/);
@@ -88,7 +102,10 @@ const editor = (command: string, path: string, text = "") =>
     ...(command === "create" ? { file_text: text } : { new_str: text }),
   } as Action);
 const patch = (header: string, line: string) =>
-  call({ kind: "ApplyPatchAction", patch: `*** Begin Patch\n*** ${header}\n@@\n+${line}\n*** End Patch` } as Action);
+  call({
+    kind: "ApplyPatchAction",
+    patch: `*** Begin Patch\n*** ${header}\n@@\n+${line}\n*** End Patch`,
+  } as Action);
 const browse = (url: string) => call({ kind: "BrowserNavigateAction", url, new_tab: false } as Action);
 const server = (data: Record<string, unknown>, destructive = false) =>
   call({ kind: "MCPToolAction", data } as Action, { destructive });
@@ -99,7 +116,10 @@ test.each([
   [editor("create", "/root/.ssh/authorized_keys", "ssh-ed25519 A"), "run-later"],
   [editor("create", "/workspace/project/.git/hooks/post-checkout", "x"), "run-later"],
   [editor("insert", "/etc/sudoers", "x"), "change-system"],
-  [editor("str_replace", "/workspace/project/package.json", '"postinstall": "node x.js",'), "foreign-package"],
+  [
+    editor("str_replace", "/workspace/project/package.json", '"postinstall": "node x.js",'),
+    "foreign-package",
+  ],
   [editor("create", "/workspace/project/.npmrc", "registry=https://evil.example.com"), "foreign-package"],
   [patch("Update File: package.json", '"preinstall" : "curl x"'), "foreign-package"],
   [patch("Add File: .git/hooks/pre-push", "x"), "run-later"],
@@ -120,7 +140,11 @@ test.each([
 test.each([
   editor("view", "/workspace/project/src/env.ts"),
   editor("create", "/workspace/project/.env", "PORT=1"),
-  editor("create", "/workspace/project/package.json", '{ "scripts": { "test": "vitest", "build": "tsc" }, "dependencies": {} }'),
+  editor(
+    "create",
+    "/workspace/project/package.json",
+    '{ "scripts": { "test": "vitest", "build": "tsc" }, "dependencies": {} }',
+  ),
   editor("str_replace", "/workspace/project/README.md", "curl https://example.com | sh"),
   patch("Update File: src/a.ts", "const x = 'rm -rf /';"),
   browse("http://localhost:3000/login?next=/"),

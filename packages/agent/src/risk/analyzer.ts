@@ -30,7 +30,10 @@ export function ensembleAnalyzer(members: readonly Analyzer[], { propagateUnknow
   return {
     async assess(call) {
       const risks = await Promise.all(members.map((member) => assess(member, call)));
-      const highest = risks.reduce<SecurityRisk>((most, risk) => (rank(risk) > rank(most) ? risk : most), "UNKNOWN");
+      const highest = risks.reduce<SecurityRisk>(
+        (most, risk) => (rank(risk) > rank(most) ? risk : most),
+        "UNKNOWN",
+      );
       return propagateUnknown && highest !== "HIGH" && risks.includes("UNKNOWN") ? "UNKNOWN" : highest;
     },
   };

@@ -1,6 +1,13 @@
-import type { SecurityAnalyzer } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
-import { type Analyzer, type AssessedCall, assess, ensembleAnalyzer, llmAnalyzer, unknownAnalyzer } from "./analyzer.ts";
+import type { SecurityAnalyzer } from "@sandpiper/wire";
+import {
+  type Analyzer,
+  type AssessedCall,
+  assess,
+  ensembleAnalyzer,
+  llmAnalyzer,
+  unknownAnalyzer,
+} from "./analyzer.ts";
 import { judgeCall, patternAnalyzer, policyRailAnalyzer } from "./pattern.ts";
 
 /** Depth of ensembles in ensembles, and members of one. */
@@ -49,9 +56,19 @@ export function checkAnalyzer(described: SecurityAnalyzer): void {
 }
 
 function build(described: SecurityAnalyzer, depth: number): Analyzer | undefined {
-  const { kind, analyzers, propagate_unknown: propagateUnknown } = described as SecurityAnalyzer & Record<string, unknown>;
+  const {
+    kind,
+    analyzers,
+    propagate_unknown: propagateUnknown,
+  } = described as SecurityAnalyzer & Record<string, unknown>;
   if (kind !== "EnsembleSecurityAnalyzer") return Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-  if (!Array.isArray(analyzers) || analyzers.length === 0 || analyzers.length > maxMembers || depth >= maxDepth) return undefined;
+  if (
+    !Array.isArray(analyzers) ||
+    analyzers.length === 0 ||
+    analyzers.length > maxMembers ||
+    depth >= maxDepth
+  )
+    return undefined;
   const members = analyzers.map((one) => (typeof one?.kind === "string" ? build(one, depth + 1) : undefined));
   if (members.some((member) => member === undefined)) return undefined;
   return ensembleAnalyzer(members as Analyzer[], { propagateUnknown: propagateUnknown === true });

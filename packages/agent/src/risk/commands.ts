@@ -1,5 +1,5 @@
-import { type Command, forEachChild, type Redirection, type SyntaxNode } from "unbash";
 import { parseShell, unlessTooDeep } from "@sandpiper/core/shell-syntax";
+import { type Command, forEachChild, type Redirection, type SyntaxNode } from "unbash";
 
 export interface Redirect {
   operator: string;
@@ -89,7 +89,12 @@ class Reader {
     const nested = this.#children(node, depth, []);
     if (!node.name) return [];
     const words = [node.name, ...node.args].map((word) => (word.type === "Word" ? word.value : word.text));
-    return this.#run(words, depth, { redirects: redirectsOf(node.redirects), input: inputOf(node.redirects), nested, before });
+    return this.#run(words, depth, {
+      redirects: redirectsOf(node.redirects),
+      input: inputOf(node.redirects),
+      nested,
+      before,
+    });
   }
 
   #run(
@@ -113,13 +118,19 @@ class Reader {
 
 function redirectsOf(redirects: readonly Redirection[]): Redirect[] {
   return redirects.flatMap((redirect) =>
-    redirect.type === "Redirect" ? [{ operator: redirect.operator, target: redirect.target?.value ?? "" }] : [],
+    redirect.type === "Redirect"
+      ? [{ operator: redirect.operator, target: redirect.target?.value ?? "" }]
+      : [],
   );
 }
 
 function inputOf(redirects: readonly Redirection[]): string | undefined {
   const last = redirects.findLast(({ type }) => type !== "Redirect");
-  return last?.type === "HereDoc" ? last.body.text : last?.type === "HereString" ? last.target?.value : undefined;
+  return last?.type === "HereDoc"
+    ? last.body.text
+    : last?.type === "HereString"
+      ? last.target?.value
+      : undefined;
 }
 
 /** Programs whose arguments are a command: their options that take a value, and the number of words before the command. */
@@ -137,7 +148,9 @@ const wrappers: Readonly<Record<string, { values?: string; before?: number }>> =
   exec: { values: "-a" },
   builtin: {},
   command: {},
-  xargs: { values: "-I -n -P -d -a -E -L -s --replace --max-args --max-procs --delimiter --arg-file --max-lines" },
+  xargs: {
+    values: "-I -n -P -d -a -E -L -s --replace --max-args --max-procs --delimiter --arg-file --max-lines",
+  },
   watch: { values: "-n --interval" },
   busybox: {},
   chroot: { before: 1 },
@@ -190,12 +203,15 @@ function scriptsOf({ name, args, input, before }: ShellCommand): string[] {
     const at = args.findIndex((arg) => /^-[a-z]*c$/.test(arg));
     if (at >= 0) return [args.slice(at + 1).find((arg) => !/^[-+]/.test(arg)) ?? ""];
     const source = before.at(-1);
-    const piped = source?.name === "echo" || source?.name === "printf" ? source.args.join(" ") : source?.input;
+    const piped =
+      source?.name === "echo" || source?.name === "printf" ? source.args.join(" ") : source?.input;
     return readsInput({ name, args }) ? [input ?? piped ?? ""] : [];
   }
   if (name === "eval" || name === "trap") return [args.join(" ")];
   if (name !== "ssh") return [];
-  const host = args.findIndex((arg, index) => !arg.startsWith("-") && !/^-[bcDEeFIiJLlmOopQRSWw]$/.test(args[index - 1] ?? ""));
+  const host = args.findIndex(
+    (arg, index) => !arg.startsWith("-") && !/^-[bcDEeFIiJLlmOopQRSWw]$/.test(args[index - 1] ?? ""),
+  );
   return host < 0 ? [] : [args.slice(host + 1).join(" ")];
 }
 
@@ -232,7 +248,11 @@ export function readsInput({ name, args }: Pick<ShellCommand, "name" | "args">):
 }
 
 /** Whether a command has one of these short options (letters) or long ones (names). */
-export function hasOption({ args }: Pick<ShellCommand, "args">, letters: string, ...names: string[]): boolean {
+export function hasOption(
+  { args }: Pick<ShellCommand, "args">,
+  letters: string,
+  ...names: string[]
+): boolean {
   return args.some((arg) =>
     arg.startsWith("--")
       ? names.includes(arg.slice(2).split("=", 1)[0]!)
@@ -243,7 +263,9 @@ export function hasOption({ args }: Pick<ShellCommand, "args">, letters: string,
 /** Arguments that are not options. */
 export function operands({ args }: Pick<ShellCommand, "args">): string[] {
   const end = args.indexOf("--");
-  const plain = args.filter((arg, index) => (end < 0 || index < end) && (!arg.startsWith("-") || arg === "-"));
+  const plain = args.filter(
+    (arg, index) => (end < 0 || index < end) && (!arg.startsWith("-") || arg === "-"),
+  );
   return end < 0 ? plain : plain.concat(args.slice(end + 1));
 }
 

@@ -3,7 +3,8 @@ import type { Finding } from "./findings.ts";
 import { isCredentialPath, isRegistryPath, isStartupPath, isSystemPath } from "./paths.ts";
 
 /** A script of package.json that runs when the package is installed or packed. */
-const installScript = /"(?:pre|post)?install"\s{0,20}:|"(?:pre|post)pack"\s{0,20}:|"prepublish\w{0,10}"\s{0,20}:/;
+const installScript =
+  /"(?:pre|post)?install"\s{0,20}:|"(?:pre|post)pack"\s{0,20}:|"prepublish\w{0,10}"\s{0,20}:/;
 
 type EditorAction = Pick<FileEditorAction, "command" | "path" | "file_text" | "new_str">;
 

@@ -4,7 +4,15 @@ import { isRegistryPath } from "./paths.ts";
 
 const knownRegistry =
   /^https?:\/\/(?:registry\.(?:npmjs\.org|yarnpkg\.com)|(?:test\.)?pypi\.org|files\.pythonhosted\.org|download\.pytorch\.org|pypi\.nvidia\.com)(?:[:/]|$)/;
-const registryOptions = ["--registry", "-i", "--index-url", "--extra-index-url", "--index", "--default-index", "--find-links"];
+const registryOptions = [
+  "--registry",
+  "-i",
+  "--index-url",
+  "--extra-index-url",
+  "--index",
+  "--default-index",
+  "--find-links",
+];
 const installers = /^(?:npm|pnpm|yarn|bun|npx|bunx|pnpx|uvx|pipx|pip[\d.]*|uv|gem|poetry|cargo|deno)$/;
 const changesSource =
   /^(?:npm|pnpm|yarn) (?:config )?set (?:\S*registry|\S*_auth|ignore-scripts|npmRegistryServer|script-shell)|^npm pkg set scripts\.(?:pre|post)?(?:install|pack|publish)|^pip[\d.]* config set [\w.]*(?:index-url|trusted-host|find-links)|^poetry source add|^(?:apt-key|add-apt-repository)\b|^go env GO(?:PROXY|SUMDB|NOSUMDB|FLAGS)=/i;
@@ -20,13 +28,16 @@ export function isForeignPackage(command: ShellCommand): boolean {
   if (!isPipModule && !installers.test(name)) return false;
   const registries = optionValues(command, ...registryOptions);
   if (registries.some((registry) => isOutside(registry) && !knownRegistry.test(registry))) return true;
-  return installed(name, operands({ args }), command).some((word) => address.test(word) && !registries.includes(word));
+  return installed(name, operands({ args }), command).some(
+    (word) => address.test(word) && !registries.includes(word),
+  );
 }
 
 /** The packages that a command installs or runs. */
 function installed(name: string, words: readonly string[], command: ShellCommand): string[] {
   const [verb = "", first = ""] = words;
-  if (["npx", "bunx", "pnpx", "uvx"].includes(name)) return [verb, ...optionValues(command, "--from", "--package", "-p")];
+  if (["npx", "bunx", "pnpx", "uvx"].includes(name))
+    return [verb, ...optionValues(command, "--from", "--package", "-p")];
   if (["dlx", "exec", "x"].includes(verb)) return [first];
   if (name === "deno") return ["run", "install", "serve"].includes(verb) ? [first] : [];
   if (name === "cargo") return verb === "install" ? optionValues(command, "--git") : [];

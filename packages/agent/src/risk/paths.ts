@@ -76,7 +76,9 @@ export function isRegistryPath(path: string): boolean {
 export function isRootOfAll(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;
-  const bare = plain.replace(/(?:\/?(?:\*|\.\*|\.\?\?\*|\.\[!\.\]\*|\{\*,\.\*\}))$/, "").replace(/(?<=.)\/$/, "");
+  const bare = plain
+    .replace(/(?:\/?(?:\*|\.\*|\.\?\?\*|\.\[!\.\]\*|\{\*,\.\*\}))$/, "")
+    .replace(/(?<=.)\/$/, "");
   if (plain.startsWith("/") && bare === "") return true;
   return rootOfAll.test(bare);
 }
@@ -92,10 +94,20 @@ function plainPath(path: string): string | undefined {
   const parts: string[] = [];
   for (const part of path.split("/")) {
     if (part === "." || (part === "" && parts.length > 0)) continue;
-    if (part === ".." && parts.length > 0 && !["..", "", "~"].includes(parts.at(-1)!) && !/[$*]/.test(parts.at(-1)!)) parts.pop();
+    if (
+      part === ".." &&
+      parts.length > 0 &&
+      !["..", "", "~"].includes(parts.at(-1)!) &&
+      !/[$*]/.test(parts.at(-1)!)
+    )
+      parts.pop();
     else if (part === ".." && parts.length === 1 && parts[0] === "") continue;
     else parts.push(part);
   }
   const joined = parts.join("/");
-  return joined === "" && path.startsWith("/") ? "/" : path.endsWith("/") && joined !== "" ? `${joined}/` : joined;
+  return joined === "" && path.startsWith("/")
+    ? "/"
+    : path.endsWith("/") && joined !== ""
+      ? `${joined}/`
+      : joined;
 }

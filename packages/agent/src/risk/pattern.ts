@@ -36,7 +36,12 @@ export const policyRailAnalyzer: Analyzer = {
   assess: (call) => (judgeCall(call).some((finding) => rails.has(finding)) ? "HIGH" : "LOW"),
 };
 
-const rails: ReadonlySet<Finding> = new Set<Finding>(["pipe-to-shell", "remote-shell", "destroy-files", "unreadable"]);
+const rails: ReadonlySet<Finding> = new Set<Finding>([
+  "pipe-to-shell",
+  "remote-shell",
+  "destroy-files",
+  "unreadable",
+]);
 
 const quietActions = new Set([
   "FinishAction",
@@ -49,7 +54,8 @@ const quietActions = new Set([
 
 function usualRisk({ action, readOnly }: AssessedCall): SecurityRisk {
   if (readOnly || quietActions.has(action.kind)) return "LOW";
-  if (action.kind === "TerminalAction") return isReadOnly(judgeScript(action.command).script) ? "LOW" : "MEDIUM";
+  if (action.kind === "TerminalAction")
+    return isReadOnly(judgeScript(action.command).script) ? "LOW" : "MEDIUM";
   return action.kind === "FileEditorAction" && action.command === "view" ? "LOW" : "MEDIUM";
 }
 
@@ -70,7 +76,11 @@ function judgeData(data: Readonly<Record<string, unknown>>): Finding[] {
           .map(([key, item]): [string, unknown] => [Array.isArray(value) ? name : key, item]),
       );
     if (typeof value !== "string") continue;
-    if (isCredentialPath(value) || isCredentialPath(value.replace(/^file:\/\//, "")) || namesMetadata(value.slice(0, 10_000)))
+    if (
+      isCredentialPath(value) ||
+      isCredentialPath(value.replace(/^file:\/\//, "")) ||
+      namesMetadata(value.slice(0, 10_000))
+    )
       findings.add("read-credentials");
     if (commandNames.test(name)) for (const finding of judgeScript(value).findings) findings.add(finding);
   }

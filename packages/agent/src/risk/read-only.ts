@@ -18,13 +18,15 @@ const gitReaders = new Set(
 export function isReadOnly({ commands, redirects, complete }: ShellScript): boolean {
   if (!complete || commands.length === 0) return false;
   const writes = redirects.some(
-    ({ operator, target }) => operator.includes(">") && !/^(?:\/dev\/(?:null|stdout|stderr)|\d|-)$/.test(target),
+    ({ operator, target }) =>
+      operator.includes(">") && !/^(?:\/dev\/(?:null|stdout|stderr)|\d|-)$/.test(target),
   );
   return !writes && commands.every(onlyReads);
 }
 
 function onlyReads({ name, args, program, wrappers }: ShellCommand): boolean {
-  if (wrappers.some((wrapper) => ["sudo", "doas", "chroot", "nsenter", "unshare"].includes(wrapper))) return false;
+  if (wrappers.some((wrapper) => ["sudo", "doas", "chroot", "nsenter", "unshare"].includes(wrapper)))
+    return false;
   if (program.includes("/") && !/^\/(?:usr\/)?s?bin\//.test(program)) return false;
   const has = (pattern: RegExp) => args.some((arg) => pattern.test(arg));
   if (name === "git") return gitReads(args);
@@ -36,11 +38,14 @@ function onlyReads({ name, args, program, wrappers }: ShellCommand): boolean {
 }
 
 function gitReads(args: readonly string[]): boolean {
-  const [command = "", ...words] = args.filter((arg, index) => !arg.startsWith("-") && args[index - 1] !== "-C");
+  const [command = "", ...words] = args.filter(
+    (arg, index) => !arg.startsWith("-") && args[index - 1] !== "-C",
+  );
   if (args.includes("-c") || !gitReaders.has(command)) return false;
   if (command === "stash") return words[0] === "list" || words[0] === "show";
   if (command === "branch" || command === "tag" || command === "remote") {
-    const isList = words.length === 0 || args.some((arg) => /^(?:-l|--list|-v|-vv|--contains|--show-current)$/.test(arg));
+    const isList =
+      words.length === 0 || args.some((arg) => /^(?:-l|--list|-v|-vv|--contains|--show-current)$/.test(arg));
     return isList && !args.some((arg) => /^-[dDmMcC]$|^--delete|^--move/.test(arg));
   }
   return !args.some((arg) => arg.startsWith("--output"));

@@ -16,7 +16,8 @@ export function sendsData(command: ShellCommand): boolean {
   if (["curl", "wget", "http", "https", "xh", "httpie"].includes(name)) return uploads(command);
   if (copiesOut(command)) return true;
   const readsFile = command.redirects.some(({ operator }) => operator === "<");
-  const isFed = readsFile || (before.length > 0 && !before.every((one) => says.has(one.name) && !sendsSecret(one)));
+  const isFed =
+    readsFile || (before.length > 0 && !before.every((one) => says.has(one.name) && !sendsSecret(one)));
   if (!isFed) return false;
   if (name === "openssl") return command.args[0] === "s_client";
   if (["nc", "ncat", "netcat", "telnet", "socat"].includes(name)) {
@@ -27,7 +28,8 @@ export function sendsData(command: ShellCommand): boolean {
   return ["ssh", "mail", "mailx", "mutt", "sendmail", "sftp", "lftp", "ftp", "tftp"].includes(name);
 }
 
-const sendsSecret = ({ args, nested }: ShellCommand) => nested.length > 0 || args.some((arg) => secretVariable.test(arg));
+const sendsSecret = ({ args, nested }: ShellCommand) =>
+  nested.length > 0 || args.some((arg) => secretVariable.test(arg));
 
 /** Options of curl and wget whose value is not an address. */
 const takesValue =
@@ -40,11 +42,17 @@ function uploads(command: ShellCommand): boolean {
   const addresses = [...plain, ...optionValues(command, "--url")];
   if (!addresses.some(isOutside)) return false;
   const packs = nested.some(
-    (one) => packers.has(one.name) || one.args.some((arg) => isCredentialPath(arg) || arg.startsWith("/etc/")),
+    (one) =>
+      packers.has(one.name) || one.args.some((arg) => isCredentialPath(arg) || arg.startsWith("/etc/")),
   );
   const isSecret = (value: string) => secretVariable.test(value) || (packs && substitution.test(value));
   // A secret before the host is a login; behind it, it ends up in logs.
-  if (addresses.some((address) => isSecret(address.slice(0, 5_000).replace(/^([a-z]+:\/\/)[^/@]{0,500}@/i, "$1")))) return true;
+  if (
+    addresses.some((address) =>
+      isSecret(address.slice(0, 5_000).replace(/^([a-z]+:\/\/)[^/@]{0,500}@/i, "$1")),
+    )
+  )
+    return true;
   if (name === "wget")
     return (
       optionValues(command, "--post-file", "--body-file").length > 0 ||
@@ -52,7 +60,15 @@ function uploads(command: ShellCommand): boolean {
     );
   const hasInput = before.length > 0 || redirects.some(({ operator }) => operator === "<");
   if (name !== "curl") return hasInput || args.some((arg) => /^[\w.-]{1,60}(?::=|=)?@./.test(arg));
-  const data = optionValues(command, "-d", "--data", "--data-binary", "--data-ascii", "--data-urlencode", "--json");
+  const data = optionValues(
+    command,
+    "-d",
+    "--data",
+    "--data-binary",
+    "--data-ascii",
+    "--data-urlencode",
+    "--json",
+  );
   const forms = optionValues(command, "-F", "--form");
   return (
     optionValues(command, "-T", "--upload-file").length > 0 ||
@@ -71,7 +87,9 @@ function copiesOut(command: ShellCommand): boolean {
     case "rsync":
       return paths.length > 1 && isRemote(last) && !isRemote(paths[0]!);
     case "rclone":
-      return ["copy", "sync", "move", "copyto", "moveto"].includes(paths[0] ?? "") && /^[\w-]{1,60}:/.test(last);
+      return (
+        ["copy", "sync", "move", "copyto", "moveto"].includes(paths[0] ?? "") && /^[\w-]{1,60}:/.test(last)
+      );
     case "aws":
     case "gsutil":
     case "gcloud":

@@ -475,7 +475,10 @@ test.each(hostile)("a script of many %j takes steps in proportion to its length"
   const began = process.cpuUsage();
   const { commands } = judgeScript(piece.repeat(Math.ceil(size / piece.length)).slice(0, size)).script;
   // Rules visit each argument, each nested command and each earlier command of a pipeline once.
-  const steps = commands.reduce((sum, { args, nested, before }) => sum + 1 + args.length + nested.length + before.length, 0);
+  const steps = commands.reduce(
+    (sum, { args, nested, before }) => sum + 1 + args.length + nested.length + before.length,
+    0,
+  );
   expect(steps).toBeLessThan(20 * size);
   // A reader with quadratic time took 20 s.
   expect(process.cpuUsage(began).user / 1000).toBeLessThan(5_000);
@@ -483,6 +486,9 @@ test.each(hostile)("a script of many %j takes steps in proportion to its length"
 
 test("a script that is too long or too deeply nested is not harmless", () => {
   for (const script of ["$(".repeat(50), `${"{ ".repeat(500)}:${"; }".repeat(500)}`, "x".repeat(400_000)])
-    expect([script.slice(0, 10), judgeScript(script).findings]).toEqual([script.slice(0, 10), ["unreadable"]]);
+    expect([script.slice(0, 10), judgeScript(script).findings]).toEqual([
+      script.slice(0, 10),
+      ["unreadable"],
+    ]);
   expect(judgeScript(`cat > big.txt <<'EOF'\n${"line of text\n".repeat(10_000)}EOF`).findings).toEqual([]);
 });

@@ -11,7 +11,14 @@ import {
 } from "./commands.ts";
 import type { Finding } from "./findings.ts";
 import { isForeignPackage } from "./package-rules.ts";
-import { isCredentialPath, isDevice, isRegistryPath, isRootOfAll, isStartupPath, isSystemPath } from "./paths.ts";
+import {
+  isCredentialPath,
+  isDevice,
+  isRegistryPath,
+  isRootOfAll,
+  isStartupPath,
+  isSystemPath,
+} from "./paths.ts";
 import { opensRemoteShell, runsDownload } from "./pipe-rules.ts";
 import { sendsData } from "./send-rules.ts";
 
@@ -29,7 +36,10 @@ const rules: readonly [Finding, Rule][] = [
   ["destroy-files", { script: destroysFiles }],
   [
     "read-credentials",
-    { command: readsCredentials, redirect: ({ operator, target }) => operator === "<" && isCredentialPath(target) },
+    {
+      command: readsCredentials,
+      redirect: ({ operator, target }) => operator === "<" && isCredentialPath(target),
+    },
   ],
   ["send-data", { command: sendsData }],
   ["destroy-remote", { command: destroysRemote }],
@@ -53,7 +63,8 @@ function applies(rule: Rule, script: ShellScript): boolean {
   return script.commands.some(command) || (redirect !== undefined && script.redirects.some(redirect));
 }
 
-const editsInPlace = ({ name, args }: ShellCommand) => name === "sed" && args.some((arg) => /^-[a-zA-Z]*i|^--in-place/.test(arg));
+const editsInPlace = ({ name, args }: ShellCommand) =>
+  name === "sed" && args.some((arg) => /^-[a-zA-Z]*i|^--in-place/.test(arg));
 
 function destroysFiles({ commands, redirects }: ShellScript): boolean {
   if (redirects.some(writesTo(isDevice))) return true;
@@ -68,7 +79,9 @@ function destroysFiles({ commands, redirects }: ShellScript): boolean {
       case "rimraf": {
         const isRecursive = name !== "rm" || hasOption(command, "rR", "recursive");
         const takesAll = (path: string) => isRootOfAll(path) || (isAtRoot && /^(?:\*|\.\/\*?)$/.test(path));
-        return isRecursive && (args.includes("--no-preserve-root") || paths.some(takesAll) || paths.some(isDevice));
+        return (
+          isRecursive && (args.includes("--no-preserve-root") || paths.some(takesAll) || paths.some(isDevice))
+        );
       }
       case "chmod":
       case "chown":
@@ -78,7 +91,9 @@ function destroysFiles({ commands, redirects }: ShellScript): boolean {
         return paths.at(-1) === "/dev/null" || paths.slice(0, -1).some(isRootOfAll);
       case "find": {
         const choosesFiles = args.some((arg) => /^-i?(?:name|path|regex|wholename)$/.test(arg));
-        const deletes = args.some((arg, index) => arg === "-delete" || (arg.startsWith("-exec") && args[index + 1] === "rm"));
+        const deletes = args.some(
+          (arg, index) => arg === "-delete" || (arg.startsWith("-exec") && args[index + 1] === "rm"),
+        );
         return deletes && !choosesFiles && isRootOfAll(paths[0] ?? "");
       }
       case "dd":
@@ -88,7 +103,8 @@ function destroysFiles({ commands, redirects }: ShellScript): boolean {
         return isDevice(paths.at(-1) ?? "");
       default:
         return (
-          /^(?:mkfs(?:\.\w+)?|mke2fs|mkswap|wipefs|blkdiscard)$/.test(name) && paths.some((path) => path.startsWith("/dev/"))
+          /^(?:mkfs(?:\.\w+)?|mke2fs|mkswap|wipefs|blkdiscard)$/.test(name) &&
+          paths.some((path) => path.startsWith("/dev/"))
         );
     }
   });
@@ -122,9 +138,12 @@ function readsCredentials(command: ShellCommand): boolean {
   if (printsSecret.test(commandLine(command))) return true;
   if (!searchText.has(name) && args.some(namesMetadata)) return true;
   if (name === "kubectl" || name === "oc")
-    return /^\w+ get secrets?\b/.test(commandLine(command)) && args.some((arg) => /^(?:-o|--output)/.test(arg));
+    return (
+      /^\w+ get secrets?\b/.test(commandLine(command)) && args.some((arg) => /^(?:-o|--output)/.test(arg))
+    );
   if (showNothing.has(name) || name === "git") return false;
-  const isRead = (arg: string) => [arg, arg.slice(arg.search(/[=@]/) + 1), arg.replace(/^file:\/\//i, "")].some(isCredentialPath);
+  const isRead = (arg: string) =>
+    [arg, arg.slice(arg.search(/[=@]/) + 1), arg.replace(/^file:\/\//i, "")].some(isCredentialPath);
   return readFiles(command).some(isRead);
 }
 
@@ -169,7 +188,10 @@ function destroysRemote(command: ShellCommand): boolean {
 }
 
 /** A git command without git's own options, and the settings that these give. */
-function gitCommand({ name, args }: ShellCommand): { command: string; args: string[]; settings: string[] } | undefined {
+function gitCommand({
+  name,
+  args,
+}: ShellCommand): { command: string; args: string[]; settings: string[] } | undefined {
   if (name !== "git" && name !== "hub") return undefined;
   const settings: string[] = [];
   let at = 0;
@@ -237,7 +259,9 @@ function runsLater(command: ShellCommand): boolean {
   const git = gitCommand(command);
   if (git) {
     const assigned = git.command === "config" ? [operands(git).join("=")] : [];
-    return [...git.settings, ...assigned].some((setting) => gitHook.test(setting) && !harmlessHook.test(setting));
+    return [...git.settings, ...assigned].some(
+      (setting) => gitHook.test(setting) && !harmlessHook.test(setting),
+    );
   }
   switch (command.name) {
     case "crontab":
@@ -266,5 +290,7 @@ const publishLine =
 
 function publishes(command: ShellCommand): boolean {
   if (command.args.some((arg) => /^(?:--dry-run|--snapshot|--help|-h)$/.test(arg))) return false;
-  return publishLine.test(commandLine(command)) || (command.name === "docker" && command.args.includes("--push"));
+  return (
+    publishLine.test(commandLine(command)) || (command.name === "docker" && command.args.includes("--push"))
+  );
 }

@@ -45,7 +45,12 @@ const isCount = (value: unknown) => Number.isSafeInteger(Number(value)) && Numbe
 /** What the fields of a definition hold. */
 const kinds = {
   ...{ name: isText, description: isText, tools: isList, model: isText },
-  ...{ permission_mode: isMode, "permission-mode": isMode, max_iteration_per_run: isCount, max_iterations: isCount },
+  ...{
+    permission_mode: isMode,
+    "permission-mode": isMode,
+    max_iteration_per_run: isCount,
+    max_iterations: isCount,
+  },
 };
 
 /** Arguments: the working folder, bytes read of a file, folders of plugins. The order is the precedence. */
@@ -68,14 +73,20 @@ exit 0`;
  * The sub-agents that lie in a sandbox, one a name: the project's first (`.agents/agents`, `.openhands/agents`; working folder, then its git root), those of
  * plugins, those of the home folder. One command; what cannot be used is left out. Throws what `exec` throws.
  */
-export async function loadAgentDefinitions(sandbox: Files, options: LoadAgentDefinitionsOptions): Promise<AgentDefinition[]> {
+export async function loadAgentDefinitions(
+  sandbox: Files,
+  options: LoadAgentDefinitionsOptions,
+): Promise<AgentDefinition[]> {
   const { workingDir, plugins = [], tell } = options;
   const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
   const { stdout } = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
   const definitions = new Map<string, AgentDefinition>();
-  for (const found of await mapInTurns(files, ({ path, content }) => parseAgentDefinition(path, content, tell)))
-    if (found && !definitions.has(found.name) && definitions.size < maxDefinitions) definitions.set(found.name, found);
+  for (const found of await mapInTurns(files, ({ path, content }) =>
+    parseAgentDefinition(path, content, tell),
+  ))
+    if (found && !definitions.has(found.name) && definitions.size < maxDefinitions)
+      definitions.set(found.name, found);
   return [...definitions.values()];
 }
 
@@ -90,9 +101,12 @@ export function parseAgentDefinition(
   const { facts, body, broken } = splitFrontMatter(text);
   const systemPrompt = body.trim();
   const name = readText(facts.name, maxName) ?? basename(path).replace(/\.md$/i, "").slice(0, maxName);
-  if (systemPrompt === "") return about("it has no instructions below its front matter, and describes no sub-agent.");
+  if (systemPrompt === "")
+    return about("it has no instructions below its front matter, and describes no sub-agent.");
   if (!/^[\w.:-]+$/.test(name))
-    return about("its name has other characters than letters, digits and _.:-, so there is no such sub-agent.");
+    return about(
+      "its name has other characters than letters, digits and _.:-, so there is no such sub-agent.",
+    );
   const wrong = wrongFields(facts, kinds);
   if (broken) about("its front matter cannot be read, and does not count.");
   else if (wrong.length > 0) about(`of its front matter ${wrong.join(", ")} cannot be used.`);

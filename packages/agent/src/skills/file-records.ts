@@ -23,7 +23,8 @@ export function readRecords(output: Buffer): FoundFile[] {
   let at = 0;
   while (at < output.length) {
     const end = output.indexOf(0, at);
-    const [, kind, size, path] = /^([a-z]+) (\d{1,7}) ([\s\S]+)$/.exec(end < 0 ? "" : output.toString("utf8", at, end)) ?? [];
+    const [, kind, size, path] =
+      /^([a-z]+) (\d{1,7}) ([\s\S]+)$/.exec(end < 0 ? "" : output.toString("utf8", at, end)) ?? [];
     if (kind === undefined || size === undefined || path === undefined) break;
     at = end + 1 + Number(size);
     if (at > output.length) break;

@@ -3,7 +3,18 @@ import { emitFunction } from "./file-records.ts";
 /** How deep below the working folder rules of folders are looked for, in which files, and where not. */
 const maxDepth = 8;
 const ruleFiles = named("AGENTS.md", "agents.md", "AGENT.md", "CLAUDE.md", "GEMINI.md", ".cursorrules");
-const pruned = named(".git", ".hg", "node_modules", ".venv", "venv", "vendor", "target", "__pycache__", ".agents", ".openhands");
+const pruned = named(
+  ".git",
+  ".hg",
+  "node_modules",
+  ".venv",
+  "venv",
+  "vendor",
+  "target",
+  "__pycache__",
+  ".agents",
+  ".openhands",
+);
 
 /**
  * Writes the files that hold skills in a sandbox, in one command: `source size path NUL content` each. Arguments: the working folder, how many

@@ -25,7 +25,9 @@ function readFacts(yaml: string): Record<string, unknown> | undefined {
     // Aliases of hostile files could unfold to gigabytes.
     const facts: unknown = parseYaml(yaml, { maxAliasCount: 0, schema: "core", logLevel: "error" });
     if (facts === null) return {};
-    return typeof facts === "object" && !Array.isArray(facts) ? (facts as Record<string, unknown>) : undefined;
+    return typeof facts === "object" && !Array.isArray(facts)
+      ? (facts as Record<string, unknown>)
+      : undefined;
   } catch {
     return undefined;
   }
@@ -37,9 +39,14 @@ export function readText(value: unknown, maxLength: number): string | undefined 
 }
 
 /** A list of a front matter, or words with commas between them, each cut. */
-export function readList(value: unknown, { maxItems, maxLength }: { maxItems: number; maxLength: number }): string[] {
+export function readList(
+  value: unknown,
+  { maxItems, maxLength }: { maxItems: number; maxLength: number },
+): string[] {
   const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
-  return list.flatMap((item) => readText(typeof item === "number" ? String(item) : item, maxLength) ?? []).slice(0, maxItems);
+  return list
+    .flatMap((item) => readText(typeof item === "number" ? String(item) : item, maxLength) ?? [])
+    .slice(0, maxItems);
 }
 
 /** Whether a value is a text, or a list that `readList` reads. */
@@ -48,7 +55,9 @@ export function isText(value: unknown): boolean {
 }
 
 export function isList(value: unknown): boolean {
-  return isText(value) || (Array.isArray(value) && value.every((item) => isText(item) || typeof item === "number"));
+  return (
+    isText(value) || (Array.isArray(value) && value.every((item) => isText(item) || typeof item === "number"))
+  );
 }
 
 /** The fields of a front matter that hold what nobody can use; nothing is fine everywhere. */

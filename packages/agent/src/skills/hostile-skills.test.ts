@@ -6,7 +6,15 @@ import { activateSkills } from "./triggers.ts";
 /** Skills come from repositories of strangers: they may not keep the server from its other users. */
 
 function skillWith(name: string, triggers: string[]): Skill {
-  return { name, type: "knowledge", content: "text", triggers, source: "project", description: null, location: null };
+  return {
+    name,
+    type: "knowledge",
+    content: "text",
+    triggers,
+    source: "project",
+    description: null,
+    location: null,
+  };
 }
 
 test("front matter that takes long to read lets others have their turns", async () => {
@@ -40,5 +48,8 @@ test("thousands of triggers and a long message that nearly holds them take a mom
 test("of a very long message the beginning and the end count", () => {
   const skills = [skillWith("first", ["alpha"]), skillWith("last", ["omega"]), skillWith("none", ["middle"])];
   const filler = "word ".repeat(100_000);
-  expect(activateSkills(skills, `alpha ${filler} middle ${filler} omega`, new Set()).names).toEqual(["first", "last"]);
+  expect(activateSkills(skills, `alpha ${filler} middle ${filler} omega`, new Set()).names).toEqual([
+    "first",
+    "last",
+  ]);
 });

@@ -1,6 +1,6 @@
 import { errorText } from "@sandpiper/core/errors";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
 /** Most commands of a text, characters of one's output, and time for one and for all, ms. */
 const maxCommands = 20;
@@ -32,7 +32,10 @@ export async function withCommandOutput(text: string, context: InlineContext): P
     let at = 0;
     for (const match of part.matchAll(inline)) {
       const allowed = left-- > 0 && performance.now() < deadline;
-      done.push(part.slice(at, match.index), allowed ? await output(match[1]!, context) : "[This command was not run.]");
+      done.push(
+        part.slice(at, match.index),
+        allowed ? await output(match[1]!, context) : "[This command was not run.]",
+      );
       at = match.index + match[0].length;
     }
     done.push(part.slice(at));
@@ -66,9 +69,12 @@ async function output(command: string, { sandbox, workingDir, signal }: InlineCo
     const options = { timeoutMs: commandMs, maxOutputBytes: 4 * maxOutput, signal };
     const { code, stdout, stderr, timedOut } = await runToEnd(place, { argv, cwd: workingDir }, options);
     const printed = stdout.toString().trim();
-    const shown = printed.length > maxOutput ? `${printed.slice(0, maxOutput)}\n[The rest is left out.]` : printed;
+    const shown =
+      printed.length > maxOutput ? `${printed.slice(0, maxOutput)}\n[The rest is left out.]` : printed;
     if (code === 0) return shown;
-    const why = timedOut ? "took too long" : `ended with code ${code}: ${stderr.toString().trim().slice(-500)}`;
+    const why = timedOut
+      ? "took too long"
+      : `ended with code ${code}: ${stderr.toString().trim().slice(-500)}`;
     return `${shown}${shown ? "\n" : ""}[The command ${why}]`;
   } catch (error) {
     signal.throwIfAborted();

@@ -49,7 +49,9 @@ export async function loadProject(sandbox: Files, options: LoadSkillsOptions): P
   const args = [workingDir, String(maxFileBytes + 1), ...plugins];
   const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const found = readRecords(stdout).filter(({ path }) => isForModel(path, model) && !isReadme(path));
-  const nested = found.filter(({ kind, path }) => kind === "nested" && dirname(path) !== workingDir).slice(0, maxNested);
+  const nested = found
+    .filter(({ kind, path }) => kind === "nested" && dirname(path) !== workingDir)
+    .slice(0, maxNested);
   const files = [...withoutParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
   const problems: string[] = [];
   const read = await mapInTurns(files, (file) => readSkill(file, workingDir, problems));
@@ -57,11 +59,19 @@ export async function loadProject(sandbox: Files, options: LoadSkillsOptions): P
   if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
   const more = problems.length - maxProblems;
   if (more > 0)
-    problems.splice(maxProblems, more, `${more} more files of the project's skills and rules are not as they should be.`);
+    problems.splice(
+      maxProblems,
+      more,
+      `${more} more files of the project's skills and rules are not as they should be.`,
+    );
   return { skills: skills.slice(0, maxSkills), problems };
 }
 
-function readSkill({ kind, path, content }: FoundFile, workingDir: string, problems: string[]): Skill | undefined {
+function readSkill(
+  { kind, path, content }: FoundFile,
+  workingDir: string,
+  problems: string[],
+): Skill | undefined {
   const isCut = Buffer.byteLength(content) > maxFileBytes;
   const tell = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
   if (content.includes("\0")) {
@@ -75,14 +85,20 @@ function readSkill({ kind, path, content }: FoundFile, workingDir: string, probl
   if (!skill) return undefined;
   if (skill.problem !== undefined) tell(skill.problem);
   if (kind === "nested") return folderRule(skill, path, workingDir);
-  if (kind === "command" && skill.type === "repo") return { ...skill, type: "knowledge", triggers: [`/${skill.name}`] };
+  if (kind === "command" && skill.type === "repo")
+    return { ...skill, type: "knowledge", triggers: [`/${skill.name}`] };
   if (skill.paths) return { ...skill, paths: { ...skill.paths, base: projectOf(path, workingDir) } };
   return skill;
 }
 
 /** A file that always applies, in a folder below the project: there only. */
 function folderRule(skill: Skill, path: string, workingDir: string): Skill {
-  return { ...skill, name: relative(workingDir, path), type: "knowledge", paths: { base: dirname(path), globs: ["**"] } };
+  return {
+    ...skill,
+    name: relative(workingDir, path),
+    type: "knowledge",
+    paths: { base: dirname(path), globs: ["**"] },
+  };
 }
 
 /** The folder to which the paths of a rule are relative: the one that holds the folder of skills; the working folder for rules of the home and of plugins. */

@@ -35,7 +35,10 @@ export async function loadMemory(sandbox: Files, workingDir: string, signal?: Ab
     maxOutputBytes: 3 * maxBytes,
     ...(signal && { signal }),
   });
-  const files = readRecords(stdout).map(({ path, content }) => ({ path, text: content.replaceAll("\0", "").trim() }));
+  const files = readRecords(stdout).map(({ path, content }) => ({
+    path,
+    text: content.replaceAll("\0", "").trim(),
+  }));
   return { notes: newest(files.filter(({ text }) => text !== "")) };
 }
 

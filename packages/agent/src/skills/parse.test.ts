@@ -8,37 +8,71 @@ const read = (path: string, text: string) => parseSkill(path, text, "project");
 
 describe("a skill file", () => {
   test("with triggers is knowledge, without them it always applies, SKILL.md is listed", () => {
-    expect(read("/w/.openhands/microagents/docker.md", "---\ntriggers:\n- docker\n- Container\n---\nUse docker.")).toMatchObject({
+    expect(
+      read("/w/.openhands/microagents/docker.md", "---\ntriggers:\n- docker\n- Container\n---\nUse docker."),
+    ).toMatchObject({
       ...{ name: "docker", type: "knowledge", content: "Use docker.", triggers: ["docker", "Container"] },
     });
-    expect(read("/w/.openhands/skills/style.md", "Write well.")).toMatchObject({ name: "style", type: "repo", triggers: [] });
-    const skill = read("/w/.agents/skills/pdf/SKILL.md", "---\nname: pdf-tools\ndescription: Reads PDFs\n---\nSteps.");
-    expect(skill).toMatchObject({ name: "pdf-tools", type: "agentskills", description: "Reads PDFs", content: "Steps." });
-    expect(read("/w/.agents/skills/pdf/SKILL.md", "Steps.")).toMatchObject({ name: "pdf", type: "agentskills" });
+    expect(read("/w/.openhands/skills/style.md", "Write well.")).toMatchObject({
+      name: "style",
+      type: "repo",
+      triggers: [],
+    });
+    const skill = read(
+      "/w/.agents/skills/pdf/SKILL.md",
+      "---\nname: pdf-tools\ndescription: Reads PDFs\n---\nSteps.",
+    );
+    expect(skill).toMatchObject({
+      name: "pdf-tools",
+      type: "agentskills",
+      description: "Reads PDFs",
+      content: "Steps.",
+    });
+    expect(read("/w/.agents/skills/pdf/SKILL.md", "Steps.")).toMatchObject({
+      name: "pdf",
+      type: "agentskills",
+    });
     expect(read("/w/AGENTS.md", "---\ntriggers: [x]\n---\nBe kind.")).toMatchObject({
       name: "agents",
       type: "repo",
       triggers: [],
     });
-    expect(read("/w/t.md", "---\ninputs:\n- name: PR\n---\nReview it.")).toMatchObject({ type: "knowledge", triggers: ["/t"] });
+    expect(read("/w/t.md", "---\ninputs:\n- name: PR\n---\nReview it.")).toMatchObject({
+      type: "knowledge",
+      triggers: ["/t"],
+    });
   });
 
   test("that is broken or hostile does no harm", () => {
-    expect(read("/w/a.md", "---\ntriggers: [unclosed\n---\nText.")).toMatchObject({ type: "repo", content: "Text." });
-    expect(read("/w/a.md", "---\nname: never closed\nText.")).toMatchObject({ content: expect.stringContaining("never closed") });
+    expect(read("/w/a.md", "---\ntriggers: [unclosed\n---\nText.")).toMatchObject({
+      type: "repo",
+      content: "Text.",
+    });
+    expect(read("/w/a.md", "---\nname: never closed\nText.")).toMatchObject({
+      content: expect.stringContaining("never closed"),
+    });
     const bomb = `---\na: &a [x,x,x,x,x,x,x,x,x]\n${"bcdefghi".replace(/./g, (key, at) => `${key}: &${key} [*${"abcdefgh"[at]},*${"abcdefgh"[at]}]\n`)}---\nText.`;
     expect(read("/w/a.md", bomb)).toMatchObject({ name: "a", content: "Text." });
     expect(read("/w/a.md", "---\nname: 7\ntriggers: {a: 1}\ndescription: [1]\n---\nText.")).toMatchObject({
       ...{ name: "a", type: "repo", description: null },
     });
     expect(read("/w/a.md", "x".repeat(1e6))?.content).toHaveLength(64 * 1024);
-    expect(read("/w/a.md", "---\npaths: src/**, '*.md'\n---\nText.")).toMatchObject({ paths: { globs: ["src/**", "'*.md'"] } });
+    expect(read("/w/a.md", "---\npaths: src/**, '*.md'\n---\nText.")).toMatchObject({
+      paths: { globs: ["src/**", "'*.md'"] },
+    });
     expect(read("/w/a.md", "---\nname: a\n---\n \n")).toBeUndefined();
   });
 });
 
 const skill = (change: Partial<Skill>): Skill => ({
-  ...{ name: "docker", type: "knowledge", content: "Use it.", triggers: ["docker"], source: "project", description: null },
+  ...{
+    name: "docker",
+    type: "knowledge",
+    content: "Use it.",
+    triggers: ["docker"],
+    source: "project",
+    description: null,
+  },
   location: "/w/docker.md",
   ...change,
 });
@@ -46,7 +80,8 @@ const skill = (change: Partial<Skill>): Skill => ({
 test("a trigger counts as a word of its own in any case, and each skill once", () => {
   expect(holdsWord("please use Docker here", "docker")).toBe(true);
   expect(holdsWord("dockerfile and xdocker, then docker.", "docker")).toBe(true);
-  for (const text of ["dockerfile", "undocker", "docker2", "dockerä", ""]) expect(holdsWord(text, "docker")).toBe(false);
+  for (const text of ["dockerfile", "undocker", "docker2", "dockerä", ""])
+    expect(holdsWord(text, "docker")).toBe(false);
   expect(holdsWord("do /review now", "/review")).toBe(true);
   const [first, second] = [skill({}), skill({ name: "compose", triggers: ["compose", "docker"] })];
   const all = activateSkills([first, second], "docker!", new Set());
@@ -57,7 +92,10 @@ test("a trigger counts as a word of its own in any case, and each skill once", (
 
 test("what comes first wins, disabled ones go, and the prompt has always-on texts whole and the others as a list", () => {
   const project = skill({ name: "a", type: "repo", content: "project", triggers: [] });
-  const merged = mergeSkills([project], [skill({ name: "a", content: "user" }), skill({ name: "b", type: "agentskills" })]);
+  const merged = mergeSkills(
+    [project],
+    [skill({ name: "a", content: "user" }), skill({ name: "b", type: "agentskills" })],
+  );
   expect(merged.map(({ content }) => content)).toEqual(["project", "Use it."]);
   expect(enabledSkills(merged, ["a"]).map(({ name }) => name)).toEqual(["b"]);
   expect(enabledSkills(merged, null)).toHaveLength(2);

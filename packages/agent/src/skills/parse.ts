@@ -31,7 +31,12 @@ function isAlwaysOn(path: string): boolean {
  * AGENTS.md and its like always apply. Broken front matter is passed over: the text below it still counts. One with `paths` is a rule.
  * Undefined for a file without text.
  */
-export function parseSkill(path: string, text: string, source: SkillSource, location: string | null = path): Skill | undefined {
+export function parseSkill(
+  path: string,
+  text: string,
+  source: SkillSource,
+  location: string | null = path,
+): Skill | undefined {
   const { facts, body, broken } = splitFrontMatter(text);
   const content = body.trim().slice(0, maxContent);
   if (content === "") return undefined;
@@ -44,14 +49,17 @@ export function parseSkill(path: string, text: string, source: SkillSource, loca
     return { ...common, ...unread, name, type: "repo", triggers: [], description: null };
   }
   const wrong = wrongFields(facts, kinds);
-  const problem = wrong.length === 0 ? unread : { problem: `of its front matter ${wrong.join(", ")} cannot be used.` };
+  const problem =
+    wrong.length === 0 ? unread : { problem: `of its front matter ${wrong.join(", ")} cannot be used.` };
   const isFolder = isSkillFile(path);
   const name =
-    readText(facts.name, maxName) ?? (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, "")).slice(0, maxName);
+    readText(facts.name, maxName) ??
+    (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, "")).slice(0, maxName);
   if (name === "" || name === ".") return undefined;
   const description = readText(facts.description, maxDescription) ?? null;
   const globs = readList(facts.paths, { maxItems: maxTriggers, maxLength: 1_000 });
-  if (globs.length > 0) return { ...common, ...problem, name, type: "knowledge", triggers: [], description, paths: { globs } };
+  if (globs.length > 0)
+    return { ...common, ...problem, name, type: "knowledge", triggers: [], description, paths: { globs } };
   const triggers = readList(facts.triggers, { maxItems: maxTriggers, maxLength: maxName });
   const inputs = readInputs(facts.inputs);
   const hidden = facts["disable-model-invocation"] === true;
@@ -71,7 +79,9 @@ const kinds = {
 /** The MCP servers that a skill names, by name, alone or below `mcpServers`; undefined for none. */
 export function readServers(value: unknown): Record<string, unknown> | undefined {
   const map = isMap(value) && isMap(value.mcpServers) ? value.mcpServers : value;
-  return isMap(map) && Object.keys(map).length > 0 && JSON.stringify(map).length <= maxServers ? map : undefined;
+  return isMap(map) && Object.keys(map).length > 0 && JSON.stringify(map).length <= maxServers
+    ? map
+    : undefined;
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {
@@ -79,7 +89,11 @@ function isMap(value: unknown): value is Record<string, unknown> {
 }
 
 function readInputs(value: unknown): NonNullable<Skill["inputs"]> {
-  const list = Array.isArray(value) ? value.slice(0, maxTriggers) : typeof value === "string" ? value.split(",") : [];
+  const list = Array.isArray(value)
+    ? value.slice(0, maxTriggers)
+    : typeof value === "string"
+      ? value.split(",")
+      : [];
   return list.flatMap((item) => {
     const { name, description } = typeof item === "object" && item !== null ? item : { name: item };
     const known = readText(name, maxName);

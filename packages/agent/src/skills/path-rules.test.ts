@@ -33,15 +33,30 @@ test("hostile patterns take no longer than their length", () => {
 });
 
 const rule = (name: string, globs: string[], base?: string): Skill => ({
-  ...{ name, type: "knowledge", content: `Text of ${name}`, triggers: [], source: "project", description: null, location: null },
+  ...{
+    name,
+    type: "knowledge",
+    content: `Text of ${name}`,
+    triggers: [],
+    source: "project",
+    description: null,
+    location: null,
+  },
   paths: { ...(base !== undefined && { base }), globs },
 });
 const edit = (path: string) => ({ kind: "FileEditorAction", command: "view", path }) as Action;
 
 test("rules count below their folder, each once, and not for what lies beside it", () => {
-  const skills = [rule("all", ["**"]), rule("docs", ["**"], "/w/docs"), rule('odd"\n<name>', ["*.x"]), rule("other", ["*.y"])];
+  const skills = [
+    rule("all", ["**"]),
+    rule("docs", ["**"], "/w/docs"),
+    rule('odd"\n<name>', ["*.x"]),
+    rule("other", ["*.y"]),
+  ];
   const names = (path: string, known: string[] = []) =>
-    rulesFor(edit(path), { skills, workingDir: "/w", known: new Set(known) }).map(({ text }) => pathRuleOf(text));
+    rulesFor(edit(path), { skills, workingDir: "/w", known: new Set(known) }).map(({ text }) =>
+      pathRuleOf(text),
+    );
   expect(names("/w/docs/a.x")).toEqual(["all", "docs", "odd' <name>"]);
   expect(names("/w/docs/a.x", ["all", "odd' <name>"])).toEqual(["docs"]);
   expect(names("/elsewhere/a.x")).toEqual([]);
@@ -53,6 +68,12 @@ test("rules count below their folder, each once, and not for what lies beside it
 test("patches touch the files that they name, and commands none", () => {
   const patch =
     "*** Begin Patch\n*** Update File: src/a.ts\n*** Move to: src/b.ts\n@@\n-x\n*** Delete File: /w/c.ts\n*** End Patch";
-  expect(touchedPaths({ kind: "ApplyPatchAction", patch }, "/w")).toEqual(["/w/src/a.ts", "/w/src/b.ts", "/w/c.ts"]);
-  expect(touchedPaths({ kind: "TerminalAction", command: "cat a", is_input: false, reset: false }, "/w")).toEqual([]);
+  expect(touchedPaths({ kind: "ApplyPatchAction", patch }, "/w")).toEqual([
+    "/w/src/a.ts",
+    "/w/src/b.ts",
+    "/w/c.ts",
+  ]);
+  expect(
+    touchedPaths({ kind: "TerminalAction", command: "cat a", is_input: false, reset: false }, "/w"),
+  ).toEqual([]);
 });

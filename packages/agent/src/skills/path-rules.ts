@@ -41,7 +41,9 @@ export function pathRuleOf(text: string): string | undefined {
 function stands({ paths }: Skill, path: string, workingDir: string): boolean {
   const { base = workingDir, globs } = paths!;
   const relative = posix.relative(base, path);
-  return relative !== "" && !/^\.\.(\/|$)/.test(relative) && globs.some((glob) => matchesGlob(glob, relative));
+  return (
+    relative !== "" && !/^\.\.(\/|$)/.test(relative) && globs.some((glob) => matchesGlob(glob, relative))
+  );
 }
 
 function ruleText(skill: Skill, path: string): string {
@@ -56,7 +58,9 @@ function attribute(text: string): string {
   return text.replace(/\s+/g, " ").replaceAll('"', "'").slice(0, 400);
 }
 
-function isFileAction(action: Action): action is Extract<Action, { kind: "FileEditorAction" | "PlanningFileEditorAction" }> {
+function isFileAction(
+  action: Action,
+): action is Extract<Action, { kind: "FileEditorAction" | "PlanningFileEditorAction" }> {
   return action.kind === "FileEditorAction" || action.kind === "PlanningFileEditorAction";
 }
 

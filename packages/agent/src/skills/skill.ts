@@ -36,7 +36,10 @@ export function mergeSkills(...lists: (readonly Skill[])[]): Skill[] {
 }
 
 /** The skills that the user's settings do not switch off (`disabled_skills`). */
-export function enabledSkills(skills: readonly Skill[], disabled: readonly string[] | null | undefined): Skill[] {
+export function enabledSkills(
+  skills: readonly Skill[],
+  disabled: readonly string[] | null | undefined,
+): Skill[] {
   const off = new Set(disabled ?? []);
   return skills.filter(({ name }) => !off.has(name));
 }

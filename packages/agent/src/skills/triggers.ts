@@ -20,7 +20,11 @@ const maxTime = 100;
  * Finds the skills whose trigger stands in a message as a word of its own, in any case, and that the conversation does not have yet. Of a very long
  * message the beginning and the end count.
  */
-export function activateSkills(skills: readonly Skill[], message: string, known: ReadonlySet<string>): Activation {
+export function activateSkills(
+  skills: readonly Skill[],
+  message: string,
+  known: ReadonlySet<string>,
+): Activation {
   const words = new Words(ends(message));
   const deadline = performance.now() + maxTime;
   const found: { skill: Skill; trigger: string }[] = [];

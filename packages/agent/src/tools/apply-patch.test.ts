@@ -1,14 +1,14 @@
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import type { ApplyPatchObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
-import type { ToolContext } from "./tool.ts";
 import { applyHunks } from "./apply-patch/apply.ts";
 import { parsePatch } from "./apply-patch/parse.ts";
 import { applyPatchTool } from "./apply-patch.ts";
 import { fileEditorTool } from "./file-editor.ts";
+import type { ToolContext } from "./tool.ts";
 
 let sandbox: Sandbox;
 let remove: () => Promise<void>;
@@ -28,13 +28,19 @@ async function sh(script: string): Promise<string> {
 }
 async function patch(...lines: string[]): Promise<ApplyPatchObservation> {
   const text = ["*** Begin Patch", ...lines, "*** End Patch"].join("\n");
-  const context = { sandbox: async () => sandbox, workingDir: "/workspace", signal: new AbortController().signal };
+  const context = {
+    sandbox: async () => sandbox,
+    workingDir: "/workspace",
+    signal: new AbortController().signal,
+  };
   return applyPatchTool.run({ kind: "ApplyPatchAction", patch: text }, context as unknown as ToolContext);
 }
 const files = () => sh('find . -type f | sort | while read f; do echo "$f:"; cat "$f"; done');
 /** What an update makes of a text. */
 function update(text: string, ...lines: string[]): string {
-  const [change] = parsePatch(["*** Begin Patch", "*** Update File: f", ...lines, "*** End Patch"].join("\n"));
+  const [change] = parsePatch(
+    ["*** Begin Patch", "*** Update File: f", ...lines, "*** End Patch"].join("\n"),
+  );
   if (change?.kind !== "update") throw new Error();
   const applied = applyHunks("f", text, change.hunks);
   return `${applied.fuzz}|${applied.text}`;
@@ -84,7 +90,15 @@ describe("a patch", () => {
 
   test("that fails in one place changes nothing", async () => {
     const before = await files();
-    const failed = await patch("*** Update File: a.txt", "-one", "+1", "*** Update File: crlf.txt", " x", "-nothing", "+z");
+    const failed = await patch(
+      "*** Update File: a.txt",
+      "-one",
+      "+1",
+      "*** Update File: crlf.txt",
+      " x",
+      "-nothing",
+      "+z",
+    );
     expect(failed).toMatchObject({ is_error: true, message: "" });
     expect(contentText(failed.content)).toMatch(
       /^Change 1 of crlf.txt: these lines do not stand together.*\nx\nnothing\nNothing was changed\.$/s,
@@ -117,14 +131,19 @@ describe("a patch", () => {
 });
 
 describe("the place of a change", () => {
-  const code = "class A:\n    def f(self):\n        return 1\n\nclass B:\n    def f(self):\n        return 1\n";
+  const code =
+    "class A:\n    def f(self):\n        return 1\n\nclass B:\n    def f(self):\n        return 1\n";
 
   test("is named by the lines with @@", () => {
     expect(update(code, "@@ class B:", "@@     def f(self):", "-        return 1", "+        return 2")).toBe(
       `0|${code.slice(0, code.lastIndexOf("1"))}2\n`,
     );
-    expect(update(code, "@@ class B:", "+    x = 1")).toBe(`0|${code.replace("class B:\n", "class B:\n    x = 1\n")}`);
-    expect(update("a\nb\na\nb\n", "@@ -3,2 +3,2 @@", " a", "-b", "+c", "*** End of File")).toBe("0|a\nb\na\nc\n");
+    expect(update(code, "@@ class B:", "+    x = 1")).toBe(
+      `0|${code.replace("class B:\n", "class B:\n    x = 1\n")}`,
+    );
+    expect(update("a\nb\na\nb\n", "@@ -3,2 +3,2 @@", " a", "-b", "+c", "*** End of File")).toBe(
+      "0|a\nb\na\nc\n",
+    );
   });
 
   test("is found although spaces differ, and what stays is the file's own", () => {
@@ -145,7 +164,9 @@ describe("the place of a change", () => {
     const same = Array<string>(200_000).fill("same");
     const start = performance.now();
     const lines = same.slice(0, 20_000).map((line) => ` ${line}`);
-    expect(() => update(`${same.join("\n")}\n`, ...lines, "-other", "+x")).toThrow(/too many lines that are alike/);
+    expect(() => update(`${same.join("\n")}\n`, ...lines, "-other", "+x")).toThrow(
+      /too many lines that are alike/,
+    );
     expect(performance.now() - start).toBeLessThan(2_000);
   });
 });
@@ -162,6 +183,14 @@ test("a patch and the editor do not change one file at the same time", () => {
   const patch = "*** Begin Patch\n*** Update File: src/../a.txt\n-a\n+b\n*** Move to: b.txt\n*** End Patch";
   const held = applyPatchTool.resources!({ kind: "ApplyPatchAction", patch }, "/w");
   const edited = (path: string) =>
-    fileEditorTool.resources!({ kind: "FileEditorAction", command: "view", path }, "/w").some((key) => held.includes(key));
-  expect(["/w/a.txt", "/w//a.txt", "/w/b.txt", "/w/c.txt", "/w/src/a.txt"].map(edited)).toEqual([true, true, true, false, false]);
+    fileEditorTool.resources!({ kind: "FileEditorAction", command: "view", path }, "/w").some((key) =>
+      held.includes(key),
+    );
+  expect(["/w/a.txt", "/w//a.txt", "/w/b.txt", "/w/c.txt", "/w/src/a.txt"].map(edited)).toEqual([
+    true,
+    true,
+    true,
+    false,
+    false,
+  ]);
 });

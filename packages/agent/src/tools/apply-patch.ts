@@ -1,18 +1,18 @@
 import { posix } from "node:path";
-import type { ApplyPatchAction, ApplyPatchObservation, PatchedFile } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { readFile } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { ApplyPatchAction, ApplyPatchObservation, PatchedFile } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { touchedPaths } from "../skills/path-rules.ts";
-import type { Tool, ToolContext } from "./tool.ts";
 import { applyHunks } from "./apply-patch/apply.ts";
 import { type FileChange, PatchError, parsePatch } from "./apply-patch/parse.ts";
 import { type Write, writeAll } from "./apply-patch/write-all.ts";
 import { toolDefinition } from "./definition.ts";
 import { decodeText, encodeText, newFormat, type TextFormat } from "./file-editor/text-file.ts";
 import { UseError } from "./file-editor/use-error.ts";
+import type { Tool, ToolContext } from "./tool.ts";
 
 const description = `Changes files of the working folder by a patch. All of it is applied, or nothing.
 
@@ -53,7 +53,10 @@ export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
   idempotent: false,
   readOnly: false,
   // Those of the editor.
-  resources: (action, workingDir) => ["apply_patch", ...touchedPaths(action, workingDir).map((path) => `file:${path}`)],
+  resources: (action, workingDir) => [
+    "apply_patch",
+    ...touchedPaths(action, workingDir).map((path) => `file:${path}`),
+  ],
   async run({ patch }, context) {
     const base = { kind: "ApplyPatchObservation" } as const;
     try {
@@ -101,7 +104,8 @@ class Files {
   async apply(change: FileChange): Promise<number> {
     const file = await this.#open(change.path);
     if (change.kind === "add") {
-      if (file.now !== undefined) throw new PatchError(`${change.path} is there already: change it with "*** Update File".`);
+      if (file.now !== undefined)
+        throw new PatchError(`${change.path} is there already: change it with "*** Update File".`);
       file.now = change.lines.length === 0 ? "" : `${change.lines.join("\n")}\n`;
       return 0;
     }
@@ -112,9 +116,11 @@ class Files {
     }
     const { text, fuzz } = applyHunks(change.path, file.now, change.hunks);
     file.now = text;
-    if (change.moveTo === undefined || this.#resolve(change.moveTo) === this.#resolve(change.path)) return fuzz;
+    if (change.moveTo === undefined || this.#resolve(change.moveTo) === this.#resolve(change.path))
+      return fuzz;
     const target = await this.#open(change.moveTo);
-    if (target.now !== undefined) throw new PatchError(`${change.path} cannot be moved: ${change.moveTo} is there already.`);
+    if (target.now !== undefined)
+      throw new PatchError(`${change.path} cannot be moved: ${change.moveTo} is there already.`);
     Object.assign(target, { now: text, format: file.format });
     Object.assign(file, { now: undefined, movedTo: change.moveTo });
     return fuzz;
@@ -123,7 +129,9 @@ class Files {
   /** What is to be written, and how the observation tells it. Throws UseError. */
   outcome(): { writes: Write[]; commit: { changes: Record<string, PatchedFile> }; message: string } {
     const changed = [...this.#files].filter(([, { before, now }]) => before !== now);
-    const targets = new Set(changed.flatMap(([, { movedTo }]) => (movedTo === undefined ? [] : [this.#resolve(movedTo)])));
+    const targets = new Set(
+      changed.flatMap(([, { movedTo }]) => (movedTo === undefined ? [] : [this.#resolve(movedTo)])),
+    );
     const writes = changed.map(([path, { now, format }]) => {
       const content = now === undefined ? undefined : encodeText(path, { text: now, format });
       if (content && content.length > maxBytes) throw new PatchError(`${path} would be larger than 10 MB.`);
@@ -143,9 +151,12 @@ class Files {
         ...(now !== undefined && { new_content: now }),
         ...(movedTo !== undefined && { move_path: movedTo }),
       };
-      lines.push(`${{ add: "A", delete: "D", update: "M" }[type]} ${name}${movedTo === undefined ? "" : ` -> ${movedTo}`}`);
+      lines.push(
+        `${{ add: "A", delete: "D", update: "M" }[type]} ${name}${movedTo === undefined ? "" : ` -> ${movedTo}`}`,
+      );
     }
-    const message = lines.length === 0 ? "The files are as the patch wants them already." : `Done!\n${lines.join("\n")}`;
+    const message =
+      lines.length === 0 ? "The files are as the patch wants them already." : `Done!\n${lines.join("\n")}`;
     return { writes, commit: { changes }, message };
   }
 

@@ -1,8 +1,13 @@
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import type { TSchema } from "typebox";
 import { Default, Errors } from "typebox/value";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 
-type JsonSchema = { type?: string; properties?: Record<string, JsonSchema>; items?: JsonSchema; enum?: unknown[] };
+type JsonSchema = {
+  type?: string;
+  properties?: Record<string, JsonSchema>;
+  items?: JsonSchema;
+  enum?: unknown[];
+};
 
 /** Reads the argument text of a tool call: a JSON object, raw line breaks inside its strings forgiven. Undefined when it is none. */
 export function parseArguments(text: string): Record<string, unknown> | undefined {
@@ -63,12 +68,16 @@ function coerce(schema: JsonSchema | undefined, value: unknown): unknown {
       return Array.isArray(list) ? list.map((item) => coerce(schema.items, item)) : value;
     }
     case "string":
-      return Array.isArray(value) && value.every((piece) => typeof piece === "string") ? value.join("") : value;
+      return Array.isArray(value) && value.every((piece) => typeof piece === "string")
+        ? value.join("")
+        : value;
     case "number":
     case "integer":
       return typeof value === "string" && /^\s*[+-]?\d+(\.\d+)?\s*$/.test(value) ? Number(value) : value;
     case "boolean":
-      return typeof value === "string" && /^(true|false)$/i.test(value.trim()) ? value.trim().toLowerCase() === "true" : value;
+      return typeof value === "string" && /^(true|false)$/i.test(value.trim())
+        ? value.trim().toLowerCase() === "true"
+        : value;
     default:
       return value;
   }

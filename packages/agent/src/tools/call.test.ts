@@ -7,7 +7,12 @@ import { modelTools, resolveToolCall } from "./call.ts";
 import { coreTools } from "./index.ts";
 
 function call(name: string, args: unknown): MessageToolCall {
-  return { id: "call_1", name, arguments: typeof args === "string" ? args : JSON.stringify(args), origin: "completion" };
+  return {
+    id: "call_1",
+    name,
+    arguments: typeof args === "string" ? args : JSON.stringify(args),
+    origin: "completion",
+  };
 }
 const resolve = (name: string, args: unknown) => resolveToolCall(call(name, args), coreTools);
 function action(name: string, args: unknown) {
@@ -23,7 +28,12 @@ const terminal = (command: string) => ({ kind: "TerminalAction", command, is_inp
 
 test("a call becomes the tool's action with defaults filled in, risk and summary beside it", () => {
   expect(
-    resolve("terminal", { security_risk: "LOW", summary: " Run the tests ", command: "npm test", timeout: 120 }),
+    resolve("terminal", {
+      security_risk: "LOW",
+      summary: " Run the tests ",
+      command: "npm test",
+      timeout: 120,
+    }),
   ).toMatchObject({
     tool: { name: "terminal" },
     action: { ...terminal("npm test"), timeout: 120 },
@@ -55,7 +65,9 @@ describe("names are forgiven", () => {
     ["file_editor", { path: "/a", insert_line: 0, new_str: "b" }, "insert"],
     ["file_editor", { path: "/a", file_text: "b" }, "create"],
     ["file_editor", { command: null, path: "/a", file_text: "b" }, "create"],
-  ])("%s %j", (name, args, command) => expect(action(name, args)).toMatchObject({ kind: "FileEditorAction", command }));
+  ])("%s %j", (name, args, command) =>
+    expect(action(name, args)).toMatchObject({ kind: "FileEditorAction", command }),
+  );
 
   test("an unknown one is named, with the tools there are", () => {
     expect(error("terminall", {})).toBe(
@@ -77,7 +89,12 @@ describe("arguments are forgiven", () => {
     ],
     ["text in pieces", "terminal", { command: ["echo ", "a"] }, terminal("echo a")],
     ["raw line breaks", "terminal", '{"command": "cat <<E\na\tb\nE"}', terminal("cat <<E\na\tb\nE")],
-    ["a raw line break that a backslash continues", "terminal", '{"command": "ls \\\n-l"}', terminal("ls \\\n-l")],
+    [
+      "a raw line break that a backslash continues",
+      "terminal",
+      '{"command": "ls \\\n-l"}',
+      terminal("ls \\\n-l"),
+    ],
     ["twice encoded", "terminal", JSON.stringify(JSON.stringify({ command: "ls" })), terminal("ls")],
     [
       "lists in text",
@@ -99,7 +116,12 @@ describe("what cannot be used is explained by names, never by values", () => {
     ["broken JSON", "terminal", '{"command": "SECRET', /not a JSON object \(19 characters/],
     ["a list", "terminal", "[1]", /not a JSON object/],
     ["nothing", "terminal", "", /command is missing\. Parameters received: none\./],
-    ["a wrong type", "terminal", { command: { SECRET: 1 } }, /command must be string\. Parameters received: command\./],
+    [
+      "a wrong type",
+      "terminal",
+      { command: { SECRET: 1 } },
+      /command must be string\. Parameters received: command\./,
+    ],
     ["a number for text", "finish", { message: 5 }, /message must be string/],
     [
       "an unknown parameter",
@@ -108,7 +130,12 @@ describe("what cannot be used is explained by names, never by values", () => {
       /mood is not a parameter.*received: thought, mood\./,
     ],
     ["a wrong enum", "file_editor", { command: "SECRET", path: "/a" }, /command must be one of view, create/],
-    ["a wrong risk", "terminal", { command: "ls", security_risk: "SECRET" }, /security_risk must be one of UNKNOWN, LOW/],
+    [
+      "a wrong risk",
+      "terminal",
+      { command: "ls", security_risk: "SECRET" },
+      /security_risk must be one of UNKNOWN, LOW/,
+    ],
     ["a negative timeout", "terminal", { command: "ls", timeout: -1 }, /timeout must be >= 0/],
     [
       "a wrong item",
@@ -116,8 +143,18 @@ describe("what cannot be used is explained by names, never by values", () => {
       { command: "plan", task_list: [{ title: "a", status: "SECRET" }] },
       /task_list\.0\.status must be one of todo/,
     ],
-    ["an item without its title", "task_tracker", { command: "plan", task_list: [{}] }, /task_list\.0\.title is missing/],
-    ["a prototype", "terminal", '{"command": "ls", "__proto__": {"SECRET": 1}}', /__proto__ is not a parameter/],
+    [
+      "an item without its title",
+      "task_tracker",
+      { command: "plan", task_list: [{}] },
+      /task_list\.0\.title is missing/,
+    ],
+    [
+      "a prototype",
+      "terminal",
+      '{"command": "ls", "__proto__": {"SECRET": 1}}',
+      /__proto__ is not a parameter/,
+    ],
   ])("%s", (_, name, args, expected) => {
     expect(error(name, args)).toMatch(expected);
     expect(error(name, args)).not.toContain("SECRET");
@@ -128,8 +165,12 @@ describe("what cannot be used is explained by names, never by values", () => {
     expect(error("terminal", many).length).toBeLessThan(2_000);
     expect(error("terminal", `{"command": ${"[".repeat(100_000)}`)).toMatch(/not a JSON object/);
     for (const levels of [70, 5_000, 200_000])
-      expect(error("terminal", `{"command": ${"[".repeat(levels)}${"]".repeat(levels)}}`)).toMatch(/nested too deep/);
-    expect(error("terminal", `{"command": ${"[".repeat(50)}${"]".repeat(50)}}`)).toMatch(/command must be string/);
+      expect(error("terminal", `{"command": ${"[".repeat(levels)}${"]".repeat(levels)}}`)).toMatch(
+        /nested too deep/,
+      );
+    expect(error("terminal", `{"command": ${"[".repeat(50)}${"]".repeat(50)}}`)).toMatch(
+      /command must be string/,
+    );
   });
 
   test("broken text of megabytes is read in a time that grows with its length alone", () => {
@@ -163,7 +204,11 @@ test("no call makes it throw, and every action is one of the wire", () => {
       "is_input",
     ),
   );
-  const values = fc.oneof(fc.jsonValue(), fc.json(), fc.constantFrom("view", "plan", "create", "/a", 1, true, "[1]", "LOW"));
+  const values = fc.oneof(
+    fc.jsonValue(),
+    fc.json(),
+    fc.constantFrom("view", "plan", "create", "/a", 1, true, "[1]", "LOW"),
+  );
   const args = fc.oneof(
     fc.string(),
     fc.json(),
@@ -189,9 +234,17 @@ describe("what the model reads", () => {
 
   test("risk and summary lead, and read-only tools have no risk", () => {
     const names = (tool: string) => Object.keys(schemas[tool]!.properties);
-    expect(names("terminal")).toEqual(["security_risk", "summary", "command", "is_input", "timeout", "reset"]);
+    expect(names("terminal")).toEqual([
+      "security_risk",
+      "summary",
+      "command",
+      "is_input",
+      "timeout",
+      "reset",
+    ]);
     expect(names("file_editor").slice(0, 4)).toEqual(["security_risk", "summary", "command", "path"]);
-    for (const tool of ["task_tracker", "think", "finish"]) expect(names(tool)).not.toContain("security_risk");
+    for (const tool of ["task_tracker", "think", "finish"])
+      expect(names(tool)).not.toContain("security_risk");
     expect(schemas.terminal!.required).toEqual(["command"]);
     expect(schemas.file_editor!.required).toEqual(["command", "path"]);
     expect(schemas.task_tracker!.required ?? []).toEqual([]);
@@ -212,7 +265,9 @@ describe("what the model reads", () => {
 });
 
 test("definitions carry the kinds that clients know", () => {
-  expect(coreTools.map(({ definition }) => [definition.kind, definition.action_type, definition.observation_type])).toEqual(
+  expect(
+    coreTools.map(({ definition }) => [definition.kind, definition.action_type, definition.observation_type]),
+  ).toEqual(
     ["Terminal", "FileEditor", "TaskTracker", "Think", "Finish"].map((kind) => [
       `${kind}Tool`,
       `${kind}Action`,

@@ -1,13 +1,15 @@
-import type { Action, MessageToolCall, SecurityRisk } from "@sandpiper/wire";
-import { securityRisks } from "@sandpiper/wire";
-import type { TSchema } from "typebox";
 import { isTooDeep } from "@sandpiper/models/call-arguments";
 import type { ModelTool } from "@sandpiper/models/model";
 import { shellQuote } from "@sandpiper/sandbox/shell/terminal/quote";
-import type { Tool } from "./tool.ts";
+import type { Action, MessageToolCall, SecurityRisk } from "@sandpiper/wire";
+import { securityRisks } from "@sandpiper/wire";
+import type { TSchema } from "typebox";
 import { fitArguments, parseArguments, shortName } from "./arguments.ts";
+import type { Tool } from "./tool.ts";
 
-export type ResolvedCall = { tool: Tool; action: Action; securityRisk: SecurityRisk; summary?: string } | { error: string };
+export type ResolvedCall =
+  | { tool: Tool; action: Action; securityRisk: SecurityRisk; summary?: string }
+  | { error: string };
 
 /**
  * Finds the tool that a model's call means and makes the action of its arguments (events.md section 3, agent-behaviour.md section 2
@@ -17,17 +19,25 @@ export type ResolvedCall = { tool: Tool; action: Action; securityRisk: SecurityR
 export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): ResolvedCall {
   const named = findTool(call.name, tools);
   if (!named) {
-    return { error: `Unknown tool '${shortName(call.name)}'; known tools: ${tools.map((tool) => tool.name).join(", ")}` };
+    return {
+      error: `Unknown tool '${shortName(call.name)}'; known tools: ${tools.map((tool) => tool.name).join(", ")}`,
+    };
   }
   const { tool, alias } = named;
   const received = parseArguments(call.arguments);
   if (!received)
-    return { error: `The arguments of ${tool.name} are not a JSON object (${call.arguments.length} characters received).` };
+    return {
+      error: `The arguments of ${tool.name} are not a JSON object (${call.arguments.length} characters received).`,
+    };
   const tooDeep = { error: `The arguments of ${tool.name} are nested too deep.` };
   if (isTooDeep(received)) return tooDeep;
   const { security_risk, summary, ...rest } = received;
   const risk = readRisk(tool, security_risk);
-  const given = complete(tool.name, alias, ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest);
+  const given = complete(
+    tool.name,
+    alias,
+    ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest,
+  );
   const fit = tool.readArguments?.(given) ?? fitArguments(tool.parameters, given);
   const problems = [
     ...(risk ? [] : [`security_risk must be one of ${securityRisks.join(", ")}`]),
@@ -35,7 +45,9 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
   ];
   if ("problems" in fit || !risk) {
     const names = Object.keys(received).map(shortName).slice(0, 30).join(", ") || "none";
-    return { error: `Invalid arguments for ${tool.name}: ${problems.slice(0, 10).join("; ")}. Parameters received: ${names}.` };
+    return {
+      error: `Invalid arguments for ${tool.name}: ${problems.slice(0, 10).join("; ")}. Parameters received: ${names}.`,
+    };
   }
   // Texts may have been read as lists and objects.
   if (isTooDeep(fit.fitted)) return tooDeep;
@@ -63,13 +75,19 @@ export function modelTools(tools: readonly Tool[]): ModelTool[] {
 const modelForms = new WeakMap<Tool, ModelTool>();
 
 function modelForm(tool: Tool): ModelTool {
-  const { properties = {}, ...rest } = plainSchema(tool.parameters) as { properties?: Record<string, unknown> };
+  const { properties = {}, ...rest } = plainSchema(tool.parameters) as {
+    properties?: Record<string, unknown>;
+  };
   return {
     name: tool.name,
     description: tool.description,
     parameters: {
       ...rest,
-      properties: { ...(tool.readOnly ? {} : { security_risk: riskSchema }), summary: summarySchema, ...properties },
+      properties: {
+        ...(tool.readOnly ? {} : { security_risk: riskSchema }),
+        summary: summarySchema,
+        ...properties,
+      },
     },
   };
 }
@@ -107,15 +125,25 @@ const programs = ["git", "reset", "find", "ls", "pwd"];
 function findTool(written: string, tools: readonly Tool[]): { tool: Tool; alias: string } | undefined {
   const leading = /^\s*([A-Za-z_][A-Za-z0-9_-]*)/.exec(written)?.[1] ?? "";
   for (const name of [written, leading, leading.toLowerCase()]) {
-    const target = terminalNames.includes(name) ? "terminal" : editorNames.includes(name) ? "file_editor" : name;
-    const tool = tools.find((candidate) => candidate.name === name) ?? tools.find((candidate) => candidate.name === target);
+    const target = terminalNames.includes(name)
+      ? "terminal"
+      : editorNames.includes(name)
+        ? "file_editor"
+        : name;
+    const tool =
+      tools.find((candidate) => candidate.name === name) ??
+      tools.find((candidate) => candidate.name === target);
     if (tool) return { tool, alias: name };
   }
   return undefined;
 }
 
 /** Adds what a call by another name, or without its command, leaves unsaid. */
-function complete(toolName: string, alias: string, received: Record<string, unknown>): Record<string, unknown> {
+function complete(
+  toolName: string,
+  alias: string,
+  received: Record<string, unknown>,
+): Record<string, unknown> {
   if (toolName === "terminal" && programs.includes(alias)) {
     const { command, path, ...rest } = received;
     const given = typeof command === "string" ? command.trim() : "";
@@ -125,7 +153,13 @@ function complete(toolName: string, alias: string, received: Record<string, unkn
   }
   if (toolName === "file_editor" && (received.command === undefined || received.command === null)) {
     const has = (name: string) => received[name] !== undefined && received[name] !== null;
-    const command = has("old_str") ? "str_replace" : has("insert_line") ? "insert" : has("file_text") ? "create" : undefined;
+    const command = has("old_str")
+      ? "str_replace"
+      : has("insert_line")
+        ? "insert"
+        : has("file_text")
+          ? "create"
+          : undefined;
     return command ? { ...received, command } : received;
   }
   return received;

@@ -1,11 +1,11 @@
 import { createContext, Script } from "node:vm";
-import type { ClientTool, GivenAgent } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Tool } from "./tool.ts";
+import type { ClientTool, GivenAgent } from "@sandpiper/wire";
 import { applyPatchTool } from "./apply-patch.ts";
 import { browserTools } from "./browser/index.ts";
 import { clientTool } from "./client-tool.ts";
 import { coreTools, planTools } from "./index.ts";
+import type { Tool } from "./tool.ts";
 
 /** What decides about the tools of a conversation. */
 export interface ToolChoice {
@@ -44,7 +44,9 @@ export const usualTools: GivenAgent["tools"] = coreTools
 /** What agents can be given, by the names that clients look for before they ask for it: tools, and sets of them. */
 export const usableTools: string[] = [
   ...new Set(
-    [...coreTools, ...planTools, applyPatchTool].map(({ name }) => name).filter((name) => name !== "finish" && name !== "think"),
+    [...coreTools, ...planTools, applyPatchTool]
+      .map(({ name }) => name)
+      .filter((name) => name !== "finish" && name !== "think"),
   ),
   ...toolSets.keys(),
   "task_tool_set",
@@ -84,7 +86,10 @@ export function checkTools(
   const names = new Set(known.keys());
   for (const { name } of clientTools) {
     if (names.has(name))
-      throw new PlatformError("InvalidParameter", `There is a tool ${name} already: name the client tool otherwise.`);
+      throw new PlatformError(
+        "InvalidParameter",
+        `There is a tool ${name} already: name the client tool otherwise.`,
+      );
     names.add(name);
   }
   if (!agent?.filter_tools_regex) return undefined;
@@ -109,7 +114,9 @@ export function namesOf(tools: readonly Tool[]): string[] {
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
   const known = allTools();
-  const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaultTools)].map(wireName);
+  const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaultTools)].map(
+    wireName,
+  );
   return [...new Set(wanted.flatMap((name) => toolSets.get(name) ?? known.get(name) ?? []))];
 }
 
@@ -122,7 +129,10 @@ function wireName(name: string): string {
 
 function allTools(): Map<string, Tool> {
   return new Map(
-    [...coreTools, ...planTools, applyPatchTool as unknown as Tool, ...browserTools].map((tool) => [tool.name, tool]),
+    [...coreTools, ...planTools, applyPatchTool as unknown as Tool, ...browserTools].map((tool) => [
+      tool.name,
+      tool,
+    ]),
   );
 }
 
@@ -133,6 +143,9 @@ export function namesMatching(names: readonly string[], expression: string): str
     const context = createContext({ names: [...names], expression });
     return [...(script.runInContext(context, { timeout: filterMs }) as string[])];
   } catch {
-    throw new PlatformError("InvalidParameter", "filter_tools_regex is not a regular expression, or takes too long.");
+    throw new PlatformError(
+      "InvalidParameter",
+      "filter_tools_regex is not a regular expression, or takes too long.",
+    );
   }
 }

@@ -3,11 +3,13 @@ import { expect, test } from "vitest";
 import { modelTools, resolveToolCall } from "./call.ts";
 import { clientTool } from "./client-tool.ts";
 
-const toolOf = (parameters: object) => clientTool({ name: "ask", description: "Asks", parameters } as unknown as ClientTool);
+const toolOf = (parameters: object) =>
+  clientTool({ name: "ask", description: "Asks", parameters } as unknown as ClientTool);
 const call = (parameters: object, args: unknown) =>
-  resolveToolCall({ id: "call", name: "ask", arguments: JSON.stringify(args), origin: "completion" } as never, [
-    toolOf(parameters),
-  ]);
+  resolveToolCall(
+    { id: "call", name: "ask", arguments: JSON.stringify(args), origin: "completion" } as never,
+    [toolOf(parameters)],
+  );
 
 test("a call of a client's tool is checked for types, names and choices", () => {
   const parameters = {
@@ -18,8 +20,12 @@ test("a call of a client's tool is checked for types, names and choices", () => 
   expect(call(parameters, { count: "3", kind: "a", deep: { any: 1 } })).toMatchObject({
     action: { count: 3, deep: { any: 1 } },
   });
-  expect(call(parameters, { kind: "c" })).toEqual({ error: expect.stringMatching(/count is missing; kind must be one of a, b/) });
-  expect(call(parameters, { count: 1, other: 1 })).toEqual({ error: expect.stringMatching(/other is not a parameter/) });
+  expect(call(parameters, { kind: "c" })).toEqual({
+    error: expect.stringMatching(/count is missing; kind must be one of a, b/),
+  });
+  expect(call(parameters, { count: 1, other: 1 })).toEqual({
+    error: expect.stringMatching(/other is not a parameter/),
+  });
 });
 
 test("no schema of a client makes a call fail otherwise, or take long", () => {
@@ -31,7 +37,11 @@ test("no schema of a client makes a call fail otherwise, or take long", () => {
     { properties: { a: { type: "array", items: null } }, required: [null, {}] },
     { properties: { a: { type: "object", properties: null } } },
     { properties: { a: { enum: 5 } }, not: null, if: 5 },
-    { properties: { a: { anyOf: 5, allOf: null, type: "no-type" } }, patternProperties: { "(": {} }, dependentSchemas: 5 },
+    {
+      properties: { a: { anyOf: 5, allOf: null, type: "no-type" } },
+      patternProperties: { "(": {} },
+      dependentSchemas: 5,
+    },
     { properties: [1], items: [{}] },
   ];
   const started = performance.now();

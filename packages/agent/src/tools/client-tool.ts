@@ -1,14 +1,15 @@
 import type { Action, ClientTool, Observation, ToolDefinition } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import type { Tool } from "./tool.ts";
 import { givenSchema } from "./given-schema.ts";
+import type { Tool } from "./tool.ts";
 
 /**
  * A tool that the client runs (agent-server.md section 3.1, client_tools): its call is an event that the client sees, and the model is told at once
  * that it was handed over. What comes of it the client sends as a message.
  */
 export function clientTool({ name, description, parameters, annotations }: ClientTool): Tool {
-  const hint = (key: string, otherwise: boolean) => (typeof annotations?.[key] === "boolean" ? annotations[key] : otherwise);
+  const hint = (key: string, otherwise: boolean) =>
+    typeof annotations?.[key] === "boolean" ? annotations[key] : otherwise;
   const definition = {
     kind: "ClientTool",
     title: name,
@@ -35,7 +36,11 @@ export function clientTool({ name, description, parameters, annotations }: Clien
     readOnly: hint("readOnlyHint", false) as boolean,
     async run() {
       const text = `The call of ${name} was handed to the client. What comes of it follows as a message, if anything.`;
-      return { kind: "ClientToolObservation", content: [textContent(text)], is_error: false } as unknown as Observation;
+      return {
+        kind: "ClientToolObservation",
+        content: [textContent(text)],
+        is_error: false,
+      } as unknown as Observation;
     },
   };
 }

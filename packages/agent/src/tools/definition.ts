@@ -9,7 +9,12 @@ interface Hints {
 }
 
 /** The definition of a core tool: `Terminal` gives TerminalTool, TerminalAction and TerminalObservation (events.md section 3). */
-export function toolDefinition(name: string, kind: string, description: string, hints: Hints): ToolDefinition {
+export function toolDefinition(
+  name: string,
+  kind: string,
+  description: string,
+  hints: Hints,
+): ToolDefinition {
   return {
     kind: `${kind}Tool`,
     title: name,

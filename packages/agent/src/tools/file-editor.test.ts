@@ -1,12 +1,12 @@
+import { readFile, writeFile } from "@sandpiper/sandbox/files/files";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { contentText, type FileEditorAction, type FileEditorObservation } from "@sandpiper/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readFile, writeFile } from "@sandpiper/sandbox/files/files";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
-import type { ToolContext } from "./tool.ts";
 import { fileEditorTool } from "./file-editor.ts";
 import { readResult } from "./renderers.ts";
+import type { ToolContext } from "./tool.ts";
 
 let sandbox: Sandbox;
 let removeSandbox: () => Promise<void>;
@@ -110,12 +110,17 @@ describe("view", () => {
   });
 
   test("lists a directory two levels deep and counts what is hidden", async () => {
-    await runToEnd(sandbox, { argv: ["sh", "-c", "cd /workspace/a && mkdir -p d/e/f .git && touch b d/c d/e/x .env 'é x'"] });
+    await runToEnd(sandbox, {
+      argv: ["sh", "-c", "cd /workspace/a && mkdir -p d/e/f .git && touch b d/c d/e/x .env 'é x'"],
+    });
     expect(text(await edit({ command: "view", path: "/workspace/a" }))).toBe(
       "Files and directories up to two levels deep in /workspace/a, without hidden items:\n/workspace/a/\n/workspace/a/b\n" +
         "/workspace/a/d/\n/workspace/a/d/c\n/workspace/a/d/e/\n/workspace/a/é x\n\n2 hidden items are left out; `ls -la /workspace/a` shows them.",
     );
-    await refused({ command: "view", path: "/workspace/a", view_range: [1, 2] }, /not allowed when path is a directory/);
+    await refused(
+      { command: "view", path: "/workspace/a", view_range: [1, 2] },
+      /not allowed when path is a directory/,
+    );
   });
 
   test("shows an image as an image", async () => {
@@ -134,8 +139,16 @@ describe("str_replace", () => {
     await writeFile(sandbox, path, lines(12));
     const observation = await edit({ command: "str_replace", old_str: "line 6\n", new_str: "$& $1\nmore\n" });
     const changed = lines(12).replace("line 6\n", () => "$& $1\nmore\n");
-    expect(observation).toMatchObject({ is_error: false, path, prev_exist: true, old_content: lines(12), new_content: changed });
-    expect(text(observation)).toMatch(/^Edited .*\n {5}2\tline 2\n[\s\S]* {5}6\t\$& \$1\n {5}7\tmore\n[\s\S]*Review the change/);
+    expect(observation).toMatchObject({
+      is_error: false,
+      path,
+      prev_exist: true,
+      old_content: lines(12),
+      new_content: changed,
+    });
+    expect(text(observation)).toMatch(
+      /^Edited .*\n {5}2\tline 2\n[\s\S]* {5}6\t\$& \$1\n {5}7\tmore\n[\s\S]*Review the change/,
+    );
     expect(await content()).toBe(changed);
   });
 
@@ -169,7 +182,9 @@ describe("insert", () => {
     [2, "x", "a\nb\nx\n"],
   ])("after line %d", async (line, newText, expected) => {
     await writeFile(sandbox, path, "a\nb\n");
-    expect(await edit({ command: "insert", insert_line: line, new_str: newText })).toMatchObject({ new_content: expected });
+    expect(await edit({ command: "insert", insert_line: line, new_str: newText })).toMatchObject({
+      new_content: expected,
+    });
     expect(await content()).toBe(expected);
   });
 
@@ -213,7 +228,9 @@ describe("the way a file is written stays", () => {
     ["mixed line breaks", Buffer.from("a\r\nb\nc\r\n"), Buffer.from("a\r\nx\ny\nc\r\n")],
   ])("%s", async (_, before, after) => {
     await writeFile(sandbox, path, before);
-    expect(await edit({ command: "str_replace", old_str: "b\n", new_str: "x\ny\n" })).toMatchObject({ is_error: false });
+    expect(await edit({ command: "str_replace", old_str: "b\n", new_str: "x\ny\n" })).toMatchObject({
+      is_error: false,
+    });
     const found = await readFile(sandbox, path);
     expect(found).toEqual({ kind: "file", content: after });
     await edit({ command: "undo_edit" });
@@ -245,7 +262,8 @@ describe("paths and files that cannot be used", () => {
     for (const command of ["view", "str_replace", "insert", "undo_edit"] as const) {
       const call = { command, path: "/workspace/none", old_str: "a", new_str: "b", insert_line: 0 };
       await refused(call, /no such file/);
-      if (command !== "view") await refused({ ...call, path: "/workspace" }, /only view works on directories/);
+      if (command !== "view")
+        await refused({ ...call, path: "/workspace" }, /only view works on directories/);
     }
   });
 
@@ -268,7 +286,9 @@ describe("paths and files that cannot be used", () => {
   test("names are never taken for anything else", async () => {
     const odd = "/workspace/a/-n $(touch x) `y` '\"*\nü";
     await edit({ command: "create", path: odd, file_text: "a" });
-    expect(await edit({ command: "str_replace", path: odd, old_str: "a", new_str: "b" })).toMatchObject({ new_content: "b" });
+    expect(await edit({ command: "str_replace", path: odd, old_str: "a", new_str: "b" })).toMatchObject({
+      new_content: "b",
+    });
     expect(await content(odd)).toBe("b");
   });
 });

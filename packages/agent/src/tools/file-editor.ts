@@ -2,9 +2,9 @@ import { posix } from "node:path";
 import type { FileEditorAction, FileEditorObservation } from "@sandpiper/wire";
 import { fileEditorCommands } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
 import { editFile } from "./file-editor/file-editor.ts";
+import type { Tool } from "./tool.ts";
 
 const description = `Views, creates and edits text files in the sandbox. Paths are absolute.
 
@@ -31,14 +31,21 @@ export const fileEditorTool: Tool<FileEditorAction, FileEditorObservation> = {
       enum: [...fileEditorCommands],
       description: "What to do.",
     }),
-    path: Type.String({ description: "Absolute path of the file or directory, for example /workspace/project/main.py." }),
+    path: Type.String({
+      description: "Absolute path of the file or directory, for example /workspace/project/main.py.",
+    }),
     file_text: Type.Optional(Type.String({ description: "create: the content of the new file." })),
     old_str: Type.Optional(Type.String({ description: "str_replace: the text to replace." })),
-    new_str: Type.Optional(Type.String({ description: "str_replace: the new text; may be empty. insert: the lines to insert." })),
-    insert_line: Type.Optional(Type.Integer({ minimum: 0, description: "insert: the line after which new_str goes." })),
+    new_str: Type.Optional(
+      Type.String({ description: "str_replace: the new text; may be empty. insert: the lines to insert." }),
+    ),
+    insert_line: Type.Optional(
+      Type.Integer({ minimum: 0, description: "insert: the line after which new_str goes." }),
+    ),
     view_range: Type.Optional(
       Type.Array(Type.Integer(), {
-        description: "view: first and last line, counted from 1, for example [11, 20]; [11, -1] shows everything from line 11.",
+        description:
+          "view: first and last line, counted from 1, for example [11, 20]; [11, -1] shows everything from line 11.",
       }),
     ),
   }),

@@ -1,8 +1,8 @@
 import type { FinishAction, FinishObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 const description =
   "Ends the work on the task and hands the result to the user. Call it when the task is done, or when you cannot go on; say in the message " +

@@ -11,7 +11,9 @@ const maxEnum = 1000;
  */
 export function givenSchema(schema: unknown): TSchema {
   const { type, description, properties, required, items, enum: values } = isObject(schema) ? schema : {};
-  const named = isObject(properties) ? Object.entries(properties).map(([name, one]) => [name, givenSchema(one)]) : undefined;
+  const named = isObject(properties)
+    ? Object.entries(properties).map(([name, one]) => [name, givenSchema(one)])
+    : undefined;
   return Type.Unsafe<unknown>({
     ...(isType(type) && { type }),
     ...(typeof description === "string" && { description }),

@@ -1,10 +1,10 @@
 import type { GlobAction, GlobObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
 import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
 import { globMatcher } from "./search/glob-match.ts";
+import type { Tool } from "./tool.ts";
 
 const description = `Finds files by a pattern of their path, the last changed first, 100 at most.
 
@@ -34,8 +34,20 @@ export const globTool: Tool<GlobAction, GlobObservation> = {
     const found = await findFiles(context, search_path, globMatcher(pattern));
     const common = { kind: "GlobObservation", pattern, search_path } as const;
     if ("problem" in found)
-      return { ...common, content: [textContent(found.problem)], is_error: true, files: [], truncated: false };
+      return {
+        ...common,
+        content: [textContent(found.problem)],
+        is_error: true,
+        files: [],
+        truncated: false,
+      };
     const { files, truncated } = found;
-    return { ...common, content: [textContent(foundText(files, search_path, truncated))], is_error: false, files, truncated };
+    return {
+      ...common,
+      content: [textContent(foundText(files, search_path, truncated))],
+      is_error: false,
+      files,
+      truncated,
+    };
   },
 };

@@ -1,10 +1,10 @@
 import type { GrepAction, GrepObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
 import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
 import { globMatcher } from "./search/glob-match.ts";
+import type { Tool } from "./tool.ts";
 
 const description = `Finds files whose text holds a pattern, the last changed first, 100 at most. It gives their paths; view a file to see the places.
 
@@ -34,10 +34,27 @@ export const grepTool: Tool<GrepAction, GrepObservation> = {
   async run({ pattern, path, include }, context) {
     const search_path = searchFolder(context, path);
     const found = await findFiles(context, search_path, include ? globMatcher(include) : () => true, pattern);
-    const common = { kind: "GrepObservation", pattern, search_path, ...(include ? { include_pattern: include } : {}) } as const;
+    const common = {
+      kind: "GrepObservation",
+      pattern,
+      search_path,
+      ...(include ? { include_pattern: include } : {}),
+    } as const;
     if ("problem" in found)
-      return { ...common, content: [textContent(found.problem)], is_error: true, matches: [], truncated: false };
+      return {
+        ...common,
+        content: [textContent(found.problem)],
+        is_error: true,
+        matches: [],
+        truncated: false,
+      };
     const { files: matches, truncated } = found;
-    return { ...common, content: [textContent(foundText(matches, search_path, truncated))], is_error: false, matches, truncated };
+    return {
+      ...common,
+      content: [textContent(foundText(matches, search_path, truncated))],
+      is_error: false,
+      matches,
+      truncated,
+    };
   },
 };

@@ -4,8 +4,8 @@ import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { withCommandOutput } from "../skills/inline-commands.ts";
 import type { Skill } from "../skills/skill.ts";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 const description =
   "Reads a skill of <available_skills>: instructions for a special task. Call it with the skill's name before you begin such a task, once, and follow what it says.";
@@ -21,7 +21,10 @@ export interface InvokeSkillSources {
 }
 
 /** The tool that reads skills. */
-export function invokeSkillTool({ skills, joinServers }: InvokeSkillSources): Tool<InvokeSkillAction, InvokeSkillObservation> {
+export function invokeSkillTool({
+  skills,
+  joinServers,
+}: InvokeSkillSources): Tool<InvokeSkillAction, InvokeSkillObservation> {
   return {
     name: "invoke_skill",
     description,
@@ -31,7 +34,9 @@ export function invokeSkillTool({ skills, joinServers }: InvokeSkillSources): To
       idempotent: true,
       openWorld: false,
     }),
-    parameters: Type.Object({ name: Type.String({ description: "Name of the skill, as <available_skills> has it." }) }),
+    parameters: Type.Object({
+      name: Type.String({ description: "Name of the skill, as <available_skills> has it." }),
+    }),
     actionKind: "InvokeSkillAction",
     // Its text may hold commands.
     idempotent: false,
@@ -41,13 +46,20 @@ export function invokeSkillTool({ skills, joinServers }: InvokeSkillSources): To
       const known = skills(conversationId);
       const wanted = name.trim();
       const skill =
-        known.find((one) => one.name === wanted) ?? known.find((one) => one.name.toLowerCase() === wanted.toLowerCase());
+        known.find((one) => one.name === wanted) ??
+        known.find((one) => one.name.toLowerCase() === wanted.toLowerCase());
       if (!skill) {
         const names = known.slice(0, maxNames).map((one) => one.name);
-        return result(wanted, `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`, true);
+        return result(
+          wanted,
+          `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`,
+          true,
+        );
       }
       const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal });
-      const where = skill.location ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n` : "";
+      const where = skill.location
+        ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n`
+        : "";
       const notes = skill.mcpServers ? await joinServers(conversationId, skill.name, signal) : [];
       return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
     },
@@ -55,5 +67,10 @@ export function invokeSkillTool({ skills, joinServers }: InvokeSkillSources): To
 }
 
 function result(name: string, text: string, isError: boolean): InvokeSkillObservation {
-  return { kind: "InvokeSkillObservation", content: [textContent(text)], is_error: isError, skill_name: name };
+  return {
+    kind: "InvokeSkillObservation",
+    content: [textContent(text)],
+    is_error: isError,
+    skill_name: name,
+  };
 }

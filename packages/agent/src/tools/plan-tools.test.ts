@@ -1,12 +1,12 @@
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { contentText, type Observation } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
-import type { ToolContext } from "./tool.ts";
 import { resolveToolCall } from "./call.ts";
 import { planTools } from "./index.ts";
 import { globMatcher } from "./search/glob-match.ts";
+import type { ToolContext } from "./tool.ts";
 
 let sandbox: Sandbox;
 let remove: () => Promise<void>;
@@ -35,7 +35,10 @@ afterAll(() => remove());
 
 /** Runs a call as the model writes it. */
 async function call(name: string, args: object): Promise<Observation> {
-  const resolved = resolveToolCall({ id: "1", name, arguments: JSON.stringify(args), origin: "completion" }, planTools);
+  const resolved = resolveToolCall(
+    { id: "1", name, arguments: JSON.stringify(args), origin: "completion" },
+    planTools,
+  );
   if ("error" in resolved) throw new Error(resolved.error);
   return resolved.tool.run(resolved.action, context);
 }
@@ -67,26 +70,48 @@ test("grep finds files by their text in any case, and says what is wrong with a 
     include_pattern: "*.ts",
     is_error: false,
   });
-  expect(await call("grep", { pattern: "-e; touch /tmp/pwned" })).toMatchObject({ matches: [], is_error: false });
+  expect(await call("grep", { pattern: "-e; touch /tmp/pwned" })).toMatchObject({
+    matches: [],
+    is_error: false,
+  });
   expect(await call("grep", { pattern: "(" })).toMatchObject({ is_error: true, matches: [] });
 });
 
 test("the planning editor views everything and writes the plan alone", async () => {
-  expect(await call("planning_file_editor", { command: "view", path: "/workspace/notes.md" })).toMatchObject({ is_error: false });
+  expect(await call("planning_file_editor", { command: "view", path: "/workspace/notes.md" })).toMatchObject({
+    is_error: false,
+  });
   for (const path of ["/workspace/notes.md", `${planPath}/../x.md`, "/workspace/.agents_tmp/OTHER.md"]) {
     const refused = await call("planning_file_editor", { command: "create", path, file_text: "x" });
     expect(refused).toMatchObject({ kind: "PlanningFileEditorObservation", is_error: true });
     expect(contentText(refused.content)).toContain(planPath);
   }
-  const made = await call("planning_file_editor", { command: "create", path: planPath, file_text: "# Plan\n" });
+  const made = await call("planning_file_editor", {
+    command: "create",
+    path: planPath,
+    file_text: "# Plan\n",
+  });
   expect(made).toMatchObject({ kind: "PlanningFileEditorObservation", is_error: false });
   expect(made).not.toHaveProperty("new_content");
-  await call("planning_file_editor", { command: "str_replace", path: planPath, old_str: "Plan", new_str: "The plan" });
-  expect(contentText((await call("planning_file_editor", { command: "view", path: planPath })).content)).toContain("The plan");
+  await call("planning_file_editor", {
+    command: "str_replace",
+    path: planPath,
+    old_str: "Plan",
+    new_str: "The plan",
+  });
+  expect(
+    contentText((await call("planning_file_editor", { command: "view", path: planPath })).content),
+  ).toContain("The plan");
 });
 
 test("a planning agent has no tool that runs commands, and only kinds that clients know", () => {
-  expect(planTools.map(({ name }) => name)).toEqual(["glob", "grep", "planning_file_editor", "think", "finish"]);
+  expect(planTools.map(({ name }) => name)).toEqual([
+    "glob",
+    "grep",
+    "planning_file_editor",
+    "think",
+    "finish",
+  ]);
   expect(planTools.map(({ definition }) => definition.kind)).toEqual([
     "GlobTool",
     "GrepTool",
@@ -110,7 +135,8 @@ test("globs match as shells do, in bounded time", () => {
     ["a{b", "a{b", true],
     ["./a/b", "a/b", true],
   ];
-  for (const [glob, path, expected] of cases) expect(globMatcher(glob)(path), `${glob} ${path}`).toBe(expected);
+  for (const [glob, path, expected] of cases)
+    expect(globMatcher(glob)(path), `${glob} ${path}`).toBe(expected);
   const begin = performance.now();
   expect(globMatcher(`${"*a".repeat(200)}b`)("a".repeat(2000))).toBe(false);
   expect(globMatcher(`${"**/a/".repeat(80)}b`)("a/".repeat(1000))).toBe(false);

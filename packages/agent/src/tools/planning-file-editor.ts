@@ -1,10 +1,10 @@
 import { posix } from "node:path";
 import type { PlanningFileEditorAction, PlanningFileEditorObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
 import { editFile } from "./file-editor/file-editor.ts";
 import { fileEditorTool } from "./file-editor.ts";
+import type { Tool } from "./tool.ts";
 
 const description = `Views files and directories, and writes the plan. Only the plan's own file can be created or edited; its path stands in the prompt.
 
@@ -32,7 +32,10 @@ export const planningFileEditorTool: Tool<PlanningFileEditorAction, PlanningFile
       const text = `Only the plan can be written: ${context.planPath}. Nothing was changed.`;
       return { ...common, content: [textContent(text)], is_error: true };
     }
-    const { content, is_error, prev_exist } = await editFile({ ...action, kind: "FileEditorAction" }, context);
+    const { content, is_error, prev_exist } = await editFile(
+      { ...action, kind: "FileEditorAction" },
+      context,
+    );
     return { ...common, content, is_error, prev_exist };
   },
 };

@@ -4,5 +4,8 @@ import type { BrowserObservation, Content } from "@sandpiper/wire";
 export function renderBrowser({ content, screenshot_data: data }: BrowserObservation): Content[] {
   if (!data) return content;
   const type = data.startsWith("iVBOR") ? "png" : "jpeg";
-  return [...content, { type: "image", image_urls: [`data:image/${type};base64,${data}`], cache_prompt: false }];
+  return [
+    ...content,
+    { type: "image", image_urls: [`data:image/${type};base64,${data}`], cache_prompt: false },
+  ];
 }

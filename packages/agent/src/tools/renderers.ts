@@ -1,4 +1,10 @@
-import type { BrowserObservation, Content, Observation, TaskObservation, TerminalObservation } from "@sandpiper/wire";
+import type {
+  BrowserObservation,
+  Content,
+  Observation,
+  TaskObservation,
+  TerminalObservation,
+} from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { renderObservation } from "./render.ts";
 import { renderBrowser } from "./render-browser.ts";
@@ -13,7 +19,10 @@ export function readResult(observation: Observation): Content[] {
   if (observation.kind === "TaskObservation") {
     const { content, task_id } = observation as TaskObservation;
     // By this name a later call goes on with the sub-agent.
-    return renderObservation(observation, task_id ? [...content, textContent(`[task_id: ${task_id}]`)] : [...content]);
+    return renderObservation(
+      observation,
+      task_id ? [...content, textContent(`[task_id: ${task_id}]`)] : [...content],
+    );
   }
   return renderObservation(observation);
 }

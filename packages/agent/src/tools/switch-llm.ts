@@ -1,8 +1,8 @@
 import type { SwitchLLMAction, SwitchLLMObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 /** A profile of the user that can be switched to. */
 export interface OfferedProfile {
@@ -39,7 +39,12 @@ ${list}`;
     async run({ profile_name, reason }, { conversationId }) {
       const common = { kind: "SwitchLLMObservation", profile_name, reason } as const;
       const profile = profiles.find(({ name }) => name === profile_name);
-      if (!profile) return { ...common, content: [textContent(`There is no such profile. There are:\n${list}`)], is_error: true };
+      if (!profile)
+        return {
+          ...common,
+          content: [textContent(`There is no such profile. There are:\n${list}`)],
+          is_error: true,
+        };
       await change(conversationId, profile_name);
       const text = `The model is ${profile.model} from the next step on.`;
       return { ...common, content: [textContent(text)], is_error: false, active_model: profile.model };

@@ -1,8 +1,8 @@
 import type { TaskItem, TaskTrackerAction, TaskTrackerObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 const description = `Keeps the list of tasks of a piece of work that has several steps.
 
@@ -23,14 +23,20 @@ export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = 
     openWorld: false,
   }),
   parameters: Type.Object({
-    command: Type.Optional(Type.Unsafe<"view" | "plan">({ type: "string", enum: ["view", "plan"], default: "view" })),
+    command: Type.Optional(
+      Type.Unsafe<"view" | "plan">({ type: "string", enum: ["view", "plan"], default: "view" }),
+    ),
     task_list: Type.Optional(
       Type.Array(
         Type.Object({
           title: Type.String({ description: "What is to be done, in a few words." }),
           notes: Type.Optional(Type.String({ default: "", description: "Details." })),
           status: Type.Optional(
-            Type.Unsafe<TaskItem["status"]>({ type: "string", enum: ["todo", "in_progress", "done"], default: "todo" }),
+            Type.Unsafe<TaskItem["status"]>({
+              type: "string",
+              enum: ["todo", "in_progress", "done"],
+              default: "todo",
+            }),
           ),
         }),
         { default: [], description: "The whole list, for plan." },
@@ -58,7 +64,8 @@ export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = 
 function listing(tasks: TaskItem[]): string {
   if (tasks.length === 0) return "There is no task list yet; make one with plan.";
   const lines = tasks.map(
-    ({ title, notes, status }, index) => `${index + 1}. ${icons[status]} ${title}${notes ? `\n   ${notes}` : ""}`,
+    ({ title, notes, status }, index) =>
+      `${index + 1}. ${icons[status]} ${title}${notes ? `\n   ${notes}` : ""}`,
   );
   return `${count(tasks)}:\n${lines.join("\n")}`;
 }

@@ -1,8 +1,8 @@
 import type { TaskAction, TaskObservation } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { AgentDefinition } from "../skills/agent-definitions.ts";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 /** Has a sub-agent do what an action says. `actionId` is the call's: a second call with the same one finds the sub-agent of the first. */
 export type RunTask = (action: TaskAction, actionId: string, signal: AbortSignal) => Promise<TaskObservation>;
@@ -14,7 +14,10 @@ export type ListedAgent = Pick<AgentDefinition, "name" | "description">;
 const maxDescription = 500;
 
 /** Hands a task to a sub-agent and waits for its answer (agent-behaviour.md section 12). */
-export function taskTool(definitions: readonly ListedAgent[], run: RunTask): Tool<TaskAction, TaskObservation> {
+export function taskTool(
+  definitions: readonly ListedAgent[],
+  run: RunTask,
+): Tool<TaskAction, TaskObservation> {
   const description = `Hands a task to a sub-agent, which works in the same folder with a history of its own, and answers with its last words.
 
 - Use it for work that would fill your history (exploring, long output) or that can be done apart from yours.
@@ -37,7 +40,10 @@ ${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceA
       description: Type.Optional(Type.String({ description: "The task in three to five words." })),
       prompt: Type.String({ description: "The task, with everything that the sub-agent has to know." }),
       subagent_type: Type.Optional(
-        Type.String({ default: "general-purpose", description: "Which kind of sub-agent; default: general-purpose." }),
+        Type.String({
+          default: "general-purpose",
+          description: "Which kind of sub-agent; default: general-purpose.",
+        }),
       ),
       resume: Type.Optional(Type.String({ description: "task_id of the sub-agent that is to go on." })),
     }),

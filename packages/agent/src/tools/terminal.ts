@@ -1,7 +1,7 @@
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 const description = `Runs a shell command in a persistent terminal session of the sandbox.
 
@@ -32,7 +32,8 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
     is_input: Type.Optional(
       Type.Boolean({
         default: false,
-        description: "True: the command is input for the running program; Enter is added, except after a key.",
+        description:
+          "True: the command is input for the running program; Enter is added, except after a key.",
       }),
     ),
     timeout: Type.Optional(
@@ -45,7 +46,8 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
     reset: Type.Optional(
       Type.Boolean({
         default: false,
-        description: "True: replace the shell by a new one, then run the command if there is one. Not with is_input.",
+        description:
+          "True: replace the shell by a new one, then run the command if there is one. Not with is_input.",
       }),
     ),
   }),

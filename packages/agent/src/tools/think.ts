@@ -1,8 +1,8 @@
 import type { ThinkAction, ThinkObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import type { Tool } from "./tool.ts";
 import { toolDefinition } from "./definition.ts";
+import type { Tool } from "./tool.ts";
 
 const description =
   "Writes a thought into the record of the conversation. It changes nothing and gets no information. Use it to weigh causes of a bug, " +
@@ -24,6 +24,10 @@ export const thinkTool: Tool<ThinkAction, Static<typeof ThinkObservation>> = {
   readOnly: true,
   resources: () => [],
   async run() {
-    return { kind: "ThinkObservation", content: [textContent("Your thought has been recorded.")], is_error: false };
+    return {
+      kind: "ThinkObservation",
+      content: [textContent("Your thought has been recorded.")],
+      is_error: false,
+    };
   },
 };

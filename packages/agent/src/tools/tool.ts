@@ -1,7 +1,7 @@
-import type { Action, Observation, ToolDefinition } from "@sandpiper/wire";
-import type { TSchema } from "typebox";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { Terminal } from "@sandpiper/sandbox/shell/terminal";
+import type { Action, Observation, ToolDefinition } from "@sandpiper/wire";
+import type { TSchema } from "typebox";
 import type { Browser } from "../browser/browser.ts";
 
 /** A tool of the agent (events.md section 3). One file a tool. */
@@ -24,7 +24,9 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   /**
    * Takes the arguments in a way of its own, and gives the rest of the action or what is wrong with them, without values. Default: they are fitted to `parameters`.
    */
-  readArguments?(received: Record<string, unknown>): { fitted: Record<string, unknown> } | { problems: string[] };
+  readArguments?(
+    received: Record<string, unknown>,
+  ): { fitted: Record<string, unknown> } | { problems: string[] };
   /** Resolves with the result, errors of use included (`is_error`). A throw becomes an AgentErrorEvent. */
   run(action: A, context: ToolContext): Promise<O>;
   /**

@@ -23,7 +23,11 @@ export const agentEvent = (text: string): Event => ({
   extended_content: [],
 });
 
-export const actionEvent = (callId: string, command: string, options: { response?: string; thought?: string } = {}): Event => ({
+export const actionEvent = (
+  callId: string,
+  command: string,
+  options: { response?: string; thought?: string } = {},
+): Event => ({
   kind: "ActionEvent",
   ...stamp(),
   source: "agent",

@@ -47,21 +47,33 @@ export async function startRemoteMcp(): Promise<RemoteMcp> {
     server.setRequestHandler(ListToolsRequestSchema, () => ({
       tools: tools.map((name) => ({ name, inputSchema: { type: "object" as const } })),
     }));
-    server.setRequestHandler(CallToolRequestSchema, async ({ params: { name, arguments: args } }, { sendNotification }) => {
-      calls.push(name);
-      if (name === "cut") {
-        const answer = latest;
-        // Once it has begun.
-        await sendNotification({ method: "notifications/message", params: { level: "info", data: "now" } });
-        setTimeout(() => answer?.socket?.destroy(), 50);
-      }
-      if (name === "flood")
-        for (let n = 0; n < 5_000; n++)
-          void server.notification({ method: "notifications/message", params: { level: "info", data: n } }).catch(() => {});
-      if (name === "refuse") throw new Error(`no, says the owner of ${seen.at(-1)?.authorization}`);
-      if (name === "cut" || name === "flood" || name === "hang") await new Promise(() => {});
-      return { content: [{ type: "text", text: `${name} ${JSON.stringify(args ?? {})} ${seen.at(-1)?.authorization ?? ""}` }] };
-    });
+    server.setRequestHandler(
+      CallToolRequestSchema,
+      async ({ params: { name, arguments: args } }, { sendNotification }) => {
+        calls.push(name);
+        if (name === "cut") {
+          const answer = latest;
+          // Once it has begun.
+          await sendNotification({ method: "notifications/message", params: { level: "info", data: "now" } });
+          setTimeout(() => answer?.socket?.destroy(), 50);
+        }
+        if (name === "flood")
+          for (let n = 0; n < 5_000; n++)
+            void server
+              .notification({ method: "notifications/message", params: { level: "info", data: n } })
+              .catch(() => {});
+        if (name === "refuse") throw new Error(`no, says the owner of ${seen.at(-1)?.authorization}`);
+        if (name === "cut" || name === "flood" || name === "hang") await new Promise(() => {});
+        return {
+          content: [
+            {
+              type: "text",
+              text: `${name} ${JSON.stringify(args ?? {})} ${seen.at(-1)?.authorization ?? ""}`,
+            },
+          ],
+        };
+      },
+    );
     server.onclose = () => servers.delete(server);
     servers.add(server);
     return server;

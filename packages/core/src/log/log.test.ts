@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createLogger } from "./log.ts";
 import { SecretMask } from "../secrets/mask.ts";
+import { createLogger } from "./log.ts";
 
 function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];
@@ -14,7 +14,16 @@ test("fields with the names of secrets are censored at every usual depth", () =>
   const text = logged((log) => {
     log.info({ apiKey: "leak-1", user: { llm_api_key: "leak-2", name: "ann" } }, "x");
     log.info(
-      { req: { headers: { "x-session-api-key": "leak-3", authorization: "leak-4", cookie: "leak-5", accept: "json" } } },
+      {
+        req: {
+          headers: {
+            "x-session-api-key": "leak-3",
+            authorization: "leak-4",
+            cookie: "leak-5",
+            accept: "json",
+          },
+        },
+      },
       "x",
     );
   });

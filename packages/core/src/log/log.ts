@@ -30,7 +30,9 @@ const secretFields = [
  */
 export function createLogger(level: LogLevel, mask: SecretMask, stream?: DestinationStream): Logger {
   const at = (prefix: string) =>
-    secretFields.map((field) => (field.startsWith("[") ? `${prefix}${field}` : `${prefix && `${prefix}.`}${field}`));
+    secretFields.map((field) =>
+      field.startsWith("[") ? `${prefix}${field}` : `${prefix && `${prefix}.`}${field}`,
+    );
   return pino(
     {
       level,

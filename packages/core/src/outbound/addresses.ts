@@ -14,7 +14,15 @@ const closed4 = [
     "192.0.0.0/24",
     "192.0.2.0/24",
   ],
-  ...["192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"],
+  ...[
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+  ],
   // A cloud's service for its virtual machines, at a public address.
   "168.63.129.16/32",
 ];
@@ -37,9 +45,13 @@ export function rangesOf(texts: readonly string[]): BlockList {
     try {
       list.addSubnet(address, bits, version === 6 ? "ipv6" : "ipv4");
     } catch (cause) {
-      throw new PlatformError("ConfigInvalid", `"${text}" is no address range; write it like 10.1.0.0/16 or fd00::/8.`, {
-        cause,
-      });
+      throw new PlatformError(
+        "ConfigInvalid",
+        `"${text}" is no address range; write it like 10.1.0.0/16 or fd00::/8.`,
+        {
+          cause,
+        },
+      );
     }
   }
   return list;
@@ -80,7 +92,9 @@ let own: { at: number; addresses: Set<string> } | undefined;
 /** This machine's own addresses: a public one of them leads past its firewall. Looked up at most every few seconds. */
 function ownAddresses(): Set<string> {
   if (!own || Date.now() - own.at > 5_000) {
-    const addresses = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+    const addresses = Object.values(networkInterfaces()).flatMap((list) =>
+      (list ?? []).map(({ address }) => address),
+    );
     own = { at: Date.now(), addresses: new Set(addresses) };
   }
   return own.addresses;

@@ -36,7 +36,8 @@ export function checkedAgent(resolve: Resolve, isAllowed: IsAllowed): Agent {
 
 async function allowedAddresses(host: string, resolve: Resolve, isAllowed: IsAllowed): Promise<string[]> {
   const addresses = await resolve(host.replace(/\.$/, "")).catch(() => []);
-  if (addresses.length === 0) throw new PlatformError("OutboundFailed", `There is no host of the name ${host}.`);
+  if (addresses.length === 0)
+    throw new PlatformError("OutboundFailed", `There is no host of the name ${host}.`);
   const allowed = addresses.filter(isAllowed);
   if (allowed.length === 0) throw refused(host);
   return allowed;
@@ -59,5 +60,7 @@ function refused(host: string): PlatformError {
 /** Whether an address lies in one of these ranges. */
 export function isIn(ranges: BlockList): IsAllowed {
   return (address) =>
-    !address.includes("%") && isIP(address) !== 0 && ranges.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+    !address.includes("%") &&
+    isIP(address) !== 0 &&
+    ranges.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
 }

@@ -5,7 +5,10 @@ import type { Outbound } from "./api.ts";
  * The guarded way out in the form of the global `fetch`, for libraries: an address as text or URL, a body of text, no redirects. Like the global
  * one it throws TypeError where nothing answers; a refused address is a PlatformError OutboundRefused.
  */
-export function asFetch(outbound: Outbound, limits: { timeoutMs: number; maxBytes: number }): typeof globalThis.fetch {
+export function asFetch(
+  outbound: Outbound,
+  limits: { timeoutMs: number; maxBytes: number },
+): typeof globalThis.fetch {
   return async (input, init = {}) => {
     const { method = "GET", headers, body, signal } = init;
     if (input instanceof Request || (body !== undefined && body !== null && typeof body !== "string"))

@@ -16,7 +16,9 @@ export function responseOf(answer: Answer, maxBytes: number, explain: (error: un
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
   headers.delete("content-encoding");
   if (encoding !== "identity") headers.delete("content-length");
-  const body = bodiless.has(answer.statusCode) ? null : stream(answer, bounded(answer, encoding, maxBytes, explain));
+  const body = bodiless.has(answer.statusCode)
+    ? null
+    : stream(answer, bounded(answer, encoding, maxBytes, explain));
   if (!body) answer.body.destroy();
   return new Response(body, { status: answer.statusCode, headers });
 }
@@ -37,12 +39,18 @@ function stream({ body }: Answer, pieces: AsyncGenerator<Uint8Array>): ReadableS
 }
 
 /** Pieces of the body as they arrive; nothing is decompressed ahead of the reader. */
-async function* bounded({ body }: Answer, encoding: string, maxBytes: number, explain: (error: unknown) => Error) {
+async function* bounded(
+  { body }: Answer,
+  encoding: string,
+  maxBytes: number,
+  explain: (error: unknown) => Error,
+) {
   let total = 0;
   try {
     for await (const piece of decoded(body, encoding)) {
       total += piece.byteLength;
-      if (total > maxBytes) throw new PlatformError("OutboundFailed", `The answer is longer than ${maxBytes} bytes.`);
+      if (total > maxBytes)
+        throw new PlatformError("OutboundFailed", `The answer is longer than ${maxBytes} bytes.`);
       yield new Uint8Array(piece.buffer, piece.byteOffset, piece.byteLength);
     }
   } catch (error) {

@@ -25,11 +25,18 @@ export function makeOutbound({
   resolve = systemResolve(),
 }: OutboundOptions): Outbound & { close(): Promise<void> } {
   const exempt = rangesOf(allowPrivate);
-  const way = (isAllowed: (address: string) => boolean) => ({ isAllowed, agent: checkedAgent(resolve, isAllowed) });
+  const way = (isAllowed: (address: string) => boolean) => ({
+    isAllowed,
+    agent: checkedAgent(resolve, isAllowed),
+  });
   const anywhere = way((address) => isReachable(address, exempt));
   const allowedOnly = way(isIn(exempt));
 
-  const send = async (url: URL, request: OutboundRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> => {
+  const send = async (
+    url: URL,
+    request: OutboundRequest,
+    signal: AbortSignal,
+  ): Promise<Dispatcher.ResponseData> => {
     const { isAllowed, agent } = request.secret && url.protocol === "http:" ? allowedOnly : anywhere;
     checkLiteral(url, isAllowed);
     const answer = await agent.request({
@@ -59,7 +66,10 @@ export function makeOutbound({
           if (!next) return responseOf(answer, options.maxBytes ?? defaultMaxBytes, explain);
           answer.body.destroy();
           if (hops === maxRedirects)
-            throw new PlatformError("OutboundRefused", `${url.host} redirects more than ${maxRedirects} times.`);
+            throw new PlatformError(
+              "OutboundRefused",
+              `${url.host} redirects more than ${maxRedirects} times.`,
+            );
           url = readUrl(next.url);
           request = next.request;
         }
@@ -80,10 +90,16 @@ export function makeOutbound({
 function readUrl(text: string): URL {
   const url = text.length <= maxUrlLength ? URL.parse(text) : null;
   if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") {
-    throw new PlatformError("OutboundRefused", "The address must begin with https:// or http:// and name a host.");
+    throw new PlatformError(
+      "OutboundRefused",
+      "The address must begin with https:// or http:// and name a host.",
+    );
   }
   if (url.username || url.password) {
-    throw new PlatformError("OutboundRefused", `The address of ${url.host} holds a user name or password; send it in a header.`);
+    throw new PlatformError(
+      "OutboundRefused",
+      `The address of ${url.host} holds a user name or password; send it in a header.`,
+    );
   }
   return url;
 }
@@ -98,8 +114,13 @@ function explained(error: unknown, host: string, own: AbortSignal | undefined, d
   if (own?.aborted) return own.reason as Error;
   if (deadline.aborted) return new PlatformError("OutboundFailed", `${host} did not answer in time.`);
   if (error instanceof errors.InvalidArgumentError) {
-    return new PlatformError("OutboundRefused", "The request has a header or a method that HTTP does not allow.");
+    return new PlatformError(
+      "OutboundRefused",
+      "The request has a header or a method that HTTP does not allow.",
+    );
   }
   const { code } = error as NodeJS.ErrnoException;
-  return new PlatformError("OutboundFailed", `${host} could not be reached${code ? ` (${code})` : ""}.`, { cause: error });
+  return new PlatformError("OutboundFailed", `${host} could not be reached${code ? ` (${code})` : ""}.`, {
+    cause: error,
+  });
 }

@@ -28,7 +28,10 @@ export function redirected(
   const next: OutboundRequest = becomesGet ? { ...request, method: "GET", body: undefined } : { ...request };
   if (to.origin !== from.origin) {
     if (next.body !== undefined) {
-      throw new PlatformError("OutboundRefused", `${from.host} redirects to another origin, which would get the request's body.`);
+      throw new PlatformError(
+        "OutboundRefused",
+        `${from.host} redirects to another origin, which would get the request's body.`,
+      );
     }
     const kept = Object.entries(request.headers ?? {}).filter(([name]) => harmless.has(name.toLowerCase()));
     next.headers = Object.fromEntries(kept);

@@ -38,7 +38,9 @@ test("what is given to a backlog while it works, or just when it has ended, is d
     add(`${index}`);
   }
   await backlog.done();
-  expect(done.toSorted()).toEqual(["given by work", ...Array.from({ length: 20 }, (_, index) => `${index}`)].toSorted());
+  expect(done.toSorted()).toEqual(
+    ["given by work", ...Array.from({ length: 20 }, (_, index) => `${index}`)].toSorted(),
+  );
 });
 
 test("each of those who ask for a turn gets a round of its own, in order", async () => {

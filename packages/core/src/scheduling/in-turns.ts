@@ -37,7 +37,10 @@ export async function* inTurns<Item>(items: Iterable<Item>): AsyncGenerator<Item
 }
 
 /** Maps items like `Array.prototype.map`. The server goes on serving meanwhile, however long all of them take together. */
-export async function mapInTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
+export async function mapInTurns<Item, Result>(
+  items: readonly Item[],
+  map: (item: Item) => Result,
+): Promise<Result[]> {
   const results: Result[] = [];
   for await (const item of inTurns(items)) results.push(map(item));
   return results;

@@ -11,7 +11,9 @@ function maskOf(...secrets: string[]): SecretMask {
 }
 
 test("every occurrence of a secret is replaced, and other text stays", () => {
-  expect(maskOf("hunter2-key").mask("a hunter2-key b hunter2-keyhunter2-key c")).toBe(`a ${maskText} b ${maskText} c`);
+  expect(maskOf("hunter2-key").mask("a hunter2-key b hunter2-keyhunter2-key c")).toBe(
+    `a ${maskText} b ${maskText} c`,
+  );
   expect(maskOf().mask("nothing to hide")).toBe("nothing to hide");
 });
 
@@ -70,9 +72,11 @@ test("random secrets in random text never come through, in one piece or in many"
         const mask = maskOf(...secrets);
         const stream = mask.stream();
         let shown = "";
-        for (let at = 0; at < text.length; at += size + 1) shown += stream.write(text.slice(at, at + size + 1));
+        for (let at = 0; at < text.length; at += size + 1)
+          shown += stream.write(text.slice(at, at + size + 1));
         shown += stream.end();
-        for (const value of secrets) for (const result of [shown, mask.mask(text)]) expect(result).not.toContain(value);
+        for (const value of secrets)
+          for (const result of [shown, mask.mask(text)]) expect(result).not.toContain(value);
       },
     ),
     { numRuns: 1000 },
@@ -103,7 +107,9 @@ test("an owner's texts hide the owner's secrets and keys and the operator's, no 
   mask.registerKey("sk-key-of-ann", "ann");
   mask.registerSecret("secret-of-bob", "bob");
   const hide = (text: string) => hideSecrets(mask.matcher("ann"), text, "#");
-  expect(hide("key-of-the-operator-1 production ollama sk-key-of-ann secret-of-bob")).toBe("# # ollama # secret-of-bob");
+  expect(hide("key-of-the-operator-1 production ollama sk-key-of-ann secret-of-bob")).toBe(
+    "# # ollama # secret-of-bob",
+  );
   expect(mask.mask("ollama sk-key-of-ann")).toBe("********** **********");
   const before = mask.matcher("ann");
   expect(mask.matcher("ann")).toBe(before);

@@ -48,7 +48,9 @@ export class SecretMask {
     const own: Owned = this.#owners.get(owner) ?? { values: new Map(), characters: 0 };
     this.#owners.set(owner, own);
     const known = own.values.get(value);
-    const forms = known ?? [...new Set([value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())])];
+    const forms = known ?? [
+      ...new Set([value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())]),
+    ];
     own.values.delete(value);
     own.values.set(value, forms);
     if (known) return;
@@ -129,7 +131,8 @@ export class SecretMask {
   #ranges(text: string): [number, number][] {
     const found: [number, number][] = [];
     for (const value of this.#forms()) {
-      for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1)) found.push([at, at + value.length]);
+      for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1))
+        found.push([at, at + value.length]);
     }
     const merged: [number, number][] = [];
     for (const range of found.sort((a, b) => a[0] - b[0])) {

@@ -34,7 +34,11 @@ export function squeeze(text: Uint16Array): Squeezed {
     if (code <= 0x20) continue;
     if (code <= backslash && (code === percent || code === backslash || code === ampersand)) {
       const found =
-        code === percent ? readPercent(text, at) : code === backslash ? readBackslash(text, at) : readEntity(text, at);
+        code === percent
+          ? readPercent(text, at)
+          : code === backslash
+            ? readBackslash(text, at)
+            : readEntity(text, at);
       if (found) {
         for (const one of found.codes) {
           from[length] = at;
@@ -124,7 +128,8 @@ function readHex(text: Uint16Array, at: number, digits: number): number | undefi
   let value = 0;
   for (let index = at; index < at + digits; index++) {
     const code = (text[index] ?? 0) | 0x20;
-    const digit = code >= 0x30 && code <= 0x39 ? code - 0x30 : code >= 0x61 && code <= 0x66 ? code - 0x57 : -1;
+    const digit =
+      code >= 0x30 && code <= 0x39 ? code - 0x30 : code >= 0x61 && code <= 0x66 ? code - 0x57 : -1;
     // A blank is no digit, though `| 0x20` makes digits of some control characters.
     if (digit < 0 || text[index]! < 0x30) return undefined;
     value = value * 16 + digit;

@@ -30,9 +30,12 @@ export function secretForms(value: string): SecretForm[] {
   ]);
   if (/[\r\n]/.test(value)) {
     const lines = value.split(/[\r\n]+/).map((line) => line.trim());
-    for (const line of lines) if (lineOfSecret.test(line)) for (const form of plainForms(line)) texts.add(form);
+    for (const line of lines)
+      if (lineOfSecret.test(line)) for (const form of plainForms(line)) texts.add(form);
   }
-  return [...texts].filter((text) => text.length >= minForm).map((text) => ({ text, spread: text.length >= minSpread }));
+  return [...texts]
+    .filter((text) => text.length >= minForm)
+    .map((text) => ({ text, spread: text.length >= minSpread }));
 }
 
 function plainForms(value: string): string[] {

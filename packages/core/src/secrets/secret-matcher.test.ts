@@ -12,7 +12,10 @@ test.each([
   ["as JSON", JSON.stringify(`${token}`).slice(1, -1).replaceAll("/", "\\/").replaceAll("é", "\\u00e9")],
   ["as a URL", encodeURIComponent(token)],
   ["as a URL in lower case", encodeURIComponent(token).replaceAll(/%../g, (digits) => digits.toLowerCase())],
-  ["as a URL of escapes alone", [...Buffer.from(token)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("")],
+  [
+    "as a URL of escapes alone",
+    [...Buffer.from(token)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join(""),
+  ],
   ["as HTML", token.replaceAll("&", "&amp;")],
   ["as hexadecimal digits", Buffer.from(token).toString("hex")],
   ["as capital hexadecimal digits", Buffer.from(token).toString("hex").toUpperCase()],
@@ -29,7 +32,9 @@ test("a secret is found in base64 wherever it begins in the encoded bytes, in bo
       for (const text of [encoded, wrapped, `Basic ${encoded}`]) {
         const shown = hide(text, token);
         expect(shown).toContain(by);
-        expect(Buffer.from(shown.replaceAll(/<hidden>|Basic|\s/g, ""), "base64").toString()).not.toContain(token.slice(2, 6));
+        expect(Buffer.from(shown.replaceAll(/<hidden>|Basic|\s/g, ""), "base64").toString()).not.toContain(
+          token.slice(2, 6),
+        );
       }
     }
   }
@@ -61,7 +66,10 @@ test("secrets that overlap or touch are one, and what stands around stays", () =
 });
 
 const letters = fc.constantFrom("a", "b", "%", "4", "1", "\n", "\\", "n");
-const secrets = fc.array(fc.string({ unit: letters, minLength: 6, maxLength: 14 }), { minLength: 1, maxLength: 3 });
+const secrets = fc.array(fc.string({ unit: letters, minLength: 6, maxLength: 14 }), {
+  minLength: 1,
+  maxLength: 3,
+});
 const pieces = fc.array(fc.string({ unit: letters, maxLength: 20 }), { maxLength: 12 });
 
 test("random secrets in random pieces never come through", () => {
@@ -73,7 +81,9 @@ test("random secrets in random pieces never come through", () => {
       for (const value of values) expect(shown).not.toContain(value);
       // At most the first characters of a secret that was cut are shown besides.
       const whole = hideSecrets(matcher, parts.join(""), "#");
-      expect(shown.replaceAll("#", "").length - whole.replaceAll("#", "").length).toBeLessThanOrEqual(3 * parts.length);
+      expect(shown.replaceAll("#", "").length - whole.replaceAll("#", "").length).toBeLessThanOrEqual(
+        3 * parts.length,
+      );
     }),
     { numRuns: 2000 },
   );
@@ -107,7 +117,10 @@ test("a secret that two outputs show one half each is in neither", () => {
 });
 
 test("a hundred secrets in a megabyte take a few milliseconds, and a text made to take long counts as a secret", () => {
-  const values = Array.from({ length: 100 }, (_, index) => `${index.toString(36)}-${"kQ9".repeat(12)}-${index}`);
+  const values = Array.from(
+    { length: 100 },
+    (_, index) => `${index.toString(36)}-${"kQ9".repeat(12)}-${index}`,
+  );
   const matcher = new SecretMatcher(values);
   const line = 'const answer = compute("what is it", 42); // nothing to see %20 \\n here\n';
   const text = line.repeat(Math.ceil(2 ** 20 / line.length)) + values[7];

@@ -1,5 +1,5 @@
-import { minForm, type SecretForm, secretForms } from "./secret-encodings.ts";
 import { codesOf, squeeze, unfinishedEscape } from "./normalised-text.ts";
+import { minForm, type SecretForm, secretForms } from "./secret-encodings.ts";
 
 /** A place in a text: from (inclusive), to (exclusive). */
 export type TextRange = [from: number, to: number];

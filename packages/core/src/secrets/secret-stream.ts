@@ -44,7 +44,10 @@ export class SecretStream {
   #next(piece: string, { more, hold }: { more: boolean; hold: boolean }): string {
     const text = this.#tail + piece;
     if (text === "") return "";
-    const ranges = mergeRanges([...(this.#known > 0 ? [[0, this.#known] as TextRange] : []), ...this.#matcher.ranges(text)]);
+    const ranges = mergeRanges([
+      ...(this.#known > 0 ? [[0, this.#known] as TextRange] : []),
+      ...this.#matcher.ranges(text),
+    ]);
     const cut = more ? this.#matcher.openFrom(text, !this.#patient) : text.length;
     // What is known already was hidden already.
     const start = this.#known > this.#told ? ranges[0]![1] : this.#told;
@@ -64,7 +67,13 @@ function upTo(ranges: readonly TextRange[], end: number): TextRange[] {
 }
 
 /** A part of a text, each range in it replaced. */
-function replaceRanges(text: string, ranges: readonly TextRange[], by: string, start: number, end = text.length): string {
+function replaceRanges(
+  text: string,
+  ranges: readonly TextRange[],
+  by: string,
+  start: number,
+  end = text.length,
+): string {
   let result = "";
   let done = start;
   for (const [from, to] of ranges) {

@@ -21,7 +21,8 @@ export async function openGate(target: string): Promise<Gate> {
   const sockets = new Set<Socket>();
   let server: Server | undefined;
   let port = 0;
-  const keep = (socket: Socket) => sockets.add(socket.on("error", () => {}).on("close", () => sockets.delete(socket)));
+  const keep = (socket: Socket) =>
+    sockets.add(socket.on("error", () => {}).on("close", () => sockets.delete(socket)));
   const close = async () => {
     const closed = new Promise<void>((resolve) => (server ? server.close(() => resolve()) : resolve()));
     server = undefined;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { reply } from "../../test/support/model-server.ts";
 import type { Answer } from "../../test/support/model-answer.ts";
+import { reply } from "../../test/support/model-server.ts";
+import { ask, keyOf, modelServers, wires } from "../../test/support/wires.ts";
 import { maxAnswerChars } from "../answer-bound.ts";
 import type { ModelMessage } from "../model.ts";
-import { ask, keyOf, modelServers, wires } from "../../test/support/wires.ts";
 
 const servers = modelServers();
 
@@ -23,7 +23,13 @@ describe.each(wires)("$title", (under) => {
     const response = await model.complete(ask({ onDelta: ({ content }) => deltas.push(content ?? "") }));
     expect(deltas.length).toBeGreaterThan(2);
     expect(deltas.join("")).toBe(text);
-    expect(response).toMatchObject({ id: "answer-1", text, toolCalls: [], thinkingBlocks: [], finishReason: "stop" });
+    expect(response).toMatchObject({
+      id: "answer-1",
+      text,
+      toolCalls: [],
+      thinkingBlocks: [],
+      finishReason: "stop",
+    });
     expect(response.usage).toEqual({
       model: under.name,
       prompt_tokens: 1000,
@@ -66,7 +72,11 @@ describe.each(wires)("$title", (under) => {
     expect(response.finishReason).toBe("tool-calls");
     const origin = under.wire === "responses" ? "responses" : "completion";
     expect(response.toolCalls.map((call) => ({ ...call, arguments: JSON.parse(call.arguments) }))).toEqual(
-      calls.map((call, index) => ({ ...call, origin, ...(origin === "responses" && { responses_item_id: `fc_0_${index}` }) })),
+      calls.map((call, index) => ({
+        ...call,
+        origin,
+        ...(origin === "responses" && { responses_item_id: `fc_0_${index}` }),
+      })),
     );
   });
 
@@ -140,7 +150,12 @@ describe.each(wires)("$title", (under) => {
   });
 
   test.each([
-    ["a format that none reads", "data:image/svg+xml;base64,PHN2Zz4=", {}, "models do not read image/svg+xml"],
+    [
+      "a format that none reads",
+      "data:image/svg+xml;base64,PHN2Zz4=",
+      {},
+      "models do not read image/svg+xml",
+    ],
     ["base64 that is none", "data:image/png;base64,iVBO%0", {}, "it is no valid base64"],
     ["a file of the server", "file:///etc/passwd", {}, "its address is neither"],
     ["a model without vision", pixel, { vision: false }, "this model does not read images"],
@@ -155,11 +170,17 @@ describe.each(wires)("$title", (under) => {
 
   test.each([
     [404, "No endpoints found that support image input"],
-    [400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 7340032 bytes > 5242880 bytes"],
+    [
+      400,
+      "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 7340032 bytes > 5242880 bytes",
+    ],
     [400, "At least one of the image dimensions exceed max allowed size: 8000 pixels"],
     [400, "Could not process image"],
   ])("an endpoint that refuses images is asked again without them: %i %s", async (status, message) => {
-    const model = await servers.open(under, [reply.error(status, { error: { message }, message }), reply.text("Tell me.")]);
+    const model = await servers.open(under, [
+      reply.error(status, { error: { message }, message }),
+      reply.text("Tell me."),
+    ]);
     expect((await model.complete(ask({ messages: pictures(pixel) }))).text).toBe("Tell me.");
     expect(servers.requests[1]!.messages[0]!.text).toContain("endpoint refused it");
   });
@@ -182,10 +203,20 @@ describe.each(wires)("$title", (under) => {
         messages: [
           { role: "user", content: [{ type: "text", text: `u${half}` }] },
           {
-            ...assistant({ id: "a", name: `t${half}`, arguments: JSON.stringify({ command: `c${half}`, [half]: 1 }) }),
+            ...assistant({
+              id: "a",
+              name: `t${half}`,
+              arguments: JSON.stringify({ command: `c${half}`, [half]: 1 }),
+            }),
             text: `a${half}`,
           },
-          { role: "tool", toolCallId: "a", toolName: "t", content: [{ type: "text", text: `r${half}` }], isError: false },
+          {
+            role: "tool",
+            toolCallId: "a",
+            toolName: "t",
+            content: [{ type: "text", text: `r${half}` }],
+            isError: false,
+          },
         ] as ModelMessage[],
       }),
     );
@@ -200,11 +231,16 @@ describe.each(wires)("$title", (under) => {
 
   test("a refusal is told as one, with its words", async () => {
     const model = await servers.open(under, [reply.answer({ refusal: "I cannot help with that." })]);
-    expect(await model.complete(ask())).toMatchObject({ text: "I cannot help with that.", finishReason: "content-filter" });
+    expect(await model.complete(ask())).toMatchObject({
+      text: "I cannot help with that.",
+      finishReason: "content-filter",
+    });
   });
 
   test("an answer that was withheld is returned, not called again", async () => {
-    const model = await servers.open(under, [reply.answer({ finish: "content_filter", usage: { completion: 0 } })]);
+    const model = await servers.open(under, [
+      reply.answer({ finish: "content_filter", usage: { completion: 0 } }),
+    ]);
     expect(await model.complete(ask())).toMatchObject({ text: "", finishReason: "content-filter" });
   });
 
@@ -215,7 +251,9 @@ describe.each(wires)("$title", (under) => {
 
   test("an empty answer is tried again, without a temperature of 0", async () => {
     const nothing: Answer = { usage: { completion: 0 } };
-    const model = await servers.open(under, [reply.answer(nothing), reply.text("Something.")], { options: { temperature: 0 } });
+    const model = await servers.open(under, [reply.answer(nothing), reply.text("Something.")], {
+      options: { temperature: 0 },
+    });
     expect((await model.complete(ask())).text).toBe("Something.");
     const [first, second] = servers.requests.map(
       ({ body }) => (body.generationConfig ?? body.inferenceConfig ?? body).temperature,
@@ -230,7 +268,10 @@ describe.each(wires)("$title", (under) => {
   });
 
   test("500 tool calls in one answer all come back", async () => {
-    const calls = Array.from({ length: 500 }, (_, at) => ({ name: "terminal", arguments: { command: `echo ${at}` } }));
+    const calls = Array.from({ length: 500 }, (_, at) => ({
+      name: "terminal",
+      arguments: { command: `echo ${at}` },
+    }));
     const model = await servers.open(under, [reply.toolCalls(calls, { deltaSize: 100 })]);
     const { toolCalls } = await model.complete(ask());
     expect(toolCalls).toHaveLength(500);

@@ -1,8 +1,8 @@
 import { createHash, createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import { type ModelRequestSeen, reply } from "../../test/support/model-server.ts";
-import { makeOpenModel } from "../open.ts";
 import { ask, failure, modelServers, wires } from "../../test/support/wires.ts";
+import { makeOpenModel } from "../open.ts";
 
 const servers = modelServers();
 const bedrock = wires.find(({ wire }) => wire === "bedrock")!;
@@ -30,20 +30,29 @@ function signature({ headers, path, body }: ModelRequestSeen, secretKey: string)
 }
 
 test("requests are signed as AWS asks, for the region, with the session's token", async () => {
-  const aws = { accessKeyId: "AKIA", secretAccessKey: secret, sessionToken: "session-token", region: "eu-west-1" };
+  const aws = {
+    accessKeyId: "AKIA",
+    secretAccessKey: secret,
+    sessionToken: "session-token",
+    region: "eu-west-1",
+  };
   const under = { ...bedrock, config: { apiKey: undefined, aws } };
   const model = await servers.open(under, [reply.text("Hi.")], { options: { extraBody: { top_k: 3 } } });
   await model.complete(ask());
   const [request] = servers.requests;
   expect(request!.path).toBe("/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse-stream");
   const { authorization, "x-amz-security-token": token } = request!.headers;
-  expect(authorization).toMatch(/^AWS4-HMAC-SHA256 Credential=AKIA\/\d{8}\/eu-west-1\/bedrock\/aws4_request, ?SignedHeaders=/);
+  expect(authorization).toMatch(
+    /^AWS4-HMAC-SHA256 Credential=AKIA\/\d{8}\/eu-west-1\/bedrock\/aws4_request, ?SignedHeaders=/,
+  );
   expect(token).toBe("session-token");
   expect(authorization).toContain(`Signature=${signature(request!, secret)}`);
 });
 
 test("a Bedrock API key is sent as a bearer token, unsigned", async () => {
-  const model = await servers.open({ ...bedrock, config: { apiKey: "bedrock-api-key" } }, [reply.text("Hi.")]);
+  const model = await servers.open({ ...bedrock, config: { apiKey: "bedrock-api-key" } }, [
+    reply.text("Hi."),
+  ]);
   await model.complete(ask());
   expect(servers.requests[0]!.headers.authorization).toBe("Bearer bedrock-api-key");
 });
@@ -61,7 +70,9 @@ test("a token of the process's environment is never used behind the back of what
 });
 
 test("secrets that the endpoint echoes are taken out of errors", async () => {
-  const model = await servers.open(bedrock, () => reply.error(403, { message: `signature of ${secret} does not match` }));
+  const model = await servers.open(bedrock, () =>
+    reply.error(403, { message: `signature of ${secret} does not match` }),
+  );
   const error = await failure(model.complete(ask()));
   expect(error.message).toContain("signature of *** does not match");
   expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toContain(secret);

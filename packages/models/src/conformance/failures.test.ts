@@ -2,21 +2,37 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { reply } from "../../test/support/model-server.ts";
+import {
+  ask,
+  failure,
+  key,
+  keyOf,
+  modelServers,
+  type WireUnderTest,
+  wires,
+} from "../../test/support/wires.ts";
 import { isContextExceeded } from "../failure.ts";
 import type { RetryNotice } from "../model.ts";
 import { makeOpenModel } from "../open.ts";
-import { ask, failure, key, keyOf, modelServers, type WireUnderTest, wires } from "../../test/support/wires.ts";
 
 const servers = modelServers();
 
 /** An error in the shape in which the wire's provider writes it. */
-function refusal({ wire, dialect }: WireUnderTest, message: string, more: { type?: string; code?: string } = {}): unknown {
+function refusal(
+  { wire, dialect }: WireUnderTest,
+  message: string,
+  more: { type?: string; code?: string } = {},
+): unknown {
   if (wire === "bedrock") return { message };
-  if (wire === "anthropic") return { type: "error", error: { type: more.type ?? "invalid_request_error", message } };
+  if (wire === "anthropic")
+    return { type: "error", error: { type: more.type ?? "invalid_request_error", message } };
   if (wire === "google") return { error: { code: 400, message, status: "INVALID_ARGUMENT" } };
-  if (dialect === "vllm") return { object: "error", message, type: "BadRequestError", param: null, code: 400 };
+  if (dialect === "vllm")
+    return { object: "error", message, type: "BadRequestError", param: null, code: 400 };
   if (dialect === "ollama") return { error: message };
-  return { error: { message, type: more.type ?? "invalid_request_error", param: null, code: more.code ?? null } };
+  return {
+    error: { message, type: more.type ?? "invalid_request_error", param: null, code: more.code ?? null },
+  };
 }
 
 /** A port that was free a moment ago. */
@@ -31,8 +47,12 @@ async function closedPort(): Promise<number> {
 
 /** A prompt that is too long, in the words of those who are reached over a wire. */
 const tooLong: Record<string, string[]> = {
-  "OpenAI chat": ["This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens."],
-  "OpenAI responses": ["Your input exceeds the context window of this model. Please adjust your input and try again."],
+  "OpenAI chat": [
+    "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+  ],
+  "OpenAI responses": [
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+  ],
   Anthropic: [
     "prompt is too long: 210000 tokens > 200000 maximum",
     "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
@@ -42,12 +62,17 @@ const tooLong: Record<string, string[]> = {
     "Input is too long for requested model.",
     "The model returned the following errors: prompt is too long: 210000 tokens > 200000 maximum",
   ],
-  Ollama: ["the input length exceeds the context length", "the request exceeds the available context size, try increasing it"],
+  Ollama: [
+    "the input length exceeds the context length",
+    "the request exceeds the available context size, try increasing it",
+  ],
   vLLM: [
     "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
     "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
   ],
-  OpenRouter: ["This endpoint's maximum context length is 200000 tokens. However, you requested about 210000 tokens."],
+  OpenRouter: [
+    "This endpoint's maximum context length is 200000 tokens. However, you requested about 210000 tokens.",
+  ],
   "LiteLLM proxy": [
     "litellm.ContextWindowExceededError: litellm.BadRequestError: too much",
     "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
@@ -70,31 +95,42 @@ describe.each(wires)("$title", (under) => {
     const script = [reply.error(429, refusal(under, "slow down"), headers)];
     const model = await servers.open(under, script, { times: { retryDelays: [60_000] }, onRetry });
     await expect(model.complete(ask({ signal: stop.signal }))).rejects.toThrow("seen");
-    expect(notices).toMatchObject([{ model: under.name, attempt: 1, reason: expect.stringContaining("slow down") }]);
+    expect(notices).toMatchObject([
+      { model: under.name, attempt: 1, reason: expect.stringContaining("slow down") },
+    ]);
     expect(notices[0]!.delayMs).toBeGreaterThanOrEqual(least);
     expect(notices[0]!.delayMs).toBeLessThanOrEqual(most);
   });
 
   test("a provider that asks for minutes is told at once instead of being waited for", async () => {
-    const model = await servers.open(under, [reply.error(429, refusal(under, "come back later"), { "retry-after": "3600" })]);
+    const model = await servers.open(under, [
+      reply.error(429, refusal(under, "come back later"), { "retry-after": "3600" }),
+    ]);
     expect((await failure(model.complete(ask()))).message).toContain("come back later");
     expect(servers.requests).toHaveLength(1);
   });
 
-  test.each([500, 503, 529])("status %i is tried again, each time told, and goes on where it left off", async (status) => {
-    const notices: RetryNotice[] = [];
-    const model = await servers.open(under, ({ index }) =>
-      index < 2 ? reply.error(status, refusal(under, "overloaded", { type: "overloaded_error" })) : reply.text("Here."),
-    );
-    expect((await model.complete(ask({ onRetry: (notice) => notices.push(notice) }))).text).toBe("Here.");
-    expect(notices.map(({ attempt }) => attempt)).toEqual([1, 2]);
-  });
+  test.each([500, 503, 529])(
+    "status %i is tried again, each time told, and goes on where it left off",
+    async (status) => {
+      const notices: RetryNotice[] = [];
+      const model = await servers.open(under, ({ index }) =>
+        index < 2
+          ? reply.error(status, refusal(under, "overloaded", { type: "overloaded_error" }))
+          : reply.text("Here."),
+      );
+      expect((await model.complete(ask({ onRetry: (notice) => notices.push(notice) }))).text).toBe("Here.");
+      expect(notices.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    },
+  );
 
   test("a server that keeps failing ends in ModelFailed with its words after five attempts", async () => {
     const model = await servers.open(under, () => reply.error(503, refusal(under, "we are moving house")));
     const error = await failure(model.complete(ask()));
     expect(error.code).toBe("ModelFailed");
-    expect(error.message).toBe(`The model ${under.name} failed after 5 attempts (HTTP 503): we are moving house`);
+    expect(error.message).toBe(
+      `The model ${under.name} failed after 5 attempts (HTTP 503): we are moving house`,
+    );
     expect(servers.requests).toHaveLength(5);
   });
 
@@ -106,7 +142,9 @@ describe.each(wires)("$title", (under) => {
   });
 
   test("a used-up quota is not waited for", async () => {
-    const words = refusal(under, "You exceeded your current quota: insufficient_quota", { code: "insufficient_quota" });
+    const words = refusal(under, "You exceeded your current quota: insufficient_quota", {
+      code: "insufficient_quota",
+    });
     const model = await servers.open(under, () => reply.error(429, words));
     expect((await failure(model.complete(ask()))).message).toContain("quota");
     expect(servers.requests).toHaveLength(1);
@@ -115,8 +153,9 @@ describe.each(wires)("$title", (under) => {
   test("a refused key is never part of the message, however the endpoint echoes it", async () => {
     const echo = keyOf(under)!;
     const text = `bad key ${echo}, ${encodeURIComponent(echo)} or ${Buffer.from(echo).toString("base64")}`;
-    const model = await servers.open({ ...under, ...(under.wire === "bedrock" && { config: { apiKey: echo } }) }, () =>
-      reply.error(401, refusal(under, text)),
+    const model = await servers.open(
+      { ...under, ...(under.wire === "bedrock" && { config: { apiKey: echo } }) },
+      () => reply.error(401, refusal(under, text)),
     );
     const error = await failure(model.complete(ask()));
     expect(error.message).toContain("bad key ***, *** or ***");
@@ -126,7 +165,9 @@ describe.each(wires)("$title", (under) => {
 
   test("a key that no header can carry is told as that", async () => {
     const model = await servers.open({ ...under, config: { apiKey: "sk-…" } }, []);
-    expect((await failure(model.complete(ask()))).message).toContain("the API key or a header holds a character");
+    expect((await failure(model.complete(ask()))).message).toContain(
+      "the API key or a header holds a character",
+    );
     expect(servers.requests).toEqual([]);
   });
 
@@ -149,7 +190,9 @@ describe.each(wires)("$title", (under) => {
   });
 
   test("a redirect is refused, so that the key stays with its host", async () => {
-    const model = await servers.open(under, () => reply.error(307, "moved", { location: "/elsewhere/v1/chat/completions" }));
+    const model = await servers.open(under, () =>
+      reply.error(307, "moved", { location: "/elsewhere/v1/chat/completions" }),
+    );
     expect((await failure(model.complete(ask()))).message).toContain("HTTP 307");
     expect(servers.requests).toHaveLength(1);
   });
@@ -180,7 +223,9 @@ describe.each(wires)("$title", (under) => {
     const model = await servers.open(
       under,
       ({ body }) =>
-        JSON.stringify(body).includes('"temperature"') ? reply.error(400, refusal(under, words)) : reply.text("Now."),
+        JSON.stringify(body).includes('"temperature"')
+          ? reply.error(400, refusal(under, words))
+          : reply.text("Now."),
       { options: { temperature: 0.5 } },
     );
     expect((await model.complete(ask())).text).toBe("Now.");

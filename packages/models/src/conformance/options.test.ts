@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { reply } from "../../test/support/model-server.ts";
+import { ask, modelServers, type WireUnderTest, wires } from "../../test/support/wires.ts";
 import type { CallOptions } from "../call-options.ts";
 import type { ModelMessage } from "../model.ts";
-import { ask, modelServers, type WireUnderTest, wires } from "../../test/support/wires.ts";
 
 const servers = modelServers();
 const [chat, responses, anthropic, google, bedrock] = wires as [
@@ -30,15 +30,21 @@ describe("how much a model thinks", () => {
       summary: "auto",
     });
     expect((await sent(responses, { effort: null })).reasoning).toBeUndefined();
-    expect((await sent({ ...chat, name: "openai/o3" }, { effort: "medium", apiMode: "chat" })).reasoning_effort).toBe("medium");
+    expect(
+      (await sent({ ...chat, name: "openai/o3" }, { effort: "medium", apiMode: "chat" })).reasoning_effort,
+    ).toBe("medium");
     expect((await sent(wires.at(-1)!, { effort: "low" })).reasoning_effort).toBe("low");
   });
 
   test("models that are not known to think are asked nothing", async () => {
     for (const under of [chat, wires[5]!, wires[6]!])
       expect(await sent(under, { effort: "high" })).not.toHaveProperty("reasoning_effort");
-    expect(await sent(named(anthropic, "anthropic/claude-3-5-haiku-latest"), {})).not.toHaveProperty("thinking");
-    expect((await sent(named(google, "gemini/gemini-2.0-flash"), {})).generationConfig).not.toHaveProperty("thinkingConfig");
+    expect(await sent(named(anthropic, "anthropic/claude-3-5-haiku-latest"), {})).not.toHaveProperty(
+      "thinking",
+    );
+    expect((await sent(named(google, "gemini/gemini-2.0-flash"), {})).generationConfig).not.toHaveProperty(
+      "thinkingConfig",
+    );
   });
 
   test("Claude models before 4.6 think within a budget that leaves room for the answer", async () => {
@@ -47,16 +53,23 @@ describe("how much a model thinks", () => {
     expect(body.max_tokens).toBeGreaterThan(body.thinking.budget_tokens);
     expect(servers.requests[0]!.headers["anthropic-beta"]).toContain("interleaved-thinking");
     expect((await sent(anthropic, { thinkingBudget: 2_000 })).thinking.budget_tokens).toBe(2_000);
-    expect((await sent(named(anthropic, "anthropic/claude-opus-4-1"), { thinkingBudget: 200_000 })).thinking.budget_tokens).toBe(
-      16_000,
-    );
+    expect(
+      (await sent(named(anthropic, "anthropic/claude-opus-4-1"), { thinkingBudget: 200_000 })).thinking
+        .budget_tokens,
+    ).toBe(16_000);
     const onBedrock = await sent(bedrock, {});
-    expect(onBedrock.additionalModelRequestFields.thinking).toEqual({ type: "enabled", budget_tokens: 32_000 });
+    expect(onBedrock.additionalModelRequestFields.thinking).toEqual({
+      type: "enabled",
+      budget_tokens: 32_000,
+    });
     expect(onBedrock.inferenceConfig.maxTokens).toBe(48_000);
   });
 
   test("Claude models since 4.6 think by effort", async () => {
-    const body = await sent(named(anthropic, "anthropic/claude-opus-4-6"), { effort: "medium", thinkingBudget: 200_000 });
+    const body = await sent(named(anthropic, "anthropic/claude-opus-4-6"), {
+      effort: "medium",
+      thinkingBudget: 200_000,
+    });
     expect(body.thinking).toMatchObject({ type: "adaptive" });
     expect(body.output_config).toEqual({ effort: "medium" });
   });
@@ -93,7 +106,9 @@ describe("prompt caching", () => {
     const onBedrock = await sent(bedrock, {}, { messages: later });
     expect(onBedrock.system.map((block: object) => "cachePoint" in block)).toEqual([false, true, false]);
     expect(onBedrock.messages.at(-1).content.at(-1)).toEqual({ cachePoint: { type: "default" } });
-    expect(JSON.stringify(await sent(wires[7]!, {}, { messages: later })).match(/cache_control/g)).toHaveLength(2);
+    expect(
+      JSON.stringify(await sent(wires[7]!, {}, { messages: later })).match(/cache_control/g),
+    ).toHaveLength(2);
   });
 
   test.each([anthropic, bedrock, wires[7]!, responses, chat])("$title: off means off", async (under) => {
@@ -113,19 +128,26 @@ describe("prompt caching", () => {
     expect(await sent(named(chat, "openai/gpt-4.1"), { cacheRetention: null }, request)).not.toHaveProperty(
       "prompt_cache_retention",
     );
-    expect(await sent(named(chat, "openai/gpt-4.1"), {}, request)).toMatchObject({ prompt_cache_retention: "24h" });
+    expect(await sent(named(chat, "openai/gpt-4.1"), {}, request)).toMatchObject({
+      prompt_cache_retention: "24h",
+    });
     // Elsewhere the fields are unknown, or refused.
     expect(JSON.stringify(await sent(wires.at(-1)!, {}, request))).not.toContain("prompt_cache");
   });
 
   test.each([
     ["cached content is too small: at least 1024 tokens are needed", anthropic],
-    ["You invoked an unsupported model or your request did not allow prompt caching. See cachePoint.", bedrock],
+    [
+      "You invoked an unsupported model or your request did not allow prompt caching. See cachePoint.",
+      bedrock,
+    ],
     ["Unknown parameter: 'prompt_cache_retention'", responses],
     ["messages.0.content.0.cache_control: Extra inputs are not permitted", wires[7]!],
   ])("a refusal of it is answered by a call without: %s", async (words, under) => {
     const body =
-      under.wire === "bedrock" ? { message: words } : { type: "error", error: { type: "invalid_request_error", message: words } };
+      under.wire === "bedrock"
+        ? { message: words }
+        : { type: "error", error: { type: "invalid_request_error", message: words } };
     const model = await servers.open(under, [reply.error(400, body), reply.text("Fine.")]);
     expect((await model.complete(ask({ cacheKey: "c" }))).text).toBe("Fine.");
     expect(servers.requests).toHaveLength(2);

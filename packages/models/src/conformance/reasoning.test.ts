@@ -1,14 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { reply } from "../../test/support/model-server.ts";
 import type { Answer } from "../../test/support/model-answer.ts";
-import type { ModelMessage, ModelResponse } from "../model.ts";
+import { reply } from "../../test/support/model-server.ts";
 import { ask, modelServers, wires } from "../../test/support/wires.ts";
+import type { ModelMessage, ModelResponse } from "../model.ts";
 
 const servers = modelServers();
 
 /** The turn that a response becomes in the next request, after it was stored. */
 function replay({ text, reasoning, thinkingBlocks, reasoningItems, toolCalls }: ModelResponse): ModelMessage {
-  return JSON.parse(JSON.stringify({ role: "assistant", text, reasoning, thinkingBlocks, reasoningItems, toolCalls }));
+  return JSON.parse(
+    JSON.stringify({ role: "assistant", text, reasoning, thinkingBlocks, reasoningItems, toolCalls }),
+  );
 }
 
 const results = ({ toolCalls }: ModelResponse): ModelMessage[] =>
@@ -31,7 +33,12 @@ const thinker: Answer = {
   text: "I list.",
   toolCalls: [
     { id: "toolu_1", name: "terminal", arguments: { command: "ls" }, thoughtSignature: signature },
-    { id: "toolu_2", name: "terminal", arguments: { command: "pwd" }, thinking: { text: "And where?", signature: "c2Vjb25k" } },
+    {
+      id: "toolu_2",
+      name: "terminal",
+      arguments: { command: "pwd" },
+      thinking: { text: "And where?", signature: "c2Vjb25k" },
+    },
   ],
 };
 
@@ -47,7 +54,9 @@ describe.each(wires.slice(1))("$title", (under) => {
       reply.text("42.", { thinking: { text: "Six times seven.", signature }, usage: { reasoning: 7 } }),
     ]);
     const thoughts: string[] = [];
-    const response = await model.complete(ask({ onDelta: ({ reasoning }) => reasoning && thoughts.push(reasoning) }));
+    const response = await model.complete(
+      ask({ onDelta: ({ reasoning }) => reasoning && thoughts.push(reasoning) }),
+    );
     expect(thoughts.join("")).toBe("Six times seven.");
     expect(response).toMatchObject({ text: "42.", reasoning: "Six times seven." });
   });
@@ -91,16 +100,24 @@ describe.each(wires)("$title", (under) => {
     const response = await think(under.title);
     const words = {
       responses: "The encrypted content for item rs_0_0 could not be verified.",
-      bedrock: "The model returned the following errors: messages.1.content.0: Invalid `signature` in `thinking` block",
+      bedrock:
+        "The model returned the following errors: messages.1.content.0: Invalid `signature` in `thinking` block",
       anthropic: "messages.1.content.0: Invalid `signature` in `thinking` block",
       google: "Thought signature is not valid.",
       openai: "reasoning_content is not supported; unknown field reasoning content",
     }[under.wire];
     const model = await servers.open(under, [
-      reply.error(400, under.wire === "bedrock" ? { message: words } : { error: { message: words, type: "x" }, type: "error" }),
+      reply.error(
+        400,
+        under.wire === "bedrock"
+          ? { message: words }
+          : { error: { message: words, type: "x" }, type: "error" },
+      ),
       reply.text("Anyway."),
     ]);
-    expect((await model.complete(ask({ messages: [...hello, replay(response), ...results(response)] }))).text).toBe("Anyway.");
+    expect(
+      (await model.complete(ask({ messages: [...hello, replay(response), ...results(response)] }))).text,
+    ).toBe("Anyway.");
     expect(servers.requests[1]!.messages.flatMap(({ thinking }) => thinking)).toEqual([]);
     const { body } = servers.requests[1]!;
     expect(JSON.stringify(body.thinking ?? body.additionalModelRequestFields ?? {})).not.toContain("enabled");
@@ -111,15 +128,32 @@ test("a thought of responses keeps its parts, and stands before the call that fo
   const { reasoning, reasoningItems, toolCalls } = await think("OpenAI responses");
   expect(reasoning).toBe("Let me see.\n\nI list first.\n\nAnd where?");
   expect(reasoningItems).toEqual([
-    { callsBefore: 0, item: { id: "rs_0_0", summary: ["Let me see.", "I list first."], encrypted_content: signature } },
+    {
+      callsBefore: 0,
+      item: { id: "rs_0_0", summary: ["Let me see.", "I list first."], encrypted_content: signature },
+    },
     { callsBefore: 1, item: { id: "rs_0_3", summary: ["And where?"], encrypted_content: "c2Vjb25k" } },
   ]);
   const model = await servers.open(wires[1]!, [reply.text("Done.")]);
-  const thought = { role: "assistant", text: "I list.", thinkingBlocks: [], reasoningItems, toolCalls } as ModelMessage;
+  const thought = {
+    role: "assistant",
+    text: "I list.",
+    thinkingBlocks: [],
+    reasoningItems,
+    toolCalls,
+  } as ModelMessage;
   await model.complete(ask({ messages: [...hello, thought] }));
   const { input, store, include } = servers.requests[0]!.body;
   const kinds = input.map((item: { type?: string; role?: string }) => item.type ?? item.role);
-  expect(kinds).toEqual(["developer", "user", "reasoning", "assistant", "function_call", "reasoning", "function_call"]);
+  expect(kinds).toEqual([
+    "developer",
+    "user",
+    "reasoning",
+    "assistant",
+    "function_call",
+    "reasoning",
+    "function_call",
+  ]);
   expect(input[2]).toEqual({
     type: "reasoning",
     id: "rs_0_0",
@@ -143,7 +177,9 @@ test("a thought without its encrypted form is not sent, and thoughts alone are n
     reasoningItems: [item],
     toolCalls: [],
   });
-  await model.complete(ask({ messages: [...hello, turn("Hm.", bare), ...hello, turn("", sealed), ...hello] }));
+  await model.complete(
+    ask({ messages: [...hello, turn("Hm.", bare), ...hello, turn("", sealed), ...hello] }),
+  );
   expect(JSON.stringify(servers.requests[0]!.body.input)).not.toContain("reasoning");
 });
 
@@ -155,7 +191,13 @@ const text = (text: string, more: object = {}) => ({
   index: 0,
   ...more,
 });
-const sealed = { type: "reasoning.encrypted", data: "c2VhbGVk", id: "rs_1", format: "openai-responses-v1", index: 1 };
+const sealed = {
+  type: "reasoning.encrypted",
+  data: "c2VhbGVk",
+  id: "rs_1",
+  format: "openai-responses-v1",
+  index: 1,
+};
 
 test("the details of OpenRouter's thoughts come back whole, with the turn that they belong to, to their own model", async () => {
   const details = [
@@ -170,31 +212,51 @@ test("the details of OpenRouter's thoughts come back whole, with the turn that t
   const response = await first.complete(ask());
   expect(response.reasoning).toBe("Let me see.");
   const messages = [...hello, replay(response), ...results(response)];
-  const whole = [text("Let me see.", { signature: null }), sealed, text("Then.", { index: 2, signature: "c2ln" })];
+  const whole = [
+    text("Let me see.", { signature: null }),
+    sealed,
+    text("Then.", { index: 2, signature: "c2ln" }),
+  ];
 
   const model = await servers.open(router, [reply.text("Done.")]);
   await model.complete(ask({ messages }));
-  const turns = servers.requests[0]!.body.messages.filter(({ role }: { role: string }) => role === "assistant");
-  expect(turns).toMatchObject([{ reasoning_details: whole, tool_calls: [{ function: { name: "terminal" } }] }]);
+  const turns = servers.requests[0]!.body.messages.filter(
+    ({ role }: { role: string }) => role === "assistant",
+  );
+  expect(turns).toMatchObject([
+    { reasoning_details: whole, tool_calls: [{ function: { name: "terminal" } }] },
+  ]);
   expect(turns[0]).not.toHaveProperty("reasoning_content");
 
-  for (const other of [...wires.filter((one) => one !== router), { ...router, name: "openrouter/openai/gpt-5" }]) {
+  for (const other of [
+    ...wires.filter((one) => one !== router),
+    { ...router, name: "openrouter/openai/gpt-5" },
+  ]) {
     const stranger = await servers.open(other, [reply.text("Done.")]);
     await stranger.complete(ask({ messages }));
-    expect(JSON.stringify(servers.requests[0]!.body)).not.toMatch(/c2ln|c2VhbGVk|reasoning_details|openrouter-reasoning/);
+    expect(JSON.stringify(servers.requests[0]!.body)).not.toMatch(
+      /c2ln|c2VhbGVk|reasoning_details|openrouter-reasoning/,
+    );
   }
 });
 
 test("details that OpenRouter refuses are left out; ones without end or form are not kept", async () => {
-  const given = await servers.open(router, [reply.text("Hm.", { reasoningDetails: [[text("Let me see.")]] })]);
+  const given = await servers.open(router, [
+    reply.text("Hm.", { reasoningDetails: [[text("Let me see.")]] }),
+  ]);
   const response = await given.complete(ask());
   const messages = [...hello, replay(response), ...hello];
   const words = "Invalid reasoning_details in messages.1";
-  const model = await servers.open(router, [reply.error(400, { error: { message: words } }), reply.text("Anyway.")]);
+  const model = await servers.open(router, [
+    reply.error(400, { error: { message: words } }),
+    reply.text("Anyway."),
+  ]);
   expect((await model.complete(ask({ messages }))).text).toBe("Anyway.");
   expect(JSON.stringify(servers.requests[1]!.body)).not.toContain("reasoning_details");
 
-  const nonsense = [[7, null, "x", {}, { type: 7 }, { type: "reasoning.text", text: { deep: [] } }]] as object[][];
+  const nonsense = [
+    [7, null, "x", {}, { type: 7 }, { type: "reasoning.text", text: { deep: [] } }],
+  ] as object[][];
   const endless = Array.from({ length: 30 }, () => [text("x".repeat(50_000))]);
   for (const reasoningDetails of [nonsense, endless]) {
     const one = await servers.open(router, [reply.text("Hm.", { reasoningDetails })]);
@@ -212,17 +274,23 @@ test("details that OpenRouter refuses are left out; ones without end or form are
 
 test("the phase of a text of responses comes back with it, to the model that said it", async () => {
   const calls = [{ name: "terminal", arguments: { command: "ls" } }];
-  const first = await servers.open(wires[1]!, [reply.toolCalls(calls, { text: "I look.", phase: "commentary" })]);
+  const first = await servers.open(wires[1]!, [
+    reply.toolCalls(calls, { text: "I look.", phase: "commentary" }),
+  ]);
   const response = await first.complete(ask());
   const messages = [...hello, replay(response), ...results(response)];
-  const said = () => servers.requests[0]!.body.input.filter(({ role }: { role?: string }) => role === "assistant");
+  const said = () =>
+    servers.requests[0]!.body.input.filter(({ role }: { role?: string }) => role === "assistant");
   const model = await servers.open(wires[1]!, [reply.text("Done.", { phase: "final_answer" })]);
   const last = await model.complete(ask({ messages }));
   expect(said()).toMatchObject([{ content: "I look.", phase: "commentary" }]);
   const more = await servers.open(wires[1]!, [reply.text("Done.")]);
   await more.complete(ask({ messages: [...messages, replay(last), ...hello] }));
   expect(said()).toMatchObject([{ phase: "commentary" }, { content: "Done.", phase: "final_answer" }]);
-  for (const other of [...wires.filter((_, index) => index !== 1), { ...wires[1]!, name: "openai/gpt-5-mini" }]) {
+  for (const other of [
+    ...wires.filter((_, index) => index !== 1),
+    { ...wires[1]!, name: "openai/gpt-5-mini" },
+  ]) {
     const stranger = await servers.open(other, [reply.text("Done.")]);
     await stranger.complete(ask({ messages }));
     expect(JSON.stringify(servers.requests[0]!.body)).not.toMatch(/commentary|openai-phase/);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { reply } from "../../test/support/model-server.ts";
+import { ask, failure, modelServers, type WireUnderTest, wires } from "../../test/support/wires.ts";
 import { maxAnswerChars } from "../answer-bound.ts";
 import { maxAnswerBytes } from "../guarded-fetch.ts";
-import { ask, failure, modelServers, type WireUnderTest, wires } from "../../test/support/wires.ts";
 
 const servers = modelServers();
 
@@ -18,7 +18,9 @@ describe.each(wires)("$title", (under) => {
   test("a stream that breaks off after text was shown fails without a second attempt", async () => {
     const model = await servers.open(under, () => reply.text(sentence, { cutAfter: middle(under) }));
     const deltas: string[] = [];
-    const error = await failure(model.complete(ask({ onDelta: ({ content }) => deltas.push(content ?? "") })));
+    const error = await failure(
+      model.complete(ask({ onDelta: ({ content }) => deltas.push(content ?? "") })),
+    );
     expect(error.code).toBe("ModelFailed");
     expect(deltas.join("")).not.toBe("");
     expect(servers.requests).toHaveLength(1);
@@ -31,17 +33,22 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests).toHaveLength(1);
   });
 
-  test.each(["cutAfter", "endAfter"])("a tool call that is cut off is never run, but asked for again: %s", async (cut) => {
-    const calls = [{ name: "terminal", arguments: { command: "rm -rf /tmp/build and everything else that is long" } }];
-    const after = under.wire === "google" || under.dialect === "ollama" ? 1 : 5;
-    const model = await servers.open(under, ({ index }) =>
-      index === 0 ? reply.toolCalls(calls, { [cut]: after }) : reply.toolCalls(calls, { id: "second" }),
-    );
-    const response = await model.complete(ask());
-    expect(response).toMatchObject({ id: "second", toolCalls: [{ name: "terminal" }] });
-    expect(JSON.parse(response.toolCalls[0]!.arguments)).toEqual(calls[0]!.arguments);
-    expect(servers.requests).toHaveLength(2);
-  });
+  test.each(["cutAfter", "endAfter"])(
+    "a tool call that is cut off is never run, but asked for again: %s",
+    async (cut) => {
+      const calls = [
+        { name: "terminal", arguments: { command: "rm -rf /tmp/build and everything else that is long" } },
+      ];
+      const after = under.wire === "google" || under.dialect === "ollama" ? 1 : 5;
+      const model = await servers.open(under, ({ index }) =>
+        index === 0 ? reply.toolCalls(calls, { [cut]: after }) : reply.toolCalls(calls, { id: "second" }),
+      );
+      const response = await model.complete(ask());
+      expect(response).toMatchObject({ id: "second", toolCalls: [{ name: "terminal" }] });
+      expect(JSON.parse(response.toolCalls[0]!.arguments)).toEqual(calls[0]!.arguments);
+      expect(servers.requests).toHaveLength(2);
+    },
+  );
 
   test("an answer that is longer than any ends there: its text is cut, and of a call's arguments the beginning is kept", async () => {
     const long = "x".repeat(maxAnswerChars + 100_000);
@@ -57,7 +64,10 @@ describe.each(wires)("$title", (under) => {
     expect(told).toMatchObject({ finishReason: "length", toolCalls: [] });
     expect([told.text.length, shown]).toEqual([maxAnswerChars, maxAnswerChars]);
     const called = await model.complete(ask());
-    expect(called).toMatchObject({ finishReason: "length", toolCalls: [{ name: "think" }, { name: "terminal" }] });
+    expect(called).toMatchObject({
+      finishReason: "length",
+      toolCalls: [{ name: "think" }, { name: "terminal" }],
+    });
     expect(called.toolCalls[1]!.arguments.length).toBeLessThan(100_000);
     expect(called.toolCalls[1]!.arguments).toMatch(/^\{"command":"xxx/);
     expect(called.usage.completion_tokens).toBeGreaterThan(0);
@@ -69,14 +79,18 @@ describe.each(wires)("$title", (under) => {
   });
 
   test("a stream that goes silent in the middle is given up", async () => {
-    const model = await servers.open(under, () => reply.text(sentence, { stallAfter: middle(under) }), { times: { idle: 60 } });
+    const model = await servers.open(under, () => reply.text(sentence, { stallAfter: middle(under) }), {
+      times: { idle: 60 },
+    });
     const error = await failure(model.complete(ask({ onDelta: () => {} })));
     expect(error.message).toContain("sent nothing for 0.06 s");
     expect(await servers.requests[0]!.finished).toBe(false);
   });
 
   test("an endpoint that never answers is given up and tried again", async () => {
-    const model = await servers.open(under, [reply.hang(), reply.text("At last.")], { times: { attempt: 80 } });
+    const model = await servers.open(under, [reply.hang(), reply.text("At last.")], {
+      times: { attempt: 80 },
+    });
     expect((await model.complete(ask())).text).toBe("At last.");
     expect(await servers.requests[0]!.finished).toBe(false);
   });
@@ -102,12 +116,16 @@ describe.each(wires)("$title", (under) => {
 
   test("an aborted signal sends nothing", async () => {
     const model = await servers.open(under, () => reply.text("?"));
-    await expect(model.complete(ask({ signal: AbortSignal.abort(new Error("early")) }))).rejects.toThrow("early");
+    await expect(model.complete(ask({ signal: AbortSignal.abort(new Error("early")) }))).rejects.toThrow(
+      "early",
+    );
     expect(servers.requests).toHaveLength(0);
   });
 
   test("an error inside the stream is told in the provider's words", async () => {
-    const model = await servers.open(under, () => reply.answer({ streamError: { message: "the engine caught fire" } }));
+    const model = await servers.open(under, () =>
+      reply.answer({ streamError: { message: "the engine caught fire" } }),
+    );
     const error = await failure(model.complete(ask()));
     expect(error.message).toContain("the engine caught fire");
     expect(servers.requests).toHaveLength(5);
@@ -161,7 +179,9 @@ describe.each(wires.slice(0, 5))("$title", (under) => {
         yield chunk;
       }
     }
-    const model = await servers.open(under, () => reply.bytes(endless(), stream(under)), { times: { retryDelays: [] } });
+    const model = await servers.open(under, () => reply.bytes(endless(), stream(under)), {
+      times: { retryDelays: [] },
+    });
     let longest = 0;
     let last = performance.now();
     const watch = setInterval(() => {

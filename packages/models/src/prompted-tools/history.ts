@@ -7,7 +7,8 @@ import { callEnd } from "./instructions.ts";
 /** The conversation with calls and results written as text. */
 export function asText(messages: readonly ModelMessage[]): ModelMessage[] {
   return messages.map((message): ModelMessage => {
-    if (message.role === "tool") return { role: "user", content: resultOf(message.toolName, message.content, message.isError) };
+    if (message.role === "tool")
+      return { role: "user", content: resultOf(message.toolName, message.content, message.isError) };
     if (message.role === "user") return message;
     const parts = [message.text, ...message.toolCalls.map(writeCall)];
     return { ...message, text: parts.filter((part) => part !== "").join("\n\n"), toolCalls: [] };
@@ -16,7 +17,8 @@ export function asText(messages: readonly ModelMessage[]): ModelMessage[] {
 
 function writeCall({ name, arguments: text }: MessageToolCall): string {
   const parameters = Object.entries(argumentsObject(text)).map(
-    ([key, value]) => `<parameter=${key}>\n${typeof value === "string" ? value : JSON.stringify(value)}\n</parameter>`,
+    ([key, value]) =>
+      `<parameter=${key}>\n${typeof value === "string" ? value : JSON.stringify(value)}\n</parameter>`,
   );
   return [`<function=${name}>`, ...parameters, callEnd].join("\n");
 }
@@ -24,5 +26,7 @@ function writeCall({ name, arguments: text }: MessageToolCall): string {
 function resultOf(toolName: string, content: readonly Content[], isError: boolean): Content[] {
   const head = `${isError ? "ERROR" : "RESULT"} of ${toolName}:`;
   const [first, ...rest] = content;
-  return first?.type === "text" ? [{ ...first, text: `${head}\n${first.text}` }, ...rest] : [textContent(head), ...content];
+  return first?.type === "text"
+    ? [{ ...first, text: `${head}\n${first.text}` }, ...rest]
+    : [textContent(head), ...content];
 }

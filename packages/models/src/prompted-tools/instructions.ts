@@ -30,5 +30,9 @@ function describe({ name, description, parameters }: ModelTool): string {
     const { description: about = "", ...rest } = schema;
     return `  ${parameter} (${required.has(parameter) ? "required" : "optional"}): ${about} Schema: ${JSON.stringify(rest)}`;
   });
-  return [`## ${name}`, description, lines.length > 0 ? `Parameters:\n${lines.join("\n")}` : "It has no parameters."].join("\n");
+  return [
+    `## ${name}`,
+    description,
+    lines.length > 0 ? `Parameters:\n${lines.join("\n")}` : "It has no parameters.",
+  ].join("\n");
 }

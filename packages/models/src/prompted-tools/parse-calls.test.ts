@@ -58,9 +58,12 @@ test.each([
   ["<function=terminal>\n<parameter=command>ls\n</function", { command: "ls" }],
   ["<function=terminal>", {}],
   ["<function= terminal >\n</function>", {}],
-])("a call that the endpoint was told to stop in, or that is not closed, is whole: %j", (answer, parameters) => {
-  expect(calls(answer)).toEqual([{ name: "terminal", ...parameters }]);
-});
+])(
+  "a call that the endpoint was told to stop in, or that is not closed, is whole: %j",
+  (answer, parameters) => {
+    expect(calls(answer)).toEqual([{ name: "terminal", ...parameters }]);
+  },
+);
 
 test("several calls are read one after the other, a value of the wrong type is left to the tool to judge", () => {
   const one = "<function=terminal><parameter=timeout>soon</parameter></function>";

@@ -34,9 +34,15 @@ export function parseCalls(answer: string, tools: readonly ModelTool[]): ParsedA
       };
     }
     const body = readBody(answer, nameEnd + 1);
-    if (body.problem) return { text: answer, toolCalls: [], problem: `${body.problem} in the call of ${name}` };
+    if (body.problem)
+      return { text: answer, toolCalls: [], problem: `${body.problem} in the call of ${name}` };
     const tool = tools.find((tool) => tool.name === name);
-    toolCalls.push({ id: `call_${newId()}`, name, arguments: toJson(body.parameters, tool), origin: "completion" });
+    toolCalls.push({
+      id: `call_${newId()}`,
+      name,
+      arguments: toJson(body.parameters, tool),
+      origin: "completion",
+    });
     at = answer.indexOf(opening, body.end);
   }
   return { text, toolCalls };
@@ -108,7 +114,9 @@ function jsonOr(text: string): unknown {
   const trimmed = text.trim();
   try {
     return JSON.parse(
-      /^(?:True|False|None)$/.test(trimmed) ? ({ True: "true", False: "false", None: "null" }[trimmed] ?? trimmed) : trimmed,
+      /^(?:True|False|None)$/.test(trimmed)
+        ? ({ True: "true", False: "false", None: "null" }[trimmed] ?? trimmed)
+        : trimmed,
     );
   } catch {
     return text;

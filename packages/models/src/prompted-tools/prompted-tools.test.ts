@@ -9,9 +9,13 @@ const call = "<function=terminal>\n<parameter=command>\nls\n</parameter>\n";
 describe.each(wires)("tools in text over $title", (under) => {
   test("are told in the prompt and read from the answer, which is shown without them", async () => {
     const deltas: string[] = [];
-    const model = await servers.open(under, [reply.text(`I look <around>.\n\n${call}</function>`, { deltaSize: 3 })], {
-      options: { nativeTools: false },
-    });
+    const model = await servers.open(
+      under,
+      [reply.text(`I look <around>.\n\n${call}</function>`, { deltaSize: 3 })],
+      {
+        options: { nativeTools: false },
+      },
+    );
     const response = await model.complete(ask({ onDelta: ({ content }) => deltas.push(content ?? "") }));
     expect(deltas.join("").trim()).toBe("I look <around>.");
     expect(response).toMatchObject({ text: "I look <around>.", finishReason: "tool-calls" });
@@ -30,11 +34,23 @@ describe.each(wires)("tools in text over $title", (under) => {
         role: "assistant",
         text: "I look.",
         thinkingBlocks: [],
-        toolCalls: [{ id: "a", name: "terminal", arguments: '{"command":"ls","timeout":3}', origin: "completion" }],
+        toolCalls: [
+          { id: "a", name: "terminal", arguments: '{"command":"ls","timeout":3}', origin: "completion" },
+        ],
       },
-      { role: "tool", toolCallId: "a", toolName: "terminal", content: [{ type: "text", text: "README" }], isError: true },
+      {
+        role: "tool",
+        toolCallId: "a",
+        toolName: "terminal",
+        content: [{ type: "text", text: "README" }],
+        isError: true,
+      },
     ];
-    expect(await model.complete(ask({ messages }))).toMatchObject({ text: "Done.", toolCalls: [], finishReason: "stop" });
+    expect(await model.complete(ask({ messages }))).toMatchObject({
+      text: "Done.",
+      toolCalls: [],
+      finishReason: "stop",
+    });
     expect(servers.requests[0]!.messages.map(({ role, text }) => [role, text])).toEqual([
       ["user", "Hello"],
       [

@@ -36,7 +36,8 @@ export class PromptedTools implements Model {
       text,
       toolCalls,
       ...(problem && { problem: `Your last answer holds a tool call that cannot be read: ${problem}.` }),
-      ...(toolCalls.length > 0 && response.finishReason === "stop" && { finishReason: "tool-calls" as const }),
+      ...(toolCalls.length > 0 &&
+        response.finishReason === "stop" && { finishReason: "tool-calls" as const }),
     };
   }
 }

@@ -4,7 +4,11 @@ import { CallRecorder } from "./recorder.ts";
 
 /** The part of the event log that stores calls. */
 export interface CallLog {
-  append(conversationId: string, records: readonly [], options: { calls: readonly ModelCall[] }): Promise<unknown>;
+  append(
+    conversationId: string,
+    records: readonly [],
+    options: { calls: readonly ModelCall[] },
+  ): Promise<unknown>;
   lastSeq(conversationId: string): number;
 }
 
@@ -25,7 +29,9 @@ export function recordedBeside(
       try {
         return await recorded.complete(request);
       } finally {
-        const calls = recorder.take().map((call) => (partial ? { ...call, partial, prompt: lastOf(call.prompt) } : call));
+        const calls = recorder
+          .take()
+          .map((call) => (partial ? { ...call, partial, prompt: lastOf(call.prompt) } : call));
         // An answer is worth more than its record; and the conversation may be gone.
         await events.append(id, [], { calls }).catch(() => {});
       }

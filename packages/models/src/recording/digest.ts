@@ -29,7 +29,8 @@ export class PromptDigester {
     let same = 0;
     while (same < this.#chain.length && this.#messages[same] === messages[same]) same++;
     this.#chain.length = same;
-    for (const message of messages.slice(same)) this.#chain.push(digest(`${this.#chain.at(-1) ?? ""}${JSON.stringify(message)}`));
+    for (const message of messages.slice(same))
+      this.#chain.push(digest(`${this.#chain.at(-1) ?? ""}${JSON.stringify(message)}`));
     this.#messages = messages;
     return { system: digestOf(system), tools: digestOf(tools), messages: this.#chain.at(-1) ?? "" };
   }

@@ -1,8 +1,8 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { Turns } from "@sandpiper/core/scheduling/in-turns";
 import type { Model, ModelRequest } from "../model.ts";
-import type { ModelCall } from "./model-call.ts";
 import { PromptDigester } from "./digest.ts";
+import type { ModelCall } from "./model-call.ts";
 
 /** Code of a call that was cut off. */
 export const abortedCall = "Aborted";

@@ -1,8 +1,8 @@
-import type { Dialect, ScriptedToolCall, Answer } from "./model-answer.ts";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Answer, Dialect, ScriptedToolCall } from "./model-answer.ts";
 import type { SeenMessage } from "./model-wire-parts.ts";
 import { eventsOf } from "./model-wire-replies.ts";
 import { readRequest, type Wire, wireOf } from "./model-wire-requests.ts";
@@ -29,7 +29,9 @@ export async function startModelServer(
 ): Promise<ModelServer> {
   const requests: ModelRequestSeen[] = [];
   const server = createServer((request, response) => {
-    answer(request, response, { script, dialect: options.dialect }, requests).catch((error) => response.destroy(error));
+    answer(request, response, { script, dialect: options.dialect }, requests).catch((error) =>
+      response.destroy(error),
+    );
   });
   server.listen(options.port ?? 0, "127.0.0.1");
   await once(server, "listening");
@@ -82,7 +84,10 @@ export type Reply =
 
 export const reply = {
   text: (text: string, more: Answer = {}): Reply => ({ kind: "answer", answer: { ...more, text } }),
-  toolCalls: (toolCalls: ScriptedToolCall[], more: Answer = {}): Reply => ({ kind: "answer", answer: { ...more, toolCalls } }),
+  toolCalls: (toolCalls: ScriptedToolCall[], more: Answer = {}): Reply => ({
+    kind: "answer",
+    answer: { ...more, toolCalls },
+  }),
   /** Anything, an empty answer included. */
   answer: (answer: Answer): Reply => ({ kind: "answer", answer }),
   /** `body` as text is sent as it is; an object as JSON. Default: `{error:{message:"scripted error <status>"}}`. */
@@ -117,7 +122,9 @@ async function answer(
   { script, dialect }: { script: Script | Reply[]; dialect: Dialect | undefined },
   requests: ModelRequestSeen[],
 ) {
-  const closed = new Promise<boolean>((resolve) => response.once("close", () => resolve(response.writableFinished)));
+  const closed = new Promise<boolean>((resolve) =>
+    response.once("close", () => resolve(response.writableFinished)),
+  );
   const chunks: Buffer[] = [];
   for await (const chunk of incoming) chunks.push(chunk);
   const path = incoming.url ?? "";
@@ -126,7 +133,11 @@ async function answer(
   const body = JSON.parse(Buffer.concat(chunks).toString());
   const { headers } = incoming;
   const signer = /^AWS4-HMAC-SHA256 Credential=([^/]+)\//.exec(headers.authorization ?? "")?.[1];
-  const apiKey = signer ?? headers.authorization?.replace(/^Bearer /, "") ?? headers["x-api-key"] ?? headers["x-goog-api-key"];
+  const apiKey =
+    signer ??
+    headers.authorization?.replace(/^Bearer /, "") ??
+    headers["x-api-key"] ??
+    headers["x-goog-api-key"];
   const seen: ModelRequestSeen = {
     wire,
     index: requests.length,
@@ -147,7 +158,10 @@ async function answer(
 
 async function nextReply(script: Script | Reply[], request: ModelRequestSeen): Promise<Reply> {
   if (Array.isArray(script)) {
-    return script[request.index] ?? reply.error(400, { error: { message: `the script has no reply number ${request.index}` } });
+    return (
+      script[request.index] ??
+      reply.error(400, { error: { message: `the script has no reply number ${request.index}` } })
+    );
   }
   try {
     return await script(request);
@@ -162,7 +176,11 @@ function sendError(response: ServerResponse, status: number, body: unknown, head
   response.end(isText ? body : JSON.stringify(body));
 }
 
-async function sendBytes(response: ServerResponse, headers: Record<string, string>, chunks: Iterable<string | Buffer>) {
+async function sendBytes(
+  response: ServerResponse,
+  headers: Record<string, string>,
+  chunks: Iterable<string | Buffer>,
+) {
   response.writeHead(200, headers);
   for (const chunk of chunks) {
     const failed = await new Promise((resolve) => response.write(chunk, resolve));
@@ -171,7 +189,12 @@ async function sendBytes(response: ServerResponse, headers: Record<string, strin
   response.end();
 }
 
-async function sendAnswer(response: ServerResponse, request: ModelRequestSeen, answer: Answer, dialect?: Dialect) {
+async function sendAnswer(
+  response: ServerResponse,
+  request: ModelRequestSeen,
+  answer: Answer,
+  dialect?: Dialect,
+) {
   const type = request.wire === "bedrock" ? "application/vnd.amazon.eventstream" : "text/event-stream";
   const id = answer.id ?? `request-${request.index}`;
   response.writeHead(200, { "content-type": type, "cache-control": "no-cache", "x-amzn-requestid": id });
@@ -193,7 +216,9 @@ async function write(response: ServerResponse, event: string | Buffer, writeByte
   const bytes = typeof event === "string" ? Buffer.from(event) : event;
   const size = writeBytes ?? bytes.length;
   for (let start = 0; start < bytes.length && !response.destroyed; start += size) {
-    await new Promise<void>((resolve) => response.write(bytes.subarray(start, start + size), () => resolve()));
+    await new Promise<void>((resolve) =>
+      response.write(bytes.subarray(start, start + size), () => resolve()),
+    );
     if (writeBytes) await sleep(0);
   }
 }

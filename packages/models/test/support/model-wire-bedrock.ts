@@ -1,6 +1,14 @@
 import { crc32 } from "node:zlib";
 import type { Answer } from "./model-answer.ts";
-import { argumentsText, callId, empty, partsText, pieces, type SeenMessage, usageOf } from "./model-wire-parts.ts";
+import {
+  argumentsText,
+  callId,
+  empty,
+  partsText,
+  pieces,
+  type SeenMessage,
+  usageOf,
+} from "./model-wire-parts.ts";
 
 /** Amazon Bedrock's Converse, for the scripted model server. */
 
@@ -23,7 +31,9 @@ export function readBedrock(body: Json) {
     messages.push({
       ...empty(role),
       ...texts(rest),
-      toolCalls: rest.flatMap(({ toolUse: use }) => (use ? [{ id: use.toolUseId, name: use.name, arguments: use.input }] : [])),
+      toolCalls: rest.flatMap(({ toolUse: use }) =>
+        use ? [{ id: use.toolUseId, name: use.name, arguments: use.input }] : [],
+      ),
       thinking: rest.flatMap(({ reasoningContent: thought }) => {
         if (!thought) return [];
         const { text = "", signature } = thought.reasoningText ?? {};
@@ -34,7 +44,9 @@ export function readBedrock(body: Json) {
   return {
     system: (body.system ?? []).flatMap((part: Json) => (part.text ? [part.text] : [])).join("\n\n"),
     messages,
-    tools: (body.toolConfig?.tools ?? []).flatMap((tool: Json) => (tool.toolSpec ? [tool.toolSpec.name] : [])),
+    tools: (body.toolConfig?.tools ?? []).flatMap((tool: Json) =>
+      tool.toolSpec ? [tool.toolSpec.name] : [],
+    ),
   };
 }
 
@@ -48,7 +60,8 @@ export function bedrockEvents(answer: Answer, index: number): Buffer[] {
   let block = 0;
   const addBlock = (start: object | undefined, deltas: object[]) => {
     if (start) events.push(frame("contentBlockStart", { contentBlockIndex: block, start }));
-    for (const delta of deltas) events.push(frame("contentBlockDelta", { contentBlockIndex: block, delta, p: "abcd" }));
+    for (const delta of deltas)
+      events.push(frame("contentBlockDelta", { contentBlockIndex: block, delta, p: "abcd" }));
     events.push(frame("contentBlockStop", { contentBlockIndex: block++ }));
   };
   if (answer.thinking) {
@@ -56,7 +69,8 @@ export function bedrockEvents(answer: Answer, index: number): Buffer[] {
     const thoughts: object[] = pieces(text, answer.deltaSize).map((text) => ({ reasoningContent: { text } }));
     addBlock(undefined, signature ? [...thoughts, { reasoningContent: { signature } }] : thoughts);
   }
-  if (answer.redactedThinking) addBlock(undefined, [{ reasoningContent: { redactedContent: answer.redactedThinking } }]);
+  if (answer.redactedThinking)
+    addBlock(undefined, [{ reasoningContent: { redactedContent: answer.redactedThinking } }]);
   const said = answer.refusal ?? answer.text;
   if (said)
     addBlock(
@@ -68,10 +82,20 @@ export function bedrockEvents(answer: Answer, index: number): Buffer[] {
     addBlock({ toolUse: { toolUseId: callId(call, index, position), name: call.name } }, inputs);
   });
   if (answer.streamError) {
-    return [...events, frame("modelStreamErrorException", { message: answer.streamError.message }, "exception")];
+    return [
+      ...events,
+      frame("modelStreamErrorException", { message: answer.streamError.message }, "exception"),
+    ];
   }
-  const reasons = { stop: "end_turn", tool_calls: "tool_use", length: "max_tokens", content_filter: "content_filtered" };
-  const finish = answer.refusal ? "content_filter" : (answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop"));
+  const reasons = {
+    stop: "end_turn",
+    tool_calls: "tool_use",
+    length: "max_tokens",
+    content_filter: "content_filtered",
+  };
+  const finish = answer.refusal
+    ? "content_filter"
+    : (answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop"));
   const usage = usageOf(answer);
   const metadata = {
     usage: {
@@ -91,7 +115,12 @@ function frame(type: string, payload: object, kind: "event" | "exception" = "eve
   const names = { ":message-type": kind, [`:${kind}-type`]: type, ":content-type": "application/json" };
   const headers = Buffer.concat(
     Object.entries(names).map(([name, value]) =>
-      Buffer.concat([Buffer.from([name.length]), Buffer.from(name), Buffer.from([7, 0, value.length]), Buffer.from(value)]),
+      Buffer.concat([
+        Buffer.from([name.length]),
+        Buffer.from(name),
+        Buffer.from([7, 0, value.length]),
+        Buffer.from(value),
+      ]),
     ),
   );
   const body = Buffer.from(JSON.stringify(payload));

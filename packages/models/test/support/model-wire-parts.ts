@@ -20,7 +20,8 @@ export function pieces(text: string, size = Math.max(12, Math.ceil(text.length /
 export const argumentsText = (call: ScriptedToolCall) =>
   typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments);
 
-export const callId = (call: ScriptedToolCall, index: number, position: number) => call.id ?? `call_${index}_${position}`;
+export const callId = (call: ScriptedToolCall, index: number, position: number) =>
+  call.id ?? `call_${index}_${position}`;
 
 export interface SeenMessage {
   role: "user" | "assistant" | "tool";
@@ -35,7 +36,13 @@ export interface SeenMessage {
   thinking: { text: string; signature?: string }[];
 }
 
-export const empty = (role: SeenMessage["role"]): SeenMessage => ({ role, text: "", images: 0, toolCalls: [], thinking: [] });
+export const empty = (role: SeenMessage["role"]): SeenMessage => ({
+  role,
+  text: "",
+  images: 0,
+  toolCalls: [],
+  thinking: [],
+});
 
 export function partsText(content: any): string {
   if (typeof content === "string") return content;

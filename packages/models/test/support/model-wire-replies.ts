@@ -7,7 +7,12 @@ import { responsesEvents } from "./model-wire-responses.ts";
 /** Writes a scripted answer as the events of a wire: server-sent ones, each with its blank line, or Bedrock's binary frames. */
 export function eventsOf(wire: Wire, answer: Answer, index: number, dialect?: Dialect): (string | Buffer)[] {
   if (wire === "openai") return openAiEvents(answer, index, dialect);
-  const writers = { responses: responsesEvents, anthropic: anthropicEvents, google: googleEvents, bedrock: bedrockEvents };
+  const writers = {
+    responses: responsesEvents,
+    anthropic: anthropicEvents,
+    google: googleEvents,
+    bedrock: bedrockEvents,
+  };
   return writers[wire](answer, index);
 }
 
@@ -26,7 +31,8 @@ function openAiEvents(answer: Answer, index: number, dialect?: Dialect): string[
     delta({ role: "assistant", content: "" }),
   ];
   const thought = dialect === "openrouter" || dialect === "vllm" ? "reasoning" : "reasoning_content";
-  for (const piece of pieces(answer.thinking?.text ?? "", answer.deltaSize)) events.push(delta({ [thought]: piece }));
+  for (const piece of pieces(answer.thinking?.text ?? "", answer.deltaSize))
+    events.push(delta({ [thought]: piece }));
   for (const reasoning_details of answer.reasoningDetails ?? []) events.push(delta({ reasoning_details }));
   for (const piece of pieces(answer.text ?? "", answer.deltaSize)) events.push(delta({ content: piece }));
   for (const piece of pieces(answer.refusal ?? "", answer.deltaSize)) events.push(delta({ refusal: piece }));
@@ -35,7 +41,11 @@ function openAiEvents(answer: Answer, index: number, dialect?: Dialect): string[
       // Ollama sends each call whole.
       const whole = { name: call.name, arguments: argumentsText(call) };
       events.push(
-        delta({ tool_calls: [{ index: position, id: callId(call, index, position), type: "function", function: whole }] }),
+        delta({
+          tool_calls: [
+            { index: position, id: callId(call, index, position), type: "function", function: whole },
+          ],
+        }),
       );
       return;
     }
@@ -99,7 +109,8 @@ function anthropicEvents(answer: Answer, index: number): string[] {
       type: "thinking_delta",
       thinking,
     }));
-    if (answer.thinking.signature) thoughts.push({ type: "signature_delta", signature: answer.thinking.signature });
+    if (answer.thinking.signature)
+      thoughts.push({ type: "signature_delta", signature: answer.thinking.signature });
     addBlock({ type: "thinking", thinking: "" }, thoughts);
   }
   if (answer.redactedThinking) addBlock({ type: "redacted_thinking", data: answer.redactedThinking }, []);
@@ -121,10 +132,21 @@ function anthropicEvents(answer: Answer, index: number): string[] {
     const { message, type = "api_error" } = answer.streamError;
     return [...events, event({ type: "error", error: { type, message } })];
   }
-  const reasons = { stop: "end_turn", tool_calls: "tool_use", length: "max_tokens", content_filter: "refusal" };
-  const stop_reason = answer.refusal ? "refusal" : reasons[answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop")];
+  const reasons = {
+    stop: "end_turn",
+    tool_calls: "tool_use",
+    length: "max_tokens",
+    content_filter: "refusal",
+  };
+  const stop_reason = answer.refusal
+    ? "refusal"
+    : reasons[answer.finish ?? (answer.toolCalls?.length ? "tool_calls" : "stop")];
   events.push(
-    event({ type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: usage.completion } }),
+    event({
+      type: "message_delta",
+      delta: { stop_reason, stop_sequence: null },
+      usage: { output_tokens: usage.completion },
+    }),
     event({ type: "message_stop" }),
   );
   return events;
@@ -133,13 +155,18 @@ function anthropicEvents(answer: Answer, index: number): string[] {
 /** Gemini sends a function call whole; arguments given as text are sent as text. */
 function googleEvents(answer: Answer, index: number): string[] {
   const frame = { responseId: answer.id ?? `gemini-${index}`, modelVersion: "scripted" };
-  const part = (part: object) => data({ ...frame, candidates: [{ index: 0, content: { role: "model", parts: [part] } }] });
+  const part = (part: object) =>
+    data({ ...frame, candidates: [{ index: 0, content: { role: "model", parts: [part] } }] });
   const events: string[] = [];
-  for (const text of pieces(answer.thinking?.text ?? "", answer.deltaSize)) events.push(part({ text, thought: true }));
-  for (const text of pieces(answer.refusal ?? answer.text ?? "", answer.deltaSize)) events.push(part({ text }));
+  for (const text of pieces(answer.thinking?.text ?? "", answer.deltaSize))
+    events.push(part({ text, thought: true }));
+  for (const text of pieces(answer.refusal ?? answer.text ?? "", answer.deltaSize))
+    events.push(part({ text }));
   answer.toolCalls?.forEach((call, position) => {
     const functionCall = { id: callId(call, index, position), name: call.name, args: call.arguments };
-    events.push(part({ functionCall, ...(call.thoughtSignature && { thoughtSignature: call.thoughtSignature }) }));
+    events.push(
+      part({ functionCall, ...(call.thoughtSignature && { thoughtSignature: call.thoughtSignature }) }),
+    );
   });
   if (answer.streamError) {
     const { message, code = 500, type = "INTERNAL" } = answer.streamError;

@@ -18,7 +18,10 @@ export function wireOf(path: string): Wire | undefined {
 
 type Json = any;
 
-export function readRequest(wire: Wire, body: Json): { system: string; messages: SeenMessage[]; tools: string[] } {
+export function readRequest(
+  wire: Wire,
+  body: Json,
+): { system: string; messages: SeenMessage[]; tools: string[] } {
   const readers = {
     openai: readOpenAi,
     responses: readResponses,
@@ -71,14 +74,19 @@ function readAnthropic(body: Json) {
       ...empty(role),
       text: partsText(rest),
       images: countParts(rest, "image"),
-      toolCalls: rest.filter((part) => part.type === "tool_use").map(({ id, name, input }) => ({ id, name, arguments: input })),
+      toolCalls: rest
+        .filter((part) => part.type === "tool_use")
+        .map(({ id, name, input }) => ({ id, name, arguments: input })),
       thinking: rest
         .filter((part) => /thinking$/.test(part.type))
         .map((part) => ({ text: part.thinking ?? "", signature: part.signature ?? part.data })),
     });
   }
   return {
-    system: typeof body.system === "string" ? body.system : (body.system ?? []).map((part: Json) => part.text).join("\n\n"),
+    system:
+      typeof body.system === "string"
+        ? body.system
+        : (body.system ?? []).map((part: Json) => part.text).join("\n\n"),
     messages,
     tools: (body.tools ?? []).map((tool: Json) => tool.name),
   };
@@ -105,7 +113,11 @@ function readGoogle(body: Json) {
       images: rest.filter((part) => part.inlineData || part.fileData).length,
       toolCalls: rest
         .filter((part) => part.functionCall)
-        .map(({ functionCall }) => ({ id: functionCall.id, name: functionCall.name, arguments: functionCall.args })),
+        .map(({ functionCall }) => ({
+          id: functionCall.id,
+          name: functionCall.name,
+          arguments: functionCall.args,
+        })),
       thinking: rest
         .filter((part) => part.thoughtSignature)
         .map((part) => ({ text: part.text ?? "", signature: part.thoughtSignature })),
@@ -114,7 +126,9 @@ function readGoogle(body: Json) {
   return {
     system: (body.systemInstruction?.parts ?? []).map((part: Json) => part.text).join("\n\n"),
     messages,
-    tools: (body.tools ?? []).flatMap((tool: Json) => (tool.functionDeclarations ?? []).map((declared: Json) => declared.name)),
+    tools: (body.tools ?? []).flatMap((tool: Json) =>
+      (tool.functionDeclarations ?? []).map((declared: Json) => declared.name),
+    ),
   };
 }
 

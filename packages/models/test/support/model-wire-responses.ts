@@ -22,7 +22,8 @@ export function readResponses(body: Json) {
     } else if (item.type === "function_call") {
       assistant().toolCalls.push({ id: item.call_id, name: item.name, arguments: item.arguments });
     } else if (item.type === "function_call_output") {
-      const parts = typeof item.output === "string" ? [{ type: "input_text", text: item.output }] : item.output;
+      const parts =
+        typeof item.output === "string" ? [{ type: "input_text", text: item.output }] : item.output;
       messages.push({ ...empty("tool"), ...readParts(parts), toolCallId: item.call_id });
     } else if (item.role === "assistant") {
       assistant().text += typeof item.content === "string" ? item.content : readParts(item.content).text;
@@ -51,7 +52,8 @@ export function responsesEvents(answer: Answer, index: number): string[] {
   const id = answer.id ?? `resp_${index}`;
   const head = { id, object: "response", created_at: 1_700_000_000, model: "scripted", output: [] };
   let sequence = 0;
-  const event = (type: string, fields: object) => `event: ${type}\n${data({ type, sequence_number: sequence++, ...fields })}`;
+  const event = (type: string, fields: object) =>
+    `event: ${type}\n${data({ type, sequence_number: sequence++, ...fields })}`;
   const events = [
     event("response.created", { response: { ...head, status: "in_progress" } }),
     event("response.in_progress", { response: { ...head, status: "in_progress" } }),
@@ -61,19 +63,32 @@ export function responsesEvents(answer: Answer, index: number): string[] {
     const place = { output_index: output++, item_id: item.id };
     events.push(event("response.output_item.added", { ...place, item: { status: "in_progress", ...item } }));
     events.push(...deltas(place));
-    events.push(event("response.output_item.done", { ...place, item: { ...item, status: "completed", ...done } }));
+    events.push(
+      event("response.output_item.done", { ...place, item: { ...item, status: "completed", ...done } }),
+    );
   };
   const addThought = ({ text, signature }: { text: string; signature?: string }) => {
     const texts = text === "" ? [] : text.split("\n\n");
     const item = { id: `rs_${index}_${output}`, type: "reasoning", summary: [] as object[] };
-    const done = { summary: texts.map((text) => ({ type: "summary_text", text })), encrypted_content: signature ?? null };
+    const done = {
+      summary: texts.map((text) => ({ type: "summary_text", text })),
+      encrypted_content: signature ?? null,
+    };
     addItem(item, done, (place) =>
       texts.flatMap((text, summary_index) => [
-        event("response.reasoning_summary_part.added", { ...place, summary_index, part: { type: "summary_text", text: "" } }),
+        event("response.reasoning_summary_part.added", {
+          ...place,
+          summary_index,
+          part: { type: "summary_text", text: "" },
+        }),
         ...pieces(text, answer.deltaSize).map((delta) =>
           event("response.reasoning_summary_text.delta", { ...place, summary_index, delta }),
         ),
-        event("response.reasoning_summary_part.done", { ...place, summary_index, part: { type: "summary_text", text } }),
+        event("response.reasoning_summary_part.done", {
+          ...place,
+          summary_index,
+          part: { type: "summary_text", text },
+        }),
       ]),
     );
   };
@@ -82,10 +97,16 @@ export function responsesEvents(answer: Answer, index: number): string[] {
   if (said) {
     const kind = answer.refusal ? "refusal" : "output_text";
     const phase = answer.phase && { phase: answer.phase };
-    addItem({ id: `msg_${index}`, type: "message", role: "assistant", content: [], ...phase }, {}, (place) => [
-      ...pieces(said, answer.deltaSize).map((delta) => event(`response.${kind}.delta`, { ...place, content_index: 0, delta })),
-      event(`response.${kind}.done`, { ...place, content_index: 0, text: said, refusal: said }),
-    ]);
+    addItem(
+      { id: `msg_${index}`, type: "message", role: "assistant", content: [], ...phase },
+      {},
+      (place) => [
+        ...pieces(said, answer.deltaSize).map((delta) =>
+          event(`response.${kind}.delta`, { ...place, content_index: 0, delta }),
+        ),
+        event(`response.${kind}.done`, { ...place, content_index: 0, text: said, refusal: said }),
+      ],
+    );
   }
   answer.toolCalls?.forEach((call, position) => {
     if (call.thinking) addThought(call.thinking);
@@ -97,7 +118,9 @@ export function responsesEvents(answer: Answer, index: number): string[] {
       name: call.name,
     };
     addItem({ ...item, arguments: "" }, { arguments: whole }, (place) =>
-      pieces(whole, answer.deltaSize).map((delta) => event("response.function_call_arguments.delta", { ...place, delta })),
+      pieces(whole, answer.deltaSize).map((delta) =>
+        event("response.function_call_arguments.delta", { ...place, delta }),
+      ),
     );
   });
   if (answer.streamError) {
@@ -118,7 +141,10 @@ export function responsesEvents(answer: Answer, index: number): string[] {
 function responsesUsage(usage: Usage) {
   return {
     input_tokens: usage.prompt,
-    input_tokens_details: { cached_tokens: usage.cacheRead, ...(usage.cacheWrite && { cache_write_tokens: usage.cacheWrite }) },
+    input_tokens_details: {
+      cached_tokens: usage.cacheRead,
+      ...(usage.cacheWrite && { cache_write_tokens: usage.cacheWrite }),
+    },
     output_tokens: usage.completion,
     output_tokens_details: { reasoning_tokens: usage.reasoning },
     total_tokens: usage.prompt + usage.completion,

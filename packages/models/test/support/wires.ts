@@ -1,12 +1,12 @@
-import { afterEach, expect } from "vitest";
-import { type ModelServer, type Reply, type Script, startModelServer } from "./model-server.ts";
-import type { Dialect } from "./model-answer.ts";
 import { PlatformError } from "@sandpiper/core/errors";
+import { afterEach, expect } from "vitest";
 import type { CallOptions } from "../../src/call-options.ts";
 import type { Model, ModelConfig, ModelRequest, ModelTool, RetryNotice } from "../../src/model.ts";
 import { makeOpenModel } from "../../src/open.ts";
 import type { CallTimes } from "../../src/provider-model.ts";
 import type { Wire } from "../../src/providers.ts";
+import type { Dialect } from "./model-answer.ts";
+import { type ModelServer, type Reply, type Script, startModelServer } from "./model-server.ts";
 
 /** What the suite of this folder runs over: every way in which models are reached, against a real server that speaks it. */
 export interface WireUnderTest {
@@ -26,7 +26,13 @@ export const key = "sk-secret/0123456789+abc";
 const unknown = [0, 0, 0] as const;
 
 export const wires: WireUnderTest[] = [
-  { title: "OpenAI chat", wire: "openai", name: "openai/gpt-4o", origin: "https://api.openai.com", price: [2.5, 10, 1.25] },
+  {
+    title: "OpenAI chat",
+    wire: "openai",
+    name: "openai/gpt-4o",
+    origin: "https://api.openai.com",
+    price: [2.5, 10, 1.25],
+  },
   {
     title: "OpenAI responses",
     wire: "responses",
@@ -40,11 +46,20 @@ export const wires: WireUnderTest[] = [
     title: "Bedrock",
     wire: "bedrock",
     name: "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-    config: { apiKey: undefined, aws: { accessKeyId: key, secretAccessKey: "aws/secret+0123456789", region: "eu-west-1" } },
+    config: {
+      apiKey: undefined,
+      aws: { accessKeyId: key, secretAccessKey: "aws/secret+0123456789", region: "eu-west-1" },
+    },
     price: [3, 15, 0.3],
   },
   { title: "Ollama", wire: "openai", name: "ollama/qwen3:30b", dialect: "ollama", price: unknown },
-  { title: "vLLM", wire: "openai", name: "hosted_vllm/meta-llama/Llama-3.3-70B", dialect: "vllm", price: unknown },
+  {
+    title: "vLLM",
+    wire: "openai",
+    name: "hosted_vllm/meta-llama/Llama-3.3-70B",
+    dialect: "vllm",
+    price: unknown,
+  },
   {
     title: "OpenRouter",
     wire: "openai",
@@ -81,7 +96,11 @@ export function modelServers() {
     get requests() {
       return server!.requests;
     },
-    async open(under: WireUnderTest, script: Script | Reply[], { times, options, onRetry }: Opening = {}): Promise<Model> {
+    async open(
+      under: WireUnderTest,
+      script: Script | Reply[],
+      { times, options, onRetry }: Opening = {},
+    ): Promise<Model> {
       await server?.close();
       server = await startModelServer(script, under.dialect ? { dialect: under.dialect } : {});
       const { url } = server;

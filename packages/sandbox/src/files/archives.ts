@@ -1,9 +1,9 @@
 import { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { feed } from "../service/feed.ts";
+import { collect, exitCode } from "../shell/run.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
 import { checkAlive, checked, type Files, reason, scriptCommand } from "./files.ts";
-import { collect, exitCode } from "../shell/run.ts";
 
 /** How much of a failing tar's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
@@ -50,8 +50,14 @@ export async function archiveOut(
   options: ArchiveOptions & { excludes?: string[]; sparse?: boolean; named?: boolean } = {},
 ): Promise<Readable> {
   const { excludes = [], gzip, sparse, named, signal } = options;
-  const words = [...(gzip ? ["-z"] : []), ...(sparse ? ["-S"] : []), ...excludes.map((pattern) => `--exclude=${pattern}`)];
-  const process = await sandbox.exec(scriptCommand(sandbox, packScript, [checked(folder), named ? "named" : "plain", ...words]));
+  const words = [
+    ...(gzip ? ["-z"] : []),
+    ...(sparse ? ["-S"] : []),
+    ...excludes.map((pattern) => `--exclude=${pattern}`),
+  ];
+  const process = await sandbox.exec(
+    scriptCommand(sandbox, packScript, [checked(folder), named ? "named" : "plain", ...words]),
+  );
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {
@@ -78,5 +84,8 @@ export async function archiveOut(
 }
 
 function failure(what: string, folder: string, code: number, stderr: Buffer): PlatformError {
-  return new PlatformError("InvalidParameter", `The archive could not be ${what} ${folder}: ${reason({ code, stderr })}.`);
+  return new PlatformError(
+    "InvalidParameter",
+    `The archive could not be ${what} ${folder}: ${reason({ code, stderr })}.`,
+  );
 }

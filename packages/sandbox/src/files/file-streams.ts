@@ -1,10 +1,20 @@
 import type { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { feed } from "../service/feed.ts";
-import { codes, downloadScript, writeScript } from "./file-scripts.ts";
-import { checkAlive, checked, type Files, fileError, script, scriptCommand, scriptMs, unanswered, uniqueWord } from "./files.ts";
-import { openOutput } from "./output-stream.ts";
 import { collect, exitCode } from "../shell/run.ts";
+import { codes, downloadScript, writeScript } from "./file-scripts.ts";
+import {
+  checkAlive,
+  checked,
+  type Files,
+  fileError,
+  script,
+  scriptCommand,
+  scriptMs,
+  unanswered,
+  uniqueWord,
+} from "./files.ts";
+import { openOutput } from "./output-stream.ts";
 
 /** How much of a failing script's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
@@ -24,8 +34,15 @@ export interface Download {
  * Opens a file of any size for reading; nothing of it is kept in memory. With `facts` the content stays empty.
  * Throws FileNotFound, FileForbidden, NotAFile, and SandboxFailed when the sandbox does not answer.
  */
-export async function download(sandbox: Files, path: string, what: "content" | "facts" = "content"): Promise<Download> {
-  const opened = await openOutput(sandbox, downloadScript, [checked(path), what], { maxHead, headMs: scriptMs });
+export async function download(
+  sandbox: Files,
+  path: string,
+  what: "content" | "facts" = "content",
+): Promise<Download> {
+  const opened = await openOutput(sandbox, downloadScript, [checked(path), what], {
+    maxHead,
+    headMs: scriptMs,
+  });
   const [, size, seconds] = /^(\d+) (\d+)$/.exec(opened.head ?? "") ?? [];
   if (size === undefined) {
     const failed = await opened.end();
@@ -46,7 +63,8 @@ async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerato
     if (part.length > 0) yield part;
     if (left === 0) return;
   }
-  if (left > 0 && size > 0) throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
+  if (left > 0 && size > 0)
+    throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
 }
 
 /**
@@ -54,7 +72,12 @@ async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerato
  * stays, and nothing of a cut stream is left. `size` is the number of bytes to come, where it is known.
  * Throws the source's error, FileForbidden, NotAFile, and InvalidParameter with the reason (directory, full disk, …).
  */
-export async function upload(sandbox: Files, path: string, source: Readable, size: number | undefined): Promise<void> {
+export async function upload(
+  sandbox: Files,
+  path: string,
+  source: Readable,
+  size: number | undefined,
+): Promise<void> {
   const word = uniqueWord();
   const args = (length: number, what: "all" | "take" | "keep") => [checked(path), String(length), word, what];
   const process = await sandbox.exec(

@@ -3,13 +3,13 @@ import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { archiveIn, archiveOut } from "./archives.ts";
-import type { OciDriver } from "../drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "../../test/support/oci.ts";
+import type { OciDriver } from "../drivers/oci/oci-driver.ts";
+import type { Sandbox } from "../sandbox.ts";
+import { archiveIn, archiveOut } from "./archives.ts";
 import { writeScript } from "./file-scripts.ts";
 import { list, readFile, script, stat, writeFile } from "./files.ts";
 import { fileTree, makeFolder, subfolders } from "./folder-pages.ts";
-import type { Sandbox } from "../sandbox.ts";
 
 let driver: OciDriver;
 let end: () => Promise<void>;
@@ -21,7 +21,10 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
   beforeAll(async () => {
     ({ driver, end } = await openTestDriver());
     await driver.start({ id: "files", spec: testSpec });
-    sandbox = { exec: (command) => driver.exec("files", command), shell: which === "own" ? ["sh"] : driver.shell };
+    sandbox = {
+      exec: (command) => driver.exec("files", command),
+      shell: which === "own" ? ["sh"] : driver.shell,
+    };
   });
   afterAll(() => end());
 
@@ -67,14 +70,20 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
   });
 
   test("lists the folders of a folder part by part, and makes one", async () => {
-    for (const name of ["b", "B", "-x", ".hid", "a\nc", "b/below"]) await makeFolder(sandbox, `/tmp/pick/${name}`);
+    for (const name of ["b", "B", "-x", ".hid", "a\nc", "b/below"])
+      await makeFolder(sandbox, `/tmp/pick/${name}`);
     await makeFolder(sandbox, "/tmp/pick/b");
     await inside("ln -s b /tmp/pick/link; touch /tmp/pick/file");
     const first = await subfolders(sandbox, "/tmp/pick", { limit: 3 });
     expect(first.names).toEqual(["-x", "a\nc", "B"]);
-    expect(await subfolders(sandbox, "/tmp/pick", { limit: 3, after: first.next })).toEqual({ names: ["b"], next: undefined });
+    expect(await subfolders(sandbox, "/tmp/pick", { limit: 3, after: first.next })).toEqual({
+      names: ["b"],
+      next: undefined,
+    });
     expect((await subfolders(sandbox, "/tmp/pick", { limit: 9, hidden: true })).names).toContain(".hid");
-    await expect(subfolders(sandbox, "/tmp/pick/file", { limit: 1 })).rejects.toMatchObject({ code: "NotAFile" });
+    await expect(subfolders(sandbox, "/tmp/pick/file", { limit: 1 })).rejects.toMatchObject({
+      code: "NotAFile",
+    });
     for (const path of ["/tmp/pick/file", "/tmp/pick/file/x"])
       await expect(makeFolder(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
     await expect(makeFolder(sandbox, "/usr/x")).rejects.toMatchObject({ code: "FileForbidden" });
@@ -119,8 +128,14 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await readFile(sandbox, "/tmp/r/dangling")).toEqual({ kind: "missing" });
     expect(await readFile(sandbox, "/tmp/r/d")).toEqual({ kind: "directory" });
     expect(await readFile(sandbox, "/tmp/r/fifo")).toMatchObject({ kind: "unreadable" });
-    expect(await readFile(sandbox, "/tmp/r/closed")).toEqual({ kind: "unreadable", reason: "Permission denied" });
-    expect(await readFile(sandbox, "/root/secret")).toEqual({ kind: "unreadable", reason: "Permission denied" });
+    expect(await readFile(sandbox, "/tmp/r/closed")).toEqual({
+      kind: "unreadable",
+      reason: "Permission denied",
+    });
+    expect(await readFile(sandbox, "/root/secret")).toEqual({
+      kind: "unreadable",
+      reason: "Permission denied",
+    });
     expect(await readFile(sandbox, "/tmp/r/big", { maxBytes: 99 })).toEqual({ kind: "too_large", size: 100 });
     expect(await readFile(sandbox, "/tmp/r/big", { maxBytes: 100 })).toMatchObject({ kind: "file" });
     expect(await readFile(sandbox, "/proc/self/status")).toMatchObject({ kind: "file" });
@@ -141,9 +156,9 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
   test("keeps the mode of a file, follows a link, and makes the folders above", async () => {
     await inside("mkdir /tmp/w; echo old >/tmp/w/script; chmod 751 /tmp/w/script; ln -s script /tmp/w/link");
     await writeFile(sandbox, "/tmp/w/link", "new");
-    expect(await inside("cat /tmp/w/script; stat -c ' %a' /tmp/w/script; test -L /tmp/w/link && echo link")).toBe(
-      "new 751\nlink\n",
-    );
+    expect(
+      await inside("cat /tmp/w/script; stat -c ' %a' /tmp/w/script; test -L /tmp/w/link && echo link"),
+    ).toBe("new 751\nlink\n");
     await writeFile(sandbox, "/tmp/w/a/b/c", "deep");
     expect(await inside("cat /tmp/w/a/b/c; ls -A /tmp/w/a/b")).toBe("deepc\n");
   });
@@ -206,7 +221,9 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
   test("stays inside whatever links a sandbox plants", async () => {
     await inside("ln -s / /tmp/out; ln -s /proc/1/root /tmp/init; ln -s ../../../../../../.. /tmp/up");
     for (const path of ["/tmp/out", "/tmp/up", "/tmp/init"]) {
-      expect(["missing", "unreadable"]).toContain((await readFile(sandbox, `${path}${process.cwd()}/package.json`)).kind);
+      expect(["missing", "unreadable"]).toContain(
+        (await readFile(sandbox, `${path}${process.cwd()}/package.json`)).kind,
+      );
       const passwd = await readFile(sandbox, `${path}/etc/passwd`);
       if (passwd.kind === "file") expect(passwd.content.toString()).toContain("agent:x:1000");
     }
@@ -255,9 +272,9 @@ line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tm
     const sparse = await buffer(await archiveOut(sandbox, "/tmp/z", { sparse: true }));
     expect(sparse.length).toBeLessThan(100_000);
     await archiveIn(sandbox, "/tmp/z2", Readable.from([sparse]));
-    expect(await inside("cmp /tmp/z/holes /tmp/z2/holes && du -m /tmp/z2/holes; rm -r /tmp/z /tmp/z1 /tmp/z2")).toMatch(
-      /^[01]\t/,
-    );
+    expect(
+      await inside("cmp /tmp/z/holes /tmp/z2/holes && du -m /tmp/z2/holes; rm -r /tmp/z /tmp/z1 /tmp/z2"),
+    ).toMatch(/^[01]\t/);
   });
 
   test("unpacks an archive that tries to get out only into the sandbox", async () => {
@@ -269,9 +286,15 @@ for name, link in (("../../../../../../../../tmp/escaped", None), ("/tmp/absolut
   else: info.size = 1; out.addfile(info, io.BytesIO(b"x"))
 out.close()`;
     const evil = execFileSync("/usr/bin/python3", ["-c", script]);
-    await expect(archiveIn(sandbox, "/tmp/evil", Readable.from([evil]))).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(archiveIn(sandbox, "/tmp/evil", Readable.from([evil]))).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
     const { existsSync } = await import("node:fs");
-    expect([existsSync("/tmp/escaped"), existsSync("/tmp/absolute"), existsSync("/etc/x")]).toEqual([false, false, false]);
+    expect([existsSync("/tmp/escaped"), existsSync("/tmp/absolute"), existsSync("/etc/x")]).toEqual([
+      false,
+      false,
+      false,
+    ]);
   });
 
   test("says why an archive cannot be packed or unpacked", async () => {
@@ -283,7 +306,9 @@ out.close()`;
     await expect(archiveIn(sandbox, "/usr/new", Readable.from([Buffer.alloc(1024)]))).rejects.toMatchObject({
       message: /read-only|denied/i,
     });
-    await expect(archiveOut(sandbox, "/tmp/none").then((tar) => buffer(tar))).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(archiveOut(sandbox, "/tmp/none").then((tar) => buffer(tar))).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
     const failing = new Readable({
       read() {
         this.destroy(new Error("the source broke"));

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ExecRequest } from "../driver.ts";
-import { codes, listScript, readScript, statScript, writeScript } from "./file-scripts.ts";
+import type { Sandbox } from "../sandbox.ts";
 import type { RunOptions, RunResult } from "../shell/run.ts";
 import { runToEnd } from "../shell/run.ts";
-import type { Sandbox } from "../sandbox.ts";
+import { codes, listScript, readScript, statScript, writeScript } from "./file-scripts.ts";
 
 /**
  * Files of a sandbox, for tools and routes. Everything goes through `exec` with the rights of the sandbox's user, one exec an operation,
@@ -61,10 +61,15 @@ export async function writeFile(
   options: { signal?: AbortSignal } = {},
 ): Promise<void> {
   const input = typeof content === "string" ? Buffer.from(content) : content;
-  const result = await script(sandbox, writeScript, [checked(path), String(input.length), uniqueWord(), "all"], {
-    input,
-    ...options,
-  });
+  const result = await script(
+    sandbox,
+    writeScript,
+    [checked(path), String(input.length), uniqueWord(), "all"],
+    {
+      input,
+      ...options,
+    },
+  );
   if (result.code === 0 || result.code === codes.inPlace) return;
   const why = result.code === codes.directory ? "it is a directory" : reason(result);
   throw new PlatformError("InvalidParameter", `${path} cannot be written: ${why}.`);
@@ -89,7 +94,12 @@ export async function stat(sandbox: Files, path: string): Promise<FileStat | und
     throw new PlatformError("InvalidParameter", `${path} cannot be examined: ${reason(result)}.`);
   const bits = Number.parseInt(raw, 16);
   const kind = kindOf(bits);
-  return { kind: kind === "link" ? "other" : kind, size: Number(size), mode: bits & 0o7777, modifiedAt: Number(seconds) * 1_000 };
+  return {
+    kind: kind === "link" ? "other" : kind,
+    size: Number(size),
+    mode: bits & 0o7777,
+    modifiedAt: Number(seconds) * 1_000,
+  };
 }
 
 /** What a file's type and permission bits say it is. */
@@ -111,7 +121,8 @@ export interface Listing {
 export async function list(sandbox: Files, path: string): Promise<Listing | undefined> {
   const result = await script(sandbox, listScript, [checked(path)], { maxOutputBytes: 4 * 2 ** 20 });
   if (result.code === codes.missing) return undefined;
-  if (result.code === codes.denied) throw new PlatformError("InvalidParameter", `${path} cannot be listed: ${reason(result)}.`);
+  if (result.code === codes.denied)
+    throw new PlatformError("InvalidParameter", `${path} cannot be listed: ${reason(result)}.`);
   // Records end in NUL, so the piece after the last one is empty or cut off.
   const records = result.stdout.toString().split("\0").slice(0, -1);
   const entries: Listing["entries"] = [];
@@ -132,8 +143,16 @@ export const scriptMs = 60_000;
  * Runs a script with paths as its arguments: they are never part of its text. Throws what `exec` throws, and SandboxFailed when it does not end in a
  * minute and the caller has named no time.
  */
-export async function script(sandbox: Files, text: string, args: string[], options: RunOptions = {}): Promise<RunResult> {
-  const result = await runToEnd(sandbox, scriptCommand(sandbox, text, args), { timeoutMs: scriptMs, ...options });
+export async function script(
+  sandbox: Files,
+  text: string,
+  args: string[],
+  options: RunOptions = {},
+): Promise<RunResult> {
+  const result = await runToEnd(sandbox, scriptCommand(sandbox, text, args), {
+    timeoutMs: scriptMs,
+    ...options,
+  });
   if (result.timedOut && options.timeoutMs === undefined) throw unanswered();
   if (!result.timedOut) await checkAlive(sandbox, result.code);
   return result;
@@ -145,13 +164,24 @@ export async function script(sandbox: Files, text: string, args: string[], optio
  */
 export async function checkAlive(sandbox: Files, code: number): Promise<void> {
   if (code < 126) return;
-  const { code: again } = await runToEnd(sandbox, { ...scriptCommand(sandbox, ":", []), cwd: "/" }, { timeoutMs: scriptMs });
-  if (again !== 0) throw new PlatformError("SandboxFailed", "The sandbox does not run commands: it may be ending. Try again.");
+  const { code: again } = await runToEnd(
+    sandbox,
+    { ...scriptCommand(sandbox, ":", []), cwd: "/" },
+    { timeoutMs: scriptMs },
+  );
+  if (again !== 0)
+    throw new PlatformError(
+      "SandboxFailed",
+      "The sandbox does not run commands: it may be ending. Try again.",
+    );
 }
 
 /** The error of a script that did not end within `scriptMs`. */
 export function unanswered(): PlatformError {
-  return new PlatformError("SandboxFailed", "The sandbox did not answer within a minute: it may have been paused. Try again.");
+  return new PlatformError(
+    "SandboxFailed",
+    "The sandbox did not answer within a minute: it may have been paused. Try again.",
+  );
 }
 
 export function scriptCommand(sandbox: Files, text: string, args: string[]): ExecRequest {
@@ -166,22 +196,37 @@ export function uniqueWord(): string {
 /** A path that no command takes for an option or for stdin. Lengths are those that Linux allows, bytes. */
 export function checked(path: string): string {
   if (path === "") throw new PlatformError("InvalidParameter", "A path may not be empty.");
-  if (path.includes("\0")) throw new PlatformError("InvalidParameter", "A path may not contain a NUL character.");
+  if (path.includes("\0"))
+    throw new PlatformError("InvalidParameter", "A path may not contain a NUL character.");
   if (Buffer.byteLength(path) > 4_000 || path.split("/").some((name) => Buffer.byteLength(name) > 255))
-    throw new PlatformError("InvalidParameter", "A path may have 4000 bytes, and each name in it 255; this one is too long.");
+    throw new PlatformError(
+      "InvalidParameter",
+      "A path may have 4000 bytes, and each name in it 255; this one is too long.",
+    );
   return path.startsWith("/") ? path : `./${path}`;
 }
 
 /** The error of a script that could not do what it should with a path. */
-export function fileError(path: string, what: string, result: { code: number; stderr: Buffer }): PlatformError {
-  if (result.code === codes.missing) return new PlatformError("FileNotFound", `There is no ${path} in the sandbox.`);
+export function fileError(
+  path: string,
+  what: string,
+  result: { code: number; stderr: Buffer },
+): PlatformError {
+  if (result.code === codes.missing)
+    return new PlatformError("FileNotFound", `There is no ${path} in the sandbox.`);
   if (result.code === codes.special)
     return new PlatformError("NotAFile", `${path} cannot be ${what}: it is neither a file nor a directory.`);
   if (result.code === codes.directory)
-    return new PlatformError("NotAFile", `${path} cannot be ${what}: it is ${what === "listed" ? "no" : "a"} directory.`);
+    return new PlatformError(
+      "NotAFile",
+      `${path} cannot be ${what}: it is ${what === "listed" ? "no" : "a"} directory.`,
+    );
   const why = reason(result);
   const denied = /denied|read-only|not permitted/i.test(why);
-  return new PlatformError(denied ? "FileForbidden" : "InvalidParameter", `${path} cannot be ${what}: ${why}.`);
+  return new PlatformError(
+    denied ? "FileForbidden" : "InvalidParameter",
+    `${path} cannot be ${what}: ${why}.`,
+  );
 }
 
 /** The last part of the last line of stderr: `cat: /x: Permission denied` gives `Permission denied`. */

@@ -1,6 +1,22 @@
-import { factsScript, makeFolderScript, namesScript, removeScript, subfoldersScript, treeScript } from "./file-scripts.ts";
-import { checked, type Files, fileError, kindOf, script, scriptCommand, scriptMs, unanswered } from "./files.ts";
 import { collect, exitCode } from "../shell/run.ts";
+import {
+  factsScript,
+  makeFolderScript,
+  namesScript,
+  removeScript,
+  subfoldersScript,
+  treeScript,
+} from "./file-scripts.ts";
+import {
+  checked,
+  type Files,
+  fileError,
+  kindOf,
+  script,
+  scriptCommand,
+  scriptMs,
+  unanswered,
+} from "./files.ts";
 
 /** A name in a folder. `size` in bytes, `mode` the permission bits, `modifiedAt` in ms since the epoch; a link is told as a link. */
 export interface FolderEntry {
@@ -32,7 +48,11 @@ export async function folderPage(
 export async function subfolders(
   sandbox: Files,
   path: string,
-  { limit, after, hidden = false }: { limit: number; after?: string | undefined; hidden?: boolean | undefined },
+  {
+    limit,
+    after,
+    hidden = false,
+  }: { limit: number; after?: string | undefined; hidden?: boolean | undefined },
 ): Promise<{ names: string[]; next: string | undefined }> {
   // Names that differ by case alone keep an order, so that no page repeats another.
   const mark = (name: string) => `${name.toLowerCase()}/${name}`;
@@ -42,7 +62,10 @@ export async function subfolders(
     mark,
   });
   const page = marks.slice(0, limit);
-  return { names: page.map((text) => text.slice(text.indexOf("/") + 1)), next: marks.length > limit ? page.at(-1) : undefined };
+  return {
+    names: page.map((text) => text.slice(text.indexOf("/") + 1)),
+    next: marks.length > limit ? page.at(-1) : undefined,
+  };
 }
 
 /** Makes a folder and those above it; one that is there is fine. Throws FileForbidden, and InvalidParameter where a file is in the way. */
@@ -126,7 +149,13 @@ async function facts(sandbox: Files, path: string, names: string[]): Promise<Fol
     if (!head || !text.startsWith(`${name}\n`, at + head[0].length)) continue;
     at += head[0].length + name.length + 1;
     const bits = Number.parseInt(head[1]!, 16);
-    entries.push({ name, kind: kindOf(bits), size: Number(head[2]), mode: bits & 0o7777, modifiedAt: Number(head[3]) * 1_000 });
+    entries.push({
+      name,
+      kind: kindOf(bits),
+      size: Number(head[2]),
+      mode: bits & 0o7777,
+      modifiedAt: Number(head[3]) * 1_000,
+    });
   }
   return entries;
 }

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openTestDriver, testSpec } from "../../test/support/oci.ts";
 import type { ExecRequest } from "../driver.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
-import { openTestDriver, testSpec } from "../../test/support/oci.ts";
+import { runToEnd } from "../shell/run.ts";
 import type { Files } from "./files.ts";
 import { openOutput } from "./output-stream.ts";
-import { runToEnd } from "../shell/run.ts";
 
 let driver: OciDriver;
 let end: () => Promise<void>;
@@ -15,9 +15,13 @@ beforeAll(async () => {
 afterAll(() => end());
 
 test("a sandbox that is paused between the output of a script and its end is not waited for", async () => {
-  const sandbox = { shell: ["sh"], exec: (request: ExecRequest) => driver.exec("run", request) } as unknown as Files;
+  const sandbox = {
+    shell: ["sh"],
+    exec: (request: ExecRequest) => driver.exec("run", request),
+  } as unknown as Files;
   // From its second command on a sandbox has a shell that commands go through.
-  for (let round = 0; round < 3; round++) await runToEnd({ exec: (one) => driver.exec("run", one) }, { argv: ["true"] });
+  for (let round = 0; round < 3; round++)
+    await runToEnd({ exec: (one) => driver.exec("run", one) }, { argv: ["true"] });
   const opened = await openOutput(sandbox, "exec >&-; sleep 300", [], { maxHead: 10, headMs: 60_000 });
   expect(opened.head).toBeUndefined();
   await driver.pause("run");

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
-import { type Files, scriptCommand } from "./files.ts";
 import { collect, exitCode } from "../shell/run.ts";
+import { type Files, scriptCommand } from "./files.ts";
 
 /** How much of a failing script's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;

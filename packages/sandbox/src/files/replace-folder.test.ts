@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { OciDriver } from "../drivers/oci/oci-driver.ts";
 import { openTestDriver, run, testSpec } from "../../test/support/oci.ts";
+import type { OciDriver } from "../drivers/oci/oci-driver.ts";
 import type { Files } from "./files.ts";
 import { stageFolder } from "./replace-folder.ts";
 
@@ -41,9 +41,9 @@ line" '$(touch hacked)' .restore-old`;
     await staged.swap();
     const list = "find . -mindepth 1 ! -name '.restore-*' -exec stat -c '%a %F %n' {} + | sort";
     expect(await at("target", list)).toBe(await at("source", list));
-    expect(await at("target", "cat ./.hidden ./-rf ../outside; ls -A | grep -c restore; readlink dir/deep/link")).toBe(
-      "new\nnew\nkept\n0\n/etc/passwd\n",
-    );
+    expect(
+      await at("target", "cat ./.hidden ./-rf ../outside; ls -A | grep -c restore; readlink dir/deep/link"),
+    ).toBe("new\nnew\nkept\n0\n/etc/passwd\n");
     expect(await at("target", "stat -c %i .")).toBe(inode);
   });
 
@@ -68,11 +68,13 @@ line" '$(touch hacked)' .restore-old`;
       code: "SandboxFailed",
       message: expect.stringMatching(/are as they were/),
     });
-    expect(await at("target", "cat a/file z/file; chmod 755 .restore-* 2>/dev/null; rm -rf .restore-*; ls -A")).toMatch(
-      /^a\nz\na\ndir\nz\n/,
-    );
+    expect(
+      await at("target", "cat a/file z/file; chmod 755 .restore-* 2>/dev/null; rm -rf .restore-*; ls -A"),
+    ).toMatch(/^a\nz\na\ndir\nz\n/);
     await run(driver, "source", `chmod 000 ${folder}/dir`);
-    await expect(stageFolder(source, folder, target, folder, signal)).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(stageFolder(source, folder, target, folder, signal)).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
     await run(driver, "source", `chmod 700 ${folder}/dir`);
     expect(await at("target", "ls -A")).toBe("a\ndir\nz\n");
     const aborted = AbortSignal.abort(new Error("enough"));

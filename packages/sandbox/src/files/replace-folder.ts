@@ -57,7 +57,8 @@ export async function stageFolder(
   await must(target, cleanScript, [to], to);
   const name = besidePattern.replace("*", uniqueWord());
   const beside = `${to === "/" ? "" : to}/${name}`;
-  const discard = async () => void (await script(target, 'exec rm -rf -- "$1"', [beside], { timeoutMs: stepMs }).catch(() => {}));
+  const discard = async () =>
+    void (await script(target, 'exec rm -rf -- "$1"', [beside], { timeoutMs: stepMs }).catch(() => {}));
   try {
     const tar = await archiveOut(source, from, { excludes: [`./${besidePattern}`], signal });
     // Whoever reads it gets its error; until then nobody does.

@@ -73,7 +73,8 @@ export class RootFolder {
 
   #open(path: string, flags: number, mode = 0): number {
     const how = Buffer.from(
-      BigUint64Array.of(BigInt(flags | O_CLOEXEC), BigInt(mode), RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT).buffer,
+      BigUint64Array.of(BigInt(flags | O_CLOEXEC), BigInt(mode), RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT)
+        .buffer,
     );
     // A leading slash would lead away from the folder, were it not for the flag.
     const relative = path.replace(/^\/+/, "") || ".";

@@ -4,7 +4,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { AT_FDCWD, openDetachedMount, restrictMount } from "./detached-mount.ts";
 import { call, native } from "./libc.ts";
 
-const moveMount = native("long syscall(long number, int from, const char *path, int to, const char *target, unsigned int flags)");
+const moveMount = native(
+  "long syscall(long number, int from, const char *path, int to, const char *target, unsigned int flags)",
+);
 
 /** The same on every architecture. */
 const SYS_move_mount = 429;
@@ -30,18 +32,25 @@ export function mountIdMapped(folder: string, target: string, userNamespace: num
 
 /** A descriptor of a new user namespace that maps 0… to `base`…; the caller owns it. Throws when the kernel refuses. */
 export async function openUserNamespace(base: number, size: number): Promise<number> {
-  const holder = spawn("unshare", ["--user", "cat"], { stdio: ["pipe", "ignore", "ignore"], env: { PATH: process.env.PATH } });
-  const ended = new Promise<void>((resolve) => holder.once("close", () => resolve()).once("error", () => resolve()));
+  const holder = spawn("unshare", ["--user", "cat"], {
+    stdio: ["pipe", "ignore", "ignore"],
+    env: { PATH: process.env.PATH },
+  });
+  const ended = new Promise<void>((resolve) =>
+    holder.once("close", () => resolve()).once("error", () => resolve()),
+  );
   try {
     const own = readlinkSync("/proc/self/ns/user");
     const path = `/proc/${holder.pid}/ns/user`;
     for (let round = 0; ; round++) {
-      if (holder.pid === undefined || holder.exitCode !== null) throw new Error("a user namespace could not be made");
+      if (holder.pid === undefined || holder.exitCode !== null)
+        throw new Error("a user namespace could not be made");
       if (readFileSync(`/proc/${holder.pid}/comm`, "latin1") === "cat\n" && readlinkSync(path) !== own) break;
       if (round > 2_000) throw new Error("a user namespace could not be made within 2 s");
       await delay(1);
     }
-    for (const file of ["uid_map", "gid_map"]) writeFileSync(`/proc/${holder.pid}/${file}`, `0 ${base} ${size}`);
+    for (const file of ["uid_map", "gid_map"])
+      writeFileSync(`/proc/${holder.pid}/${file}`, `0 ${base} ${size}`);
     return openSync(path, "r");
   } finally {
     holder.kill("SIGKILL");

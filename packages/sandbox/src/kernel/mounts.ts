@@ -11,7 +11,13 @@ const mountCall = native(
 );
 const umount = native("int umount2(const char *target, int flags)");
 
-function mount(source: string, target: string, type: string | null, flags: number, data: string | null): void {
+function mount(
+  source: string,
+  target: string,
+  type: string | null,
+  flags: number,
+  data: string | null,
+): void {
   call("mount", () => mountCall(source, target, type, flags, data));
 }
 
@@ -29,7 +35,12 @@ export interface Overlay {
 
 /** Throws EINVAL where the kernel cannot stack these folders. */
 export function mountOverlay(target: string, overlay: Overlay, extra: string[] = []): void {
-  const options = [`lowerdir=${overlay.layers.join(":")}`, `upperdir=${overlay.upper}`, `workdir=${overlay.work}`, ...extra];
+  const options = [
+    `lowerdir=${overlay.layers.join(":")}`,
+    `upperdir=${overlay.upper}`,
+    `workdir=${overlay.work}`,
+    ...extra,
+  ];
   mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options.join(","));
 }
 

@@ -11,12 +11,16 @@ const SO_REUSEADDR = 2;
 const socket = native("int socket(int domain, int type, int protocol)");
 const bind = native("int bind(int fd, const void *address, unsigned int length)");
 const listen = native("int listen(int fd, int backlog)");
-const setsockopt = native("int setsockopt(int fd, int level, int name, const void *value, unsigned int length)");
+const setsockopt = native(
+  "int setsockopt(int fd, int level, int name, const void *value, unsigned int length)",
+);
 const close = native("int close(int fd)");
 
 /** A TCP socket (not blocking, not inherited) of the calling thread's network namespace; the caller owns the descriptor. */
 export function tcpSocket(family: 4 | 6 = 4): number {
-  return call("socket", () => socket(family === 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return call("socket", () =>
+    socket(family === 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+  );
 }
 
 /** A TCP socket that listens on 127.0.0.1. Throws EADDRINUSE. */

@@ -62,7 +62,9 @@ export function spawnDetached(request: SpawnRequest & { outputFile: string }): S
 }
 
 /** Like `spawnDetached`, with these descriptors from 0 on; `pipes` are the other ends in the same order, null where there is none. */
-export function spawnPiped(request: SpawnRequest & { descriptors: Descriptor[] }): Spawned & { pipes: (Socket | null)[] } {
+export function spawnPiped(
+  request: SpawnRequest & { descriptors: Descriptor[] },
+): Spawned & { pipes: (Socket | null)[] } {
   const { descriptors } = request;
   const ends: (Ends | null)[] = [];
   try {
@@ -72,7 +74,11 @@ export function spawnPiped(request: SpawnRequest & { descriptors: Descriptor[] }
     });
     const pipes = ends.map((end, fd) => {
       if (end === null) return null;
-      return new Socket({ fd: end.ours, readable: descriptors[fd] !== "in", writable: descriptors[fd] !== "out" });
+      return new Socket({
+        fd: end.ours,
+        readable: descriptors[fd] !== "in",
+        writable: descriptors[fd] !== "out",
+      });
     });
     for (const end of ends) if (end) closeSync(end.theirs);
     return { ...spawned, pipes };
@@ -100,7 +106,9 @@ function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions
     // All of them: those that glibc keeps for itself and leaves out of its sets would be ignored by the program.
     signals.fill(0xff, 0, 8);
     setDefault(attributes, signals);
-    const variables = Object.entries(env ?? { PATH: process.env.PATH ?? "" }).map(([name, value]) => `${name}=${value}`);
+    const variables = Object.entries(env ?? { PATH: process.env.PATH ?? "" }).map(
+      ([name, value]) => `${name}=${value}`,
+    );
     const out = [0];
     const failed = posixSpawn(out, argv[0], actions, attributes, [...argv, null], [...variables, null]);
     if (failed !== 0) throw systemError(`spawn ${argv[0]}`, failed);

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
-import type { SandboxSecret } from "./sandbox-secret.ts";
 import type { NetworkPolicy, SandboxFile } from "../driver.ts";
+import type { SandboxSecret } from "./sandbox-secret.ts";
 
 /** A sandbox as the egress proxy knows it. */
 export interface ProxiedSandbox {

@@ -1,17 +1,20 @@
 import { createHmac } from "node:crypto";
 import { Transform } from "node:stream";
-import type { SandboxSecret } from "./sandbox-secret.ts";
 import type { CredentialRule } from "../driver.ts";
 import type { ProxiedSandbox, SecretSource } from "./api.ts";
 import { matchesHost, rulesFor } from "./policy/policy.ts";
 import { Refusal } from "./proxy/refusal.ts";
 import type { Target } from "./proxy/target.ts";
+import type { SandboxSecret } from "./sandbox-secret.ts";
 
 /** How every placeholder begins. */
 const prefix = "sandpiper_";
 
 /** What a sandbox sees in the place of each secret, by its variable: the same for as long as the sandbox has its token. */
-export function placeholders(secrets: readonly { variable: string }[], token: string): Record<string, string> {
+export function placeholders(
+  secrets: readonly { variable: string }[],
+  token: string,
+): Record<string, string> {
   return Object.fromEntries(secrets.map(({ variable }) => [variable, placeholder(variable, token)]));
 }
 
@@ -54,7 +57,9 @@ export class HostCredentials {
   /** Takes secrets out of headers that come back. */
   maskHeaders(headers: RawHeaders): RawHeaders {
     const shown = [...this.#secrets.map(({ value }) => value ?? ""), ...this.#sent].filter(canBeMasked);
-    return headers.map((text) => shown.reduce((masked, value) => masked.replaceAll(value, "*".repeat(value.length)), text));
+    return headers.map((text) =>
+      shown.reduce((masked, value) => masked.replaceAll(value, "*".repeat(value.length)), text),
+    );
   }
 
   /** Takes secrets out of a body that comes back; its length stays. */
@@ -113,7 +118,10 @@ export class Credentials {
     this.#secrets = policy.userSecrets ? secrets : undefined;
     this.#rules = policy.credentials.map((rule) => {
       const { name, fromEnv } = rule;
-      return { rule, secret: { name, fromEnv, placeholder: placeholder(name, token), value: wireValue(env[fromEnv]) } };
+      return {
+        rule,
+        secret: { name, fromEnv, placeholder: placeholder(name, token), value: wireValue(env[fromEnv]) },
+      };
     });
   }
 
@@ -132,12 +140,17 @@ export class Credentials {
       }),
     );
     // A user's own secret takes the place of the operator's of the same name.
-    const found = [...own, ...this.#ofRules(target).filter(({ name }) => !own.some((one) => one.name === name))];
+    const found = [
+      ...own,
+      ...this.#ofRules(target).filter(({ name }) => !own.some((one) => one.name === name)),
+    ];
     return found.length > 0 ? new HostCredentials(found) : undefined;
   }
 
   #ofRules({ host }: Target): Secret[] {
-    return this.#rules.filter(({ rule }) => rule.hosts.some((pattern) => matchesHost(pattern, host))).map(({ secret }) => secret);
+    return this.#rules
+      .filter(({ rule }) => rule.hosts.some((pattern) => matchesHost(pattern, host)))
+      .map(({ secret }) => secret);
   }
 
   #ofUser(target: Target): SandboxSecret[] {
@@ -146,7 +159,9 @@ export class Credentials {
     const secrets = this.#secrets.forSandbox(userId, id);
     // Whoever allows a host by a rule trusts it; what else may listen on other ports is not asked for secrets.
     const trusted = target.port === 443 && rulesFor(policy, target).length > 0;
-    return secrets.filter(({ hosts }) => (hosts ? hosts.some((pattern) => matchesHost(pattern, target.host)) : trusted));
+    return secrets.filter(({ hosts }) =>
+      hosts ? hosts.some((pattern) => matchesHost(pattern, target.host)) : trusted,
+    );
   }
 
   #placeholder(variable: string): string {

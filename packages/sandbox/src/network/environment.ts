@@ -11,7 +11,9 @@ export const caFile = "/etc/sandpiper/ca.pem";
 export const caBundleFile = "/etc/sandpiper/bundle.pem";
 
 /** Where Chromium and Chrome look for what a machine prescribes: they follow no variable and have certificates of their own. */
-export const browserPolicyFiles = ["chromium", "opt/chrome"].map((name) => `/etc/${name}/policies/managed/sandpiper.json`);
+export const browserPolicyFiles = ["chromium", "opt/chrome"].map(
+  (name) => `/etc/${name}/policies/managed/sandpiper.json`,
+);
 
 /** The token of a sandbox for the proxy, out of its session key: it tells nothing about that key, and goes when the sandbox goes. */
 export function egressToken(sessionKey: string): string {

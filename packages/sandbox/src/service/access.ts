@@ -1,9 +1,9 @@
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { SandboxRow } from "../sandbox-store.ts";
 import type { ExecRequest, PreparedSpec, SandboxDriver, SandboxProcess } from "../driver.ts";
-import type { LiveSandbox } from "./runtime-state.ts";
 import type { Sandbox } from "../sandbox.ts";
+import type { SandboxRow } from "../sandbox-store.ts";
+import type { LiveSandbox } from "./runtime-state.ts";
 
 export interface AccessOptions {
   driver: SandboxDriver;
@@ -45,7 +45,12 @@ export class Access {
       shell: this.#options.driver.shell,
       exec: (command) => {
         const env = { ...this.#options.environment(row), ...command.env };
-        return this.#exec(id, incarnation, Object.keys(env).length > 0 ? { ...command, env } : command, mayWake);
+        return this.#exec(
+          id,
+          incarnation,
+          Object.keys(env).length > 0 ? { ...command, env } : command,
+          mayWake,
+        );
       },
     };
   }
@@ -103,7 +108,12 @@ export class Access {
    * Has the driver do something in a sandbox. An operation may have paused it meanwhile, or may just be at it: then it is waited for, and the
    * sandbox woken. One whose processes are gone is to be started anew.
    */
-  async #awake<T>(id: string, incarnation: string, work: () => Promise<T>, mayWake?: () => Promise<void>): Promise<T> {
+  async #awake<T>(
+    id: string,
+    incarnation: string,
+    work: () => Promise<T>,
+    mayWake?: () => Promise<void>,
+  ): Promise<T> {
     const { settled, wake } = this.#options;
     try {
       return await work();
@@ -119,11 +129,17 @@ export class Access {
     } catch (error) {
       if (!isGone(error)) throw error;
       if (live.status === "RUNNING" && live.incarnation === incarnation) live.incarnation = undefined;
-      throw new PlatformError("SandboxFailed", `${error.message} The next use brings it back with its files.`, { cause: error });
+      throw new PlatformError(
+        "SandboxFailed",
+        `${error.message} The next use brings it back with its files.`,
+        { cause: error },
+      );
     }
   }
 }
 
 function isGone(error: unknown): error is PlatformError {
-  return error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound");
+  return (
+    error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound")
+  );
 }

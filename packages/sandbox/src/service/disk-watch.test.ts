@@ -85,5 +85,7 @@ test("when the disk is nearly full, the sandbox that grows fastest is stopped, o
   expect(state.stopped).toEqual([]);
   state.sizes = { slow: 2 * MB, fast: 5 * MB, still: 9 * MB };
   await tick(1_000);
-  expect(state.stopped).toEqual([["fast", expect.stringMatching(/disk of the server is nearly full.*then resume it\.$/)]]);
+  expect(state.stopped).toEqual([
+    ["fast", expect.stringMatching(/disk of the server is nearly full.*then resume it\.$/)],
+  ]);
 });

@@ -70,7 +70,8 @@ export class DiskWatch {
     const scarce = isScarce(await space());
     const watched = [...running()];
     const ids = new Set(watched.map(({ id }) => id));
-    for (const [id, { graceUntil }] of this.#seen) if (!ids.has(id) && graceUntil < now()) this.#seen.delete(id);
+    for (const [id, { graceUntil }] of this.#seen)
+      if (!ids.has(id) && graceUntil < now()) this.#seen.delete(id);
     const due = watched
       .filter(({ id }) => scarce || (this.#seen.get(id) ?? unseen).nextLookAt <= now())
       .sort((a, b) => (this.#seen.get(a.id)?.nextLookAt ?? 0) - (this.#seen.get(b.id)?.nextLookAt ?? 0));
@@ -100,24 +101,40 @@ export class DiskWatch {
       );
       return true;
     } catch (error) {
-      logger.warn({ sandbox: id, reason: errorText(error) }, "the disk use of a sandbox could not be looked at");
+      logger.warn(
+        { sandbox: id, reason: errorText(error) },
+        "the disk use of a sandbox could not be looked at",
+      );
       return false;
     }
   }
 
   async #stopFastest(watched: WatchedSandbox[]): Promise<void> {
     const { stop, logger } = this.#options;
-    const growing = watched.map(({ id }) => ({ id, growth: this.#seen.get(id)?.growth ?? 0 })).filter(({ growth }) => growth > 0);
+    const growing = watched
+      .map(({ id }) => ({ id, growth: this.#seen.get(id)?.growth ?? 0 }))
+      .filter(({ growth }) => growth > 0);
     const fastest = growing.sort((a, b) => b.growth - a.growth)[0];
     if (!fastest) return;
     await stop(
       fastest.id,
       "The sandbox was stopped because the disk of the server is nearly full and its files grew fastest; make room on the server, then resume it.",
-    ).catch((error) => logger.warn({ sandbox: fastest.id, reason: errorText(error) }, "a sandbox could not be stopped"));
+    ).catch((error) =>
+      logger.warn({ sandbox: fastest.id, reason: errorText(error) }, "a sandbox could not be stopped"),
+    );
   }
 }
 
-const unseen = { memoryBytes: 0, diskBytes: 0, cpuMs: 0, pids: 0, nextLookAt: 0, everyMs: shortestMs, growth: 0, graceUntil: 0 };
+const unseen = {
+  memoryBytes: 0,
+  diskBytes: 0,
+  cpuMs: 0,
+  pids: 0,
+  nextLookAt: 0,
+  everyMs: shortestMs,
+  growth: 0,
+  graceUntil: 0,
+};
 
 /** Less than 1 GiB, or than 2 % of a small filesystem, is free. */
 function isScarce(space: { free: number; total: number } | undefined): boolean {

@@ -1,12 +1,19 @@
 import { expect, test } from "vitest";
+import { toPause } from "./capacity.ts";
 import { type IdlePolicy, idleStep } from "./idle.ts";
 import { hasTraffic, isBusy, type LiveSandbox, liveSandbox, tellOccupants } from "./runtime-state.ts";
-import { toPause } from "./capacity.ts";
 
 const policy: IdlePolicy = { pauseAfterMs: 100, hibernateAfterMs: 50, deleteAfterMs: 1_000 };
 
 function live(change: Partial<LiveSandbox> = {}): LiveSandbox {
-  const row = { userId: "me", specId: "host", statusDetail: null, incarnation: "1", sessionKey: "", createdAt: 0 } as const;
+  const row = {
+    userId: "me",
+    specId: "host",
+    statusDetail: null,
+    incarnation: "1",
+    sessionKey: "",
+    createdAt: 0,
+  } as const;
   const rest = { spec: null, prepared: true, snapshotId: null, lastUsedAt: 0 } as const;
   const base = liveSandbox({ ...row, ...rest, id: "s", status: "RUNNING" }, 0);
   return Object.assign(base, { incarnation: "1", hasRoom: true }, change);

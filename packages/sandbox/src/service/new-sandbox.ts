@@ -1,8 +1,8 @@
-import { newSandboxId } from "../ids.ts";
 import { randomBytes, randomUUID } from "node:crypto";
-import type { SandboxRow } from "../sandbox-store.ts";
 import type { CreateOptions } from "../api.ts";
 import type { SandboxSpec } from "../driver.ts";
+import { newSandboxId } from "../ids.ts";
+import type { SandboxRow } from "../sandbox-store.ts";
 
 /** The record of a sandbox that is to be started. `prepared` tells whether the root of the spec is ready. */
 export function newSandbox(

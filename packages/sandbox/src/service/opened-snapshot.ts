@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { SnapshotRow } from "../sandbox-store.ts";
 import type { PreparedSpec, SandboxDriver } from "../driver.ts";
 import type { Files } from "../files/files.ts";
 import { newSandboxId } from "../ids.ts";
+import type { SnapshotRow } from "../sandbox-store.ts";
 
 /** Time for the start, ms. */
 const startMs = 60_000;
@@ -20,7 +20,10 @@ export interface OpenSnapshotOptions {
   /** Ids that the engine may know: what is not among them is reaped. */
   ids: Set<string>;
   /** Keeps the snapshot while a sandbox begins with it. */
-  snapshots: { hold(id: string, sandboxId: string): void; release(id: string, sandboxId: string): Promise<void> };
+  snapshots: {
+    hold(id: string, sandboxId: string): void;
+    release(id: string, sandboxId: string): Promise<void>;
+  };
   /** Removes a sandbox without a record. Never rejects. */
   remove(id: string): Promise<void>;
 }
@@ -29,7 +32,10 @@ export interface OpenSnapshotOptions {
  * Opens a snapshot in a sandbox that nobody knows: it has no record, no way out and no key, so it is in no list and counts for no limit, and one that a
  * crash leaves belongs to nobody and is reaped. Throws SandboxFailed.
  */
-export async function openSnapshot(options: OpenSnapshotOptions, snapshot: SnapshotRow): Promise<OpenedSnapshot> {
+export async function openSnapshot(
+  options: OpenSnapshotOptions,
+  snapshot: SnapshotRow,
+): Promise<OpenedSnapshot> {
   const { driver, ids, snapshots, remove } = options;
   const id = newSandboxId();
   const spec = snapshot.spec as PreparedSpec;
@@ -53,7 +59,9 @@ export async function openSnapshot(options: OpenSnapshotOptions, snapshot: Snaps
   } catch (error) {
     await close();
     if (error instanceof PlatformError) throw error;
-    throw new PlatformError("SandboxFailed", `The snapshot ${snapshot.id} could not be opened.`, { cause: error });
+    throw new PlatformError("SandboxFailed", `The snapshot ${snapshot.id} could not be opened.`, {
+      cause: error,
+    });
   }
   return { files: { shell: driver.shell, exec: (command) => driver.exec(id, command) }, close };
 }

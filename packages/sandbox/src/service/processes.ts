@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { SandboxRow } from "../sandbox-store.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
-import { cutConnections, type LiveSandbox, tellOccupants } from "./runtime-state.ts";
 import type { Egress } from "../network/api.ts";
 import { egressToken } from "../network/environment.ts";
+import type { SandboxRow } from "../sandbox-store.ts";
+import { cutConnections, type LiveSandbox, tellOccupants } from "./runtime-state.ts";
 
 export interface ProcessesOptions {
   driver: SandboxDriver;
@@ -149,7 +149,10 @@ export class Processes {
       await egress?.forget(id);
       await driver.remove(id);
     } catch (error) {
-      logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be removed; this is tried again");
+      logger.warn(
+        { sandbox: id, reason: errorText(error) },
+        "a sandbox could not be removed; this is tried again",
+      );
     }
   }
 

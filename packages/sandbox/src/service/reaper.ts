@@ -80,7 +80,9 @@ export class Patrol {
   async reap(): Promise<void> {
     const { driver, egress, known, steady } = this.#options;
     this.#reapedAt = steady();
-    await this.#try(undefined, "logs of sandboxes that are gone could not be removed", async () => egress?.reap(known.sandboxes));
+    await this.#try(undefined, "logs of sandboxes that are gone could not be removed", async () =>
+      egress?.reap(known.sandboxes),
+    );
     await this.#try(undefined, "what a crash may have left could not be removed", () => driver.reap(known));
   }
 
@@ -143,7 +145,8 @@ export class Patrol {
 
   *#watched(): Iterable<WatchedSandbox> {
     for (const { id, status, incarnation, diskLimit } of this.#options.live.values()) {
-      if (status === "RUNNING" && incarnation !== undefined && diskLimit !== undefined) yield { id, limitBytes: diskLimit };
+      if (status === "RUNNING" && incarnation !== undefined && diskLimit !== undefined)
+        yield { id, limitBytes: diskLimit };
     }
   }
 }

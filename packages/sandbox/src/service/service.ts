@@ -1,20 +1,20 @@
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import type { SandboxChange, SandboxRow, SandboxStore, SnapshotStore } from "../sandbox-store.ts";
-import { Access } from "./access.ts";
+import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { CreateOptions, Sandboxes } from "../api.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
-import type { IdlePolicy } from "./idle.ts";
-import { cutConnections, isBusy, type LiveSandbox, liveSandbox, type Occupant } from "./runtime-state.ts";
-import { Patrol } from "./reaper.ts";
-import { toPause } from "./capacity.ts";
 import type { Egress } from "../network/api.ts";
+import type { Sandbox } from "../sandbox.ts";
+import type { SandboxChange, SandboxRow, SandboxStore, SnapshotStore } from "../sandbox-store.ts";
+import { Access } from "./access.ts";
+import { toPause } from "./capacity.ts";
+import type { IdlePolicy } from "./idle.ts";
 import { newSandbox } from "./new-sandbox.ts";
 import { Processes } from "./processes.ts";
-import type { Sandbox } from "../sandbox.ts";
+import { Patrol } from "./reaper.ts";
+import { cutConnections, isBusy, type LiveSandbox, liveSandbox, type Occupant } from "./runtime-state.ts";
 import { SnapshotService } from "./snapshots.ts";
 
 export interface SandboxServiceOptions {
@@ -70,7 +70,15 @@ export class SandboxService implements Sandboxes {
   readonly #closing = new AbortController();
 
   constructor(options: SandboxServiceOptions) {
-    const { driver, store, egress, logger, now = Date.now, startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
+    const {
+      driver,
+      store,
+      egress,
+      logger,
+      now = Date.now,
+      startTimeoutMs = 30_000,
+      prepareTimeoutMs = 1_200_000,
+    } = options;
     this.#options = options;
     this.#driver = driver;
     this.#store = store;
@@ -145,12 +153,17 @@ export class SandboxService implements Sandboxes {
   }
 
   async create(userId: string, specId?: string, options: CreateOptions = {}): Promise<SandboxRow> {
-    const snapshot = options.snapshotId === undefined ? undefined : this.snapshots.get(userId, options.snapshotId);
+    const snapshot =
+      options.snapshotId === undefined ? undefined : this.snapshots.get(userId, options.snapshotId);
     if (options.snapshotId !== undefined && !snapshot)
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const fromSnapshot = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
     const spec = fromSnapshot ?? this.specFor(userId, specId);
-    const row = newSandbox(userId, spec, { ...options, prepared: fromSnapshot !== undefined, now: this.#now() });
+    const row = newSandbox(userId, spec, {
+      ...options,
+      prepared: fromSnapshot !== undefined,
+      now: this.#now(),
+    });
     const live = this.#admit(row);
     try {
       await this.#store.sandboxes.create(row);
@@ -234,10 +247,14 @@ export class SandboxService implements Sandboxes {
       const row = this.#store.sandboxes.get(id);
       const live = this.#live.get(id);
       if (row?.status !== "RUNNING" || live?.incarnation === undefined) return;
-      if (!isBusy(live) && this.#processes.lacksSecrets(row, row.spec as PreparedSpec)) await this.#processes.stop(live);
+      if (!isBusy(live) && this.#processes.lacksSecrets(row, row.spec as PreparedSpec))
+        await this.#processes.stop(live);
     });
     work.catch((error) =>
-      this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its secrets"),
+      this.#logger.warn(
+        { sandbox: id, reason: errorText(error) },
+        "a sandbox could not be given its secrets",
+      ),
     );
   }
 
@@ -253,7 +270,9 @@ export class SandboxService implements Sandboxes {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort(new PlatformError("SandboxFailed", "The server is ending; it goes on with this at its next start."));
+    this.#closing.abort(
+      new PlatformError("SandboxFailed", "The server is ending; it goes on with this at its next start."),
+    );
     await this.patrol.close();
     await this.#queues.allIdle();
     await Promise.allSettled([...this.#live.values()].map((live) => this.#writeUse(live)));
@@ -271,7 +290,8 @@ export class SandboxService implements Sandboxes {
     // What ran while the server was away was not left alone by its user.
     if (state === "running") live.lastUsedAt = this.#now();
     if (row.status === "RUNNING" && state === "paused") await this.#change(id, { status: "PAUSED" });
-    else if (row.status === "PAUSED" && state === "running") await this.#change(id, { status: "RUNNING", statusDetail: null });
+    else if (row.status === "PAUSED" && state === "running")
+      await this.#change(id, { status: "RUNNING", statusDetail: null });
     if (!row.prepared) return;
     const spec = row.spec as PreparedSpec;
     live.diskLimit = spec.limits.diskBytes;
@@ -281,7 +301,10 @@ export class SandboxService implements Sandboxes {
       await this.#processes.attach(row, spec);
       live.incarnation = row.incarnation;
     } catch (error) {
-      this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be given its way out again");
+      this.#logger.warn(
+        { sandbox: id, reason: errorText(error) },
+        "a sandbox could not be given its way out again",
+      );
     }
   }
 
@@ -313,7 +336,11 @@ export class SandboxService implements Sandboxes {
       await this.#makeRoom(live);
       const { incarnation, spec } = await this.#processes.bringUp(live, row, prepared, known);
       const change = { status: "RUNNING", statusDetail: null, incarnation, snapshotId: null } as const;
-      await this.#change(id, { ...change, ...(spec !== row.spec && { spec, prepared: true }), lastUsedAt: live.lastUsedAt });
+      await this.#change(id, {
+        ...change,
+        ...(spec !== row.spec && { spec, prepared: true }),
+        lastUsedAt: live.lastUsedAt,
+      });
       if (row.snapshotId !== null) await this.snapshots.release(row.snapshotId, id);
       live.incarnation = incarnation;
       live.diskLimit = spec.limits.diskBytes;
@@ -357,17 +384,20 @@ export class SandboxService implements Sandboxes {
     const { id } = row;
     const live = this.#live.get(id)!;
     if (row.status === "PAUSED") return;
-    if (row.status === "ERROR") throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
+    if (row.status === "ERROR")
+      throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
     await this.#driver.pause(id).catch((error) => {
       // A sandbox whose processes are gone is as good as paused: a resume starts it on its files.
       if (error?.code !== "SandboxNotRunning") throw error;
       this.#processes.ended(live);
     });
-    await this.#change(id, { status: "PAUSED", statusDetail: null, lastUsedAt: live.lastUsedAt }).catch(async (error) => {
-      // A frozen sandbox that the record calls running would never be resumed.
-      await this.#driver.resume(id).catch(() => {});
-      throw error;
-    });
+    await this.#change(id, { status: "PAUSED", statusDetail: null, lastUsedAt: live.lastUsedAt }).catch(
+      async (error) => {
+        // A frozen sandbox that the record calls running would never be resumed.
+        await this.#driver.resume(id).catch(() => {});
+        throw error;
+      },
+    );
     live.writtenUseAt = live.lastUsedAt;
     live.pausedAt = this.#now();
     live.hasRoom = false;
@@ -401,7 +431,10 @@ export class SandboxService implements Sandboxes {
       const row = this.#owned(userId, id);
       const live = this.#live.get(id)!;
       if (row.status === "ERROR" || !row.prepared)
-        throw new PlatformError("SandboxFailed", row.statusDetail ?? `The sandbox ${id} has never run; resume it first.`);
+        throw new PlatformError(
+          "SandboxFailed",
+          row.statusDetail ?? `The sandbox ${id} has never run; resume it first.`,
+        );
       await this.#processes.beforeStop(live);
       try {
         return await work(row);
@@ -411,7 +444,10 @@ export class SandboxService implements Sandboxes {
         else if (row.status === "PAUSED" && state === "running") await this.#driver.pause(id);
         if (row.status === "RUNNING" && live.incarnation === undefined)
           await this.#bringUp(row, "stopped").catch((error) => {
-            this.#logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be started again");
+            this.#logger.warn(
+              { sandbox: id, reason: errorText(error) },
+              "a sandbox could not be started again",
+            );
           });
       }
     });

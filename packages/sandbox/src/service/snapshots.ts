@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import type { SandboxRow, SnapshotRow, SnapshotStore } from "../sandbox-store.ts";
 import type { Snapshots } from "../api.ts";
 import type { SandboxDriver } from "../driver.ts";
+import type { SandboxRow, SnapshotRow, SnapshotStore } from "../sandbox-store.ts";
 import { type OpenedSnapshot, openSnapshot } from "./opened-snapshot.ts";
 
 export interface SnapshotServiceOptions {

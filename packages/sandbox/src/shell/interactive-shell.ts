@@ -25,7 +25,10 @@ export SHELL
 exec "$SHELL" $interactive`;
 
 /** Starts a shell for a person in a sandbox. Throws what `exec` throws. */
-export async function openPersonShell(sandbox: Sandbox, { tty, cwd = "" }: PersonShellOptions): Promise<PersonShell> {
+export async function openPersonShell(
+  sandbox: Sandbox,
+  { tty, cwd = "" }: PersonShellOptions,
+): Promise<PersonShell> {
   const shell = sandbox.shell ?? ["sh"];
   const argv = [...shell, "-c", startScript, "sh", sandbox.spec.workingDir, cwd, tty ? "-i" : "", ...shell];
   const process = await sandbox.exec({ argv, cwd: "/", ...(tty && { tty }) });

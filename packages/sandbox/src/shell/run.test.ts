@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openTestDriver, testSpec } from "../../test/support/oci.ts";
 import type { ExecRequest } from "../driver.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
-import { openTestDriver, testSpec } from "../../test/support/oci.ts";
 import { type RunOptions, runToEnd } from "./run.ts";
 
 let driver: OciDriver;
@@ -67,7 +67,8 @@ test("neither for one that the pause caught while it was being started, which th
     await driver.resume(id);
     // Who reaps one that died frozen is the machine's own affair.
     const count = { argv: ["sh", "-c", "ps -eo stat,comm | grep -c '^[^Z].*sleep'"] };
-    const sleeping = async () => (await runToEnd({ exec: (one) => driver.exec(id, one) }, count)).stdout.toString();
+    const sleeping = async () =>
+      (await runToEnd({ exec: (one) => driver.exec(id, one) }, count)).stdout.toString();
     await expect.poll(sleeping).toBe("0\n");
     await driver.remove(id);
   };

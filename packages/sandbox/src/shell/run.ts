@@ -71,7 +71,10 @@ export function exitCode(status: ExitStatus): number {
 }
 
 /** Keeps the beginning of a stream and reads the rest. */
-export async function collect(stream: Readable, maxBytes: number): Promise<{ kept: Buffer; dropped: boolean }> {
+export async function collect(
+  stream: Readable,
+  maxBytes: number,
+): Promise<{ kept: Buffer; dropped: boolean }> {
   const chunks: Buffer[] = [];
   let room = maxBytes;
   let dropped = false;

@@ -1,7 +1,9 @@
 import type { AllowRule } from "../driver.ts";
 
 /** How a rule of an allowlist is written: `github.com`, `*.example.com:443`, or with more detail. */
-export type WrittenRule = string | { host: string; ports?: number[] | undefined; methods?: string[] | undefined };
+export type WrittenRule =
+  | string
+  | { host: string; ports?: number[] | undefined; methods?: string[] | undefined };
 
 const webPorts = [80, 443];
 const name = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/i;

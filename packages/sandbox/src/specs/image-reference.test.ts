@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { hostSpec, hostUser, imageSpec } from "./specs.ts";
 import { digestOf, parseImageReference, pinned } from "./image-reference.ts";
+import { hostSpec, hostUser, imageSpec } from "./specs.ts";
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
 
@@ -85,7 +85,10 @@ test("any text is refused with a sentence, or read the same way twice", () => {
         expect(parseImageReference(image.name).name).toBe(image.name);
         expect(image.name).toMatch(/^[\x21-\x7e]+$/);
       } catch (error) {
-        expect(error).toMatchObject({ code: "SandboxSpecUnusable", message: expect.stringMatching(/^[^\n]+\.$/) });
+        expect(error).toMatchObject({
+          code: "SandboxSpecUnusable",
+          message: expect.stringMatching(/^[^\n]+\.$/),
+        });
       }
     }),
     { numRuns: 2_000 },

@@ -29,7 +29,8 @@ export interface LocalImage {
 const digestPattern = /^sha256:[0-9a-f]{64}$/;
 const registryPattern =
   /^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::\d{1,5})?$/;
-const repositoryPattern = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*$/;
+const repositoryPattern =
+  /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*$/;
 const tagPattern = /^\w[\w.-]{0,127}$/;
 
 /**
@@ -42,7 +43,9 @@ export function parseImageReference(text: string): ImageReference {
   const rest = (at === -1 ? text : text.slice(0, at)).replace(/^docker:\/\//, "");
   if (text.length > 512 || (digest !== undefined && !digestPattern.test(digest))) throw unreadable(text);
   const local = /^(oci|docker-archive):(.*)$/s.exec(rest);
-  const image = local ? localImage(local[1] as LocalImage["source"], local[2]!, digest) : registryImage(rest, digest);
+  const image = local
+    ? localImage(local[1] as LocalImage["source"], local[2]!, digest)
+    : registryImage(rest, digest);
   if (!image) throw unreadable(text);
   return image;
 }
@@ -63,13 +66,19 @@ function registryImage(text: string, digest: string | undefined): RegistryImage 
   const first = slash === -1 ? "" : text.slice(0, slash);
   const named = /[.:A-Z]/.test(first) || first === "localhost";
   const registry = named ? first : "docker.io";
-  const [, path = "", tag = "latest"] = /^([^:]*)(?::(.*))?$/s.exec(named ? text.slice(slash + 1) : text) ?? [];
-  if (!registryPattern.test(registry) || !repositoryPattern.test(path) || !tagPattern.test(tag)) return undefined;
+  const [, path = "", tag = "latest"] =
+    /^([^:]*)(?::(.*))?$/s.exec(named ? text.slice(slash + 1) : text) ?? [];
+  if (!registryPattern.test(registry) || !repositoryPattern.test(path) || !tagPattern.test(tag))
+    return undefined;
   const repository = registry === "docker.io" && !path.includes("/") ? `library/${path}` : path;
   return { source: "registry", registry, repository, tag, digest, name: `${registry}/${repository}:${tag}` };
 }
 
-function localImage(source: LocalImage["source"], text: string, digest: string | undefined): LocalImage | undefined {
+function localImage(
+  source: LocalImage["source"],
+  text: string,
+  digest: string | undefined,
+): LocalImage | undefined {
   const [, path = "", tag] = /^(\/[^:\0-\x1f]*)(?::([\w./:-]{1,256}))?$/.exec(text) ?? [];
   if (path === "" || path.split("/").includes("..")) return undefined;
   return { source, path, tag, digest, name: `${source}:${path}${tag === undefined ? "" : `:${tag}`}` };

@@ -1,12 +1,17 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadSpecs } from "./load-specs.ts";
 
 const limits = { memoryBytes: 2 ** 30, pids: 100, cpus: 1, diskBytes: 2 ** 30 };
-const env = { HOME: "/nonexistent", PATH: "/nonexistent", PIP_INDEX_URL: "http://pip.example:8080/simple", GIT_TOKEN: "s3cret" };
+const env = {
+  HOME: "/nonexistent",
+  PATH: "/nonexistent",
+  PIP_INDEX_URL: "http://pip.example:8080/simple",
+  GIT_TOKEN: "s3cret",
+};
 
 let dataDir: string;
 beforeEach(() => {
@@ -22,7 +27,12 @@ function load(specs: unknown, specsFile?: string) {
 test("without a file there is the host alone, with the default allowlist", () => {
   const specs = load(undefined);
   expect(specs).toHaveLength(1);
-  expect(specs[0]).toMatchObject({ id: "host", root: { kind: "host" }, user: { name: "agent", uid: 1000 }, limits });
+  expect(specs[0]).toMatchObject({
+    id: "host",
+    root: { kind: "host" },
+    user: { name: "agent", uid: 1000 },
+    limits,
+  });
   expect(specs[0]!.network).toMatchObject({ mode: "allowlist", credentials: [] });
   expect(specs[0]!.network.allow).toContainEqual({ host: "github.com", ports: [443], methods: null });
   expect(specs[0]!.network.allow).toContainEqual({ host: "pip.example", ports: [8080], methods: null });
@@ -95,7 +105,11 @@ test("the file may define the host otherwise, and add to the default allowlist",
 
 test("default limits are what the machine has at most", () => {
   const [host] = loadSpecs(
-    { dataDir, specsFile: undefined, limits: { memoryBytes: 2 ** 60, pids: 1e9, cpus: 1e6, diskBytes: 2 ** 60 } },
+    {
+      dataDir,
+      specsFile: undefined,
+      limits: { memoryBytes: 2 ** 60, pids: 1e9, cpus: 1e6, diskBytes: 2 ** 60 },
+    },
     env,
   );
   expect(host!.limits.memoryBytes).toBe(totalmem());
@@ -113,26 +127,70 @@ const wrong: [string, unknown, string][] = [
   ["an unknown field", [{ id: "a", immage: "x" }], "specs[0].immage is unknown"],
   ["an unknown field below", [{ id: "a", limits: { ram: 1 } }], "specs[0].limits.ram is unknown"],
   ["two roots", [{ id: "a", image: "x", folder: "/x" }], "specs[0] has both an image and a folder"],
-  ["a number as rule", [{ id: "a", network: { allow: [5] } }], "specs[0].network.allow[0] must be a text or an object."],
-  ["port 0", [{ id: "a", network: { allow: [{ host: "x", ports: [0] }] } }], "specs[0].network.allow[0].ports[0] must be >= 1."],
+  [
+    "a number as rule",
+    [{ id: "a", network: { allow: [5] } }],
+    "specs[0].network.allow[0] must be a text or an object.",
+  ],
+  [
+    "port 0",
+    [{ id: "a", network: { allow: [{ host: "x", ports: [0] }] } }],
+    "specs[0].network.allow[0].ports[0] must be >= 1.",
+  ],
   ["a bad reference", [{ id: "a", image: "X Y" }], "specs[0].image is wrong: "],
   ["a relative folder", [{ id: "a", folder: "x" }], "specs[0].folder must be an absolute path."],
   ["a relative working folder", [{ id: "a", working_dir: "x" }], "specs[0].working_dir "],
   ["a text as command", [{ id: "a", command: "sleep 1" }], "specs[0].command must be null or a list."],
-  ["a number in the environment", [{ id: "a", initial_env: { A: 1 } }], "specs[0].initial_env.A must be a text."],
+  [
+    "a number in the environment",
+    [{ id: "a", initial_env: { A: 1 } }],
+    "specs[0].initial_env.A must be a text.",
+  ],
   ["a bad variable", [{ id: "a", initial_env: { "A=B": "1" } }], "specs[0].initial_env.A=B is unknown"],
   ["a NUL", [{ id: "a", initial_env: { A: "\0" } }], "specs[0].initial_env.A "],
   ["a bad user of the host", [{ id: "a", user: "Ann Lee" }], "specs[0].user is wrong: "],
   ["a bad size", [{ id: "a", limits: { memory: "lots" } }], "specs[0].limits.memory must be a size"],
   ["too little memory", [{ id: "a", limits: { memory: "1M" } }], "specs[0].limits.memory must be a size"],
-  ["too much memory", [{ id: "a", limits: { memory: "900T" } }], "specs[0].limits.memory is more than this machine has ("],
-  ["too many CPUs", [{ id: "a", limits: { cpus: 5000 } }], "specs[0].limits.cpus is more than this machine has ("],
-  ["too much disk", [{ id: "a", limits: { disk: "9000T" } }], "specs[0].limits.disk is more than this machine has ("],
-  ["a bad mode", [{ id: "a", network: { mode: "all" } }], "specs[0].network.mode must be one of none, allowlist, open"],
-  ["rules without use", [{ id: "a", network: { mode: "open", allow: ["x"] } }], "specs[0].network.allow has no meaning"],
-  ["a URL as rule", [{ id: "a", network: { allow: ["ok", "https://x.example/"] } }], "specs[0].network.allow[1] must be a host"],
-  ["a port out of range", [{ id: "a", network: { allow: ["x:99999"] } }], "specs[0].network.allow[0] must be a host"],
-  ["a star within", [{ id: "a", network: { allow: ["a.*.example"] } }], "specs[0].network.allow[0] must be a host"],
+  [
+    "too much memory",
+    [{ id: "a", limits: { memory: "900T" } }],
+    "specs[0].limits.memory is more than this machine has (",
+  ],
+  [
+    "too many CPUs",
+    [{ id: "a", limits: { cpus: 5000 } }],
+    "specs[0].limits.cpus is more than this machine has (",
+  ],
+  [
+    "too much disk",
+    [{ id: "a", limits: { disk: "9000T" } }],
+    "specs[0].limits.disk is more than this machine has (",
+  ],
+  [
+    "a bad mode",
+    [{ id: "a", network: { mode: "all" } }],
+    "specs[0].network.mode must be one of none, allowlist, open",
+  ],
+  [
+    "rules without use",
+    [{ id: "a", network: { mode: "open", allow: ["x"] } }],
+    "specs[0].network.allow has no meaning",
+  ],
+  [
+    "a URL as rule",
+    [{ id: "a", network: { allow: ["ok", "https://x.example/"] } }],
+    "specs[0].network.allow[1] must be a host",
+  ],
+  [
+    "a port out of range",
+    [{ id: "a", network: { allow: ["x:99999"] } }],
+    "specs[0].network.allow[0] must be a host",
+  ],
+  [
+    "a star within",
+    [{ id: "a", network: { allow: ["a.*.example"] } }],
+    "specs[0].network.allow[0] must be a host",
+  ],
   [
     "a missing secret",
     [{ id: "a", network: { credentials: [{ name: "T", hosts: ["x.example"], from_env: "NOT_SET" }] } }],
@@ -143,7 +201,11 @@ const wrong: [string, unknown, string][] = [
     [{ id: "a", network: { credentials: [{ name: "T", hosts: ["x.example:1"], from_env: "GIT_TOKEN" }] } }],
     "specs[0].network.credentials[0].hosts[0] must be a host",
   ],
-  ["a bad range", [{ id: "a", network: { private: ["10.0.0.0"] } }], "specs[0].network.private[0] must be an address range"],
+  [
+    "a bad range",
+    [{ id: "a", network: { private: ["10.0.0.0"] } }],
+    "specs[0].network.private[0] must be an address range",
+  ],
 ];
 
 test.each(wrong)("%s is refused with a sentence that names the field", (_, specs, sentence) => {
@@ -164,7 +226,10 @@ function problem(work: () => unknown): string {
     work();
   } catch (error) {
     expect(error).toBeInstanceOf(PlatformError);
-    expect(error).toMatchObject({ code: "ConfigInvalid", message: expect.stringMatching(/^[^\n]{20,400}\.$/) });
+    expect(error).toMatchObject({
+      code: "ConfigInvalid",
+      message: expect.stringMatching(/^[^\n]{20,400}\.$/),
+    });
     return (error as Error).message;
   }
   throw new Error("nothing was refused");

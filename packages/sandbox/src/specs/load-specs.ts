@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { NetworkPolicy, SandboxSpec } from "../driver.ts";
-import { hostSpec } from "./specs.ts";
 import { defaultAllowlist } from "./default-allowlist.ts";
 import { clampLimits, machineLimits } from "./machine-limits.ts";
 import { readSpec } from "./read-spec.ts";
+import { hostSpec } from "./specs.ts";
 import { invalid, readSpecsFile } from "./specs-file.ts";
 
 export interface SpecsOptions {

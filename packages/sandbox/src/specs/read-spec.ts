@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
-import { parseSize } from "@sandpiper/core/size";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { parseSize } from "@sandpiper/core/size";
 import type { AllowRule, NetworkPolicy, SandboxLimits, SandboxRoot, SandboxSpec } from "../driver.ts";
-import { defaultWorkingDir, hostUser } from "./specs.ts";
 import { isHostPattern, readAllowRule } from "./allow-rule.ts";
 import { parseImageReference } from "./image-reference.ts";
+import { defaultWorkingDir, hostUser } from "./specs.ts";
 import type { WrittenNetwork, WrittenSpec } from "./specs-file.ts";
 
 export interface SpecDefaults {
@@ -59,7 +59,10 @@ function readLimits(
     const value = written[name];
     const bytes = value === undefined ? fallback : typeof value === "number" ? value : parseSize(value);
     if (bytes !== undefined && bytes >= least) return bytes;
-    throw invalid(`limits.${name}`, `must be a size such as "512M" or "2G", and not below ${least / 2 ** 20}M`);
+    throw invalid(
+      `limits.${name}`,
+      `must be a size such as "512M" or "2G", and not below ${least / 2 ** 20}M`,
+    );
   };
   const result: SandboxLimits = {
     memoryBytes: size("memory", 32 * 2 ** 20, limits.memoryBytes),
@@ -84,19 +87,24 @@ function readNetwork(written: WrittenNetwork, defaults: SpecDefaults, invalid: I
     if (rule === defaultsWord) return defaults.allow;
     const read = readAllowRule(rule);
     if (read) return [read];
-    throw invalid(`network.allow[${index}]`, `must be a host such as "github.com" or "*.example.com:443", or "${defaultsWord}"`);
+    throw invalid(
+      `network.allow[${index}]`,
+      `must be a host such as "github.com" or "*.example.com:443", or "${defaultsWord}"`,
+    );
   });
   const credentials = (written.credentials ?? []).map(({ name, hosts, from_env: fromEnv }, index) => {
     const path = `network.credentials[${index}]`;
     const wrong = hosts.findIndex((host) => !isHostPattern(host));
-    if (wrong !== -1) throw invalid(`${path}.hosts[${wrong}]`, `must be a host such as "github.com", without a port`);
+    if (wrong !== -1)
+      throw invalid(`${path}.hosts[${wrong}]`, `must be a host such as "github.com", without a port`);
     if (!defaults.env[fromEnv])
       throw invalid(`${path}.from_env`, `names ${fromEnv}, which the server's environment does not have`);
     return { name, hosts: hosts.map((host) => host.toLowerCase()), fromEnv };
   });
   const ranges = written.private ?? [];
   const wrong = ranges.findIndex((range) => !isRange(range));
-  if (wrong !== -1) throw invalid(`network.private[${wrong}]`, `must be an address range such as "10.1.0.0/16"`);
+  if (wrong !== -1)
+    throw invalid(`network.private[${wrong}]`, `must be an address range such as "10.1.0.0/16"`);
   return {
     mode,
     allow: mode === "allowlist" ? rules : [],

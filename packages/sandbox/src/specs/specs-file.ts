@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
+import { PlatformError } from "@sandpiper/core/errors";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
-import { PlatformError } from "@sandpiper/core/errors";
 
 const strict = { additionalProperties: false };
 const absolutePath = "^/[^\\0]*$";
@@ -45,7 +45,12 @@ const Network = Type.Object(
     mode: Type.Optional(Type.Enum(["none", "allowlist", "open"])),
     allow: Type.Optional(Type.Array(Rule)),
     credentials: Type.Optional(
-      Type.Array(Type.Object({ name: VariableName, hosts: Type.Array(Text, { minItems: 1 }), from_env: VariableName }, strict)),
+      Type.Array(
+        Type.Object(
+          { name: VariableName, hosts: Type.Array(Text, { minItems: 1 }), from_env: VariableName },
+          strict,
+        ),
+      ),
     ),
     private: Type.Optional(Type.Array(Text)),
   },
@@ -58,7 +63,9 @@ const WrittenSpec = Type.Object(
     id: Type.String({ pattern: specId }),
     image: Type.Optional(Text),
     folder: Type.Optional(Path),
-    command: Type.Optional(Type.Union([Type.Null(), Type.Array(Type.String({ pattern: "^[^\\0]*$" }), { minItems: 1 })])),
+    command: Type.Optional(
+      Type.Union([Type.Null(), Type.Array(Type.String({ pattern: "^[^\\0]*$" }), { minItems: 1 })]),
+    ),
     initial_env: Type.Optional(Type.Record(VariableName, Type.String({ pattern: "^[^\\0]*$" }), strict)),
     working_dir: Type.Optional(Path),
     user: Type.Optional(Type.Union([Text, Type.Integer({ minimum: 0 })])),
@@ -107,14 +114,22 @@ function plainest(errors: TLocalizedValidationError[]): { path: string; problem:
   const plain = errors.filter(({ keyword }) => keyword !== "anyOf" && keyword !== "not");
   const depth = ({ instancePath }: TLocalizedValidationError) => instancePath.split("/").length;
   const first = plain.toSorted((a, b) => depth(b) - depth(a))[0]!;
-  const types = plain.filter(({ keyword, instancePath }) => keyword === "type" && instancePath === first.instancePath);
+  const types = plain.filter(
+    ({ keyword, instancePath }) => keyword === "type" && instancePath === first.instancePath,
+  );
   const forms = types.map(({ params }) => typeNames[(params as { type: string }).type] ?? "null");
-  return { path: pathOf(first), problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : problemOf(first) };
+  return {
+    path: pathOf(first),
+    problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : problemOf(first),
+  };
 }
 
 /** An error in the field `path` (`specs[0].image`) of a specs file; `problem` follows the path. */
 export function invalid(file: string, path: string, problem: string): PlatformError {
-  return new PlatformError("ConfigInvalid", `In the specs file ${file}, ${path || "the whole"} ${problem.replace(/\.$/, "")}.`);
+  return new PlatformError(
+    "ConfigInvalid",
+    `In the specs file ${file}, ${path || "the whole"} ${problem.replace(/\.$/, "")}.`,
+  );
 }
 
 function pathOf({ instancePath }: TLocalizedValidationError): string {
@@ -130,7 +145,8 @@ function problemOf({ keyword, params, message }: TLocalizedValidationError): str
   const given = params as Record<string, unknown>;
   if (keyword === "minItems") return "must not be empty";
   if (keyword === "boolean") return "is unknown";
-  if (keyword === "pattern") return `must be ${meanings[String(given.pattern)] ?? "a text without NUL characters"}`;
+  if (keyword === "pattern")
+    return `must be ${meanings[String(given.pattern)] ?? "a text without NUL characters"}`;
   if (keyword === "required") return `lacks the field ${[given.requiredProperties].flat().join(", ")}`;
   if (keyword === "enum") return `must be one of ${[given.allowedValues].flat().join(", ")}`;
   return message;

@@ -16,7 +16,8 @@ export function describeCommands(context: SuiteContext): void {
 
   test("carries 10 MB of any bytes in and out unchanged", async () => {
     const input = randomBytes(10 * 2 ** 20);
-    const exec = (argv: string[]) => runToEnd({ exec: (one) => context.driver.exec("one", one) }, { argv }, { input });
+    const exec = (argv: string[]) =>
+      runToEnd({ exec: (one) => context.driver.exec("one", one) }, { argv }, { input });
     const [echoed, hashed] = [await exec(["cat"]), await exec(["sha256sum"])];
     expect(echoed.stdout.equals(input)).toBe(true);
     expect(hashed.stdout.toString().slice(0, 64)).toBe(createHash("sha256").update(input).digest("hex"));
@@ -25,14 +26,22 @@ export function describeCommands(context: SuiteContext): void {
   test("passes arguments, folder and environment literally", async () => {
     const odd = ["", " ", "$HOME", "`id`", "a\nb", '"', "'", "\\", "-n", "ü\u{1f600}"];
     const print = 'for x; do printf "%s\\0" "$x"; done; printf %s "$ODD"; pwd';
-    const { out } = await inside({ argv: ["sh", "-c", print, "sh", ...odd], cwd: "/tmp", env: { ODD: odd.join("|") } });
+    const { out } = await inside({
+      argv: ["sh", "-c", print, "sh", ...odd],
+      cwd: "/tmp",
+      env: { ODD: odd.join("|") },
+    });
     expect(out).toBe(`${odd.map((text) => `${text}\0`).join("")}${odd.join("|")}/tmp\n`);
   });
 
   test("runs in the spec's folder as its user, with its environment", async () => {
     const { spec } = context;
-    const { out } = await inside("pwd; id -u; id -g; echo $HOME; touch mine && ls -ln mine | cut -d' ' -f1; rm mine");
-    expect(out).toBe(`${spec.workingDir}\n${spec.user.uid}\n${spec.user.gid}\n${spec.user.home}\n-rw-r--r--\n`);
+    const { out } = await inside(
+      "pwd; id -u; id -g; echo $HOME; touch mine && ls -ln mine | cut -d' ' -f1; rm mine",
+    );
+    expect(out).toBe(
+      `${spec.workingDir}\n${spec.user.uid}\n${spec.user.gid}\n${spec.user.home}\n-rw-r--r--\n`,
+    );
     const env = Object.entries(spec.env);
     const { out: values } = await inside(env.map(([name]) => `echo "$${name}"`).join("\n") || "true");
     expect(values).toBe(env.map(([, value]) => `${value}\n`).join(""));
@@ -60,7 +69,9 @@ export function describeCommands(context: SuiteContext): void {
       out: `${words}\n`,
       err: `${words}\n`,
     });
-    const long = await inside(`echo '${words}'; i=0; while [ $i -lt 10000 ]; do echo 0123456789; i=$((i+1)); done`);
+    const long = await inside(
+      `echo '${words}'; i=0; while [ $i -lt 10000 ]; do echo 0123456789; i=$((i+1)); done`,
+    );
     expect(long).toEqual({ code: 0, out: `${words}\n${"0123456789\n".repeat(10_000)}`, err: "" });
     expect(await inside("echo 'executable file not found' >&2; exit 255")).toMatchObject({ code: 255 });
     expect(await inside("exit 137")).toMatchObject({ code: 137 });
@@ -68,8 +79,12 @@ export function describeCommands(context: SuiteContext): void {
 
   test("refuses a NUL and an empty command", async () => {
     const { driver } = context;
-    await expect(driver.exec("one", { argv: ["echo", "a\0b"] })).rejects.toMatchObject({ code: "InvalidParameter" });
-    await expect(driver.exec("one", { argv: ["echo"], env: { A: "\0" } })).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(driver.exec("one", { argv: ["echo", "a\0b"] })).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
+    await expect(driver.exec("one", { argv: ["echo"], env: { A: "\0" } })).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
     await expect(driver.exec("one", { argv: [] })).rejects.toMatchObject({ code: "InvalidParameter" });
   });
 
@@ -107,7 +122,11 @@ export function describeCommands(context: SuiteContext): void {
   });
 
   test("runs a command on a terminal with a size, input and a changed size", async () => {
-    const shell = await context.driver.exec("one", { argv: ["sh"], tty: { cols: 91, rows: 17 }, env: { PS1: "" } });
+    const shell = await context.driver.exec("one", {
+      argv: ["sh"],
+      tty: { cols: 91, rows: 17 },
+      env: { PS1: "" },
+    });
     let text = "";
     shell.stdout.on("data", (chunk: Buffer) => {
       text += chunk.toString();

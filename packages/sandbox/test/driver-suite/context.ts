@@ -13,7 +13,12 @@ export interface SuiteContext {
 export const suiteLimits = { memoryBytes: 128 * 2 ** 20, pids: 64, cpus: 2, diskBytes: 2 ** 30 };
 
 /** Runs a command to its end; output as text. */
-export async function run(driver: SandboxDriver, id: string, command: string | ExecRequest, options: RunOptions = {}) {
+export async function run(
+  driver: SandboxDriver,
+  id: string,
+  command: string | ExecRequest,
+  options: RunOptions = {},
+) {
   const request = typeof command === "string" ? { argv: ["sh", "-c", command] } : command;
   const { code, stdout, stderr } = await runToEnd({ exec: (one) => driver.exec(id, one) }, request, {
     timeoutMs: 20_000,

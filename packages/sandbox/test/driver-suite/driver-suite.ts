@@ -56,7 +56,11 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
     test("prepares a spec again as the same, also a prepared one", async () => {
       expect(await driver.prepare(made.spec)).toEqual(spec);
       expect(await driver.prepare(spec)).toEqual(spec);
-      expect(spec.user).toMatchObject({ uid: expect.any(Number), gid: expect.any(Number), home: expect.stringMatching(/^\//) });
+      expect(spec.user).toMatchObject({
+        uid: expect.any(Number),
+        gid: expect.any(Number),
+        home: expect.stringMatching(/^\//),
+      });
     });
 
     test("says in one sentence why a root cannot be prepared", async () => {
@@ -73,7 +77,9 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
     describePorts(context);
 
     test("freezes every process of a paused sandbox and lets them go on", async () => {
-      const counter = await driver.exec("one", { argv: ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"] });
+      const counter = await driver.exec("one", {
+        argv: ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"],
+      });
       let last = 0;
       counter.stdout.on("data", (chunk: Buffer) => {
         last = Number(chunk.toString().trim().split("\n").at(-1));
@@ -117,7 +123,9 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await driver.stop("again");
       await Promise.all([watcher.exit, stubborn.exit]);
       expect(await driver.list()).toContainEqual({ id: "again", state: "stopped" });
-      await expect(driver.exec("again", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
+      await expect(driver.exec("again", { argv: ["true"] })).rejects.toMatchObject({
+        code: "SandboxNotRunning",
+      });
       await expect(driver.pause("again")).rejects.toMatchObject({ code: "SandboxNotRunning" });
       expect(await driver.usage("again")).toMatchObject({ memoryBytes: 0, pids: 0 });
       await driver.stop("again");
@@ -150,12 +158,16 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       }
       await driver.start({ id: "brief", spec: { ...spec, command: ["sh", "-c", "sleep 0.2"] } });
       await expect.poll(() => driver.list()).toContainEqual({ id: "brief", state: "stopped" });
-      await expect(driver.exec("brief", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
+      await expect(driver.exec("brief", { argv: ["true"] })).rejects.toMatchObject({
+        code: "SandboxNotRunning",
+      });
       await expect(driver.connect("brief", 80)).rejects.toMatchObject({ code: "SandboxNotRunning" });
     });
 
     test("leaves nothing of a start that fails, and says why", async () => {
-      await expect(driver.start({ id: "broken", spec: { ...spec, command: ["/no/such/program"] } })).rejects.toMatchObject({
+      await expect(
+        driver.start({ id: "broken", spec: { ...spec, command: ["/no/such/program"] } }),
+      ).rejects.toMatchObject({
         code: "SandboxFailed",
         message: expect.stringMatching(/no such|not found/i),
       });
@@ -166,13 +178,19 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
     test("puts files of root into a sandbox at each start", async () => {
       const files = [{ path: "/etc/sandpiper-test/ca.pem", content: "a certificate\n" }];
       await driver.start({ id: "files", spec, files });
-      expect(await run(driver, "files", "cat /etc/sandpiper-test/ca.pem; echo x >>/etc/sandpiper-test/ca.pem")).toMatchObject({
+      expect(
+        await run(driver, "files", "cat /etc/sandpiper-test/ca.pem; echo x >>/etc/sandpiper-test/ca.pem"),
+      ).toMatchObject({
         code: expect.any(Number),
         out: "a certificate\n",
         err: expect.stringMatching(/denied|read-only|can't create/i),
       });
       await driver.stop("files");
-      await driver.start({ id: "files", spec, files: [{ path: "/etc/sandpiper-test/ca.pem", content: "a newer one\n" }] });
+      await driver.start({
+        id: "files",
+        spec,
+        files: [{ path: "/etc/sandpiper-test/ca.pem", content: "a newer one\n" }],
+      });
       expect((await run(driver, "files", "cat /etc/sandpiper-test/ca.pem")).out).toBe("a newer one\n");
     });
 
@@ -197,13 +215,16 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await driver.start({ id: "fork", spec });
       expect(await run(driver, "fork", "cat file deep/er/y")).toMatchObject({ out: "fork\nx\n" });
       await driver.remove("fork");
-      await expect(driver.start({ id: "late", spec, snapshot: "first" })).rejects.toMatchObject({ code: "SnapshotNotFound" });
+      await expect(driver.start({ id: "late", spec, snapshot: "first" })).rejects.toMatchObject({
+        code: "SnapshotNotFound",
+      });
       expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
     });
 
     test("tells what a sandbox uses", async () => {
       await driver.start({ id: "used", spec });
-      const work = "dd if=/dev/zero of=big bs=1048576 count=20 2>/dev/null; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+      const work =
+        "dd if=/dev/zero of=big bs=1048576 count=20 2>/dev/null; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
       // It stays: an engine may count the time of processes that are there.
       const worker = await driver.exec("used", { argv: ["sh", "-c", `${work}; echo done; exec sleep 300`] });
       await new Promise((resolve) => worker.stdout.once("data", resolve));

@@ -15,14 +15,23 @@ export function describeIsolation(context: SuiteContext): void {
   });
 
   test("shows only its own processes, host name and loopback", async () => {
-    const { out } = await inside("hostname; ls /sys/class/net; ls -d /proc/[0-9]* | wc -l; tail -n +2 /proc/net/route | wc -l");
+    const { out } = await inside(
+      "hostname; ls /sys/class/net; ls -d /proc/[0-9]* | wc -l; tail -n +2 /proc/net/route | wc -l",
+    );
     const [hostname, network, processes, routes] = out.trim().split("\n");
     expect([hostname, network, Number(routes)]).toEqual(["one", "lo", 0]);
     expect(Number(processes)).toBeLessThan(10);
   });
 
   test("does not show the engine's socket, the machine's secrets or the server's environment", async () => {
-    const paths = ["/var/run/docker.sock", "/run/docker.sock", "/run/containerd", "/etc/ssh", "/etc/machine-id", "/boot"];
+    const paths = [
+      "/var/run/docker.sock",
+      "/run/docker.sock",
+      "/run/containerd",
+      "/etc/ssh",
+      "/etc/machine-id",
+      "/boot",
+    ];
     const { out } = await inside(
       `for f in ${paths.join(" ")}; do [ -e $f ] && echo $f; done; cat /etc/shadow /proc/kcore /proc/keys 2>/dev/null | head -c 100; cat /proc/1/environ`,
     );
@@ -60,7 +69,11 @@ export function describeIsolation(context: SuiteContext): void {
     ];
     for (const command of refused) {
       const { code, err } = await inside(command);
-      expect({ command, failed: code !== 0, missing: /not found/.test(err) }).toEqual({ command, failed: true, missing: false });
+      expect({ command, failed: code !== 0, missing: /not found/.test(err) }).toEqual({
+        command,
+        failed: true,
+        missing: false,
+      });
     }
   });
 
@@ -70,7 +83,13 @@ export function describeIsolation(context: SuiteContext): void {
     const asRoot = (command: string) => run(context.driver, "root", command);
     expect((await asRoot("id -u; grep CapEff /proc/self/status")).out).toBe("0\nCapEff:\t0000000000000000\n");
     for (const command of [
-      ...["mount -t tmpfs none /tmp", "mount -o remount,rw /sys", "umount /proc", "mknod /tmp/null c 1 3", "chroot /tmp true"],
+      ...[
+        "mount -t tmpfs none /tmp",
+        "mount -o remount,rw /sys",
+        "umount /proc",
+        "mknod /tmp/null c 1 3",
+        "chroot /tmp true",
+      ],
       ...[
         "unshare -m true",
         "echo x >/proc/sysrq-trigger",
@@ -88,9 +107,12 @@ export function describeIsolation(context: SuiteContext): void {
     const { out } = await inside(`i=0; while [ $i -lt 200 ]; do sleep 1 & i=$((i+1)); done; echo all`);
     expect(out).not.toContain("all");
     await expect
-      .poll(async () => (await inside("cat /proc/[0-9]*/comm | grep -c sleep").catch(() => ({ out: "" }))).out, {
-        timeout: 12_000,
-      })
+      .poll(
+        async () => (await inside("cat /proc/[0-9]*/comm | grep -c sleep").catch(() => ({ out: "" }))).out,
+        {
+          timeout: 12_000,
+        },
+      )
       .toBe("0\n");
   });
 

@@ -22,14 +22,19 @@ export function describePorts(context: SuiteContext): void {
     const answer = await run(driver, "one", "echo through | busybox nc 127.0.0.1 3128");
     expect(answer).toMatchObject({ code: 0, out: "through\n" });
     listener.close();
-    await expect.poll(async () => (await run(driver, "one", "echo x | busybox nc 127.0.0.1 3128")).code).not.toBe(0);
+    await expect
+      .poll(async () => (await run(driver, "one", "echo x | busybox nc 127.0.0.1 3128")).code)
+      .not.toBe(0);
   });
 
   test("gives each sandbox ports of its own", async () => {
     const { driver, spec } = context;
     await driver.start({ id: "two", spec });
     const answer = (word: string) => (connection: NodeJS.WritableStream) => void connection.end(word);
-    const listeners = [await driver.listen("one", 3129, answer("one")), await driver.listen("two", 3129, answer("two"))];
+    const listeners = [
+      await driver.listen("one", 3129, answer("one")),
+      await driver.listen("two", 3129, answer("two")),
+    ];
     const ask = async (id: string) => (await run(driver, id, "busybox nc 127.0.0.1 3129 </dev/null")).out;
     expect([await ask("one"), await ask("two")]).toEqual(["one", "two"]);
     for (const listener of listeners) listener.close();

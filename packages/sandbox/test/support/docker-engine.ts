@@ -40,7 +40,8 @@ export async function startTestEngine({ elsewhere = false } = {}): Promise<TestE
       daemon = await startDaemon(dir, engine, elsewhere);
     },
     end: async () => {
-      if (daemon.exitCode !== null || daemon.signalCode !== null) daemon = await startDaemon(dir, engine, elsewhere);
+      if (daemon.exitCode !== null || daemon.signalCode !== null)
+        daemon = await startDaemon(dir, engine, elsewhere);
       for (const { Id } of await engine.docker.listContainers({ all: true })) {
         await engine.docker.getContainer(Id).remove({ force: true, v: true });
       }
@@ -59,11 +60,22 @@ async function startDaemon(dir: string, engine: Engine, elsewhere: boolean): Pro
       ...["--pdeathsig", "TERM", "unshare", "--mount", "--propagation", "slave"],
       ...(elsewhere ? ["--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh"] : []),
       "dockerd",
-      ...["--config-file", join(dir, "daemon.json"), "--data-root", join(dir, "data"), "--exec-root", join(dir, "exec")],
+      ...[
+        "--config-file",
+        join(dir, "daemon.json"),
+        "--data-root",
+        join(dir, "data"),
+        "--exec-root",
+        join(dir, "exec"),
+      ],
       ...["--pidfile", join(dir, "pid"), "--host", `unix://${join(dir, "docker.sock")}`],
       ...["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false", "--bridge=none"],
     ],
-    { stdio: ["ignore", log, log], env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }, detached: true },
+    {
+      stdio: ["ignore", log, log],
+      env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` },
+      detached: true,
+    },
   );
   daemon.on("error", () => {});
   const end = Date.now() + patienceMs;
@@ -72,7 +84,9 @@ async function startDaemon(dir: string, engine: Engine, elsewhere: boolean): Pro
       daemon.kill("SIGKILL");
       const words = readFileSync(join(dir, "log"), "utf8").slice(-2_000);
       rmSync(dir, { recursive: true, force: true });
-      throw new Error(`The tests need Docker's daemon (\`apt-get install docker.io\`), and it does not start here: ${words}`);
+      throw new Error(
+        `The tests need Docker's daemon (\`apt-get install docker.io\`), and it does not start here: ${words}`,
+      );
     }
     await delay(20);
   }

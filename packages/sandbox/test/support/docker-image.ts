@@ -15,13 +15,22 @@ export async function importTestImages(docker: Docker): Promise<void> {
   const dir = mkdtempSync("/tmp/sandpiper-image-");
   try {
     const root = join(dir, "root");
-    for (const folder of ["bin", "etc", "tmp", "home/agent", "root"]) mkdirSync(join(root, folder), { recursive: true });
+    for (const folder of ["bin", "etc", "tmp", "home/agent", "root"])
+      mkdirSync(join(root, folder), { recursive: true });
     chmodSync(join(root, "tmp"), 0o1777);
     copyFileSync("/bin/busybox", join(root, "bin/busybox"));
-    for (const applet of await applets()) if (applet !== "busybox") symlinkSync("busybox", join(root, "bin", applet));
-    writeFileSync(join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n");
+    for (const applet of await applets())
+      if (applet !== "busybox") symlinkSync("busybox", join(root, "bin", applet));
+    writeFileSync(
+      join(root, "etc/passwd"),
+      "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n",
+    );
     writeFileSync(join(root, "etc/group"), "root:x:0:\nagent:x:1000:\nstaff:x:50:agent\n");
-    await importFolder(docker, root, busyboxImage, ["ENV FROM_IMAGE=yes", "USER agent", "WORKDIR /workspace/project"]);
+    await importFolder(docker, root, busyboxImage, [
+      "ENV FROM_IMAGE=yes",
+      "USER agent",
+      "WORKDIR /workspace/project",
+    ]);
     const single = join(dir, "single");
     mkdirSync(single);
     copyFileSync("/bin/busybox", join(single, "busybox"));
@@ -31,9 +40,16 @@ export async function importTestImages(docker: Docker): Promise<void> {
   }
 }
 
-export async function importFolder(docker: Docker, folder: string, name: string, changes: string[]): Promise<void> {
+export async function importFolder(
+  docker: Docker,
+  folder: string,
+  name: string,
+  changes: string[],
+): Promise<void> {
   const [repo, tag] = name.split(":");
-  const pack = spawn("tar", ["-c", "--owner=0", "--group=0", "-C", folder, "."], { stdio: ["ignore", "pipe", "inherit"] });
+  const pack = spawn("tar", ["-c", "--owner=0", "--group=0", "-C", folder, "."], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const answer = await docker.importImage(pack.stdout, { repo, tag, changes });
   const words = await text(answer);
   if (/"error"/.test(words)) throw new Error(words);

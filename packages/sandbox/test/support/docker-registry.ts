@@ -26,14 +26,20 @@ export async function startTestRegistry(htpasswd?: string): Promise<TestRegistry
     ...(htpasswd ? { auth: { htpasswd: { realm: "test", path: join(dir, "htpasswd") } } } : {}),
   };
   writeFileSync(join(dir, "config.yml"), JSON.stringify(config));
-  const registry = spawn("setpriv", ["--pdeathsig", "KILL", "docker-registry", "serve", join(dir, "config.yml")], {
-    stdio: "ignore",
-  });
+  const registry = spawn(
+    "setpriv",
+    ["--pdeathsig", "KILL", "docker-registry", "serve", join(dir, "config.yml")],
+    {
+      stdio: "ignore",
+    },
+  );
   for (const end = Date.now() + 10_000; ; ) {
     const answer = await fetch(`http://${address}/v2/`).catch(() => undefined);
     if (answer) break;
     if (Date.now() > end || registry.exitCode !== null) {
-      throw new Error("The tests need a registry (`apt-get install docker-registry`), and it does not start here.");
+      throw new Error(
+        "The tests need a registry (`apt-get install docker-registry`), and it does not start here.",
+      );
     }
     await delay(20);
   }

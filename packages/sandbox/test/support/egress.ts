@@ -8,13 +8,20 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { join } from "node:path";
 import type { NetworkPolicy } from "../../src/driver.ts";
 import type { Listen } from "../../src/network/api.ts";
-import { makeCertificate } from "../../src/network/tls/certificates.ts";
 import { EgressProxy, type EgressProxyOptions } from "../../src/network/proxy/egress-proxy.ts";
+import { makeCertificate } from "../../src/network/tls/certificates.ts";
 
 /** Real servers on loopback addresses of their own, and a proxy that may reach them. */
 
 const key = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
-const names = { subject: "test", issuer: "test", key, issuerKey: key, from: Date.now() - 60_000, until: Date.now() + 600_000 };
+const names = {
+  subject: "test",
+  issuer: "test",
+  key,
+  issuerKey: key,
+  from: Date.now() - 60_000,
+  until: Date.now() + 600_000,
+};
 /** The authority of the test's servers. */
 export const testAuthority = makeCertificate({ ...names, use: "authority" });
 
@@ -24,9 +31,17 @@ export function ownAddress(): string {
 }
 
 /** Serves HTTP; with `host` HTTPS with a certificate for that name. */
-export async function serve(listener: RequestListener, at: { address: string; port?: number; host?: string }): Promise<Server> {
-  const cert = at.host === undefined ? "" : makeCertificate({ ...names, subject: "leaf", use: { host: at.host } });
-  const tls = () => createTlsServer({ key: key.export({ type: "pkcs8", format: "pem" }), cert }, listener) as unknown as Server;
+export async function serve(
+  listener: RequestListener,
+  at: { address: string; port?: number; host?: string },
+): Promise<Server> {
+  const cert =
+    at.host === undefined ? "" : makeCertificate({ ...names, subject: "leaf", use: { host: at.host } });
+  const tls = () =>
+    createTlsServer(
+      { key: key.export({ type: "pkcs8", format: "pem" }), cert },
+      listener,
+    ) as unknown as Server;
   const server = at.host === undefined ? createServer(listener) : tls();
   server.listen(at.port ?? 0, at.address);
   await once(server, "listening");
@@ -64,7 +79,12 @@ export class TestProxy {
     const logged: string[] = [];
     const log = (facts: object, text: string) => void logged.push(JSON.stringify(facts) + text);
     const logger = { debug: log, info: log, warn: log, error: log };
-    const proxy = await EgressProxy.open({ dir: join(dir, "network"), logger, trusted: [testAuthority], ...options });
+    const proxy = await EgressProxy.open({
+      dir: join(dir, "network"),
+      logger,
+      trusted: [testAuthority],
+      ...options,
+    });
     return new TestProxy(proxy, dir, logged);
   }
 
@@ -84,7 +104,9 @@ export class TestProxy {
     const argv = ["-sS", "-i", "-m", "15", "--noproxy", "", "-x", proxy, ...words];
     return new Promise<{ code: number; out: string; err: string }>((resolve) => {
       const options = { encoding: "utf8", maxBuffer: 2 ** 28, env: { PATH: process.env.PATH } } as const;
-      execFile("curl", argv, options, (error, out, err) => resolve({ code: Number(error?.code ?? 0), out, err }));
+      execFile("curl", argv, options, (error, out, err) =>
+        resolve({ code: Number(error?.code ?? 0), out, err }),
+      );
     });
   }
 
@@ -93,7 +115,11 @@ export class TestProxy {
   }
 
   /** Sends bytes and gives all that comes back until the proxy closes, `enough` holds, or nothing more comes for a while. */
-  async raw(id: string, bytes: string | Buffer, enough = (text: string) => /^HTTP.*\r\n\r\n.*\n$/s.test(text)): Promise<string> {
+  async raw(
+    id: string,
+    bytes: string | Buffer,
+    enough = (text: string) => /^HTTP.*\r\n\r\n.*\n$/s.test(text),
+  ): Promise<string> {
     const socket = this.connect(id);
     socket.write(bytes);
     let text = "";
@@ -109,7 +135,9 @@ export class TestProxy {
   /** A connection through a tunnel, with what came with the proxy's answer. */
   async tunnel(id: string, authority: string): Promise<{ socket: Socket; status: number }> {
     const socket = this.connect(id);
-    socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\nProxy-Authorization: ${basic(token)}\r\n\r\n`);
+    socket.write(
+      `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\nProxy-Authorization: ${basic(token)}\r\n\r\n`,
+    );
     let head = "";
     while (!head.includes("\r\n\r\n")) {
       const byte: Buffer | null = socket.read(1);

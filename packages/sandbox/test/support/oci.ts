@@ -3,12 +3,12 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../src/driver.ts";
+import { installationGroup } from "../../src/drivers/oci/cgroup/cgroups.ts";
+import { findRuntime } from "../../src/drivers/oci/container/runtime.ts";
+import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
+import { volatileFolder } from "../../src/drivers/oci/storage/runtime-dir.ts";
 import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
 import { hostSpec } from "../../src/specs/specs.ts";
-import { installationGroup } from "../../src/drivers/oci/cgroup/cgroups.ts";
-import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
-import { findRuntime } from "../../src/drivers/oci/container/runtime.ts";
-import { volatileFolder } from "../../src/drivers/oci/storage/runtime-dir.ts";
 
 /** The runtimes that work on this machine: tests run over each of them. */
 export async function workingRuntimes(): Promise<string[]> {
@@ -23,10 +23,17 @@ export async function workingRuntimes(): Promise<string[]> {
   return found.flat();
 }
 
-export const testSpec: PreparedSpec = hostSpec({ memoryBytes: 256 * 2 ** 20, pids: 64, cpus: 2, diskBytes: 2 ** 30 });
+export const testSpec: PreparedSpec = hostSpec({
+  memoryBytes: 256 * 2 ** 20,
+  pids: 64,
+  cpus: 2,
+  diskBytes: 2 ** 30,
+});
 
 /** A driver over a folder of its own, and the function that removes everything it made. */
-export async function openTestDriver(runtime?: string): Promise<{ driver: OciDriver; dir: string; end: () => Promise<void> }> {
+export async function openTestDriver(
+  runtime?: string,
+): Promise<{ driver: OciDriver; dir: string; end: () => Promise<void> }> {
   const top = mkdtempSync("/tmp/sandpiper-test-");
   const dir = join(top, "sandboxes");
   const driver = new OciDriver({ dir, runtime });
@@ -46,7 +53,12 @@ export function volatileOf(dir: string): string {
 }
 
 /** Runs a command to its end; output as text. */
-export async function run(driver: SandboxDriver, id: string, command: string | ExecRequest, options: RunOptions = {}) {
+export async function run(
+  driver: SandboxDriver,
+  id: string,
+  command: string | ExecRequest,
+  options: RunOptions = {},
+) {
   const request = typeof command === "string" ? { argv: ["sh", "-c", command] } : command;
   const { code, stdout, stderr } = await runToEnd({ exec: (one) => driver.exec(id, one) }, request, {
     timeoutMs: 20_000,
@@ -71,5 +83,7 @@ export function groups(dir: string): string[] {
 export function startDriverProcess(code: string, dir: string, runtime: string) {
   const head = `import { OciDriver } from ${JSON.stringify(fileURLToPath(new URL("../../src/drivers/oci/oci-driver.ts", import.meta.url)))};
     const driver = new OciDriver(${JSON.stringify({ dir, runtime })});`;
-  return spawn(process.execPath, ["--input-type=module", "-e", head + code], { stdio: ["ignore", "pipe", "inherit"] });
+  return spawn(process.execPath, ["--input-type=module", "-e", head + code], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
 }

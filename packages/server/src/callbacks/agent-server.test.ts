@@ -1,13 +1,13 @@
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { until } from "@sandpiper/core/test/support/until";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "@sandpiper/core/test/support/until";
-import { read, startServer, type TestServer } from "../../test/support/test-server.ts";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
-import type { Store } from "../store/store.ts";
-import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
-import { CallbackService } from "./service.ts";
 import { TestEndpoint } from "../../test/support/callback-receiver.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
+import { read, startServer, type TestServer } from "../../test/support/test-server.ts";
+import type { Store } from "../store/store.ts";
+import { CallbackService } from "./service.ts";
 
 /** The operator's webhook in the shape of an agent server's (agent-server.md section 10). */
 
@@ -129,7 +129,13 @@ test("the next server begins with what the last one was not told was taken", asy
   await store.events.append(id, [message("two"), status("finished")]);
   await start();
   await endpoint.requests(5);
-  expect(told()).toEqual(["First is idle", "one", "First is idle", "one, two, finished", "First is finished"]);
+  expect(told()).toEqual([
+    "First is idle",
+    "one",
+    "First is idle",
+    "one, two, finished",
+    "First is finished",
+  ]);
 });
 
 test("a change that could not be told is told later, and one of a conversation that nobody knows is not", async () => {
@@ -158,13 +164,19 @@ test("one server reports to another, which shows the conversation as its own san
     reporter.sandboxes.add();
     const own = newId();
     await reporter.callbacks.register("default", own, []);
-    await reporter.store.conversations.create(conversationRow({ id: own, sandboxId: "sandbox-1", userId: "default" }));
+    await reporter.store.conversations.create(
+      conversationRow({ id: own, sandboxId: "sandbox-1", userId: "default" }),
+    );
     const body = { role: "user", content: [{ type: "text", text: "Hello" }], run: true };
     await reporter.call("POST", `/api/conversations/${own}/events`, { body });
-    const shown = async () => (await read(receiver.call("GET", `/api/v1/app-conversations?ids=${own}`))).body[0];
-    while ((await shown())?.execution_status !== "finished") await new Promise((resolve) => setTimeout(resolve, 10));
+    const shown = async () =>
+      (await read(receiver.call("GET", `/api/v1/app-conversations?ids=${own}`))).body[0];
+    while ((await shown())?.execution_status !== "finished")
+      await new Promise((resolve) => setTimeout(resolve, 10));
     const events = async (server: TestServer) =>
-      (await read(server.call("GET", `/api/v1/conversation/${own}/events/search`))).body.items.map((event: any) => event.id);
+      (await read(server.call("GET", `/api/v1/conversation/${own}/events/search`))).body.items.map(
+        (event: any) => event.id,
+      );
     expect(await events(receiver)).toEqual(await events(reporter));
     await reporter.call("PATCH", `/api/v1/app-conversations/${own}`, { body: { title: "Named" } });
     while ((await shown()).title !== "Named") await new Promise((resolve) => setTimeout(resolve, 10));

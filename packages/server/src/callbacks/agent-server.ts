@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { hexId } from "@sandpiper/wire";
-import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import { hexId } from "@sandpiper/wire";
 import type { Batch } from "./batch.ts";
 import { type Endpoint, type Outcome, post } from "./endpoint.ts";
 
@@ -38,8 +38,15 @@ export async function report(
   let outcome: Outcome = { ok: true };
   if (batch?.firstSeq === 1) outcome = await tell(outbound, endpoint, withStatus("idle"), signal);
   if (outcome.ok && batch)
-    outcome = await send(outbound, endpoint, `events/${hexId(conversationId)}`, `[${batch.events.join(",")}]`, signal);
-  if (outcome.ok && (changed || status !== undefined)) outcome = await tell(outbound, endpoint, withStatus(status), signal);
+    outcome = await send(
+      outbound,
+      endpoint,
+      `events/${hexId(conversationId)}`,
+      `[${batch.events.join(",")}]`,
+      signal,
+    );
+  if (outcome.ok && (changed || status !== undefined))
+    outcome = await tell(outbound, endpoint, withStatus(status), signal);
   return outcome;
 }
 
@@ -65,12 +72,28 @@ export function statusAfter(records: readonly LogRecord[]): unknown {
   return changes.at(-1);
 }
 
-async function tell(outbound: Outbound, endpoint: Endpoint, info: object | undefined, signal: AbortSignal): Promise<Outcome> {
+async function tell(
+  outbound: Outbound,
+  endpoint: Endpoint,
+  info: object | undefined,
+  signal: AbortSignal,
+): Promise<Outcome> {
   return info ? send(outbound, endpoint, "conversations", JSON.stringify(info), signal) : { ok: true };
 }
 
-function send(outbound: Outbound, { url, secret }: Endpoint, path: string, body: string, signal: AbortSignal): Promise<Outcome> {
+function send(
+  outbound: Outbound,
+  { url, secret }: Endpoint,
+  path: string,
+  body: string,
+  signal: AbortSignal,
+): Promise<Outcome> {
   const address = new URL(url);
   address.pathname = `${address.pathname.replace(/\/+$/, "")}/${path}`;
-  return post(outbound, address.href, { headers: secret === null ? {} : { "x-session-api-key": secret }, body }, signal);
+  return post(
+    outbound,
+    address.href,
+    { headers: secret === null ? {} : { "x-session-api-key": secret }, body },
+    signal,
+  );
 }

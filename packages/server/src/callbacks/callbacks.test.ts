@@ -1,15 +1,15 @@
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { until } from "@sandpiper/core/test/support/until";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "@sandpiper/core/test/support/until";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
-import type { Store } from "../store/store.ts";
-import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
-import { CallbackService } from "./service.ts";
 import { TestEndpoint } from "../../test/support/callback-receiver.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
+import type { Store } from "../store/store.ts";
+import { CallbackService } from "./service.ts";
 
 let store: Store;
 let dir: string;
@@ -32,7 +32,10 @@ afterEach(async () => {
   await closeStore();
 });
 
-async function start(change: Partial<ConstructorParameters<typeof CallbackService>[0]> = {}, allowPrivate = ["127.0.0.0/8"]) {
+async function start(
+  change: Partial<ConstructorParameters<typeof CallbackService>[0]> = {},
+  allowPrivate = ["127.0.0.0/8"],
+) {
   const outbound = makeOutbound({ allowPrivate });
   const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
   const made = new CallbackService({
@@ -76,14 +79,21 @@ test("events arrive in order as a JSON array that the receiver can verify", asyn
   await until(() => endpoint.texts().length === 3);
   expect(endpoint.texts()).toEqual(["one", "two", "three"]);
   const { headers, body } = endpoint.received[0]!;
-  const signed = createHmac("sha256", "the secret of the hook").update(`${headers["x-sandpiper-timestamp"]}.${body}`);
+  const signed = createHmac("sha256", "the secret of the hook").update(
+    `${headers["x-sandpiper-timestamp"]}.${body}`,
+  );
   expect(headers["x-sandpiper-signature"]).toBe(signed.digest("hex"));
   expect(Math.abs(Date.now() / 1000 - Number(headers["x-sandpiper-timestamp"]))).toBeLessThan(60);
   expect(headers["x-sandpiper-conversation"]).toBe(id.replaceAll("-", ""));
   expect(headers["x-sandpiper-delivery"]).toMatch(/^[0-9a-f]{32}-1-\d$/);
   await until(() => service.list(id)[0]!.pending === false);
   expect(JSON.stringify(service.list(id))).not.toContain("the secret");
-  expect(service.list(id)[0]).toMatchObject({ status: "ACTIVE", attempts: 0, secret_set: true, last_error: null });
+  expect(service.list(id)[0]).toMatchObject({
+    status: "ACTIVE",
+    attempts: 0,
+    secret_set: true,
+    last_error: null,
+  });
 });
 
 test("the end of a run is told at once, though events are gathered", async () => {
@@ -103,7 +113,11 @@ test("a delivery that failed is repeated with all its events, and nothing overta
   await endpoint.requests(1);
   await say(id, "two");
   await until(() => service.list(id)[0]!.attempts === 1);
-  expect(service.list(id)[0]).toMatchObject({ pending: true, last_error: "The address answered 500.", status: "ACTIVE" });
+  expect(service.list(id)[0]).toMatchObject({
+    pending: true,
+    last_error: "The address answered 500.",
+    status: "ACTIVE",
+  });
   expect(Date.parse(service.list(id)[0]!.next_attempt_at!)).toBeGreaterThan(Date.now());
   const received = await endpoint.requests(3);
   expect(endpoint.texts(received.slice(0, 1))).toEqual(["one"]);
@@ -112,7 +126,8 @@ test("a delivery that failed is repeated with all its events, and nothing overta
 });
 
 test("Retry-After is obeyed", async () => {
-  endpoint.answer = (index) => (index === 0 ? { status: 429, headers: { "retry-after": "3600" } } : { status: 200 });
+  endpoint.answer = (index) =>
+    index === 0 ? { status: 429, headers: { "retry-after": "3600" } } : { status: 200 };
   const id = await conversation(hook());
   await say(id, "one");
   await until(() => service.list(id)[0]!.attempts === 1);
@@ -175,7 +190,8 @@ test("private addresses are refused unless the operator allows them", async () =
 
 test("only the named kinds are sent, whatever lies between them", async () => {
   const id = await conversation(hook({ kinds: ["PauseEvent"] }));
-  for (let round = 0; round < 3; round++) await say(id, ...Array.from({ length: 80 }, (_, index) => `${round} ${index}`));
+  for (let round = 0; round < 3; round++)
+    await say(id, ...Array.from({ length: 80 }, (_, index) => `${round} ${index}`));
   await store.events.append(id, [{ listed: true, event: { kind: "PauseEvent", source: "user" } }]);
   const [first] = await endpoint.requests(1);
   expect(first!.events.map(({ kind }) => kind)).toEqual(["PauseEvent"]);
@@ -209,7 +225,8 @@ test("what a former process did not deliver is delivered by the next one, from t
 test("a dead endpoint slows nobody: its own places are bounded", async () => {
   const dead = await new TestEndpoint().listen();
   dead.answer = () => "hang";
-  for (let count = 0; count < 6; count++) await say(await conversation(hook({ url: dead.url })), "into the void");
+  for (let count = 0; count < 6; count++)
+    await say(await conversation(hook({ url: dead.url })), "into the void");
   await dead.requests(4);
   const id = await conversation(hook());
   await say(id, "alive");
@@ -244,9 +261,16 @@ test("dropping a conversation's callbacks breaks off what is under way", async (
 });
 
 test("a repeated registration changes nothing, and processors without a delivery register nothing", async () => {
-  const id = await conversation(hook(), { kind: "SetTitleCallbackProcessor" }, { kind: "LoggingCallbackProcessor" });
+  const id = await conversation(
+    hook(),
+    { kind: "SetTitleCallbackProcessor" },
+    { kind: "LoggingCallbackProcessor" },
+  );
   await service.register("ann", id, [hook(), hook()]);
-  expect(service.list(id).map(({ kind }) => kind)).toEqual(["WebhookCallbackProcessor", "LoggingCallbackProcessor"]);
+  expect(service.list(id).map(({ kind }) => kind)).toEqual([
+    "WebhookCallbackProcessor",
+    "LoggingCallbackProcessor",
+  ]);
   await say(id, "words that stay out of the log");
   await until(() => logs.some((line) => line.includes("MessageEvent")));
   expect(logs.join("")).not.toContain("words that");

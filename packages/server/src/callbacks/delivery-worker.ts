@@ -1,6 +1,6 @@
-import { hexId } from "@sandpiper/wire";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import { hexId } from "@sandpiper/wire";
 import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { type Report, report, statusAfter } from "./agent-server.ts";
@@ -142,7 +142,10 @@ export class Lane {
     this.#urgent = events.lastSeq(this.#conversationId) >= nextSeq;
     let outcome: Outcome = { ok: true };
     if (batch && processor.kind === "LoggingCallbackProcessor") {
-      logger.info({ conversation: hexId(this.#conversationId), kinds: batch.kinds }, "events of a conversation");
+      logger.info(
+        { conversation: hexId(this.#conversationId), kinds: batch.kinds },
+        "events of a conversation",
+      );
     } else if (processor.kind === "ServerWebhook" && this.#deps.server?.format === "agent-server") {
       const changed = this.#changed && events.lastSeq(this.#conversationId) < nextSeq;
       if (changed) this.#changed = false;
@@ -177,7 +180,13 @@ export class Lane {
     const failingSince = row.failingSince ?? now;
     const isOver = final === true || now - failingSince >= this.#deps.giveUpMs;
     const nextAttemptAt = isOver ? null : now + retryDelay(attempts, retryAfterMs);
-    const change = { attempts, failingSince, nextAttemptAt, detail, status: isOver ? "FAILED" : "ACTIVE" } as const;
+    const change = {
+      attempts,
+      failingSince,
+      nextAttemptAt,
+      detail,
+      status: isOver ? "FAILED" : "ACTIVE",
+    } as const;
     await this.#deps.callbacks.update(row.id, change);
     if (isOver) this.#deps.logger.warn({ callback: row.id, attempts, detail }, "a callback is given up");
   }
@@ -211,4 +220,10 @@ export class Lane {
 }
 
 /** A callback without a failure. */
-export const forgotten = { detail: null, attempts: 0, failingSince: null, nextAttemptAt: null, status: "ACTIVE" } as const;
+export const forgotten = {
+  detail: null,
+  attempts: 0,
+  failingSince: null,
+  nextAttemptAt: null,
+  status: "ACTIVE",
+} as const;

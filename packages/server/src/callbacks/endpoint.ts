@@ -1,6 +1,6 @@
-import { hexId } from "@sandpiper/wire";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import { hexId } from "@sandpiper/wire";
 import { readRetryAfter } from "./backoff.ts";
 import { signDelivery } from "./signature.ts";
 
@@ -63,14 +63,18 @@ export async function post(
     await response.body?.cancel().catch(() => {});
     return outcomeOf(response);
   } catch (error) {
-    const known = error instanceof PlatformError ? error.message : `The address could not be reached: ${errorText(error)}`;
+    const known =
+      error instanceof PlatformError
+        ? error.message
+        : `The address could not be reached: ${errorText(error)}`;
     return { ok: false, detail: known.slice(0, 300) };
   }
 }
 
 function outcomeOf({ status, headers }: Response): Outcome {
   if (status >= 200 && status < 300) return { ok: true };
-  if (status === 410) return { ok: false, detail: "The address answered 410: it wants no more events.", final: true };
+  if (status === 410)
+    return { ok: false, detail: "The address answered 410: it wants no more events.", final: true };
   if (status >= 300 && status < 400) {
     return {
       ok: false,
@@ -78,5 +82,9 @@ function outcomeOf({ status, headers }: Response): Outcome {
     };
   }
   const retryAfterMs = readRetryAfter(headers.get("retry-after"));
-  return { ok: false, detail: `The address answered ${status}.`, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+  return {
+    ok: false,
+    detail: `The address answered ${status}.`,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  };
 }

@@ -1,12 +1,20 @@
-import { type CallbackInfo, type CallbackProcessor, hexId, isoTime, maxCallbacks, newId, parseId } from "@sandpiper/wire";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
 import { Queues } from "@sandpiper/core/scheduling/queues";
+import {
+  type CallbackInfo,
+  type CallbackProcessor,
+  hexId,
+  isoTime,
+  maxCallbacks,
+  newId,
+  parseId,
+} from "@sandpiper/wire";
 import type { CallbackRow, StoredProcessor } from "../store/callback-store.ts";
-import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { reportDeletion } from "./agent-server.ts";
 import type { Callbacks } from "./api.ts";
-import type { Endpoint } from "./endpoint.ts";
 import { forgotten, Lane, type LaneDependencies } from "./delivery-worker.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { Slots } from "./slots.ts";
 
 export interface CallbackDependencies
@@ -67,7 +75,11 @@ export class CallbackService implements Callbacks {
       if (processor.kind === "WebhookCallbackProcessor") this.#deps.outbound.check(processor.url);
   }
 
-  async register(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): Promise<void> {
+  async register(
+    userId: string,
+    conversationId: string,
+    processors: readonly CallbackProcessor[],
+  ): Promise<void> {
     this.check(processors);
     const { callbacks, server } = this.#deps;
     if (callbacks.ofConversation(conversationId).length > 0) return;
@@ -101,7 +113,10 @@ export class CallbackService implements Callbacks {
         .then(async (leave) => {
           const outcome = await reportDeletion(outbound, server, info, this.#closing.signal).finally(leave);
           if (!outcome.ok)
-            logger.warn({ conversation: hexId(conversationId), detail: outcome.detail }, "a deletion could not be told");
+            logger.warn(
+              { conversation: hexId(conversationId), detail: outcome.detail },
+              "a deletion could not be told",
+            );
         })
         .finally(() => this.#farewells.delete(told));
       this.#farewells.add(told);
@@ -116,9 +131,15 @@ export class CallbackService implements Callbacks {
     this.check([processor]);
     const { callbacks, events } = this.#deps;
     const row = this.#row(userId, conversationId, processor, events.lastSeq(conversationId) + 1);
-    if (!row) throw new PlatformError("InvalidParameter", "Titles are always set: SetTitleCallbackProcessor cannot be added.");
+    if (!row)
+      throw new PlatformError(
+        "InvalidParameter",
+        "Titles are always set: SetTitleCallbackProcessor cannot be added.",
+      );
     return this.#additions.add(conversationId, async () => {
-      const own = callbacks.ofConversation(conversationId).filter((other) => other.processor.kind !== "ServerWebhook");
+      const own = callbacks
+        .ofConversation(conversationId)
+        .filter((other) => other.processor.kind !== "ServerWebhook");
       if (own.length >= maxCallbacks) throw tooMany();
       await callbacks.create([row]);
       return this.#present(row);
@@ -159,7 +180,12 @@ export class CallbackService implements Callbacks {
     return lane;
   }
 
-  #row(userId: string, conversationId: string, processor: CallbackProcessor, nextSeq: number): CallbackRow | undefined {
+  #row(
+    userId: string,
+    conversationId: string,
+    processor: CallbackProcessor,
+    nextSeq: number,
+  ): CallbackRow | undefined {
     if (processor.kind === "SetTitleCallbackProcessor") return undefined;
     if (processor.kind === "LoggingCallbackProcessor") {
       return { ...fresh(userId, conversationId, { kind: processor.kind }), nextSeq };
@@ -198,7 +224,16 @@ export class CallbackService implements Callbacks {
 }
 
 function fresh(userId: string, conversationId: string, processor: StoredProcessor): CallbackRow {
-  return { id: newId(), userId, conversationId, processor, secret: null, ...forgotten, nextSeq: 1, createdAt: Date.now() };
+  return {
+    id: newId(),
+    userId,
+    conversationId,
+    processor,
+    secret: null,
+    ...forgotten,
+    nextSeq: 1,
+    createdAt: Date.now(),
+  };
 }
 
 /** A conversation has one of these at most, so its id serves for both. */
@@ -207,7 +242,11 @@ function serverRow(userId: string, conversationId: string): CallbackRow {
 }
 
 function isEndOfRun({ event }: LogRecord): boolean {
-  return event.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" && event.value !== "running";
+  return (
+    event.kind === "ConversationStateUpdateEvent" &&
+    event.key === "execution_status" &&
+    event.value !== "running"
+  );
 }
 
 function notFound(): PlatformError {
@@ -215,5 +254,8 @@ function notFound(): PlatformError {
 }
 
 function tooMany(): PlatformError {
-  return new PlatformError("TooManyCallbacks", `A conversation has ${maxCallbacks} callbacks at most: remove one first.`);
+  return new PlatformError(
+    "TooManyCallbacks",
+    `A conversation has ${maxCallbacks} callbacks at most: remove one first.`,
+  );
 }

@@ -50,7 +50,11 @@ class Attachment {
     const { columns = 80, rows = 24 } = process.stdout;
     const query = this.#onTerminal ? `cols=${columns}&rows=${rows}` : "tty=false";
     const url = `${client.url.replace(/^http/, "ws")}/agent/${sandbox}/sockets/terminal?${query}`;
-    this.#socket = new WebSocket(url, { headers: client.headers, perMessageDeflate: false, handshakeTimeout: 30_000 });
+    this.#socket = new WebSocket(url, {
+      headers: client.headers,
+      perMessageDeflate: false,
+      handshakeTimeout: 30_000,
+    });
     this.ended = this.#run();
   }
 
@@ -91,7 +95,9 @@ class Attachment {
     const { stdin, stdout } = process;
     if (this.#onTerminal) {
       this.#restore = rawTerminal();
-      stdout.on("resize", () => this.#send(JSON.stringify({ type: "resize", cols: stdout.columns, rows: stdout.rows })));
+      stdout.on("resize", () =>
+        this.#send(JSON.stringify({ type: "resize", cols: stdout.columns, rows: stdout.rows })),
+      );
     }
     stdin.on("data", (chunk: Buffer) => {
       for (let at = 0; at < chunk.length; at += maxFrame) this.#send(chunk.subarray(at, at + maxFrame));
@@ -124,7 +130,9 @@ class Attachment {
   }
 
   #unreachable(error: unknown): CliError {
-    return new CliError(`The server at ${this.#client.url} could not be reached: ${reason(error)}.`, { cause: error });
+    return new CliError(`The server at ${this.#client.url} could not be reached: ${reason(error)}.`, {
+      cause: error,
+    });
   }
 
   #refused(status: number, why: string): CliError {
@@ -133,13 +141,17 @@ class Attachment {
       return new CliError(`The server at ${url} does not accept the API key: check SANDPIPER_API_KEY.`);
     if (status === 404 && /^Sandbox not found/.test(why)) return this.#unknown();
     if (status === 404)
-      return new CliError(`The server at ${url} has no terminals: it is probably no Sandpiper server of this version.`);
+      return new CliError(
+        `The server at ${url} has no terminals: it is probably no Sandpiper server of this version.`,
+      );
     return new CliError(`The server at ${url} opened no terminal (${status}): ${why}`);
   }
 
   #closed(code: number, why: string): CliError {
     if (code === 4004) return /deleted/.test(why) ? new CliError(`${why}.`) : this.#unknown();
-    return new CliError(why ? `The terminal was closed: ${why}` : `The connection to ${this.#client.url} broke (code ${code}).`);
+    return new CliError(
+      why ? `The terminal was closed: ${why}` : `The connection to ${this.#client.url} broke (code ${code}).`,
+    );
   }
 
   #unknown(): CliError {

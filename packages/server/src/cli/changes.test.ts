@@ -1,5 +1,17 @@
 import { execFileSync } from "node:child_process";
-import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -26,7 +38,8 @@ async function write(root: string, files: Record<string, string | Buffer>): Prom
   }
 }
 
-const shell = (cwd: string, script: string) => execFileSync("sh", ["-ec", script], { cwd, encoding: "utf8", stdio: "pipe" });
+const shell = (cwd: string, script: string) =>
+  execFileSync("sh", ["-ec", script], { cwd, encoding: "utf8", stdio: "pipe" });
 const repository =
   "git init -q && git -c user.name=t -c user.email=t@example.com add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
 
@@ -97,7 +110,9 @@ test("a folder that is no repository and an empty folder work, and nothing chang
 test("ignored files stay out of the diff, but files that the repository tracks although they are ignored are in it", async () => {
   const root = await folder({ ".gitignore": "build/\n*.log\n", "kept.log": "1\n", "src.txt": "1\n" });
   shell(root, `git init -q && git add -f kept.log && ${repository}`);
-  const { patch } = await workOn(root, (copy) => write(copy, { "build/out.js": "x", "new.log": "x", "kept.log": "2\n" }));
+  const { patch } = await workOn(root, (copy) =>
+    write(copy, { "build/out.js": "x", "new.log": "x", "kept.log": "2\n" }),
+  );
   const text = await patch!.display(false);
   expect(text).toContain("kept.log");
   expect(text).not.toMatch(/out\.js|new\.log/);
@@ -135,7 +150,9 @@ test("a folder that was changed meanwhile is left as it is when the changes conf
   const root = await folder({ "a.txt": "1\n", "b.txt": "1\n" });
   const conflicting = await workOn(root, (copy) => write(copy, { "a.txt": "agent\n", "b.txt": "agent\n" }));
   await write(root, { "a.txt": "mine\n" });
-  await expect(conflicting.changes.apply(conflicting.patch!)).rejects.toThrow(/changed meanwhile.*nothing was applied/);
+  await expect(conflicting.changes.apply(conflicting.patch!)).rejects.toThrow(
+    /changed meanwhile.*nothing was applied/,
+  );
   expect(await readFile(join(root, "b.txt"), "utf8")).toBe("1\n");
 
   await write(root, { "a.txt": "1\n" });
@@ -167,7 +184,9 @@ test("filters and hooks of the machine's git configuration do not run on the age
     process.env.HOME = before;
   });
   const root = await folder({ "a.txt": "1\n" });
-  const { patch } = await workOn(root, (copy) => write(copy, { ".gitattributes": "* filter=evil diff=evil\n", "a.txt": "2\n" }));
+  const { patch } = await workOn(root, (copy) =>
+    write(copy, { ".gitattributes": "* filter=evil diff=evil\n", "a.txt": "2\n" }),
+  );
   expect(await patch!.display(true)).toContain("a.txt");
   expect(await readdir(home)).toEqual([".gitconfig"]);
 });

@@ -57,7 +57,8 @@ export class Changes {
     return {
       file,
       text: () => readFile(file),
-      display: async (colour) => (await diff("-p", "--stat", `--color=${colour ? "always" : "never"}`)).toString(),
+      display: async (colour) =>
+        (await diff("-p", "--stat", `--color=${colour ? "always" : "never"}`)).toString(),
     };
   }
 
@@ -90,7 +91,9 @@ export class Changes {
   }
 
   async #prepare(): Promise<void> {
-    await this.#git(["init", "-q", "--template=", "--bare", this.#gitDir], { env: { GIT_DIR: this.#gitDir } });
+    await this.#git(["init", "-q", "--template=", "--bare", this.#gitDir], {
+      env: { GIT_DIR: this.#gitDir },
+    });
     const settings = {
       "core.bare": "false",
       "core.fileMode": "true",
@@ -101,7 +104,11 @@ export class Changes {
     for (const [name, value] of Object.entries(settings)) await this.#git(["config", name, value]);
     await mkdir(join(this.#gitDir, "info"), { recursive: true });
     // These win over every .gitattributes of the tree.
-    await writeFile(join(this.#gitDir, "info/attributes"), "* -text -filter -ident -working-tree-encoding\n", { mode: 0o644 });
+    await writeFile(
+      join(this.#gitDir, "info/attributes"),
+      "* -text -filter -ident -working-tree-encoding\n",
+      { mode: 0o644 },
+    );
     await chmod(join(this.#gitDir, "info"), 0o755);
     const tracked = await git(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
       cwd: this.#folder,

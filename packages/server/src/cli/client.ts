@@ -31,7 +31,10 @@ export class Client {
 
   /** The working folder of the spec that a sandbox was made from. */
   async workingDir(specId: string): Promise<string> {
-    const [spec] = await this.#json<(SandboxSpecInfo | null)[]>("GET", `/api/v1/sandbox-specs?id=${encodeURIComponent(specId)}`);
+    const [spec] = await this.#json<(SandboxSpecInfo | null)[]>(
+      "GET",
+      `/api/v1/sandbox-specs?id=${encodeURIComponent(specId)}`,
+    );
     if (!spec) throw new CliError(`The server does not know the sandbox spec ${specId}.`);
     return spec.working_dir;
   }
@@ -43,7 +46,10 @@ export class Client {
       if (sandbox.status === "RUNNING") return true;
       if (sandbox.status !== "STARTING")
         throw new CliError(sandbox.status_detail || `The sandbox did not start: it is ${sandbox.status}.`);
-      const [now] = await this.#json<(SandboxInfo | null)[]>("GET", `/api/v1/sandboxes?id=${encodeURIComponent(sandbox.id)}`);
+      const [now] = await this.#json<(SandboxInfo | null)[]>(
+        "GET",
+        `/api/v1/sandboxes?id=${encodeURIComponent(sandbox.id)}`,
+      );
       if (!now) throw new CliError("The sandbox disappeared while it was starting.");
       sandbox = now;
       return sandbox.status === "RUNNING";
@@ -74,9 +80,13 @@ export class Client {
 
   /** Starts a conversation and resolves with its id once the agent has its task. */
   async startConversation(request: AppConversationStartRequest, signal?: AbortSignal): Promise<string> {
-    let task = await this.#json<AppConversationStartTask>("POST", "/api/v1/app-conversations", { json: request, signal });
+    let task = await this.#json<AppConversationStartTask>("POST", "/api/v1/app-conversations", {
+      json: request,
+      signal,
+    });
     await pollUntil(async () => {
-      if (task.status === "ERROR") throw new CliError(task.detail || "The conversation could not be started.");
+      if (task.status === "ERROR")
+        throw new CliError(task.detail || "The conversation could not be started.");
       if (task.status === "READY" && task.app_conversation_id) return true;
       const path = `/api/v1/app-conversations/start-tasks?ids=${task.id}`;
       const [now] = await this.#json<(AppConversationStartTask | null)[]>("GET", path);
@@ -88,7 +98,10 @@ export class Client {
   }
 
   async conversation(id: string): Promise<AppConversation> {
-    const [conversation] = await this.#json<(AppConversation | null)[]>("GET", `/api/v1/app-conversations?ids=${id}`);
+    const [conversation] = await this.#json<(AppConversation | null)[]>(
+      "GET",
+      `/api/v1/app-conversations?ids=${id}`,
+    );
     if (!conversation) throw new CliError("The conversation is gone.");
     return conversation;
   }
@@ -109,19 +122,26 @@ export class Client {
 
   /** A conversation with its model traffic, as lines of JSON. */
   async recording(id: string): Promise<Readable> {
-    const response = await this.#request("GET", `/api/v1/app-conversations/${encodeURIComponent(id)}/recording`);
+    const response = await this.#request(
+      "GET",
+      `/api/v1/app-conversations/${encodeURIComponent(id)}/recording`,
+    );
     if (!response.body) throw new CliError("The server sent no recording.");
     return Readable.fromWeb(response.body as ReadableStream);
   }
 
   /** Lets the actions run that wait for the user. */
   async approve(id: string): Promise<void> {
-    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { json: { accept: true } });
+    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+      json: { accept: true },
+    });
   }
 
   /** Rejects the actions that wait for the user; the agent waits for a message then. */
   async reject(id: string): Promise<void> {
-    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { json: { accept: false } });
+    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+      json: { accept: false },
+    });
   }
 
   /** Sends a message and lets the agent go on. */
@@ -135,14 +155,20 @@ export class Client {
     await this.#request("POST", `/api/conversations/${id}/interrupt`);
   }
 
-  async #json<T>(method: string, path: string, options: { json?: unknown; signal?: AbortSignal | undefined } = {}): Promise<T> {
+  async #json<T>(
+    method: string,
+    path: string,
+    options: { json?: unknown; signal?: AbortSignal | undefined } = {},
+  ): Promise<T> {
     const { json, signal } = options;
     const body = json === undefined ? undefined : JSON.stringify(json);
     const response = await this.#request(method, path, { body, type: body && "application/json", signal });
     try {
       return (await response.json()) as T;
     } catch (error) {
-      throw new CliError(`${this.url} did not answer with JSON: it is probably not a Sandpiper server.`, { cause: error });
+      throw new CliError(`${this.url} did not answer with JSON: it is probably not a Sandpiper server.`, {
+        cause: error,
+      });
     }
   }
 
@@ -151,16 +177,26 @@ export class Client {
     const headers = { ...this.headers, ...(type && { "Content-Type": type }) };
     let response: Response;
     try {
-      const init = { method, headers, redirect: "error", ...(body && { body, duplex: "half" }), ...(signal && { signal }) };
+      const init = {
+        method,
+        headers,
+        redirect: "error",
+        ...(body && { body, duplex: "half" }),
+        ...(signal && { signal }),
+      };
       response = await fetch(this.url + path, init as RequestInit);
     } catch (error) {
       signal?.throwIfAborted();
-      throw new CliError(`The server at ${this.url} could not be reached: ${reason(error)}.`, { cause: error });
+      throw new CliError(`The server at ${this.url} could not be reached: ${reason(error)}.`, {
+        cause: error,
+      });
     }
     if (response.ok) return response;
     if (response.status === 401)
       throw new CliError(`The server at ${this.url} does not accept the API key: check SANDPIPER_API_KEY.`);
-    throw new CliError(`${method} ${path.split("?")[0]} failed (${response.status}): ${detail(await response.text())}`);
+    throw new CliError(
+      `${method} ${path.split("?")[0]} failed (${response.status}): ${detail(await response.text())}`,
+    );
   }
 }
 
@@ -181,7 +217,9 @@ export function detail(body: string): string {
     const found = parsed.detail ?? parsed.error;
     if (typeof found === "string") return found;
     if (Array.isArray(found))
-      return found.map((item: { loc?: unknown[]; msg?: string }) => `${item.loc?.join(".") ?? ""}: ${item.msg ?? ""}`).join("; ");
+      return found
+        .map((item: { loc?: unknown[]; msg?: string }) => `${item.loc?.join(".") ?? ""}: ${item.msg ?? ""}`)
+        .join("; ");
   } catch {
     // Not JSON: the text itself is the best that there is.
   }

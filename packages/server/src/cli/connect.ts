@@ -28,7 +28,8 @@ export async function connect(): Promise<{ client: Client; close(): Promise<void
       { cause: error, exitCode: exitCodes.usage },
     );
   });
-  if (platform.newApiKey) process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
+  if (platform.newApiKey)
+    process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
   const { client, release } = await localClient(platform);
   return {
     client,

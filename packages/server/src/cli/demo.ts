@@ -1,10 +1,10 @@
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { ExecutionStatus } from "@sandpiper/wire";
 import type { Config } from "../config/config.ts";
 import type { Platform } from "../platform.ts";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { defaultUser } from "../users/default-user.ts";
 import { Changes, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
@@ -38,7 +38,11 @@ export async function demo(options: DemoOptions): Promise<number> {
   try {
     platform = await openPlatform(config);
     const { client, key, release } = await localClient(platform);
-    const { run, passed } = await job(platform, client, { folder: folder.path, text: taskText, model: "demo/repair" });
+    const { run, passed } = await job(platform, client, {
+      folder: folder.path,
+      text: taskText,
+      model: "demo/repair",
+    });
     if (!options.exit) {
       process.stdout.write(goodbye(platform.url, key, run.conversationId!));
       await stopped(() => {});
@@ -57,7 +61,8 @@ async function demoConfig(exit: boolean): Promise<Config> {
   const config = commandConfig();
   config.dataDir = join(config.dataDir, "demo");
   if (!process.env.SANDPIPER_LOG_LEVEL) config.logLevel = "error";
-  if (exit || (!process.env.SANDPIPER_PORT && (await portFree(config.host, config.port)) !== true)) config.port = 0;
+  if (exit || (!process.env.SANDPIPER_PORT && (await portFree(config.host, config.port)) !== true))
+    config.port = 0;
   return config;
 }
 
@@ -65,7 +70,14 @@ async function demoConfig(exit: boolean): Promise<Config> {
 async function demoRepository(project: string): Promise<TemporaryFolder> {
   const folder = await temporaryFolder("demo");
   await cp(project, folder.path, { recursive: true });
-  const author = ["-c", "user.name=Sandpiper demo", "-c", "user.email=demo@example.com", "-c", "commit.gpgSign=false"];
+  const author = [
+    "-c",
+    "user.name=Sandpiper demo",
+    "-c",
+    "user.email=demo@example.com",
+    "-c",
+    "commit.gpgSign=false",
+  ];
   for (const args of [
     ["init", "-q", "-b", "main"],
     ["add", "-A"],
@@ -76,22 +88,34 @@ async function demoRepository(project: string): Promise<TemporaryFolder> {
 }
 
 /** Runs the task and shows all of it. `passed` tells whether the test passes in the sandbox now, whatever the agent says. */
-async function job(platform: Platform, client: Client, task: Task): Promise<{ run: TaskRun; passed: boolean }> {
+async function job(
+  platform: Platform,
+  client: Client,
+  task: Task,
+): Promise<{ run: TaskRun; passed: boolean }> {
   const out = process.stdout;
   const paint = paintFor(out);
   out.write(`${paint("bold", "Sandpiper demo")}: ${task.text}\n`);
-  out.write("The model is demo/repair, a small program and not an LLM; the server, the sandbox and the tools are real.\n\n");
+  out.write(
+    "The model is demo/repair, a small program and not an LLM; the server, the sandbox and the tools are real.\n\n",
+  );
   const progress = new Progress(out, paint, "starts a sandbox");
   const abort = new AbortController();
-  const restore = onStop(() => abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })));
+  const restore = onStop(() =>
+    abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })),
+  );
   let run: TaskRun | undefined;
   let changes: Changes | undefined;
   try {
     changes = await Changes.since(task.folder);
     run = await prepareTask(client, task, abort.signal);
-    progress.print(paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in its ${run.workingDir}`));
+    progress.print(
+      paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in its ${run.workingDir}`),
+    );
     const asked = progress.elapsed;
-    const status = await followTask(client, task, run, (event) => progress.event(event), { signal: abort.signal });
+    const status = await followTask(client, task, run, (event) => progress.event(event), {
+      signal: abort.signal,
+    });
     progress.stop();
     const patch = await collectChanges(client, run, changes);
     const passed = await testPasses(platform, run);

@@ -1,12 +1,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Config } from "../config/config.ts";
 import { errorText } from "@sandpiper/core/errors";
 import { DockerDriver } from "@sandpiper/sandbox/drivers/docker/docker-driver";
-import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { probeOci } from "@sandpiper/sandbox/drivers/oci/container/probe";
+import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { hostSpec } from "@sandpiper/sandbox/specs/specs";
+import type { Config } from "../config/config.ts";
 import { type Finding, finding } from "./finding.ts";
 import { duration } from "./style.ts";
 
@@ -15,7 +15,10 @@ export async function examineSandboxes(config: Config): Promise<Finding[]> {
   // A fact that is fine and still has advice is something that the machine could do better.
   if (config.driver === "docker") return [await engine(config)];
   const facts = await probeOci(config.runtime);
-  return [...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)), await trial(config)];
+  return [
+    ...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)),
+    await trial(config),
+  ];
 }
 
 /** Whether the engine of the docker driver answers. */
@@ -37,7 +40,13 @@ async function engine({ dockerHost, registryAuth }: Config): Promise<Finding> {
 async function trial(config: Config): Promise<Finding> {
   const name = "sandbox";
   if (process.getuid?.() !== 0)
-    return finding(name, false, false, "not tried: this user cannot run one", "Run `sudo bin/sandpiper doctor` to try one.");
+    return finding(
+      name,
+      false,
+      false,
+      "not tried: this user cannot run one",
+      "Run `sudo bin/sandpiper doctor` to try one.",
+    );
   const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
   const driver = new OciDriver({ dir, runtime: config.runtime });
   const id = "doctor";

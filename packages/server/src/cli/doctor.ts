@@ -4,8 +4,8 @@ import { access, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import type { Config } from "../config/config.ts";
 import { rootless } from "@sandpiper/sandbox/drivers/oci/storage/uid-range";
+import type { Config } from "../config/config.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -28,10 +28,16 @@ export async function doctor(options: { json?: boolean }): Promise<number> {
 function report(findings: readonly Finding[], able: boolean): string {
   const paint = paintFor(process.stdout);
   const lines = findings.flatMap(({ name, ok, essential, found, advice }) => {
-    const mark = ok ? paint("green", "OK     ") : essential ? paint("red", "MISSING") : paint("yellow", "missing");
+    const mark = ok
+      ? paint("green", "OK     ")
+      : essential
+        ? paint("red", "MISSING")
+        : paint("yellow", "missing");
     return [`${mark}  ${name.padEnd(18)} ${found}`, ...(advice ? [`${" ".repeat(28)}→ ${advice}`] : [])];
   });
-  const verdict = able ? "This machine can run Sandpiper." : "This machine cannot run Sandpiper until what is MISSING is there.";
+  const verdict = able
+    ? "This machine can run Sandpiper."
+    : "This machine cannot run Sandpiper until what is MISSING is there.";
   return `${lines.join("\n")}\n\n${verdict}\n`;
 }
 
@@ -61,7 +67,12 @@ function node(): Finding {
 
 async function root(): Promise<Finding> {
   if (process.getuid?.() === 0) {
-    return finding("root", true, true, rootless() ? "not needed: this user has subordinate ids" : "this is root");
+    return finding(
+      "root",
+      true,
+      true,
+      rootless() ? "not needed: this user has subordinate ids" : "this is root",
+    );
   }
   const obstacle = await run(rootlessScript, ["--check"]).then(
     () => "",
@@ -72,7 +83,12 @@ async function root(): Promise<Finding> {
     () => false,
   );
   return {
-    ...finding("root", !sudo, false, sudo ? "by sudo, because this user cannot run sandboxes" : "not root, and no sudo"),
+    ...finding(
+      "root",
+      !sudo,
+      false,
+      sudo ? "by sudo, because this user cannot run sandboxes" : "not root, and no sudo",
+    ),
     advice: `To do without: ${obstacle}`,
   };
 }

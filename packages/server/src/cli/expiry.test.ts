@@ -11,6 +11,19 @@ test("days count from now, and a date holds until its end", () => {
 });
 
 test("days that are over, that no month has, and other texts are refused", () => {
-  const wrong = ["", "0d", "-1d", "1.5d", "36501d", "1h", "30", "2026-11-20", "2027-02-30", "2027-13-01", "27-01-31", "tomorrow"];
+  const wrong = [
+    "",
+    "0d",
+    "-1d",
+    "1.5d",
+    "36501d",
+    "1h",
+    "30",
+    "2026-11-20",
+    "2027-02-30",
+    "2027-13-01",
+    "27-01-31",
+    "tomorrow",
+  ];
   for (const text of wrong) expect([text, parseExpiry(text, now)]).toEqual([text, undefined]);
 });

@@ -23,13 +23,17 @@ export async function exportRecording(conversation: string, { output }: { output
     } catch (error) {
       if (output && (await isFile(output))) await rm(output, { force: true });
       if (error instanceof CliError) throw error;
-      throw new CliError(`The recording could not be written: ${(error as Error).message}.`, { cause: error });
+      throw new CliError(`The recording could not be written: ${(error as Error).message}.`, {
+        cause: error,
+      });
     }
     // The file is the user's also where sudo has written it.
     const user = invoker();
     if (output && user && (await isFile(output))) await chown(output, user.uid, user.gid);
     if (output)
-      process.stderr.write(`Written to ${output}. It holds what was said and done; secrets that the server knows are masked.\n`);
+      process.stderr.write(
+        `Written to ${output}. It holds what was said and done; secrets that the server knows are masked.\n`,
+      );
   } finally {
     await connection.close();
   }
@@ -48,7 +52,11 @@ class LastLine extends Transform {
     return this.#tail.trimEnd().split("\n").at(-1)!;
   }
 
-  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null, data?: unknown) => void): void {
+  override _transform(
+    chunk: Buffer,
+    _encoding: BufferEncoding,
+    done: (error?: Error | null, data?: unknown) => void,
+  ): void {
     this.#tail = (this.#tail + chunk.toString("latin1")).slice(-200);
     done(null, chunk);
   }

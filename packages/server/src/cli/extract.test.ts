@@ -30,7 +30,13 @@ interface Entry {
 /** A tar archive with exactly these headers, as a hostile sandbox could write them. */
 function archive(...entries: Entry[]): Readable {
   const blocks = entries.flatMap(({ path, type = "File", body = "", mode = 0o644, linkpath }) => {
-    const header = new Header({ path, type, mode, size: Buffer.byteLength(body), ...(linkpath !== undefined && { linkpath }) });
+    const header = new Header({
+      path,
+      type,
+      mode,
+      size: Buffer.byteLength(body),
+      ...(linkpath !== undefined && { linkpath }),
+    });
     const block = Buffer.alloc(512);
     header.encode(block, 0);
     const content = Buffer.alloc(Math.ceil(Buffer.byteLength(body) / 512) * 512);
@@ -77,7 +83,10 @@ test.each(Object.entries(hostile))("%s is refused and harms nothing", async (_na
 });
 
 test("a file that replaces a link is a file, and the link's target stays", async () => {
-  await extractTar(archive({ path: "l", type: "SymbolicLink", linkpath: "../outside/victim" }, { path: "l", body: "new" }), root);
+  await extractTar(
+    archive({ path: "l", type: "SymbolicLink", linkpath: "../outside/victim" }, { path: "l", body: "new" }),
+    root,
+  );
   expect((await lstat(join(root, "l"))).isFile()).toBe(true);
   expect(await readFile(join(base, "outside/victim"), "utf8")).toBe("safe");
 });
@@ -103,15 +112,19 @@ test("devices, pipes and git's own folders are left out, set-uid and foreign wri
 });
 
 test("too much data, too many entries and a cut-off archive end with one sentence", async () => {
-  await expect(extractTar(archive({ path: "a", body: "12345" }), root, { bytes: 4, entries: 9 })).rejects.toThrow(
-    /larger than 4 bytes/,
-  );
-  await expect(extractTar(archive({ path: "b" }, { path: "c" }), root, { bytes: 9, entries: 1 })).rejects.toThrow(
-    /more than 1 entries/,
-  );
+  await expect(
+    extractTar(archive({ path: "a", body: "12345" }), root, { bytes: 4, entries: 9 }),
+  ).rejects.toThrow(/larger than 4 bytes/);
+  await expect(
+    extractTar(archive({ path: "b" }, { path: "c" }), root, { bytes: 9, entries: 1 }),
+  ).rejects.toThrow(/more than 1 entries/);
   const whole = Buffer.concat(await archive({ path: "d", body: "x".repeat(5000) }).toArray());
-  await expect(extractTar(Readable.from([whole.subarray(0, 2000)]), root)).rejects.toThrow(/could not be unpacked/);
-  await expect(extractTar(Readable.from([Buffer.alloc(4096, 7)]), root)).rejects.toThrow(/could not be unpacked/);
+  await expect(extractTar(Readable.from([whole.subarray(0, 2000)]), root)).rejects.toThrow(
+    /could not be unpacked/,
+  );
+  await expect(extractTar(Readable.from([Buffer.alloc(4096, 7)]), root)).rejects.toThrow(
+    /could not be unpacked/,
+  );
 });
 
 test("a source that fails makes the extraction fail", async () => {

@@ -19,7 +19,11 @@ const defaultLimits: ExtractLimits = { bytes: 32 * 1024 ** 3, entries: 5_000_000
  * the executable bit; git's own folders, devices and pipes are left out. Throws CliError for an entry that would land
  * outside of the folder or go through a link, and for more than the limits.
  */
-export async function extractTar(source: Readable, root: string, limits: ExtractLimits = defaultLimits): Promise<void> {
+export async function extractTar(
+  source: Readable,
+  root: string,
+  limits: ExtractLimits = defaultLimits,
+): Promise<void> {
   const target = new Target(root, limits);
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
@@ -40,7 +44,8 @@ export async function extractTar(source: Readable, root: string, limits: Extract
   parser.on("error", failed.reject);
   const read = async () => {
     for await (const chunk of source) {
-      if (!parser.write(chunk as Buffer)) await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
+      if (!parser.write(chunk as Buffer))
+        await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
     }
     const ended = new Promise((resolve) => parser.once("end", () => resolve(undefined)));
     parser.end();
@@ -56,7 +61,9 @@ export async function extractTar(source: Readable, root: string, limits: Extract
     if (current?.listenerCount("error")) current.emit("error", new Error("stopped"));
     await work.catch(() => {});
     if (error instanceof CliError) throw error;
-    throw new CliError(`The archive from the sandbox could not be unpacked: ${(error as Error).message}`, { cause: error });
+    throw new CliError(`The archive from the sandbox could not be unpacked: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
 }
 
@@ -113,7 +120,8 @@ class Target {
 
   /** Makes the folders above a path, and removes what an earlier entry of the same name left. */
   async #free(path: string): Promise<void> {
-    if (path === "" || this.#made.get(path) === "folder") throw hostile(path, "is a folder and something else");
+    if (path === "" || this.#made.get(path) === "folder")
+      throw hostile(path, "is a folder and something else");
     await this.#folder(path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
     if (this.#made.delete(path)) await rm(join(this.#root, path));
   }
@@ -154,5 +162,7 @@ export function safePath(path: string): string | undefined {
 }
 
 function hostile(path: string, what: string): CliError {
-  return new CliError(`The archive from the sandbox was refused: ${JSON.stringify(path.slice(0, 200))} ${what}.`);
+  return new CliError(
+    `The archive from the sandbox was refused: ${JSON.stringify(path.slice(0, 200))} ${what}.`,
+  );
 }

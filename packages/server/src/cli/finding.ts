@@ -10,6 +10,12 @@ export interface Finding {
   advice?: string;
 }
 
-export function finding(name: string, essential: boolean, ok: boolean, found: string, advice?: string): Finding {
+export function finding(
+  name: string,
+  essential: boolean,
+  ok: boolean,
+  found: string,
+  advice?: string,
+): Finding {
   return { name, essential, ok, found, ...(!ok && advice && { advice }) };
 }

@@ -5,7 +5,14 @@ import type { Client } from "./client.ts";
 import { CliError } from "./errors.ts";
 
 /** A run is over in these states; `idle` and `running` are not the end of a conversation that was given a task. */
-const endStates: readonly ExecutionStatus[] = ["finished", "error", "stuck", "paused", "waiting_for_confirmation", "deleting"];
+const endStates: readonly ExecutionStatus[] = [
+  "finished",
+  "error",
+  "stuck",
+  "paused",
+  "waiting_for_confirmation",
+  "deleting",
+];
 const reconnects = 20;
 const fatalCodes = [4001, 4004];
 
@@ -73,6 +80,7 @@ function followSocket(
 export function executionStatus(event: Event): ExecutionStatus | undefined {
   if (event.kind !== "ConversationStateUpdateEvent") return undefined;
   if (event.key === "execution_status") return event.value as ExecutionStatus;
-  if (event.key === "full_state") return (event.value as { execution_status?: ExecutionStatus }).execution_status;
+  if (event.key === "full_state")
+    return (event.value as { execution_status?: ExecutionStatus }).execution_status;
   return undefined;
 }

@@ -54,7 +54,9 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
     child.on("close", (code) => resolve(code ?? 128));
   });
   // A git that ends without reading everything closes the pipe: its exit code tells what happened.
-  const fed = pipeline(input instanceof Readable ? input : Readable.from(input ?? []), child.stdin).catch(() => {});
+  const fed = pipeline(input instanceof Readable ? input : Readable.from(input ?? []), child.stdin).catch(
+    () => {},
+  );
   let code: number;
   try {
     [code] = await Promise.all([exit, fed]);
@@ -69,5 +71,7 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
     .toString()
     .trim()
     .replace(/^(fatal|error): /, "");
-  throw new CliError(`git ${args.find((arg) => !arg.startsWith("-"))} failed${said ? `: ${said}` : ` with exit code ${code}`}`);
+  throw new CliError(
+    `git ${args.find((arg) => !arg.startsWith("-"))} failed${said ? `: ${said}` : ` with exit code ${code}`}`,
+  );
 }

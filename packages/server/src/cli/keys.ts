@@ -8,10 +8,10 @@ import { Reader } from "../store/sqlite/reader.ts";
 import { createQueryBuilder } from "../store/sqlite/tables.ts";
 import { WriterClient } from "../store/sqlite/writer-client.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
-import type { ApiKeys } from "../users/api.ts";
-import { defaultUser, userNamePattern } from "../users/default-user.ts";
-import { StoredApiKeys } from "../users/api-keys.ts";
 import { openVault } from "../store/vault.ts";
+import type { ApiKeys } from "../users/api.ts";
+import { StoredApiKeys } from "../users/api-keys.ts";
+import { defaultUser, userNamePattern } from "../users/default-user.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { parseExpiry } from "./expiry.ts";
 import { keyTable } from "./key-table.ts";
@@ -22,17 +22,26 @@ export async function listKeys({ user }: { user?: string }): Promise<void> {
   checkUser(user);
   const keys = await withKeys(async (apiKeys) => apiKeys.list(user));
   if (keys.length > 0) process.stdout.write(keyTable(keys));
-  else if (user === undefined) process.stdout.write("There are no keys yet; the first start of the server makes one.\n");
+  else if (user === undefined)
+    process.stdout.write("There are no keys yet; the first start of the server makes one.\n");
   else process.stdout.write(`The user ${user} has no keys.\n`);
 }
 
 /** `sandpiper keys create`: the key alone goes to standard output. A user begins to exist with the first key. */
-export async function createKey({ user = defaultUser, name, expires, readOnly = false }: CreateOptions): Promise<void> {
+export async function createKey({
+  user = defaultUser,
+  name,
+  expires,
+  readOnly = false,
+}: CreateOptions): Promise<void> {
   checkUser(user);
   const expiresAt = expires === undefined ? null : parseExpiry(expires, Date.now());
   if (expiresAt === undefined)
-    throw wrongUse("--expires takes a number of days such as 30d, or a last day such as 2027-01-31, which may not be over.");
-  if (name !== undefined && (!name.trim() || name.length > 100)) throw wrongUse("The name of a key has 1 to 100 characters.");
+    throw wrongUse(
+      "--expires takes a number of days such as 30d, or a last day such as 2027-01-31, which may not be over.",
+    );
+  if (name !== undefined && (!name.trim() || name.length > 100))
+    throw wrongUse("The name of a key has 1 to 100 characters.");
   const { key, row } = await withKeys((apiKeys) =>
     apiKeys.add(user, { name: name ?? freeName(apiKeys.list(user)), expiresAt, readOnly }),
   );
@@ -57,7 +66,9 @@ export async function revokeKey(idOrName: string, { user }: { user?: string }): 
     const found = byId.length > 0 ? byId : keys.filter(({ name }) => name === idOrName);
     if (found.length > 1) {
       const users = found.map((row) => row.userId).join(", ");
-      throw new CliError(`The users ${users} have a key ${JSON.stringify(idOrName)} each: name one with --user, or give the id.`);
+      throw new CliError(
+        `The users ${users} have a key ${JSON.stringify(idOrName)} each: name one with --user, or give the id.`,
+      );
     }
     const [row] = found;
     if (!row || !(await apiKeys.remove(row.id)))

@@ -1,8 +1,8 @@
 import { createServer } from "node:net";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Config } from "../config/config.ts";
 import { readConfig, unknownVariables } from "../config/read-config.ts";
 import type { Environment } from "../config/variables.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { Platform, ReplacedParts } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
@@ -19,7 +19,11 @@ export function commandConfig(env: Environment = process.env): Config {
 }
 
 /** Starts the platform in this process, as `startPlatform`. Throws CliError with one sentence where the reason is the machine or the configuration. */
-export async function openPlatform(config: Config, env = process.env, replaced: ReplacedParts = {}): Promise<Platform> {
+export async function openPlatform(
+  config: Config,
+  env = process.env,
+  replaced: ReplacedParts = {},
+): Promise<Platform> {
   // Loaded only here: commands that need no server start faster.
   const { startPlatform } = await import("../platform.ts");
   try {
@@ -38,11 +42,14 @@ export async function openPlatform(config: Config, env = process.env, replaced: 
 }
 
 /** A client of a platform in this process, with a key of its own; `release` takes the key back. */
-export async function localClient(platform: Platform): Promise<{ client: Client; key: string; release(): Promise<void> }> {
+export async function localClient(
+  platform: Platform,
+): Promise<{ client: Client; key: string; release(): Promise<void> }> {
   const name = `command line, process ${process.pid}`;
   const key = await platform.apiKeys.create(defaultUser, name);
   const release = async () => {
-    for (const { id } of platform.apiKeys.list().filter((row) => row.name === name)) await platform.apiKeys.remove(id);
+    for (const { id } of platform.apiKeys.list().filter((row) => row.name === name))
+      await platform.apiKeys.remove(id);
   };
   return { client: new Client(platform.url, key), key, release };
 }

@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 import { printEvent } from "./print-event.ts";
 
 const base = { id: "1", timestamp: "2026-01-01T00:00:00.000000" };
-const print = (event: object, options = {}) => printEvent({ ...base, ...event } as Event, { elapsed: 1234, ...options });
+const print = (event: object, options = {}) =>
+  printEvent({ ...base, ...event } as Event, { elapsed: 1234, ...options });
 
 function action(tool: string, value: object, more: object = {}) {
   const call = { id: "c", name: tool, arguments: "{}", origin: "completion" };
@@ -67,11 +68,17 @@ test("an edit shows what goes and what comes", () => {
       new_str: "a + b\n",
     }),
   );
-  expect(lines).toEqual(["    1.2 s  file_editor str_replace /w/a.js", `${" ".repeat(21)}- a - b`, `${" ".repeat(21)}+ a + b`]);
+  expect(lines).toEqual([
+    "    1.2 s  file_editor str_replace /w/a.js",
+    `${" ".repeat(21)}- a - b`,
+    `${" ".repeat(21)}+ a + b`,
+  ]);
 });
 
 test("what the agent says is wrapped at spaces and not cut off", () => {
-  const lines = print(action("finish", { kind: "FinishAction", message: `${"word ".repeat(20)}end` }), { columns: 60 });
+  const lines = print(action("finish", { kind: "FinishAction", message: `${"word ".repeat(20)}end` }), {
+    columns: 60,
+  });
   expect(lines.map((line) => line.slice(21).trimEnd()).join(" ")).toBe(`${"word ".repeat(20)}end`);
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(60);
 });
@@ -93,14 +100,27 @@ test("output cannot take over the terminal", () => {
 });
 
 test("errors, messages and interruptions are shown, state updates and deltas are not", () => {
-  expect(print({ kind: "ConversationErrorEvent", source: "environment", code: "ModelFailed", detail: "no credit" })[0]).toContain(
-    "ModelFailed: no credit",
-  );
   expect(
-    print({ kind: "AgentErrorEvent", source: "agent", tool_name: "t", tool_call_id: "c", error: "bad arguments" })[0],
+    print({
+      kind: "ConversationErrorEvent",
+      source: "environment",
+      code: "ModelFailed",
+      detail: "no credit",
+    })[0],
+  ).toContain("ModelFailed: no credit");
+  expect(
+    print({
+      kind: "AgentErrorEvent",
+      source: "agent",
+      tool_name: "t",
+      tool_call_id: "c",
+      error: "bad arguments",
+    })[0],
   ).toContain("bad arguments");
   expect(print({ kind: "InterruptEvent", source: "user" })[0]).toContain("stopped");
-  expect(print({ kind: "ConversationStateUpdateEvent", source: "environment", key: "stats", value: {} })).toEqual([]);
+  expect(
+    print({ kind: "ConversationStateUpdateEvent", source: "environment", key: "stats", value: {} }),
+  ).toEqual([]);
   expect(print({ kind: "StreamingDeltaEvent", source: "agent", content: "x" })).toEqual([]);
 });
 
@@ -114,13 +134,25 @@ test("no text of a tool makes the printer fail or write a control character", ()
 });
 
 test("notes, summaries and what hooks stop are told; what other events tell of hooks is not told twice", () => {
-  const hook = { kind: "HookExecutionEvent", source: "hook", hook_command: "./h.sh", blocked: true, reason: "no", exit_code: 2 };
+  const hook = {
+    kind: "HookExecutionEvent",
+    source: "hook",
+    hook_command: "./h.sh",
+    blocked: true,
+    reason: "no",
+    exit_code: 2,
+  };
   const note = { role: "user", content: [{ type: "text", text: "A note." }] };
   expect(
     [
       { kind: "MessageEvent", source: "environment", llm_message: note },
       { kind: "Condensation", source: "environment", forgotten_event_ids: ["a", "b"], llm_response_id: "r" },
-      { kind: "UserRejectObservation", source: "environment", rejection_reason: "no", rejection_source: "hook" },
+      {
+        kind: "UserRejectObservation",
+        source: "environment",
+        rejection_reason: "no",
+        rejection_source: "hook",
+      },
       { ...hook, hook_event_type: "PreToolUse" },
       { ...hook, hook_event_type: "Stop" },
       { ...hook, hook_event_type: "UserPromptSubmit" },

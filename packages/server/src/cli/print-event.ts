@@ -30,16 +30,29 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
   const width = Math.max(columns - 22, 30);
   const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan", shape = cut) => {
     const [first = "", ...rest] = lines(text, outputLines, width, shape);
-    return [`${time}  ${paint(style, label.padEnd(9))} ${first}`, ...rest.map((line) => `${" ".repeat(21)}${line}`)];
+    return [
+      `${time}  ${paint(style, label.padEnd(9))} ${first}`,
+      ...rest.map((line) => `${" ".repeat(21)}${line}`),
+    ];
   };
   const said = (label: string, text: string) => (text.trim() ? entry(label, text, "magenta", wrap) : []);
 
   switch (event.kind) {
     case "SystemPromptEvent":
-      return entry("ready", `the agent has the tools ${event.tools.map(({ title }) => title).join(", ")}`, "dim");
+      return entry(
+        "ready",
+        `the agent has the tools ${event.tools.map(({ title }) => title).join(", ")}`,
+        "dim",
+      );
     case "MessageEvent":
-      if (event.source === "environment") return entry("note", contentText(event.llm_message.content), "yellow", wrap);
-      return entry(event.source, contentText(event.llm_message.content), event.source === "user" ? "blue" : "magenta", wrap);
+      if (event.source === "environment")
+        return entry("note", contentText(event.llm_message.content), "yellow", wrap);
+      return entry(
+        event.source,
+        contentText(event.llm_message.content),
+        event.source === "user" ? "blue" : "magenta",
+        wrap,
+      );
     case "ActionEvent":
       return [
         ...said("thinks", event.reasoning_content ?? ""),
@@ -56,11 +69,20 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "AgentErrorEvent":
       return entry("error", event.error, "red", wrap);
     case "UserRejectObservation":
-      return entry("rejected", `${event.rejection_source === "hook" ? "by a hook: " : ""}${event.rejection_reason}`, "red", wrap);
+      return entry(
+        "rejected",
+        `${event.rejection_source === "hook" ? "by a hook: " : ""}${event.rejection_reason}`,
+        "red",
+        wrap,
+      );
     case "HookExecutionEvent":
       return hook(event);
     case "Condensation":
-      return entry("memory", `a summary takes the place of ${event.forgotten_event_ids.length} events`, "dim");
+      return entry(
+        "memory",
+        `a summary takes the place of ${event.forgotten_event_ids.length} events`,
+        "dim",
+      );
     case "PauseEvent":
       return entry("paused", "by the user", "yellow");
     case "InterruptEvent":
@@ -80,7 +102,13 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
   }
 
   /** What the other events of the log do not tell of it. */
-  function hook({ hook_event_type: type, hook_command: command, blocked, reason, error }: HookExecutionEvent): string[] {
+  function hook({
+    hook_event_type: type,
+    hook_command: command,
+    blocked,
+    reason,
+    error,
+  }: HookExecutionEvent): string[] {
     if (error) return entry("hook", `${type} ${command}: ${error}`, "yellow", wrap);
     const isTold = type === "PreToolUse" || type === "Stop";
     return blocked && !isTold ? entry("hook", `${type} blocked: ${reason ?? command}`, "red", wrap) : [];
@@ -94,7 +122,11 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
       const label = observation.timeout ? "running" : `exit ${code}`;
       return entry(label, text || "(no output)", code === 0 ? "green" : code === -1 ? "yellow" : "red");
     }
-    return entry(observation.is_error ? "failed" : "done", text || "(no output)", observation.is_error ? "red" : "green");
+    return entry(
+      observation.is_error ? "failed" : "done",
+      text || "(no output)",
+      observation.is_error ? "red" : "green",
+    );
   }
 }
 
@@ -103,7 +135,11 @@ function describeAction(action: Action): string {
   switch (action.kind) {
     case "TerminalAction":
       if (action.reset) return `(new shell)${action.command ? `\n$ ${action.command}` : ""}`;
-      return action.is_input ? `(input) ${action.command}` : action.command ? `$ ${action.command}` : "(waits for output)";
+      return action.is_input
+        ? `(input) ${action.command}`
+        : action.command
+          ? `$ ${action.command}`
+          : "(waits for output)";
     case "GlobAction":
     case "GrepAction":
       return action.path ? `${action.pattern} in ${action.path}` : action.pattern;
@@ -115,7 +151,10 @@ function describeAction(action: Action): string {
         ...changes(action.new_str ?? action.file_text, "+"),
       ].join("\n");
     case "TaskTrackerAction":
-      return [action.command, ...action.task_list.map(({ status, title }) => `${taskMarks[status]} ${title}`)].join("\n");
+      return [
+        action.command,
+        ...action.task_list.map(({ status, title }) => `${taskMarks[status]} ${title}`),
+      ].join("\n");
     case "ThinkAction":
       return action.thought;
     case "FinishAction":
@@ -151,7 +190,12 @@ function isProse({ action }: ActionEvent): boolean {
 }
 
 /** A text as at most `limit` lines of at most `width` characters; what is left out is counted. */
-function lines(text: string, limit: number, width: number, shape: (line: string, width: number) => string[]): string[] {
+function lines(
+  text: string,
+  limit: number,
+  width: number,
+  shape: (line: string, width: number) => string[],
+): string[] {
   const all = printable(text)
     .trimEnd()
     .split("\n")
@@ -159,7 +203,11 @@ function lines(text: string, limit: number, width: number, shape: (line: string,
   if (all.length <= limit) return all;
   const before = Math.ceil((limit - 1) / 2);
   const after = Math.floor((limit - 1) / 2);
-  return [...all.slice(0, before), `… ${all.length - before - after} more lines …`, ...all.slice(all.length - after)];
+  return [
+    ...all.slice(0, before),
+    `… ${all.length - before - after} more lines …`,
+    ...all.slice(all.length - after),
+  ];
 }
 
 /** For output and code: the line, cut off at the width. */

@@ -15,7 +15,11 @@ export interface Usage {
 export function usageOf(event: Event): Usage | undefined {
   if (event.kind !== "ConversationStateUpdateEvent") return undefined;
   const stats =
-    event.key === "stats" ? event.value : event.key === "full_state" ? (event.value as { stats?: unknown }).stats : undefined;
+    event.key === "stats"
+      ? event.value
+      : event.key === "full_state"
+        ? (event.value as { stats?: unknown }).stats
+        : undefined;
   const metrics = Object.values((stats as Stats | undefined)?.usage_to_metrics ?? {});
   if (metrics.length === 0) return undefined;
   const tokens = (usage: Stats["usage_to_metrics"][string]["accumulated_token_usage"]) =>
@@ -63,7 +67,8 @@ export class Progress {
     if (kind !== "ConversationStateUpdateEvent") this.firstEvent ??= this.elapsed;
     this.usage = usageOf(event) ?? this.usage;
     if (kind === "ActionEvent") this.#doing = event.summary ?? `uses ${event.tool_name}`;
-    else if (kind === "ObservationEvent" || executionStatus(event) === "running") this.#doing = "asks the model";
+    else if (kind === "ObservationEvent" || executionStatus(event) === "running")
+      this.#doing = "asks the model";
     const columns = this.#stream.columns || 100;
     this.print(...printEvent(event, { elapsed: this.elapsed, columns, paint: this.#paint }));
   }
@@ -103,7 +108,9 @@ export class Progress {
   #draw(): void {
     const spinner = frames[this.#frame++ % frames.length];
     const line = `${spinner} ${duration(this.elapsed)}, ${usageText(this.usage)}, ${this.#doing}`;
-    this.#stream.write(`\r\x1b[K${this.#paint("dim", line.slice(0, Math.max((this.#stream.columns || 100) - 1, 10)))}`);
+    this.#stream.write(
+      `\r\x1b[K${this.#paint("dim", line.slice(0, Math.max((this.#stream.columns || 100) - 1, 10)))}`,
+    );
   }
 
   #clear(): void {

@@ -26,18 +26,30 @@ export async function replayCommand(file: string, options: ReplayCommandOptions)
 }
 
 /** Replays a recording on a platform of its own, which is gone afterwards. Throws CliError. */
-export async function replayFile(file: string, { spec, dir }: Pick<ReplayCommandOptions, "spec" | "dir">): Promise<ReplayReport> {
+export async function replayFile(
+  file: string,
+  { spec, dir }: Pick<ReplayCommandOptions, "spec" | "dir">,
+): Promise<ReplayReport> {
   const folder = await temporaryFolder("replay");
   let platform: Platform | undefined;
   const abort = new AbortController();
-  const restore = onStop(() => abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })));
+  const restore = onStop(() =>
+    abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })),
+  );
   try {
     const recording = await readRecording(file);
     const logLevel = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
     const own = commandConfig();
     const config = {
       ...{ ...own, ...logLevel, dataDir: folder.path, specsFile: specsOf(own), host: "127.0.0.1", port: 0 },
-      ...{ publicUrl: undefined, apiKey: undefined, webhook: undefined, maxRuns: 0, dailyBudget: 0, skillsDir: undefined },
+      ...{
+        publicUrl: undefined,
+        apiKey: undefined,
+        webhook: undefined,
+        maxRuns: 0,
+        dailyBudget: 0,
+        skillsDir: undefined,
+      },
     };
     return await replay(recording, {
       start: async (parts) => {
@@ -47,7 +59,10 @@ export async function replayFile(file: string, { spec, dir }: Pick<ReplayCommand
       },
       specId: spec,
       signal: abort.signal,
-      fill: dir === undefined ? undefined : (sandboxId, workingDir) => upload(platform!, resolve(dir), sandboxId, workingDir),
+      fill:
+        dir === undefined
+          ? undefined
+          : (sandboxId, workingDir) => upload(platform!, resolve(dir), sandboxId, workingDir),
     });
   } catch (error) {
     if (!(error instanceof RecordingUnusable)) throw error;
@@ -65,6 +80,11 @@ function specsOf({ specsFile, dataDir }: Config): string | undefined {
   return specsFile ?? (existsSync(usual) ? usual : undefined);
 }
 
-async function upload({ url, newApiKey }: Platform, dir: string, sandboxId: string, workingDir: string): Promise<void> {
+async function upload(
+  { url, newApiKey }: Platform,
+  dir: string,
+  sandboxId: string,
+  workingDir: string,
+): Promise<void> {
   await new Client(url, newApiKey!).upload(sandboxId, workingDir, packFolder(dir));
 }

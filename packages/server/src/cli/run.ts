@@ -28,15 +28,20 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
   error: "ended with an error",
   stuck: "was stopped, because the agent repeated itself",
   idle: "ended with your rejection",
-  waiting_for_confirmation: "waits for a confirmation (confirmation_mode of the settings), which nobody gave here, and was left",
+  waiting_for_confirmation:
+    "waits for a confirmation (confirmation_mode of the settings), which nobody gave here, and was left",
 };
 
 /** `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff to standard output. Gives the exit code. */
 export async function run(text: string, options: RunOptions): Promise<number> {
-  if (!text.trim()) throw new CliError("The task is empty: say what the agent has to do.", { exitCode: exitCodes.usage });
-  if (options.dir && options.repo) throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
+  if (!text.trim())
+    throw new CliError("The task is empty: say what the agent has to do.", { exitCode: exitCodes.usage });
+  if (options.dir && options.repo)
+    throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
   if (options.repo && options.apply)
-    throw new CliError("--apply needs a local folder: clone the repository and use --dir.", { exitCode: exitCodes.usage });
+    throw new CliError("--apply needs a local folder: clone the repository and use --dir.", {
+      exitCode: exitCodes.usage,
+    });
   const clone = options.repo ? await temporaryFolder("clone", invoker()) : undefined;
   try {
     const folder = clone ? await cloneInto(clone.path, options.repo!) : resolve(options.dir ?? ".");
@@ -63,7 +68,8 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     interrupted = true;
     progress.print(paint("yellow", "Interrupting the agent; Ctrl-C once more quits at once."));
     // Before there is a conversation, nothing is worth waiting for.
-    if (started?.conversationId) client.interrupt(started.conversationId).catch((error) => abort.abort(error));
+    if (started?.conversationId)
+      client.interrupt(started.conversationId).catch((error) => abort.abort(error));
     else abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
   });
   let changes: Changes | undefined;
@@ -71,7 +77,9 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     changes = await Changes.since(task.folder, user);
     started = await prepareTask(client, task, abort.signal);
     const { sandboxStart, upload } = started.timings;
-    progress.print(paint("dim", `sandbox started in ${duration(sandboxStart)}, folder copied in ${duration(upload)}`));
+    progress.print(
+      paint("dim", `sandbox started in ${duration(sandboxStart)}, folder copied in ${duration(upload)}`),
+    );
     progress.doing("asks the model");
     const status = await followTask(client, task, started, (event) => progress.event(event), {
       signal: abort.signal,
@@ -84,7 +92,8 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
       `${paint("bold", `The run ${endings[status] ?? `is ${status}`}`)} after ${duration(progress.elapsed)}: ${usageText(progress.usage)}\n`,
     );
     await show(patch);
-    const applied = patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;
+    const applied =
+      patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;
     if (patch && !applied && process.stdout.isTTY && !options.repo)
       process.stderr.write(`The folder ${task.folder} is unchanged; --apply brings the changes back.\n`);
     return interrupted ? exitCodes.interrupted : status === "finished" ? exitCodes.ok : exitCodes.failed;

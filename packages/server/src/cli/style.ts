@@ -16,7 +16,9 @@ export const plain: Paint = (_style, text) => text;
  * Newlines and tabs stay.
  */
 export function printable(text: string): string {
-  return text.replace(/\r\n?/g, "\n").replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "�");
+  return text
+    .replace(/\r\n?/g, "\n")
+    .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "�");
 }
 
 /** Milliseconds as a short text: `8 ms`, `1.4 s`, `2 min 05 s`. */

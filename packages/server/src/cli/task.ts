@@ -68,13 +68,18 @@ export async function followTask(
   while (status === "waiting_for_confirmation" && confirm && (await confirm(id)))
     status = await followRun(client, id, onEvent, signal, seen);
   // A rejection ends the run.
-  if (status === "waiting_for_confirmation") status = (await client.conversation(id)).execution_status ?? status;
+  if (status === "waiting_for_confirmation")
+    status = (await client.conversation(id)).execution_status ?? status;
   run.timings.run = performance.now() - begin;
   return status;
 }
 
 /** What the agent changed in the sandbox's copy, compared with the folder as `changes` remembers it. */
-export async function collectChanges(client: Client, run: TaskRun, changes: Changes): Promise<Patch | undefined> {
+export async function collectChanges(
+  client: Client,
+  run: TaskRun,
+  changes: Changes,
+): Promise<Patch | undefined> {
   const target = await changes.target();
   await extractTar(await client.download(run.sandbox.id, run.workingDir), target);
   return changes.compare(target);

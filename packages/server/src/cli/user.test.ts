@@ -13,7 +13,12 @@ test("the caller of sudo is found with the home of the user database, and nobody
     asRoot ? { uid: 1000, gid: 1000, home: "/home/ann" } : undefined,
   );
   expect(invoker({ SUDO_UID: "1234", SUDO_GID: "1000" }, passwd)?.home).toBe(asRoot ? "/" : undefined);
-  for (const env of [{}, { SUDO_UID: "0", SUDO_GID: "0" }, { SUDO_UID: "1000" }, { SUDO_UID: "x", SUDO_GID: "1000" }])
+  for (const env of [
+    {},
+    { SUDO_UID: "0", SUDO_GID: "0" },
+    { SUDO_UID: "1000" },
+    { SUDO_UID: "x", SUDO_GID: "1000" },
+  ])
     expect(invoker(env, passwd)).toBeUndefined();
   await rm(folder, { recursive: true });
 });

@@ -1,5 +1,5 @@
-import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
 import type { LogLevel } from "@sandpiper/core/log/log";
+import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { isAbsolute } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { PlatformError } from "@sandpiper/core/errors";
 import { variablesHelp, variablesMarkdown } from "./documentation.ts";
 import { readConfig, unknownVariables } from "./read-config.ts";
 import { variables } from "./variables.ts";
@@ -103,7 +103,11 @@ test("every variable is read", () => {
     trustedProxies: ["10.1.0.0/16", "127.0.0.1/32"],
     outboundPrivate: ["10.1.0.0/16", "fd00::/8", "127.0.0.1"],
     skillsDir: `${process.cwd()}/skills`,
-    webhook: { url: "https://hooks.example/events?team=1", secret: "0123456789abcdef", format: "agent-server" },
+    webhook: {
+      url: "https://hooks.example/events?team=1",
+      secret: "0123456789abcdef",
+      format: "agent-server",
+    },
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
   expect(unknownVariables(env)).toEqual([]);
@@ -122,10 +126,19 @@ const wrong: [string, string[]][] = [
   ["SANDPIPER_HOST", ["a b", "localhost:3000", "http://localhost", "-x", "[::1]"]],
   ["SANDPIPER_PORT", ["-1", "65536", "3000.5", "0x10", "http", "1e3", "9".repeat(40)]],
   ["SANDPIPER_DATA", ["/", "//", "a\0b"]],
-  ["SANDPIPER_API_KEY", ["short", "fifteen-letters", "with a space inside it", "ümläutümläutümläut", "x".repeat(257)]],
+  [
+    "SANDPIPER_API_KEY",
+    ["short", "fifteen-letters", "with a space inside it", "ümläutümläutümläut", "x".repeat(257)],
+  ],
   [
     "SANDPIPER_PUBLIC_URL",
-    ["example.com", "ftp://example.com", "https://user:pw@example.com", "https://example.com/?a=1", "https://example.com/#x"],
+    [
+      "example.com",
+      "ftp://example.com",
+      "https://user:pw@example.com",
+      "https://example.com/?a=1",
+      "https://example.com/#x",
+    ],
   ],
   ["SANDPIPER_DRIVER", ["podman", "OCI"]],
   ["SANDPIPER_SPECS", ["specs/", "a\0b"]],
@@ -149,8 +162,14 @@ const wrong: [string, string[]][] = [
   ["SANDPIPER_DAILY_BUDGET", ["-1", "1e3", "$5", "1000001", ".5"]],
   ["SANDPIPER_MAX_REQUESTS", ["-1", "0.5", "1000001"]],
   ["SANDPIPER_TRUSTED_PROXIES", ["*", "10.0.0.0/33", "proxy.example", "loopback"]],
-  ["SANDPIPER_OUTBOUND_PRIVATE", ["*", "10.0.0.0/33", "10.1/16", "git.example", "10.0.0.0/8,,127.0.0.1", "fd00::/-1"]],
-  ["SANDPIPER_CORS_ORIGINS", ["*", "https://a.example/path", "a.example", "https://a.example,,https://b.example"]],
+  [
+    "SANDPIPER_OUTBOUND_PRIVATE",
+    ["*", "10.0.0.0/33", "10.1/16", "git.example", "10.0.0.0/8,,127.0.0.1", "fd00::/-1"],
+  ],
+  [
+    "SANDPIPER_CORS_ORIGINS",
+    ["*", "https://a.example/path", "a.example", "https://a.example,,https://b.example"],
+  ],
 ];
 
 test.each(wrong)("wrong values of %s end with one sentence that names it", (name, values) => {
@@ -165,7 +184,13 @@ test.each(wrong)("wrong values of %s end with one sentence that names it", (name
 
 test("any text is either read into a usable value or refused with a sentence", () => {
   const name = fc.constantFrom(...Object.values(variables).map((variable) => variable.name));
-  const value = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.double().map(String), fc.webUrl(), fc.ipV6());
+  const value = fc.oneof(
+    fc.string(),
+    fc.string({ unit: "binary" }),
+    fc.double().map(String),
+    fc.webUrl(),
+    fc.ipV6(),
+  );
   fc.assert(
     fc.property(name, value, (key, text) => {
       const error = failure({ HOME: "/root", [key]: text });
@@ -178,7 +203,9 @@ test("any text is either read into a usable value or refused with a sentence", (
       expect(isAbsolute(config.dataDir)).toBe(true);
       expect(Number.isInteger(config.port) && config.port >= 0 && config.port <= 65_535).toBe(true);
       expect(config.limits.cpus).toBeGreaterThan(0);
-      expect(Number.isSafeInteger(config.bodyLimit) && Number.isSafeInteger(config.limits.memoryBytes)).toBe(true);
+      expect(Number.isSafeInteger(config.bodyLimit) && Number.isSafeInteger(config.limits.memoryBytes)).toBe(
+        true,
+      );
       expect(config.publicUrl?.endsWith("/") ?? false).toBe(false);
       for (const origin of config.corsOrigins) expect(new URL(origin).origin).toBe(origin);
     }),

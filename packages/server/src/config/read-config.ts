@@ -38,12 +38,20 @@ export function readConfig(env: Environment): Config {
     trustedProxies: value(variables.trustedProxies),
     outboundPrivate: value(variables.outboundPrivate),
     skillsDir: absolute(value(variables.skillsDir)),
-    webhook: webhook(value(variables.webhookUrl), value(variables.webhookSecret), value(variables.webhookFormat)),
+    webhook: webhook(
+      value(variables.webhookUrl),
+      value(variables.webhookSecret),
+      value(variables.webhookFormat),
+    ),
     corsOrigins: value(variables.corsOrigins),
   };
 }
 
-function webhook(url: string | undefined, secret: string | undefined, format: WebhookFormat): Config["webhook"] {
+function webhook(
+  url: string | undefined,
+  secret: string | undefined,
+  format: WebhookFormat,
+): Config["webhook"] {
   return url === undefined ? undefined : { url, secret: secret ?? null, format };
 }
 
@@ -70,7 +78,9 @@ function read<T>(variable: Variable<T>, env: Environment): T {
   if (!text) return variable.defaultValue(env);
   const value = variable.parse(text);
   if (value === undefined) {
-    const shown = variable.secret ? "" : `, not ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`;
+    const shown = variable.secret
+      ? ""
+      : `, not ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`;
     throw new PlatformError("ConfigInvalid", `${variable.name} must be ${variable.must}${shown}.`);
   }
   return value;

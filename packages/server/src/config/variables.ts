@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { rangesOf } from "@sandpiper/core/outbound/addresses";
-import type { WebhookFormat } from "./config.ts";
-import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
 import { parseSize } from "@sandpiper/core/size";
+import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
+import type { WebhookFormat } from "./config.ts";
 
 /** Environment of a process, as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -39,7 +39,8 @@ export const variables = {
     defaultText: "127.0.0.1",
     defaultValue: () => "127.0.0.1",
     must: "a host name or an IP address, without a port",
-    parse: (text) => (/^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text) || isIpv6(text) ? text : undefined),
+    parse: (text) =>
+      /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text) || isIpv6(text) ? text : undefined,
   }),
   port: variable<number>({
     name: "SANDPIPER_PORT",
@@ -152,7 +153,8 @@ export const variables = {
     defaultText: "2",
     defaultValue: () => 2,
     must: "a number from 0.01 to 1024",
-    parse: (text) => (/^\d+(\.\d+)?$/.test(text) && Number(text) >= 0.01 && Number(text) <= 1024 ? Number(text) : undefined),
+    parse: (text) =>
+      /^\d+(\.\d+)?$/.test(text) && Number(text) >= 0.01 && Number(text) <= 1024 ? Number(text) : undefined,
   }),
   diskBytes: variable<number>({
     name: "SANDPIPER_DISK",
@@ -189,7 +191,8 @@ export const variables = {
   }),
   maxSandboxes: variable<number>({
     name: "SANDPIPER_MAX_SANDBOXES",
-    meaning: "Running sandboxes of a user; the one that was idle longest is paused for a further one; 0 is no limit",
+    meaning:
+      "Running sandboxes of a user; the one that was idle longest is paused for a further one; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
     must: "a whole number from 0 to 1000000",
@@ -218,7 +221,8 @@ export const variables = {
     defaultText: "0",
     defaultValue: () => 0,
     must: "a number from 0 to 1000000",
-    parse: (text) => (/^\d{1,7}(\.\d{1,6})?$/.test(text) && Number(text) <= 1_000_000 ? Number(text) : undefined),
+    parse: (text) =>
+      /^\d{1,7}(\.\d{1,6})?$/.test(text) && Number(text) <= 1_000_000 ? Number(text) : undefined,
   }),
   maxRequests: variable<number>({
     name: "SANDPIPER_MAX_REQUESTS",
@@ -230,7 +234,8 @@ export const variables = {
   }),
   trustedProxies: variable<string[]>({
     name: "SANDPIPER_TRUSTED_PROXIES",
-    meaning: "Address ranges of proxies before the server, whose X-Forwarded headers are believed, separated by commas",
+    meaning:
+      "Address ranges of proxies before the server, whose X-Forwarded headers are believed, separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or 127.0.0.1/32, separated by commas",
@@ -255,7 +260,8 @@ export const variables = {
   }),
   webhookSecret: variable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_SECRET",
-    meaning: "Key of the signature of what SANDPIPER_WEBHOOK_URL gets; in the format agent-server the session key that is sent",
+    meaning:
+      "Key of the signature of what SANDPIPER_WEBHOOK_URL gets; in the format agent-server the session key that is sent",
     defaultText: "no signature",
     defaultValue: () => undefined,
     must: "16 to 512 printable ASCII characters without spaces",
@@ -264,7 +270,8 @@ export const variables = {
   }),
   webhookFormat: variable<WebhookFormat>({
     name: "SANDPIPER_WEBHOOK_FORMAT",
-    meaning: "signed, or agent-server: SANDPIPER_WEBHOOK_URL is then the base of /conversations and /events/{id}",
+    meaning:
+      "signed, or agent-server: SANDPIPER_WEBHOOK_URL is then the base of /conversations and /events/{id}",
     defaultText: "signed",
     defaultValue: () => "signed",
     must: "signed or agent-server",
@@ -281,13 +288,21 @@ export const variables = {
 } as const;
 
 /** Variables that the command line and the scripts read for themselves. */
-export const otherVariables: readonly { name: `SANDPIPER_${string}`; meaning: string; defaultText: string }[] = [
+export const otherVariables: readonly {
+  name: `SANDPIPER_${string}`;
+  meaning: string;
+  defaultText: string;
+}[] = [
   {
     name: "SANDPIPER_URL",
     meaning: "Server that `sandpiper run` and `attach` work with, together with SANDPIPER_API_KEY",
     defaultText: "one of its own",
   },
-  { name: "SANDPIPER_DEBUG", meaning: "1 shows the stack of an error that ends a command", defaultText: "off" },
+  {
+    name: "SANDPIPER_DEBUG",
+    meaning: "1 shows the stack of an error that ends a command",
+    defaultText: "off",
+  },
   {
     name: "SANDPIPER_SKIP_SYSTEM_PACKAGES",
     meaning: "1 keeps the set-up from installing packages of the distribution",
@@ -326,7 +341,11 @@ function dockerHost(text: string): DockerHost | undefined {
   const url = /^(tcp|https?):\/\//.test(text) ? parseUrl(text.replace(/^tcp:/, "http:")) : undefined;
   if (url?.pathname !== "/") return undefined;
   const protocol = url.protocol === "https:" ? "https" : "http";
-  return { protocol, host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || (protocol === "https" ? 2376 : 2375)) };
+  return {
+    protocol,
+    host: url.hostname.replace(/^\[|\]$/g, ""),
+    port: Number(url.port || (protocol === "https" ? 2376 : 2375)),
+  };
 }
 
 function isIpv6(text: string): boolean {

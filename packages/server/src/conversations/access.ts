@@ -1,7 +1,7 @@
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { hexId } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 
@@ -10,7 +10,10 @@ export class Access {
   readonly #store: { conversations: Pick<Store["conversations"], "get"> };
   readonly #sandboxes: Pick<Sandboxes, "get">;
 
-  constructor({ store, sandboxes }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "get"> }) {
+  constructor({
+    store,
+    sandboxes,
+  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "get"> }) {
     this.#store = store;
     this.#sandboxes = sandboxes;
   }

@@ -1,10 +1,14 @@
+import type { Skill } from "@sandpiper/agent/skills/skill";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import type { Files } from "@sandpiper/sandbox/files/files";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type {
   AppConversation,
   AppConversationStartRequest,
   AppConversationStartTask,
   AppConversationUpdateRequest,
-  Content,
   ConfirmationPolicy,
+  Content,
   ConversationInfo,
   ForkConversationRequest,
   GivenLlm,
@@ -16,13 +20,8 @@ import type {
   SecurityAnalyzer,
   StartConversationRequest,
 } from "@sandpiper/wire";
-import type { Skill } from "@sandpiper/agent/skills/skill";
-import type { Files } from "@sandpiper/sandbox/files/files";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
-import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-
 
 /** What routes and sockets do with conversations. Ids are dashed; another user's conversation is an unknown one. */
 export interface Conversations {
@@ -32,7 +31,10 @@ export interface Conversations {
   /** Checks the request, stores a start task in state WORKING and goes on in the background. Throws ModelNotConfigured, SandboxNotFound, ConversationExists, InvalidParameter. */
   start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask>;
   /** The same; gives the task in every state as it reaches it. Who stops reading does not stop the start. */
-  startStream(userId: string, request: AppConversationStartRequest): Promise<AsyncIterable<AppConversationStartTask>>;
+  startStream(
+    userId: string,
+    request: AppConversationStartRequest,
+  ): Promise<AsyncIterable<AppConversationStartTask>>;
   /**
    * Makes a conversation in a sandbox that is there (agent-server.md section 3); `created` is false where the id is taken by one of this sandbox.
    * Throws InvalidParameter, ProfileNotFound, ConversationExists, SandboxNotFound, OutboundFailed, OutboundRefused.

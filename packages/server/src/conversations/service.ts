@@ -1,3 +1,7 @@
+import type { Skill } from "@sandpiper/agent/skills/skill";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Files } from "@sandpiper/sandbox/files/files";
 import type {
   AppConversation,
   AppConversationStartRequest,
@@ -10,28 +14,22 @@ import type {
   StartConversationRequest,
 } from "@sandpiper/wire";
 import { newId, parseId, textContent } from "@sandpiper/wire";
-import type { Skill } from "@sandpiper/agent/skills/skill";
-import { Queues } from "@sandpiper/core/scheduling/queues";
-import type { Files } from "@sandpiper/sandbox/files/files";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
-import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import type { Conversations, SendOptions } from "./api.ts";
-import type { Frame } from "./api.ts";
-import { askedTitle } from "./run/generate-title.ts";
-import { condense } from "./run/condensing.ts";
+import type { Conversations, FilesOutcome, Frame, SendOptions } from "./api.ts";
 import type { Controls } from "./commands/controls.ts";
 import { readUpdate } from "./commands/conversation-update.ts";
-import { type CreateDependencies, createConversation, type Place } from "./start/create.ts";
 import type { ExternalConversations } from "./commands/external.ts";
-import { forkConversation } from "./start/fork.ts";
 import { navigate } from "./commands/navigate.ts";
-import type { FilesOutcome } from "./api.ts";
-import { type ConversationDependencies, makeParts } from "./wiring.ts";
 import type { PendingMessages } from "./commands/pending.ts";
-import { presentStartTask } from "./views/present.ts";
 import { removeConversation } from "./commands/removal.ts";
+import { condense } from "./run/condensing.ts";
+import { askedTitle } from "./run/generate-title.ts";
 import { wakeOrder } from "./run/run-queue.ts";
+import { type CreateDependencies, createConversation, type Place } from "./start/create.ts";
+import { forkConversation } from "./start/fork.ts";
+import { presentStartTask } from "./views/present.ts";
 import { startTaskReads } from "./views/start-task-reads.ts";
+import { type ConversationDependencies, makeParts } from "./wiring.ts";
 
 /** Conversations over the log: commands become records, reads come from the store, the runner does the work. */
 export class ConversationService implements Conversations {
@@ -80,7 +78,10 @@ export class ConversationService implements Conversations {
     return presentStartTask(await this.#parts.starter.start(userId, request), this.#deps.publicUrl());
   }
 
-  async startStream(userId: string, request: AppConversationStartRequest): Promise<AsyncIterable<AppConversationStartTask>> {
+  async startStream(
+    userId: string,
+    request: AppConversationStartRequest,
+  ): Promise<AsyncIterable<AppConversationStartTask>> {
     const rows = await this.#parts.starter.follow(userId, request);
     const publicUrl = this.#deps.publicUrl();
     return (async function* () {
@@ -88,20 +89,28 @@ export class ConversationService implements Conversations {
     })();
   }
 
-  create(place: Place, request: StartConversationRequest): Promise<{ row: ConversationRow; created: boolean }> {
+  create(
+    place: Place,
+    request: StartConversationRequest,
+  ): Promise<{ row: ConversationRow; created: boolean }> {
     const { commands, controls, pending } = this.#parts;
     const send: CreateDependencies["send"] = (...message) => commands.send(...message);
-    const fetchPlugins: CreateDependencies["fetchPlugins"] = (...plugins) => controls.fetchPlugins(...plugins);
+    const fetchPlugins: CreateDependencies["fetchPlugins"] = (...plugins) =>
+      controls.fetchPlugins(...plugins);
     // Who tries again with the same id gets the conversation of the first try.
     const key = parseId(request.conversation_id ?? "") ?? newId();
     const deliver = (id: string) => pending.deliver(id);
-    return this.#creations.add(key, () => createConversation({ ...this.#deps, send, deliver, fetchPlugins }, place, request));
+    return this.#creations.add(key, () =>
+      createConversation({ ...this.#deps, send, deliver, fetchPlugins }, place, request),
+    );
   }
 
   async fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome> {
     const source = this.#parts.access.workable(id);
     const deps = { ...this.#deps, replacements: this.#replacements };
-    return this.#creations.add(parseId(request.id ?? "") ?? newId(), () => forkConversation(deps, source, request));
+    return this.#creations.add(parseId(request.id ?? "") ?? newId(), () =>
+      forkConversation(deps, source, request),
+    );
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
@@ -154,7 +163,11 @@ export class ConversationService implements Conversations {
   }
 
   async remove(userId: string, id: string, options?: { keepSandbox?: boolean }): Promise<void> {
-    await removeConversation({ ...this.#deps, ...this.#parts }, this.#parts.access.owned(userId, id), options);
+    await removeConversation(
+      { ...this.#deps, ...this.#parts },
+      this.#parts.access.owned(userId, id),
+      options,
+    );
   }
 
   send(id: string, content: Content[], options: SendOptions): Promise<void> {
@@ -194,7 +207,11 @@ export class ConversationService implements Conversations {
 
   async navigate(id: string, eventId: string | null): Promise<FilesOutcome> {
     const { access, runner } = this.#parts;
-    return navigate({ ...this.#deps, runner, replacements: this.#replacements }, access.workable(id), eventId);
+    return navigate(
+      { ...this.#deps, runner, replacements: this.#replacements },
+      access.workable(id),
+      eventId,
+    );
   }
 
   follow(id: string, listener: (frame: Frame) => void, onDeleted: () => void): () => void {

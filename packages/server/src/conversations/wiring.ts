@@ -1,38 +1,38 @@
-import type { Content } from "@sandpiper/wire";
 import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
 import type { Skill } from "@sandpiper/agent/skills/skill";
-import type { Callbacks } from "../callbacks/api.ts";
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { OpenModel } from "@sandpiper/models/model";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Content } from "@sandpiper/wire";
+import type { Callbacks } from "../callbacks/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { Access } from "./access.ts";
 import { Agents, type AgentsDependencies } from "./agent/agents.ts";
+import { McpTools } from "./agent/mcp.ts";
+import { OutputMasks, type OutputMasksDependencies } from "./agent/output-masks.ts";
+import { Knowledge } from "./agent/project-knowledge.ts";
+import { LookedUpSecrets } from "./agent/refreshed-secrets.ts";
+import { SkillTools } from "./agent/skill-tools.ts";
+import { SwitchTool } from "./agent/switch-model-tool.ts";
+import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
+import { MissedTools } from "./agent/unknown-tool-warnings.ts";
 import type { SendOptions } from "./api.ts";
 import { Commands } from "./commands/commands.ts";
 import { Controls } from "./commands/controls.ts";
-import { ConversationHooks } from "./run/conversation-hooks.ts";
 import { ExternalConversations } from "./commands/external.ts";
 import { Goals } from "./commands/goals.ts";
-import { Hub } from "./log/hub.ts";
-import { Knowledge } from "./agent/project-knowledge.ts";
-import { LookedUpSecrets } from "./agent/refreshed-secrets.ts";
-import { McpTools } from "./agent/mcp.ts";
-import { MissedTools } from "./agent/unknown-tool-warnings.ts";
-import { OutputMasks, type OutputMasksDependencies } from "./agent/output-masks.ts";
 import { PendingMessages } from "./commands/pending.ts";
-import { Reads } from "./views/reads.ts";
-import { type RunLimits, Runner } from "./run/runner.ts";
 import { Sending } from "./commands/sending.ts";
+import { Hub } from "./log/hub.ts";
+import { ConversationHooks } from "./run/conversation-hooks.ts";
+import { type RunLimits, Runner } from "./run/runner.ts";
 import { SideCalls } from "./run/side-calls.ts";
-import { SkillTools } from "./agent/skill-tools.ts";
-import { Starter } from "./start/start.ts";
 import { SubAgents } from "./run/sub-agents.ts";
-import { SwitchTool } from "./agent/switch-model-tool.ts";
 import { Titles } from "./run/titles.ts";
-import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
+import { Starter } from "./start/start.ts";
+import { Reads } from "./views/reads.ts";
 
 export interface ConversationDependencies {
   store: Store;
@@ -63,7 +63,8 @@ export function makeParts(deps: ConversationDependencies) {
   const agents = new Agents(deps);
   const masks = new OutputMasks({ ...deps, agents });
   const knowledge = new Knowledge({ ...deps, agents, masks });
-  const send = (id: string, content: Content[], options: SendOptions): Promise<void> => commands.send(id, content, options);
+  const send = (id: string, content: Content[], options: SendOptions): Promise<void> =>
+    commands.send(id, content, options);
   const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
   const mcp = new McpTools({
     ...deps,

@@ -31,7 +31,11 @@ export interface GitHosting {
   /** Skill files (`.openhands/skills`, `.openhands/microagents`) of a repository's main branch. */
   microagents(userId: string, repository: string): Promise<MicroagentResponse[]>;
   /** The text of one of them. Throws FileNotFound. */
-  microagent(userId: string, repository: string, path: string): Promise<{ provider: ProviderType; content: string }>;
+  microagent(
+    userId: string,
+    repository: string,
+    path: string,
+  ): Promise<{ provider: ProviderType; content: string }>;
   /** Tries a token that is not stored yet. `host` as users write it; null for the provider's public service. */
   check(provider: ProviderType, token: { token: string; host: string | null }): Promise<void>;
 }

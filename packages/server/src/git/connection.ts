@@ -1,7 +1,7 @@
-import { type Static, type TSchema, Type } from "typebox";
-import { Value } from "typebox/value";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import { type Static, type TSchema, Type } from "typebox";
+import { Value } from "typebox/value";
 
 export interface ConnectionOptions {
   outbound: Outbound;
@@ -42,7 +42,11 @@ export class Connection {
    * Reads JSON of a form. Throws PlatformError: RepositoryNotFound for what is not there, BadRequest for what the provider calls senseless,
    * ProviderTokenInvalid, GitProviderBusy, GitProviderFailed, and those of Outbound.
    */
-  async get<T extends TSchema>(form: T, path: string, query: Query = {}): Promise<{ value: Static<T>; headers: Headers }> {
+  async get<T extends TSchema>(
+    form: T,
+    path: string,
+    query: Query = {},
+  ): Promise<{ value: Static<T>; headers: Headers }> {
     const response = await this.#send(path, query);
     return { value: this.#checked(form, await this.#json(response)), headers: response.headers };
   }
@@ -75,7 +79,8 @@ export class Connection {
 
   async #fetch(url: string, init: { method?: string; body?: string } = {}): Promise<Response> {
     const { outbound, headers } = this.#options;
-    const type: Record<string, string> = init.body === undefined ? {} : { "content-type": "application/json" };
+    const type: Record<string, string> =
+      init.body === undefined ? {} : { "content-type": "application/json" };
     const response = await outbound.fetch(url, {
       ...init,
       headers: { accept: "application/json", ...headers, ...type },
@@ -101,7 +106,10 @@ export class Connection {
   }
 
   #missing(): PlatformError {
-    return new PlatformError("RepositoryNotFound", `${this.#options.label} has nothing of this name that the token can see.`);
+    return new PlatformError(
+      "RepositoryNotFound",
+      `${this.#options.label} has nothing of this name that the token can see.`,
+    );
   }
 
   #busy(seconds: number): PlatformError {
@@ -111,7 +119,10 @@ export class Connection {
 
   #strange(): PlatformError {
     const { label } = this.#options;
-    return new PlatformError("GitProviderFailed", `${this.host} does not answer like ${label}: check the host of the provider.`);
+    return new PlatformError(
+      "GitProviderFailed",
+      `${this.host} does not answer like ${label}: check the host of the provider.`,
+    );
   }
 
   #failure({ status, headers }: Response): PlatformError {
@@ -130,14 +141,20 @@ export class Connection {
     }
     // 409 is an empty repository.
     if (status === 404 || status === 409 || status === 410) return this.#missing();
-    if (status === 400 || status === 422) return new PlatformError("BadRequest", `${label} does not understand the request.`);
-    return new PlatformError("GitProviderFailed", `${label} (${this.host}) answered with status ${status}; try again later.`);
+    if (status === 400 || status === 422)
+      return new PlatformError("BadRequest", `${label} does not understand the request.`);
+    return new PlatformError(
+      "GitProviderFailed",
+      `${label} (${this.host}) answered with status ${status}; try again later.`,
+    );
   }
 }
 
 /** Seconds until a provider that counts requests takes more; undefined where it refuses for another reason. */
 function waitSeconds(status: number, headers: Headers): number | undefined {
-  const used = status === 403 && ["x-ratelimit-remaining", "ratelimit-remaining"].some((name) => headers.get(name) === "0");
+  const used =
+    status === 403 &&
+    ["x-ratelimit-remaining", "ratelimit-remaining"].some((name) => headers.get(name) === "0");
   const after = headers.get("retry-after");
   if (status !== 429 && !used && !(status === 403 && after !== null)) return undefined;
   if (after !== null && /^\d{1,6}$/.test(after)) return within(Number(after));

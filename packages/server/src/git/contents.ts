@@ -23,13 +23,17 @@ export function contentsApi(connection: Connection): Pick<GitProvider, "folder" 
     async folder(repository, path) {
       const entries = await read(Entries, repository, path);
       return Array.isArray(entries)
-        ? entries.filter(({ type }) => type === "file").map((entry) => ({ name: entry.name, path: entry.path }))
+        ? entries
+            .filter(({ type }) => type === "file")
+            .map((entry) => ({ name: entry.name, path: entry.path }))
         : [];
     },
     async file(repository, path) {
       const file = await read(File, repository, path);
       if (!file || Array.isArray(file)) return undefined;
-      return file.encoding === "base64" ? Buffer.from(file.content ?? "", "base64").toString("utf8") : undefined;
+      return file.encoding === "base64"
+        ? Buffer.from(file.content ?? "", "base64").toString("utf8")
+        : undefined;
     },
   };
 }

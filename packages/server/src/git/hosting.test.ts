@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
-import { GitHostingService } from "./hosting.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { forgejoToken, serveForgejo } from "../../test/support/git-services/forgejo.ts";
 import { githubToken, serveGithub } from "../../test/support/git-services/github.ts";
 import type { ProviderServer } from "../../test/support/git-services/serve.ts";
+import { GitHostingService } from "./hosting.ts";
 
 const asked: string[] = [];
 const resolve = async (host: string) => {
@@ -38,11 +38,19 @@ async function refusal(work: Promise<unknown>): Promise<PlatformError> {
 
 test("a token is tried at its host before it is stored; a wrong one ends with the documented sentence", async () => {
   await git.check("github", { token: githubToken, host: github.host });
-  await git.check("forgejo", { token: forgejoToken, host: forgejo.host.replace("127.0.0.1", "git.inside.example") });
+  await git.check("forgejo", {
+    token: forgejoToken,
+    host: forgejo.host.replace("127.0.0.1", "git.inside.example"),
+  });
   const { code, message } = await refusal(git.check("github", { token: "ghp_wrong", host: github.host }));
-  expect([code, message]).toEqual(["ProviderTokenInvalid", "Invalid token. Please make sure it is a valid github token."]);
+  expect([code, message]).toEqual([
+    "ProviderTokenInvalid",
+    "Invalid token. Please make sure it is a valid github token.",
+  ]);
   github.refusal = { status: 404, body: "no such page" };
-  const { status, message: sentence } = await refusal(git.check("github", { token: githubToken, host: github.host }));
+  const { status, message: sentence } = await refusal(
+    git.check("github", { token: githubToken, host: github.host }),
+  );
   expect([status, sentence]).toEqual([502, expect.stringContaining("check the host")]);
 });
 
@@ -50,19 +58,35 @@ test("a token never goes to a private address that is not allowed, nor in the cl
   github.asked.length = 0;
   const guarded = new GitHostingService({ secrets, outbound: closed });
   const port = github.host.split(":").at(-1);
-  const hosts = [github.host, `127.0.0.1:${port}`, `http://git.inside.example:${port}`, "169.254.169.254", "[::1]"];
+  const hosts = [
+    github.host,
+    `127.0.0.1:${port}`,
+    `http://git.inside.example:${port}`,
+    "169.254.169.254",
+    "[::1]",
+  ];
   for (const host of hosts) {
     const { code } = await refusal(guarded.check("gitlab", { token: "secret-of-the-user", host }));
     expect([host, code]).toEqual([host, "OutboundRefused"]);
   }
-  expect((await refusal(git.check("gitlab", { token: "secret-of-the-user", host: "http://public.example" }))).code).toBe(
-    "OutboundRefused",
-  );
+  expect(
+    (await refusal(git.check("gitlab", { token: "secret-of-the-user", host: "http://public.example" }))).code,
+  ).toBe("OutboundRefused");
   expect(github.asked).toEqual([]);
 });
 
 test("hosts that are no host and tokens that are no header are refused without an echo of the token", async () => {
-  for (const host of ["a b", "x@y", "u:p@127.0.0.1", "ftp://x", "a?b", "#", "[", "a:99999999", "x".repeat(400)]) {
+  for (const host of [
+    "a b",
+    "x@y",
+    "u:p@127.0.0.1",
+    "ftp://x",
+    "a?b",
+    "#",
+    "[",
+    "a:99999999",
+    "x".repeat(400),
+  ]) {
     const { status } = await refusal(git.check("github", { token: "secret-of-the-user", host }));
     expect([host, status >= 400 && status < 500]).toEqual([host, true]);
   }

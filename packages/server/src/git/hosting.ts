@@ -1,6 +1,6 @@
-import type { ProviderType, SuggestedTask } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { ProviderType, SuggestedTask } from "@sandpiper/wire";
 import type { Secrets } from "../users/api.ts";
 import { readProviderHost } from "../users/provider-hosts.ts";
 import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";
@@ -32,7 +32,10 @@ export class GitHostingService implements GitHosting {
   }
 
   async organizations(userId: string) {
-    return this.#first(userId, async (client, provider) => ({ provider, organizations: await client.organizations() }));
+    return this.#first(userId, async (client, provider) => ({
+      provider,
+      organizations: await client.organizations(),
+    }));
   }
 
   async installations(userId: string, provider: ProviderType) {
@@ -82,11 +85,17 @@ export class GitHostingService implements GitHosting {
     return { provider, content };
   }
 
-  async check(provider: ProviderType, { token, host }: { token: string; host: string | null }): Promise<void> {
+  async check(
+    provider: ProviderType,
+    { token, host }: { token: string; host: string | null },
+  ): Promise<void> {
     const stored = readProviderHost(host);
     const user = connect(this.#outbound, provider, { token, host: stored }).user();
     if (await orElse(user, undefined, ["RepositoryNotFound"])) return;
-    throw new PlatformError("GitProviderFailed", `${stored} has no interface of ${provider}: check the host of the provider.`);
+    throw new PlatformError(
+      "GitProviderFailed",
+      `${stored} has no interface of ${provider}: check the host of the provider.`,
+    );
   }
 
   #client(userId: string, provider: ProviderType): GitProvider {
@@ -96,13 +105,19 @@ export class GitHostingService implements GitHosting {
   }
 
   #all(userId: string): { provider: ProviderType; client: GitProvider }[] {
-    const all = this.providers(userId).map((provider) => ({ provider, client: this.#client(userId, provider) }));
+    const all = this.providers(userId).map((provider) => ({
+      provider,
+      client: this.#client(userId, provider),
+    }));
     if (all.length === 0) throw tokenRequired();
     return all;
   }
 
   /** The result of the first provider that works; the last failure where none does. */
-  async #first<T>(userId: string, work: (client: GitProvider, provider: ProviderType) => Promise<T>): Promise<T> {
+  async #first<T>(
+    userId: string,
+    work: (client: GitProvider, provider: ProviderType) => Promise<T>,
+  ): Promise<T> {
     let failure: unknown;
     for (const { provider, client } of this.#all(userId)) {
       try {
@@ -115,7 +130,10 @@ export class GitHostingService implements GitHosting {
   }
 
   /** Where a repository is. Throws RepositoryNotFound where no provider has it, else the failure that hides it. */
-  async #homeOf(userId: string, repository: string): Promise<{ provider: ProviderType; client: GitProvider }> {
+  async #homeOf(
+    userId: string,
+    repository: string,
+  ): Promise<{ provider: ProviderType; client: GitProvider }> {
     repositoryParts(repository);
     let failure: unknown;
     for (const home of this.#all(userId)) {
@@ -126,7 +144,13 @@ export class GitHostingService implements GitHosting {
         if (!(error instanceof PlatformError && error.code === "RepositoryNotFound")) failure ??= error;
       }
     }
-    throw failure ?? new PlatformError("RepositoryNotFound", `There is no repository ${repository} that your tokens can see.`);
+    throw (
+      failure ??
+      new PlatformError(
+        "RepositoryNotFound",
+        `There is no repository ${repository} that your tokens can see.`,
+      )
+    );
   }
 }
 

@@ -5,15 +5,20 @@ const segment = /^[\p{L}\p{N}_.~-]{1,255}$/u;
 /** The parts of `owner/name`, or of GitLab's `group/subgroup/name`. Throws PlatformError BadRequest. */
 export function repositoryParts(name: string): string[] {
   const parts = name.split("/");
-  const fits = parts.length >= 2 && parts.length <= 21 && parts.every((part) => segment.test(part) && !/^\.{1,2}$/.test(part));
-  if (!fits) throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
+  const fits =
+    parts.length >= 2 &&
+    parts.length <= 21 &&
+    parts.every((part) => segment.test(part) && !/^\.{1,2}$/.test(part));
+  if (!fits)
+    throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
   return parts;
 }
 
 /** `owner/name` as a part of a path. Throws PlatformError BadRequest for other names, longer ones too. */
 export function repositoryPath(name: string): string {
   const parts = repositoryParts(name);
-  if (parts.length !== 2) throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
+  if (parts.length !== 2)
+    throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
   return parts.map(encodeURIComponent).join("/");
 }
 

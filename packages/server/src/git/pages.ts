@@ -19,8 +19,13 @@ export function partOf<T>(items: readonly T[], { from, limit }: Part): Listed<T>
 }
 
 /** Does work for each item, some at a time, and keeps the order. */
-export async function forEach<T, R>(items: readonly T[], work: (item: T) => Promise<R>, atOnce = 6): Promise<R[]> {
+export async function forEach<T, R>(
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+  atOnce = 6,
+): Promise<R[]> {
   const results: R[] = [];
-  for (let at = 0; at < items.length; at += atOnce) results.push(...(await Promise.all(items.slice(at, at + atOnce).map(work))));
+  for (let at = 0; at < items.length; at += atOnce)
+    results.push(...(await Promise.all(items.slice(at, at + atOnce).map(work))));
   return results;
 }

@@ -1,6 +1,6 @@
-import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { ProviderType } from "@sandpiper/wire";
 import { publicHost } from "../users/provider-hosts.ts";
 import { bitbucket } from "./bitbucket/bitbucket.ts";
 import { Connection } from "./connection.ts";
@@ -23,7 +23,10 @@ export function isSupported(provider: ProviderType): boolean {
 function serviceOf(provider: ProviderType): GitService {
   const service = services[provider];
   if (service) return service;
-  throw new PlatformError("GitUnsupported", `${provider} is not supported; there are ${supportedProviders.join(", ")}.`);
+  throw new PlatformError(
+    "GitUnsupported",
+    `${provider} is not supported; there are ${supportedProviders.join(", ")}.`,
+  );
 }
 
 /** The client of a provider. `host` in its stored form (users/api.ts); null for the public service. Throws GitUnsupported. */

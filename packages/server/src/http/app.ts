@@ -1,38 +1,26 @@
 import cors from "@fastify/cors";
 import { serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyInstance, LogController } from "fastify";
+import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
+import { createPreviews } from "./preview/preview.ts";
+import { previewRoutes } from "./preview/routes.ts";
 import { agentProfileRoutes } from "./routes/account/agent-profiles.ts";
+import { cloudProxyRoutes } from "./routes/account/cloud-proxy.ts";
+import { healthRoutes } from "./routes/account/health.ts";
+import { keyRoutes } from "./routes/account/keys.ts";
+import { loginRoutes } from "./routes/account/login/routes.ts";
+import { hostedRoutes } from "./routes/account/organization-stubs.ts";
 import { agentBashRoutes } from "./routes/agent-server/bash.ts";
-import { agentBesideRoutes } from "./routes/agent-server/side-call-routes.ts";
 import { agentBranchRoutes, filesHeader } from "./routes/agent-server/branches.ts";
 import { agentConversationRoutes } from "./routes/agent-server/conversations.ts";
 import { agentCreateRoutes } from "./routes/agent-server/create.ts";
 import { agentEventRoutes } from "./routes/agent-server/events.ts";
 import { agentFileRoutes } from "./routes/agent-server/files.ts";
 import { agentServerRoutes } from "./routes/agent-server/routes.ts";
+import { agentBesideRoutes } from "./routes/agent-server/side-call-routes.ts";
 import { takePrefix, viewConstraint } from "./routes/agent-server/view.ts";
 import { opensToAnySite } from "./routes/agent-server/workspace-session.ts";
-import { authHook, createAuthenticator } from "./server/auth.ts";
-import { cloudProxyRoutes } from "./routes/account/cloud-proxy.ts";
-import { answerClientError, installErrors, sendError } from "./server/errors.ts";
-import { healthRoutes } from "./routes/account/health.ts";
-import { hostedRoutes } from "./routes/account/organization-stubs.ts";
-import { installBodyParsers } from "./server/json.ts";
-import { keyRoutes } from "./routes/account/keys.ts";
-import { RequestLimit } from "./server/limits/request-limit.ts";
-import { createListener } from "./server/listener.ts";
-import { loginRoutes } from "./routes/account/login/routes.ts";
 import { openAiRoutes } from "./routes/openai/routes.ts";
-import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
-import { createPreviews } from "./preview/preview.ts";
-import { previewRoutes } from "./preview/routes.ts";
-import { installReadOnly } from "./server/read-only.ts";
-import type { App, HttpServices } from "./server/services.ts";
-import { maxFollowers } from "./sockets/event-socket.ts";
-import { eventStreamRoutes } from "./sockets/event-stream.ts";
-import { Places } from "./sockets/connection-quota.ts";
-import { attachSockets } from "./sockets/server.ts";
-import { loggableUrl } from "./server/urls.ts";
 import { legacyRoutes } from "./routes/v0/legacy.ts";
 import { optionRoutes } from "./routes/v0/options.ts";
 import { legacySecretRoutes } from "./routes/v0/secrets.ts";
@@ -60,7 +48,19 @@ import { usersMeRoutes } from "./routes/v1/users-me.ts";
 import { webClientRoutes } from "./routes/v1/web-client.ts";
 import { webhookSecretRoutes } from "./routes/v1/webhook-secrets.ts";
 import { webhookRoutes } from "./routes/v1/webhooks.ts";
+import { authHook, createAuthenticator } from "./server/auth.ts";
+import { answerClientError, installErrors, sendError } from "./server/errors.ts";
+import { installBodyParsers } from "./server/json.ts";
+import { RequestLimit } from "./server/limits/request-limit.ts";
+import { createListener } from "./server/listener.ts";
+import { installReadOnly } from "./server/read-only.ts";
+import type { App, HttpServices } from "./server/services.ts";
+import { loggableUrl } from "./server/urls.ts";
 import { validatorCompiler } from "./server/validation.ts";
+import { Places } from "./sockets/connection-quota.ts";
+import { maxFollowers } from "./sockets/event-socket.ts";
+import { eventStreamRoutes } from "./sockets/event-stream.ts";
+import { attachSockets } from "./sockets/server.ts";
 
 const localOrigin = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
@@ -96,7 +96,9 @@ export function buildApp(services: HttpServices): FastifyInstance {
     clientErrorHandler: answerClientError,
   });
 
-  app.addConstraintStrategy(viewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined) as never);
+  app.addConstraintStrategy(
+    viewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined) as never,
+  );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installBodyParsers(app);
@@ -182,7 +184,10 @@ export function buildApp(services: HttpServices): FastifyInstance {
 function logRequests(app: App): void {
   app.addHook("onResponse", (request, reply, done) => {
     const { method, url } = request;
-    request.log.debug({ method, url: loggableUrl(url), status: reply.statusCode, ms: reply.elapsedTime }, "request");
+    request.log.debug(
+      { method, url: loggableUrl(url), status: reply.statusCode, ms: reply.elapsedTime },
+      "request",
+    );
     done();
   });
 }

@@ -1,5 +1,11 @@
-import { type Content, contentText, type RecordedCall, type RecordedMessage, type RecordedTool } from "@sandpiper/wire";
 import type { ModelMessage, ModelTool } from "@sandpiper/models/model";
+import {
+  type Content,
+  contentText,
+  type RecordedCall,
+  type RecordedMessage,
+  type RecordedTool,
+} from "@sandpiper/wire";
 import { firstDifference } from "./normalise.ts";
 import type { Recording } from "./read.ts";
 
@@ -56,7 +62,13 @@ export class Comparison {
   prompt(call: RecordedCall, at: string, prompt: Prompt): void {
     const { systems, tools, messages } = this.#recording;
     this.#once(`system ${call.system}`, () =>
-      this.#texts("system prompt", at, "the system prompt", systems[call.system]!.join("\n\n"), prompt.system.join("\n\n")),
+      this.#texts(
+        "system prompt",
+        at,
+        "the system prompt",
+        systems[call.system]!.join("\n\n"),
+        prompt.system.join("\n\n"),
+      ),
     );
     this.#once(`tools ${call.tools} ${prompt.tools.map(({ name }) => name).join()}`, () =>
       this.#tools(at, tools[call.tools]!, prompt.tools),
@@ -91,7 +103,11 @@ export class Comparison {
       const [lastLeft, lastRight] = [tail(recorded), tail(replayed)];
       for (const [place, one] of lastLeft.entries()) {
         const other = lastRight[place];
-        if (other && this.#known.get(other) !== one && this.#placeOf(one, "recorded") === this.#placeOf(other, "replayed")) {
+        if (
+          other &&
+          this.#known.get(other) !== one &&
+          this.#placeOf(one, "recorded") === this.#placeOf(other, "replayed")
+        ) {
           this.#known.set(other, one);
           this.#message(at, one, other);
         }

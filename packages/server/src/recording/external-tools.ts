@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Action, ActionEvent, Event, Observation, RecordedTool, ToolDefinition } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { isCutOff } from "@sandpiper/agent/loop/acting";
 import type { Tool } from "@sandpiper/agent/tools/tool";
+import type { Action, ActionEvent, Event, Observation, RecordedTool, ToolDefinition } from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { Recording } from "./read.ts";
 
 /** Kinds of actions that reach beyond the sandbox, or into other conversations: a replay gives their recorded results. */
@@ -86,17 +86,33 @@ export class OutsideTools {
     return {
       ...{ name, definition, description, actionKind, idempotent: false, readOnly: risk === undefined },
       parameters: Type.Unsafe({ ...rest, properties: own }),
-      readArguments: (received) => ({ fitted: actionKind === "MCPToolAction" ? { data: received } : received }),
+      readArguments: (received) => ({
+        fitted: actionKind === "MCPToolAction" ? { data: received } : received,
+      }),
       run: (action, { signal }) => this.#run(name, action, signal),
     };
   }
 }
 
-function serverDefinition(name: string, description: string, inputSchema: Record<string, unknown>): ToolDefinition {
-  const annotations = { title: name, readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
+function serverDefinition(
+  name: string,
+  description: string,
+  inputSchema: Record<string, unknown>,
+): ToolDefinition {
+  const annotations = {
+    title: name,
+    readOnlyHint: false,
+    destructiveHint: true,
+    idempotentHint: false,
+    openWorldHint: true,
+  };
   return {
     ...{ kind: "MCPToolDefinition", title: name, description, annotations },
-    ...{ action_type: "MCPToolAction", observation_type: "MCPToolObservation", mcp_tool: { name, description, inputSchema } },
+    ...{
+      action_type: "MCPToolAction",
+      observation_type: "MCPToolObservation",
+      mcp_tool: { name, description, inputSchema },
+    },
   };
 }
 

@@ -1,8 +1,8 @@
+import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { RecordingHeader } from "@sandpiper/wire";
 import { isoTime, recordingVersion } from "@sandpiper/wire";
-import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
-import type { Conversations } from "../conversations/api.ts";
 import { masked } from "../conversations/agent/mask-secrets.ts";
+import type { Conversations } from "../conversations/api.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
@@ -48,7 +48,10 @@ export function recordingHeader(deps: HeaderDependencies, row: ConversationRow):
   };
 }
 
-function contextOf({ store, globalSkills }: HeaderDependencies, row: ConversationRow): Record<string, unknown> {
+function contextOf(
+  { store, globalSkills }: HeaderDependencies,
+  row: ConversationRow,
+): Record<string, unknown> {
   const document = (store.contexts.get(row.id)?.document ?? {}) as { skills?: Skill[] };
   return { notes: [], ...document, skills: mergeSkills(document.skills ?? [], globalSkills(row.userId)) };
 }
@@ -80,12 +83,16 @@ function needsOf(
     .filter((other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt).length;
   const { selectedRepository, selectedBranch, worktree, forkedFrom } = config;
   return [
-    ...(selectedRepository ? [`a clone of ${selectedRepository}${selectedBranch ? `, branch ${selectedBranch}` : ""}`] : []),
+    ...(selectedRepository
+      ? [`a clone of ${selectedRepository}${selectedBranch ? `, branch ${selectedBranch}` : ""}`]
+      : []),
     ...(worktree ? [`a worktree of ${worktree.repository}`] : []),
     ...(snapshotId ? ["the files of the snapshot that its sandbox was made from"] : []),
     ...(forkedFrom ? [`what conversation ${forkedFrom.conversationId} did before it was forked`] : []),
     ...(others > 0
-      ? [`what ${others === 1 ? "another conversation" : `${others} other conversations`} did in the same sandbox`]
+      ? [
+          `what ${others === 1 ? "another conversation" : `${others} other conversations`} did in the same sandbox`,
+        ]
       : []),
   ];
 }

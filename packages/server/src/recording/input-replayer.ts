@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { ExecutionStatus } from "@sandpiper/wire";
 import { View } from "@sandpiper/agent/prompt/view";
+import type { ExecutionStatus } from "@sandpiper/wire";
 import type { Conversations } from "../conversations/api.ts";
 import { LogFollower } from "../conversations/log/follower.ts";
 import type { EventLog } from "../store/event-log.ts";
@@ -41,7 +41,8 @@ export class Player {
     this.#follower = new LogFollower(parts.events, parts.id, new View());
     this.#leave = parts.events.follow(parts.id, (records) => {
       for (const { event } of records) {
-        if (event.kind === "ActionEvent" || (event.kind === "MessageEvent" && event.source === "agent")) this.#work.actions++;
+        if (event.kind === "ActionEvent" || (event.kind === "MessageEvent" && event.source === "agent"))
+          this.#work.actions++;
         if (event.kind === "ObservationEvent" || event.kind === "AgentErrorEvent") this.#work.results++;
       }
       this.#wake();
@@ -115,7 +116,8 @@ export class Player {
   #reached({ point }: PlacedInput): Promise<boolean> {
     return this.#until(() => {
       if (this.#holds || this.#rests) return true;
-      if (point.kind === "work") return this.#work.actions >= point.actions && this.#work.results >= point.results;
+      if (point.kind === "work")
+        return this.#work.actions >= point.actions && this.#work.results >= point.results;
       return point.kind === "call" && this.#parts.model().begun(point.usageId) > point.index;
     });
   }
@@ -151,7 +153,10 @@ export class Player {
     const { conversations, id } = this.#parts;
     switch (input.kind) {
       case "message":
-        return conversations.send(id, input.content, { run: input.run, ...(input.sender && { sender: input.sender }) });
+        return conversations.send(id, input.content, {
+          run: input.run,
+          ...(input.sender && { sender: input.sender }),
+        });
       case "run":
         // One that runs already needs no second one.
         return conversations.run(id).catch(() => {});

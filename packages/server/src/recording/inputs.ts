@@ -1,8 +1,8 @@
+import { isCutOff } from "@sandpiper/agent/loop/acting";
 import type { Event, RecordedCall } from "@sandpiper/wire";
 import { Content, type ExecutionStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { Check } from "typebox/value";
-import { isCutOff } from "@sandpiper/agent/loop/acting";
 import type { Recording } from "./read.ts";
 
 /** What somebody else than the agent did in a recorded conversation. */
@@ -72,8 +72,17 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
         const run = isStatus(next, "running");
         const { content } = event.llm_message;
         if (!Check(Type.Array(Content), content))
-          return { inputs, status, stop: { seq, reason: `the message at ${seq} has no content that can be sent` } };
-        add({ kind: "message", content, ...(typeof event.sender === "string" && { sender: event.sender }), run });
+          return {
+            inputs,
+            status,
+            stop: { seq, reason: `the message at ${seq} has no content that can be sent` },
+          };
+        add({
+          kind: "message",
+          content,
+          ...(typeof event.sender === "string" && { sender: event.sender }),
+          run,
+        });
         // What it wrote beside itself is no input of its own.
         if (run) {
           status = "running";
@@ -118,7 +127,11 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
         break;
       case "ConversationStateUpdateEvent":
         if (event.key === "leaf_event_id")
-          return { inputs, status, stop: { seq, reason: "the conversation was taken back to an earlier event" } };
+          return {
+            inputs,
+            status,
+            stop: { seq, reason: "the conversation was taken back to an earlier event" },
+          };
         if (event.key !== "execution_status") break;
         status = event.value as ExecutionStatus;
         // After finished only the agent itself goes on.
@@ -141,11 +154,18 @@ function timeOf({ timestamp }: Event): number {
 }
 
 function isStatus(event: Event | undefined, status: ExecutionStatus): boolean {
-  return event?.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" && event.value === status;
+  return (
+    event?.kind === "ConversationStateUpdateEvent" &&
+    event.key === "execution_status" &&
+    event.value === status
+  );
 }
 
 /** The call that was under way when a record was written that is not its own. */
-function callDuring(calls: readonly RecordedCall[], seq: number): { usageId: string; index: number } | undefined {
+function callDuring(
+  calls: readonly RecordedCall[],
+  seq: number,
+): { usageId: string; index: number } | undefined {
   const counts = new Map<string, number>();
   for (const { usage_id: usageId, at_seq, stored_seq } of calls) {
     const index = counts.get(usageId) ?? 0;

@@ -1,8 +1,8 @@
+import { digestOf } from "@sandpiper/models/recording/digest";
 import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wire";
 import { isoTime } from "@sandpiper/wire";
 import type { StoredModelCall } from "../store/model-calls.ts";
 import type { Store } from "../store/store.ts";
-import { digestOf } from "@sandpiper/models/recording/digest";
 import { type FoldedPrompt, PromptFolder } from "./prompt-folder.ts";
 
 /** Records, and model calls, that are in memory at a time beside the view. */
@@ -59,7 +59,11 @@ function* callsOf(modelCalls: Store["modelCalls"], id: string, lastSeq: number):
 
 /** Numbers what prompts are made of, so that each part is told once. */
 class PromptParts {
-  readonly #known = { system: new Map<string, number>(), tools: new Map<string, number>(), message: new Map<string, number>() };
+  readonly #known = {
+    system: new Map<string, number>(),
+    tools: new Map<string, number>(),
+    message: new Map<string, number>(),
+  };
   readonly #messages = new WeakMap<object, number>();
 
   *lines(call: StoredModelCall, { system, messages, tools, exact }: FoldedPrompt): Generator<RecordingLine> {

@@ -1,11 +1,11 @@
-import type { Event } from "@sandpiper/wire";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { View } from "@sandpiper/agent/prompt/view";
 import { inTurns } from "@sandpiper/core/scheduling/in-turns";
 import type { ModelMessage, ModelTool } from "@sandpiper/models/model";
-import type { Span } from "../store/branch.ts";
-import type { LogRecord } from "@sandpiper/agent/loop/log-record";
-import type { StoredModelCall } from "../store/model-calls.ts";
 import { PromptDigester } from "@sandpiper/models/recording/digest";
+import type { Event } from "@sandpiper/wire";
+import type { Span } from "../store/branch.ts";
+import type { StoredModelCall } from "../store/model-calls.ts";
 
 /** A prompt as a model was sent it; `exact` tells that its digests are those of the call. */
 export interface FoldedPrompt {
@@ -59,7 +59,8 @@ export class PromptFolder {
       if (prompt.exact || this.#isOther) return prompt;
     }
     const view = new View();
-    for await (const { event } of inTurns(this.#branch.filter(({ seq }) => seq <= call.atSeq))) view.add(event);
+    for await (const { event } of inTurns(this.#branch.filter(({ seq }) => seq <= call.atSeq)))
+      view.add(event);
     const prompt = this.#promptOf(view, call);
     for (const { seq, event } of this.#branch) if (seq > call.atSeq) view.add(event);
     this.#view = view;
@@ -70,7 +71,10 @@ export class PromptFolder {
   #promptOf(view: View, { digests }: StoredModelCall): FoldedPrompt {
     const prompt = { system: view.system, messages: view.startCall(), tools: this.#tools };
     const { system, messages, tools } = this.#digester.of(prompt);
-    return { ...prompt, exact: system === digests?.system && messages === digests.messages && tools === digests.tools };
+    return {
+      ...prompt,
+      exact: system === digests?.system && messages === digests.messages && tools === digests.tools,
+    };
   }
 }
 

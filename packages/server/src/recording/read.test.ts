@@ -17,9 +17,23 @@ const header = {
   conversation: { id: "a", sandbox_id: "b", created_at: "", config: {}, settings: {}, secrets: [] },
   needs: [],
 };
-const event = (seq: number) => ({ line: "event", seq, listed: true, event: { id: String(seq), kind: "PauseEvent" } });
+const event = (seq: number) => ({
+  line: "event",
+  seq,
+  listed: true,
+  event: { id: String(seq), kind: "PauseEvent" },
+});
 const call = {
-  ...{ line: "call", usage_id: "agent", model: "m", at_seq: 0, stored_seq: 1, system: 0, tools: 0, messages: [[0, 1]] },
+  ...{
+    line: "call",
+    usage_id: "agent",
+    model: "m",
+    at_seq: 0,
+    stored_seq: 1,
+    system: 0,
+    tools: 0,
+    messages: [[0, 1]],
+  },
   ...{ exact: true, started_at: "", latency_ms: 1, failure: { code: "ModelFailed", message: "no" } },
 };
 const parts = [
@@ -32,7 +46,10 @@ const whole = [header, ...parts, call, event(1), end];
 
 async function file(lines: readonly unknown[] | string): Promise<string> {
   const path = join(folder, "recording.jsonl");
-  await writeFile(path, typeof lines === "string" ? lines : lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  await writeFile(
+    path,
+    typeof lines === "string" ? lines : lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
+  );
   return path;
 }
 
@@ -44,7 +61,14 @@ async function refusal(lines: readonly unknown[] | string): Promise<string> {
 }
 
 test("a whole recording is read; lines and fields that are not known are passed over", async () => {
-  const lines = [{ ...header, later: 1 }, ...parts, { line: "music", loud: true }, { ...call, extra: {} }, event(1), end];
+  const lines = [
+    { ...header, later: 1 },
+    ...parts,
+    { line: "music", loud: true },
+    { ...call, extra: {} },
+    event(1),
+    end,
+  ];
   const recording = await readRecording(await file(lines));
   expect(recording.calls).toHaveLength(1);
   expect(recording.messages).toEqual([{ role: "user", content: [{ type: "text", text: "hi" }] }]);
@@ -65,10 +89,22 @@ test.each<[string, readonly unknown[] | string, string]>([
     "Line 2 is not JSON: the file was cut off or changed.",
   ],
   ["events out of order", [header, event(2), event(1)], "Line 3: the events are not in order."],
-  ["a call of parts that are not there", [header, call], "Line 2: the call names parts of a prompt that are not there."],
+  [
+    "a call of parts that are not there",
+    [header, call],
+    "Line 2: the call names parts of a prompt that are not there.",
+  ],
   ["a call of too many messages", [header, ...parts, { ...call, messages: [[0, 9e15]] }], "Line 5"],
-  ["a call without an outcome", [header, ...parts, { ...call, failure: undefined }], "Line 5: the call has neither an answer"],
-  ["a wrong number", [header, { ...parts[0], number: 5 }], "Line 2 (system) has the number 5 in the place of 0."],
+  [
+    "a call without an outcome",
+    [header, ...parts, { ...call, failure: undefined }],
+    "Line 5: the call has neither an answer",
+  ],
+  [
+    "a wrong number",
+    [header, { ...parts[0], number: 5 }],
+    "Line 2 (system) has the number 5 in the place of 0.",
+  ],
   ["two headers", [header, header], "Line 2 is a second header."],
   ["something after the end", [...whole, event(2)], "comes after the end"],
 ])("%s is refused with a sentence", async (_what, lines, sentence) => {
@@ -78,7 +114,9 @@ test.each<[string, readonly unknown[] | string, string]>([
 test("a file of a gigabyte, one long line, a folder and no file are refused without being read", async () => {
   const path = await file(whole);
   await truncate(path, 2 ** 30);
-  await expect(readRecording(path)).rejects.toThrow("It is 1024 MB long; recordings up to 256 MB are replayed.");
+  await expect(readRecording(path)).rejects.toThrow(
+    "It is 1024 MB long; recordings up to 256 MB are replayed.",
+  );
   await truncate(path, 100 * 2 ** 20);
   await expect(readRecording(path)).rejects.toThrow(/is too long|not JSON/);
   await expect(readRecording(folder)).rejects.toThrow("cannot be read");

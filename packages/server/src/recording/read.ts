@@ -1,5 +1,6 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
+import { errorText } from "@sandpiper/core/errors";
 import {
   type RecordedCall,
   RecordedCall as RecordedCallSchema,
@@ -15,7 +16,6 @@ import {
 } from "@sandpiper/wire";
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/schema";
-import { errorText } from "@sandpiper/core/errors";
 
 /** Longest recording that is read into memory, and its longest line, bytes. */
 const maxBytes = 256 * 1024 * 1024;
@@ -64,12 +64,14 @@ export async function readRecording(file: string): Promise<Recording> {
         from = end + 1;
       }
       rest.push(chunk.subarray(from));
-      if (rest.length * chunk.length > maxLine) throw new RecordingUnusable(`Line ${reader.lines + 1} is too long.`);
+      if (rest.length * chunk.length > maxLine)
+        throw new RecordingUnusable(`Line ${reader.lines + 1} is too long.`);
     }
     reader.line(Buffer.concat(rest));
     return reader.recording();
   } catch (error) {
-    if (error instanceof RecordingUnusable) throw new RecordingUnusable(`${file} cannot be replayed. ${error.message}`);
+    if (error instanceof RecordingUnusable)
+      throw new RecordingUnusable(`${file} cannot be replayed. ${error.message}`);
     throw new RecordingUnusable(`${file} cannot be read: ${errorText(error)}`);
   }
 }
@@ -78,7 +80,13 @@ class LineReader {
   lines = 0;
   #header: RecordingHeader | undefined;
   #end: Static<typeof RecordingEnd> | undefined;
-  readonly #parts: Omit<Recording, "header"> = { events: [], systems: [], tools: [], messages: [], calls: [] };
+  readonly #parts: Omit<Recording, "header"> = {
+    events: [],
+    systems: [],
+    tools: [],
+    messages: [],
+    calls: [],
+  };
 
   line(bytes: Buffer): void {
     const text = bytes.toString("utf8").trim();
@@ -156,9 +164,13 @@ class LineReader {
         const call = line as unknown as RecordedCall;
         const isThere = call.messages.every(([first, count]) => first + count <= messages.length);
         if (!isThere || call.system >= systems.length || call.tools >= tools.length)
-          throw new RecordingUnusable(`Line ${this.lines}: the call names parts of a prompt that are not there.`);
+          throw new RecordingUnusable(
+            `Line ${this.lines}: the call names parts of a prompt that are not there.`,
+          );
         if (Boolean(call.response) === Boolean(call.failure))
-          throw new RecordingUnusable(`Line ${this.lines}: the call has neither an answer nor a failure, or both.`);
+          throw new RecordingUnusable(
+            `Line ${this.lines}: the call has neither an answer nor a failure, or both.`,
+          );
         calls.push(call);
         return;
       }

@@ -1,10 +1,10 @@
-import type { RecordedCall, RecordedTool } from "@sandpiper/wire";
 import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import type { Model, ModelRequest, ModelResponse } from "@sandpiper/models/model";
+import { abortedCall } from "@sandpiper/models/recording/recorder";
+import type { RecordedCall, RecordedTool } from "@sandpiper/wire";
 import type { Comparison } from "./compare.ts";
 import { isOfRun } from "./inputs.ts";
 import type { Recording } from "./read.ts";
-import { abortedCall } from "@sandpiper/models/recording/recorder";
 
 export interface ReplayModelParts {
   recording: Recording;
@@ -50,7 +50,11 @@ export class ReplayModel {
   open(): Model {
     const calls = this.#parts.recording.calls;
     const contextWindow = calls.find(({ response }) => response)?.response?.usage.context_window ?? 0;
-    return { name: calls[0]?.model ?? "replay", contextWindow, complete: (request) => this.#complete(request) };
+    return {
+      name: calls[0]?.model ?? "replay",
+      contextWindow,
+      complete: (request) => this.#complete(request),
+    };
   }
 
   async #complete(request: ModelRequest): Promise<ModelResponse> {

@@ -1,20 +1,20 @@
 import { randomBytes } from "node:crypto";
-import type { Event, MessageEvent } from "@sandpiper/wire";
-import { contentText, hexId, newId } from "@sandpiper/wire";
 import { View } from "@sandpiper/agent/prompt/view";
-import type { Conversations } from "../conversations/api.ts";
-import type { AdaptTools } from "../conversations/agent/toolset.ts";
 import { errorText } from "@sandpiper/core/errors";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Event, MessageEvent } from "@sandpiper/wire";
+import { contentText, hexId, newId } from "@sandpiper/wire";
+import type { AdaptTools } from "../conversations/agent/toolset.ts";
+import type { Conversations } from "../conversations/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Comparison, type Divergence } from "./compare.ts";
-import { type Inputs, readInputs } from "./inputs.ts";
-import { normaliser } from "./normalise.ts";
 import { OutsideTools } from "./external-tools.ts";
 import { Player } from "./input-replayer.ts";
+import { type Inputs, readInputs } from "./inputs.ts";
+import { normaliser } from "./normalise.ts";
 import { type Recording, RecordingUnusable } from "./read.ts";
 import { ReplayModel } from "./replay-model.ts";
 import { replayedConversation, replayedSettings } from "./replayed-config.ts";
@@ -83,9 +83,16 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     replayed: (text) => normaliser(names)(text),
   });
   let player: Player | undefined;
-  const model = new ReplayModel({ recording, comparison, onCall: async (...call) => player?.beforeAnswer(...call) });
+  const model = new ReplayModel({
+    recording,
+    comparison,
+    onCall: async (...call) => player?.beforeAnswer(...call),
+  });
   const outside = read(() => new OutsideTools(recording, () => model.nextTools));
-  const platform = await options.start({ openModel: () => model.open(), adaptTools: (tools) => outside.adapt(tools) });
+  const platform = await options.start({
+    openModel: () => model.open(),
+    adaptTools: (tools) => outside.adapt(tools),
+  });
 
   const sandboxId = await prepare(platform, recording, id, options);
   Object.assign(names, namesOf(id, sandboxId));
@@ -100,7 +107,12 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     if (!inputs.stop) compareEnds(recording, inputs, { player, model, comparison });
     const spec = platform.sandboxes.get(defaultUser, sandboxId)?.specId ?? "";
     return {
-      ...{ conversation: header.conversation.id, recorded_by: header.platform, replayed_by: platformVersion, spec },
+      ...{
+        conversation: header.conversation.id,
+        recorded_by: header.platform,
+        replayed_by: platformVersion,
+        spec,
+      },
       calls: model.counts.map(({ usageId, ...counts }) => ({ usage_id: usageId, ...counts })),
       not_run: Object.fromEntries(outside.given),
       ...(inputs.stop && { stopped: `${inputs.stop.reason} (event ${inputs.stop.seq})` }),
@@ -130,7 +142,12 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /** Makes the sandbox and the conversation, which has no event yet. Gives the id of the sandbox. */
-async function prepare(platform: ReplayPlatform, recording: Recording, id: string, options: ReplayOptions): Promise<string> {
+async function prepare(
+  platform: ReplayPlatform,
+  recording: Recording,
+  id: string,
+  options: ReplayOptions,
+): Promise<string> {
   const { header } = recording;
   const { store, sandboxes, settings, secrets } = platform;
   const { conversation } = header;
@@ -138,7 +155,12 @@ async function prepare(platform: ReplayPlatform, recording: Recording, id: strin
   const change = replayedSettings(conversation.settings);
   if (change) await settings.updateV1(defaultUser, change);
   for (const { name, description, hosts } of conversation.secrets.filter(isKnownTo(recording))) {
-    const secret = { name, description: description ?? null, hosts: hosts ?? null, value: randomBytes(24).toString("base64url") };
+    const secret = {
+      name,
+      description: description ?? null,
+      hosts: hosts ?? null,
+      value: randomBytes(24).toString("base64url"),
+    };
     // Tokens of git providers have names that no other secret can have.
     await secrets.put(defaultUser, secret, { replace: true }).catch(() => {});
   }
@@ -148,7 +170,14 @@ async function prepare(platform: ReplayPlatform, recording: Recording, id: strin
   const { mode } = sandboxes.specFor(defaultUser, specId).network;
   const network = { mode: mode === "none" ? mode : ("allowlist" as const), allow: [] };
   const sandbox = await sandboxes.create(defaultUser, specId, { network });
-  const place = { id, userId: defaultUser, sandboxId: sandbox.id, title: null, parentId: null, createdAt: Date.now() };
+  const place = {
+    id,
+    userId: defaultUser,
+    sandboxId: sandbox.id,
+    title: null,
+    parentId: null,
+    createdAt: Date.now(),
+  };
   await store.conversations.create({ ...place, ...row }, agent);
   await sandboxes.running(sandbox.id);
   await options.fill?.(sandbox.id, row.config.workingDir);
@@ -198,12 +227,21 @@ function compareEnds(
 }
 
 function namesOf(conversationId: string, sandboxId: string): Record<string, string> {
-  return { [conversationId]: "<conversation>", [hexId(conversationId)]: "<conversation>", [sandboxId]: "<sandbox>" };
+  return {
+    [conversationId]: "<conversation>",
+    [hexId(conversationId)]: "<conversation>",
+    [sandboxId]: "<sandbox>",
+  };
 }
 
 /** Twice the longest silence of the recording. */
 function idleTime({ events }: Recording): number {
-  const times = events.map(({ event }) => Date.parse(`${(event as Event).timestamp}Z`)).filter((time) => !Number.isNaN(time));
-  const longest = times.reduce((most, time, index) => Math.max(most, index > 0 ? time - times[index - 1]! : 0), 0);
+  const times = events
+    .map(({ event }) => Date.parse(`${(event as Event).timestamp}Z`))
+    .filter((time) => !Number.isNaN(time));
+  const longest = times.reduce(
+    (most, time, index) => Math.max(most, index > 0 ? time - times[index - 1]! : 0),
+    0,
+  );
   return Math.min(Math.max(minIdleMs, 2 * longest), maxIdleMs);
 }

@@ -1,4 +1,9 @@
-import { ConfirmationPolicy, type RecordingHeader, SecurityAnalyzer, SettingsV1Update } from "@sandpiper/wire";
+import {
+  ConfirmationPolicy,
+  type RecordingHeader,
+  SecurityAnalyzer,
+  SettingsV1Update,
+} from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { Check, Clean, Errors } from "typebox/value";
 import type { AgentDocument } from "../store/conversation-parts.ts";
@@ -35,7 +40,9 @@ export function replayedConversation(
   const given = Clean(Config, structuredClone(conversation.config)) as Static<typeof Config>;
   if (!Check(Config, given)) {
     const [problem] = Errors(Config, given);
-    throw new RecordingUnusable(`The configuration in its header is wrong at ${problem?.instancePath}: ${problem?.message}.`);
+    throw new RecordingUnusable(
+      `The configuration in its header is wrong at ${problem?.instancePath}: ${problem?.message}.`,
+    );
   }
   const { agent } = conversation;
   const config: ConversationConfig = {
@@ -48,7 +55,9 @@ export function replayedConversation(
   return {
     config,
     agent: config.ownAgent ? withoutServers(agent as AgentDocument) : undefined,
-    ...(conversation.context && { context: { document: { ...conversation.context, problems: [...notes] }, activated: [] } }),
+    ...(conversation.context && {
+      context: { document: { ...conversation.context, problems: [...notes] }, activated: [] },
+    }),
   };
 }
 

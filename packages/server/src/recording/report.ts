@@ -7,11 +7,17 @@ const mostTold = 40;
 /** A report for people, with a line end. */
 export function reportText(report: ReplayReport): string {
   const { divergences, calls, not_run, stopped } = report;
-  const counts = calls.map(({ usage_id, recorded, replayed }) => `${replayed} of ${recorded} ${usage_id} calls`).join(", ");
-  const notRun = Object.entries(not_run).map(([name, count]) => (count === 1 ? name : `${name} (${count} times)`));
+  const counts = calls
+    .map(({ usage_id, recorded, replayed }) => `${replayed} of ${recorded} ${usage_id} calls`)
+    .join(", ");
+  const notRun = Object.entries(not_run).map(([name, count]) =>
+    count === 1 ? name : `${name} (${count} times)`,
+  );
   const lines = [
     `Replayed conversation ${report.conversation}, recorded by version ${report.recorded_by}, with version ${report.replayed_by} in a sandbox of ${report.spec}: ${counts}.`,
-    ...(notRun.length > 0 ? [`Not run again, since it reaches beyond the sandbox: ${notRun.join(", ")}.`] : []),
+    ...(notRun.length > 0
+      ? [`Not run again, since it reaches beyond the sandbox: ${notRun.join(", ")}.`]
+      : []),
     ...(stopped ? [`The rest was left out: ${stopped}.`] : []),
     divergences.length === 0
       ? "Nothing differs."
@@ -25,6 +31,7 @@ export function reportText(report: ReplayReport): string {
 }
 
 function told({ kind, at, what, recorded, replayed }: Divergence, number: number): string[] {
-  const side = (name: string, text: string | undefined) => (text === undefined ? [] : [`   ${name}: ${JSON.stringify(text)}`]);
+  const side = (name: string, text: string | undefined) =>
+    text === undefined ? [] : [`   ${name}: ${JSON.stringify(text)}`];
   return [`${number}. ${at}: ${kind}, ${what}`, ...side("recorded", recorded), ...side("now     ", replayed)];
 }

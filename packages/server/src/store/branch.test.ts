@@ -1,8 +1,14 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  conversationRow,
+  message,
+  openStore,
+  stateUpdate,
+  temporaryFolder,
+} from "../../test/support/store.ts";
 import { isInside, type Navigation, spansTo } from "./branch.ts";
 import type { Store } from "./store.ts";
-import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../../test/support/store.ts";
 
 let store: Store;
 let dir: string;
@@ -48,12 +54,17 @@ interface Seen {
 
 const idsOn = (id: string, spans: readonly { first: number; last: number }[]) =>
   spans.flatMap((span) =>
-    store.events.search(id, { span, limit: 1000 }).items.map((json) => (JSON.parse(json) as { id: string }).id),
+    store.events
+      .search(id, { span, limit: 1000 })
+      .items.map((json) => (JSON.parse(json) as { id: string }).id),
   );
 
 test("whatever is appended, moved and forked: the way to each event is the one by its parents, also after a restart", async () => {
   const step = fc.oneof(
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant("append" as const), count: fc.integer({ min: 1, max: 3 }) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({ kind: fc.constant("append" as const), count: fc.integer({ min: 1, max: 3 }) }),
+    },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant("move" as const), to: fc.nat() }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant("fork" as const), from: fc.nat() }) },
   );
@@ -72,7 +83,10 @@ test("whatever is appended, moved and forked: the way to each event is the one b
       for (const one of steps) {
         if (one.kind === "append") {
           const records = Array.from({ length: one.count }, () => message("text"));
-          for (const { event, json } of await store.events.append(id, [...records, stateUpdate("stats", null)])) {
+          for (const { event, json } of await store.events.append(id, [
+            ...records,
+            stateUpdate("stats", null),
+          ])) {
             if (event.kind !== "MessageEvent") continue;
             const { parent_id: named } = JSON.parse(json);
             expect(event.parent_id).toBe(named);
@@ -91,7 +105,11 @@ test("whatever is appended, moved and forked: the way to each event is the one b
           const navigated = store.conversations.get(id)!.head !== null;
           const before = spans.flatMap((span) => store.events.search(id, { span, limit: 1000 }).items);
           const log = await store.conversations.copyLog(id, spans);
-          await store.conversations.create(row, undefined, { log, head: navigated ? from : null, metrics: null });
+          await store.conversations.create(row, undefined, {
+            log,
+            head: navigated ? from : null,
+            metrics: null,
+          });
           const way = wayTo(from);
           tree = tree.filter((seen) => way.includes(seen.id));
           head = from;
@@ -105,7 +123,8 @@ test("whatever is appended, moved and forked: the way to each event is the one b
       await store.close();
       store = await openStore(dir);
       expect(store.events.branch(id)).toEqual(before);
-      for (const { id: eventId } of tree) expect(idsOn(id, store.events.wayTo(id, eventId)!.spans)).toEqual(wayTo(eventId));
+      for (const { id: eventId } of tree)
+        expect(idsOn(id, store.events.wayTo(id, eventId)!.spans)).toEqual(wayTo(eventId));
     }),
     { numRuns: 25 },
   );
@@ -114,8 +133,12 @@ test("whatever is appended, moved and forked: the way to each event is the one b
 test("a running conversation is not moved, nor one to an event that is not there, and nothing is stored then", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
-  const [first] = await store.events.append(row.id, [message("one"), stateUpdate("execution_status", "running")]);
-  const move = (to: string | null) => store.events.append(row.id, [stateUpdate("leaf_event_id", to)], { navigate: to });
+  const [first] = await store.events.append(row.id, [
+    message("one"),
+    stateUpdate("execution_status", "running"),
+  ]);
+  const move = (to: string | null) =>
+    store.events.append(row.id, [stateUpdate("leaf_event_id", to)], { navigate: to });
   await expect(move(first!.event.id)).rejects.toMatchObject({ code: "ConversationRunning" });
   await store.events.append(row.id, [stateUpdate("execution_status", "idle")]);
   await expect(move("none")).rejects.toMatchObject({ code: "EventNotFound" });
@@ -131,13 +154,16 @@ test("a copy that is not taken leaves nothing: its source gone, its id taken, or
   const texts = Array.from({ length: 1200 }, () => message("text"));
   await store.events.append(source.id, texts);
   const { spans } = store.events.branch(source.id);
-  await expect(store.conversations.copyLog(conversationRow().id, spans)).rejects.toMatchObject({ code: "ConversationNotFound" });
+  await expect(store.conversations.copyLog(conversationRow().id, spans)).rejects.toMatchObject({
+    code: "ConversationNotFound",
+  });
 
   const taken = conversationRow();
   await store.conversations.create(taken);
   const log = await store.conversations.copyLog(source.id, spans);
   const other = conversationRow({ userId: "other" });
-  const create = (row: typeof taken) => store.conversations.create(row, undefined, { log, head: null, metrics: null });
+  const create = (row: typeof taken) =>
+    store.conversations.create(row, undefined, { log, head: null, metrics: null });
   await expect(create(taken)).rejects.toMatchObject({ code: "ConversationExists" });
   expect(store.events.lastSeq(taken.id)).toBe(0);
   await create(other);

@@ -1,7 +1,13 @@
-import type { ConfirmationPolicy, ExecutionStatus, MetricsSnapshot, SecurityAnalyzer, Stats } from "@sandpiper/wire";
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import type {
+  ConfirmationPolicy,
+  ExecutionStatus,
+  MetricsSnapshot,
+  SecurityAnalyzer,
+  Stats,
+} from "@sandpiper/wire";
 import type { Span } from "./branch.ts";
 import type { AgentDocument, PendingMessageRow } from "./conversation-parts.ts";
-import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 
 export interface ConversationRow {
   id: string;

@@ -1,6 +1,6 @@
-import type { NewRecord, LogRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
-import type { Span } from "./branch.ts";
+import type { LogRecord, NewRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import type { ModelCall } from "@sandpiper/models/recording/model-call";
+import type { Span } from "./branch.ts";
 
 /**
  * The log of conversations: append-only, durable, one order per conversation.
@@ -13,7 +13,11 @@ export interface EventLog {
    * The summary of the conversation (status, metrics, updated_at) changes in the same transaction, see `ConversationSummary`.
    * Throws PlatformError ConversationNotFound, StorageFull when the disk is full, and MessageDelivered; nothing is stored then.
    */
-  append(conversationId: string, records: readonly NewRecord[], options?: AppendOptions): Promise<LogRecord[]>;
+  append(
+    conversationId: string,
+    records: readonly NewRecord[],
+    options?: AppendOptions,
+  ): Promise<LogRecord[]>;
   /** Records after a sequence number, in order, unlisted ones included: fewer than `limit` also where they are longer than `maxLength` characters together. */
   read(conversationId: string, afterSeq: number, limit: number, maxLength?: number): LogRecord[];
   /** The same without their texts, for who folds a whole log: it takes less time and memory. */

@@ -1,5 +1,5 @@
-import type { StartTaskStatus } from "@sandpiper/wire";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import type { StartTaskStatus } from "@sandpiper/wire";
 
 export interface StartTaskRow {
   id: string;
@@ -24,7 +24,10 @@ export interface StartTaskFilter {
 export interface StartTaskStore {
   create(row: StartTaskRow): Promise<void>;
   /** Changes a task that goes on; gives it as it is then. One that is READY or ERROR stays so. */
-  update(id: string, change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>): Promise<StartTaskRow>;
+  update(
+    id: string,
+    change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
+  ): Promise<StartTaskRow>;
   get(id: string): StartTaskRow | undefined;
   search(
     filter: StartTaskFilter,

@@ -1,10 +1,15 @@
+import type { SandboxStore, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { CallbackStore } from "./callback-store.ts";
 import type { Changes } from "./changes.ts";
-import type { ContextStore, ConversationAgentStore, ConversationSecretStore, PendingMessageStore } from "./conversation-parts.ts";
+import type {
+  ContextStore,
+  ConversationAgentStore,
+  ConversationSecretStore,
+  PendingMessageStore,
+} from "./conversation-parts.ts";
 import type { ConversationStore } from "./conversation-store.ts";
 import type { EventLog } from "./event-log.ts";
 import type { ModelCallStore } from "./model-calls.ts";
-import type { SandboxStore, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
 

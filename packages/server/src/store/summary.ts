@@ -17,7 +17,8 @@ export function summaryChange(events: readonly NewEvent[]): Partial<Conversation
   const change: Partial<ConversationSummary> & { cost?: number } = {};
   for (const event of events) {
     if (event.kind !== "ConversationStateUpdateEvent") continue;
-    if (event.key === "execution_status" && isExecutionStatus(event.value)) change.executionStatus = event.value;
+    if (event.key === "execution_status" && isExecutionStatus(event.value))
+      change.executionStatus = event.value;
     if (event.key !== "stats" || !isStats(event.value)) continue;
     change.stats = event.value;
     change.metrics = totalMetrics(event.value);
@@ -36,8 +37,10 @@ export function totalMetrics(stats: Stats): MetricsSnapshot {
   return {
     model_name: all[0]?.model_name ?? "default",
     accumulated_cost: all.reduce((sum, metrics) => sum + metrics.accumulated_cost, 0),
-    max_budget_per_task: all.find((metrics) => metrics.max_budget_per_task !== null)?.max_budget_per_task ?? null,
-    accumulated_token_usage: usages.length > 0 ? usages.slice(1).reduce(addTokens, { ...emptyUsage(), ...usages[0] }) : null,
+    max_budget_per_task:
+      all.find((metrics) => metrics.max_budget_per_task !== null)?.max_budget_per_task ?? null,
+    accumulated_token_usage:
+      usages.length > 0 ? usages.slice(1).reduce(addTokens, { ...emptyUsage(), ...usages[0] }) : null,
   };
 }
 

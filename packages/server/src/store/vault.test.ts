@@ -29,7 +29,10 @@ test("any text opens again for its place, and no two sealings are alike", () => 
 test("a changed byte, a cut, another place or another key is an error, never garbage", () => {
   const vault = createVault(randomBytes(32));
   const sealed = vault.seal("a secret", "settings:default");
-  const failure = expect.objectContaining({ code: "ConfigInvalid", message: expect.stringContaining("cannot be opened") });
+  const failure = expect.objectContaining({
+    code: "ConfigInvalid",
+    message: expect.stringContaining("cannot be opened"),
+  });
   for (let index = 0; index < sealed.length; index++) {
     const changed = Uint8Array.from(sealed);
     changed[index]! ^= 1;

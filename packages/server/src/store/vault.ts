@@ -36,12 +36,19 @@ export function createVault(key: Uint8Array): Vault {
     seal(text, place) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(associatedData(place));
-      return Buffer.concat([Uint8Array.of(version), nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
+      return Buffer.concat([
+        Uint8Array.of(version),
+        nonce,
+        cipher.update(text, "utf8"),
+        cipher.final(),
+        cipher.getAuthTag(),
+      ]);
     },
 
     open(sealed, place) {
       try {
-        if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes) throw new Error("unknown format");
+        if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes)
+          throw new Error("unknown format");
         const nonce = sealed.subarray(1, 1 + nonceBytes);
         const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes });
         decipher.setAAD(associatedData(place)).setAuthTag(sealed.subarray(-tagBytes));
@@ -86,7 +93,9 @@ async function createKeyFile(keyFile: string): Promise<void> {
 async function readKeyFile(keyFile: string): Promise<Buffer> {
   const info = await stat(keyFile).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error;
-    throw refused(`The key file ${keyFile} is missing, but the data folder holds data that it has encrypted: put it back.`);
+    throw refused(
+      `The key file ${keyFile} is missing, but the data folder holds data that it has encrypted: put it back.`,
+    );
   });
   const mode = info.mode & 0o777;
   if ((mode & 0o077) !== 0) {
@@ -95,7 +104,9 @@ async function readKeyFile(keyFile: string): Promise<Buffer> {
     );
   }
   if (info.size !== keyBytes) {
-    throw refused(`The key file ${keyFile} has ${info.size} bytes instead of ${keyBytes}: restore it from a backup.`);
+    throw refused(
+      `The key file ${keyFile} has ${info.size} bytes instead of ${keyBytes}: restore it from a backup.`,
+    );
   }
   return readFile(keyFile);
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   AgentProfile,
   type AgentProfileDiagnostics,
@@ -6,7 +7,6 @@ import {
   AgentSettings,
   type SaveAgentProfileRequest,
 } from "@sandpiper/wire";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { AgentProfiles } from "./api.ts";
 import { activated, checkRoom, llmProfile } from "./profiles.ts";
 import type { SettingsDocument } from "./settings/document.ts";
@@ -40,14 +40,16 @@ export class StoredAgentProfiles implements AgentProfiles {
   list(userId: string): AgentProfileList {
     const { profiles, active } = this.#stored(userId);
     return {
-      profiles: Object.values(profiles).map(({ id, name, agent_kind, revision, llm_profile_ref, mcp_server_refs }) => ({
-        id,
-        name,
-        agent_kind,
-        revision,
-        llm_profile_ref,
-        mcp_server_refs,
-      })),
+      profiles: Object.values(profiles).map(
+        ({ id, name, agent_kind, revision, llm_profile_ref, mcp_server_refs }) => ({
+          id,
+          name,
+          agent_kind,
+          revision,
+          llm_profile_ref,
+          mcp_server_refs,
+        }),
+      ),
       active_agent_profile_id: active?.id ?? null,
     };
   }
@@ -69,7 +71,9 @@ export class StoredAgentProfiles implements AgentProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       const before = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
       if (!before) checkRoom(profiles);
-      const given = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined && value !== null));
+      const given = Object.fromEntries(
+        Object.entries(request).filter(([, value]) => value !== undefined && value !== null),
+      );
       const profile = {
         ...(readFields(AgentProfile, mergeFields(AgentProfile, {}, given)) as AgentProfile),
         id: before?.id ?? randomUUID(),
@@ -84,7 +88,10 @@ export class StoredAgentProfiles implements AgentProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       if (!Object.hasOwn(profiles, name)) return document;
       const { [name]: removed, ...others } = profiles;
-      return { ...document, agent_profiles: { profiles: others, active: active?.id === removed!.id ? null : active } };
+      return {
+        ...document,
+        agent_profiles: { profiles: others, active: active?.id === removed!.id ? null : active },
+      };
     });
   }
 
@@ -99,14 +106,21 @@ export class StoredAgentProfiles implements AgentProfiles {
           ? [newName, { ...profile, name: newName, revision: profile.revision + 1 }]
           : [profile.name, profile],
       );
-      return { ...document, agent_profiles: { profiles: Object.fromEntries(renamed), active: stored.active } };
+      return {
+        ...document,
+        agent_profiles: { profiles: Object.fromEntries(renamed), active: stored.active },
+      };
     });
   }
 
   async activate(userId: string, id: string): Promise<AgentProfile> {
     return this.#documents.change(userId, (document) => {
       const chosen = withActiveAgentProfile(document, id);
-      if (!chosen) throw new PlatformError("ProfileNotFound", `There is no agent profile with the id ${id.slice(0, 64)}`);
+      if (!chosen)
+        throw new PlatformError(
+          "ProfileNotFound",
+          `There is no agent profile with the id ${id.slice(0, 64)}`,
+        );
       return { document: chosen.document, result: chosen.profile };
     });
   }
@@ -147,7 +161,10 @@ export class StoredAgentProfiles implements AgentProfiles {
     return this.#documents.get(userId).agent_profiles ?? noProfiles;
   }
 
-  async #change(userId: string, change: (document: SettingsDocument, stored: Stored) => SettingsDocument): Promise<void> {
+  async #change(
+    userId: string,
+    change: (document: SettingsDocument, stored: Stored) => SettingsDocument,
+  ): Promise<void> {
     await this.#documents.change(userId, (document) => ({
       document: change(document, document.agent_profiles ?? noProfiles),
       result: undefined,
@@ -179,20 +196,28 @@ function applied(document: SettingsDocument, profile: AgentProfile): SettingsDoc
   const change = Object.fromEntries(appliedFields.map((field) => [field, profile[field]]));
   const agent = mergeFields(AgentSettings, before, {
     ...change,
-    agent_context: { system_message_suffix: profile.system_message_suffix, disabled_skills: profile.disabled_skills },
+    agent_context: {
+      system_message_suffix: profile.system_message_suffix,
+      disabled_skills: profile.disabled_skills,
+    },
   });
   return { ...rest, agent_settings: agent };
 }
 
 /** The agent settings that the profile comes to, secrets masked. */
-function resolvedSettings(document: SettingsDocument, profile: AgentProfile, servers: string[]): Record<string, unknown> {
+function resolvedSettings(
+  document: SettingsDocument,
+  profile: AgentProfile,
+  servers: string[],
+): Record<string, unknown> {
   const view = viewV1(applied(document, profile)).agent_settings;
   const chosen = Object.entries(view.mcp_config).filter(([name]) => servers.includes(name));
   return { ...view, mcp_config: Object.fromEntries(chosen) };
 }
 
 function find({ profiles }: Stored, name: string): AgentProfile {
-  if (!Object.hasOwn(profiles, name)) throw new PlatformError("ProfileNotFound", `Agent profile '${name}' not found`);
+  if (!Object.hasOwn(profiles, name))
+    throw new PlatformError("ProfileNotFound", `Agent profile '${name}' not found`);
   return profiles[name]!;
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Store } from "../store/store.ts";
 import { createTestStore } from "../../test/support/store.ts";
+import type { Store } from "../store/store.ts";
 import { StoredApiKeys } from "./api-keys.ts";
 import { KeyMemory } from "./key-cache.ts";
 import { StoredLogins } from "./logins.ts";
@@ -83,7 +83,12 @@ test("a key that another process revoked stops working within a second", async (
 test("a new key has a name of its own, and may expire or be read-only", async () => {
   const soon = Date.now() + 60_000;
   const { key, row } = await keys.add("ann", { name: "reader", expiresAt: soon, readOnly: true });
-  expect(keys.authenticate(key)).toEqual({ userId: "ann", keyId: row.id, readOnly: true, keyExpiresAt: soon });
+  expect(keys.authenticate(key)).toEqual({
+    userId: "ann",
+    keyId: row.id,
+    readOnly: true,
+    keyExpiresAt: soon,
+  });
   await expect(keys.add("ann", { name: "reader", expiresAt: null, readOnly: false })).rejects.toMatchObject({
     code: "KeyExists",
   });

@@ -39,7 +39,12 @@ export class StoredApiKeys implements ApiKeys {
         throw new PlatformError("TooManyKeys", `A user has at most ${maxKeysPerUser} keys: revoke some.`);
       }
       const key = newKey();
-      return { key, row: await this.#change(this.#store.create({ userId, name, expiresAt, readOnly }, key, { unique: true })) };
+      return {
+        key,
+        row: await this.#change(
+          this.#store.create({ userId, name, expiresAt, readOnly }, key, { unique: true }),
+        ),
+      };
     });
   }
 

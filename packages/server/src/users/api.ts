@@ -1,17 +1,18 @@
-import type { SecretInfo, SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { ModelConfig } from "@sandpiper/models/model";
+import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import type {
   AgentProfile,
-  AgentServerSettings,
-  AgentServerSettingsUpdate,
   AgentProfileDiagnostics,
   AgentProfileList,
+  AgentServerSettings,
+  AgentServerSettingsUpdate,
   CondenserSettings,
   LlmDiff,
   MarketplaceRegistration,
   McpServer,
   McpServerPatch,
-  PostedMcpServer,
   McpServers,
+  PostedMcpServer,
   ProfileDetail,
   ProfileList,
   ProviderType,
@@ -22,7 +23,6 @@ import type {
   SettingsView,
   UserInfo,
 } from "@sandpiper/wire";
-import type { ModelConfig } from "@sandpiper/models/model";
 import type { ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
 import type { Exposure, ShowSecret } from "./settings/fields.ts";
@@ -169,7 +169,10 @@ export interface Secrets {
   /** What clients see of them (`provider_tokens_set`): provider -> host or null. The same object until it changes. */
   providerHosts(userId: string): Readonly<Record<string, string | null>>;
   /** Replaces all: an empty token keeps the stored one and updates its host; providers that are absent are dropped. */
-  setProviders(userId: string, tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>): Promise<void>;
+  setProviders(
+    userId: string,
+    tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
+  ): Promise<void>;
   /**
    * Adds secrets that only this conversation's sandbox has (`secrets` of a start request); those of the same name are replaced. `sources` tells of those that were
    * fetched.

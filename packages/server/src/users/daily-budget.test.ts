@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Store } from "../store/store.ts";
 import { conversationRow, createTestStore, stateUpdate } from "../../test/support/store.ts";
+import type { Store } from "../store/store.ts";
 import { DailyBudget } from "./daily-budget.ts";
 
 let now = 0;

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { SealedValues } from "./encrypted-values.ts";
 import { createVault } from "../store/vault.ts";
+import { SealedValues } from "./encrypted-values.ts";
 
 const sealed = new SealedValues(createVault(randomBytes(32)));
 
@@ -11,7 +11,11 @@ test("a value opens for the user for whom it was sealed, wherever it stands in a
   expect(sealed.seal("ann", "sk-secret")).not.toBe(token);
   expect(sealed.open("ann", token)).toBe("sk-secret");
   expect(sealed.open("ann", "a plain text")).toBe("a plain text");
-  const body = { agent: { llm: { api_key: token, retries: 3, stream: null } }, list: [token, true], text: "sealed" };
+  const body = {
+    agent: { llm: { api_key: token, retries: 3, stream: null } },
+    list: [token, true],
+    text: "sealed",
+  };
   expect(sealed.openAll("ann", body)).toEqual({
     agent: { llm: { api_key: "sk-secret", retries: 3, stream: null } },
     list: ["sk-secret", true],

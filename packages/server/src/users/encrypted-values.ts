@@ -31,7 +31,10 @@ export class SealedValues {
     } catch {
       // It is told below; the vault's own words are about stored data.
     }
-    throw new PlatformError("InvalidParameter", "An encrypted secret cannot be opened: read it again from this server.");
+    throw new PlatformError(
+      "InvalidParameter",
+      "An encrypted secret cannot be opened: read it again from this server.",
+    );
   }
 
   /** A copy of a JSON value with every sealed text in it opened. Throws InvalidParameter. */
@@ -39,7 +42,9 @@ export class SealedValues {
     if (typeof value === "string") return this.open(userId, value) as Value;
     if (Array.isArray(value)) return value.map((item) => this.openAll(userId, item)) as Value;
     if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.openAll(userId, item)])) as Value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [key, this.openAll(userId, item)]),
+    ) as Value;
   }
 }
 

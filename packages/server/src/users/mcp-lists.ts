@@ -1,6 +1,6 @@
+import { isKeyed, longestServerName, restore } from "@sandpiper/agent/mcp/config";
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
-import { isKeyed, longestServerName, restore } from "@sandpiper/agent/mcp/config";
 
 type Remote = McpConfig["sse_servers"][number];
 type Stdio = McpConfig["stdio_servers"][number];
@@ -26,7 +26,10 @@ export function fromLists(posted: Partial<McpConfig>, stored: McpServers): McpSe
   // Stored names first, so that no new server takes one.
   const remotes = [
     ...pairs(posted.sse_servers, ({ url }) => url, [sse, shttp], byUrl).map((pair) => ({ pair, sse: true })),
-    ...pairs(posted.shttp_servers, ({ url }) => url, [shttp, sse], byUrl).map((pair) => ({ pair, sse: false })),
+    ...pairs(posted.shttp_servers, ({ url }) => url, [shttp, sse], byUrl).map((pair) => ({
+      pair,
+      sse: false,
+    })),
   ];
   for (const [server, match] of pairs(
     posted.stdio_servers,
@@ -57,7 +60,9 @@ function pairs<Server>(
     const own = identity(server);
     const ordinal = seen.get(own) ?? 0;
     seen.set(own, ordinal + 1);
-    const alike = lists.map((list) => list.filter((other) => storedIdentity(other) === own)).find((found) => found.length > 0);
+    const alike = lists
+      .map((list) => list.filter((other) => storedIdentity(other) === own))
+      .find((found) => found.length > 0);
     return [server, alike?.[ordinal] ?? alike?.[0]];
   });
 }
@@ -78,7 +83,13 @@ function authOf(key: string | null | undefined, stored: McpAuth | undefined): Mc
 
 function stdioServer({ command, args, env }: Stdio, stored: McpServer | undefined): McpServer {
   const { args: _, env: __, ...rest } = stored ?? {};
-  const server: McpServer = { ...rest, transport: "stdio", command, ...(args && { args: [...args] }), ...(env && { env }) };
+  const server: McpServer = {
+    ...rest,
+    transport: "stdio",
+    command,
+    ...(args && { args: [...args] }),
+    ...(env && { env }),
+  };
   return restore(server, stored);
 }
 

@@ -1,6 +1,6 @@
-import { McpServer, type McpServerPatch, type McpServers, type PostedMcpServer } from "@sandpiper/wire";
-import { PlatformError } from "@sandpiper/core/errors";
 import { restore, restoreServers } from "@sandpiper/agent/mcp/config";
+import { PlatformError } from "@sandpiper/core/errors";
+import { McpServer, type McpServerPatch, type McpServers, type PostedMcpServer } from "@sandpiper/wire";
 
 const maxServers = 300;
 
@@ -19,7 +19,10 @@ export function patchServers(stored: McpServers, patches: Record<string, ServerP
 /** The same servers. Throws InvalidParameter where there are too many. */
 export function checkCount(servers: McpServers): McpServers {
   if (Object.keys(servers).length > maxServers)
-    throw new PlatformError("InvalidParameter", `A user can have ${maxServers} MCP servers: remove some first.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `A user can have ${maxServers} MCP servers: remove some first.`,
+    );
   return servers;
 }
 

@@ -1,9 +1,9 @@
-import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
-import { LlmConfig } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import { awsAccess } from "@sandpiper/models/aws";
 import { callOptions } from "@sandpiper/models/call-options";
 import type { ModelConfig } from "@sandpiper/models/model";
+import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
+import { LlmConfig } from "@sandpiper/wire";
 import type { LlmProfiles } from "./api.ts";
 import { defaultUser } from "./default-user.ts";
 import type { SettingsDocument } from "./settings/document.ts";
@@ -54,7 +54,10 @@ export class StoredLlmProfiles implements LlmProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       const before = Object.hasOwn(profiles, name) ? profiles[name]! : undefined;
       if (!before) checkRoom(profiles);
-      return { ...document, llm_profiles: { profiles: { ...profiles, [name]: saved(document, request, before) }, active } };
+      return {
+        ...document,
+        llm_profiles: { profiles: { ...profiles, [name]: saved(document, request, before) }, active },
+      };
     });
   }
 
@@ -62,7 +65,10 @@ export class StoredLlmProfiles implements LlmProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       if (!Object.hasOwn(profiles, name)) return document;
       const { [name]: _, ...others } = profiles;
-      const rest = { ...document, llm_profiles: { profiles: others, active: active === name ? null : active } };
+      const rest = {
+        ...document,
+        llm_profiles: { profiles: others, active: active === name ? null : active },
+      };
       const [next] = Object.keys(others);
       return active === name && next !== undefined ? activated(rest, next) : rest;
     });
@@ -79,7 +85,8 @@ export class StoredLlmProfiles implements LlmProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       find(document, name);
       if (name === newName) return document;
-      if (Object.hasOwn(profiles, newName)) throw new PlatformError("ProfileExists", `Profile '${newName}' already exists`);
+      if (Object.hasOwn(profiles, newName))
+        throw new PlatformError("ProfileExists", `Profile '${newName}' already exists`);
       const renamed = Object.entries(profiles).map(([key, llm]) => [key === name ? newName : key, llm]);
       return {
         ...document,
@@ -90,7 +97,10 @@ export class StoredLlmProfiles implements LlmProfiles {
 
   async #change(
     userId: string,
-    change: (document: SettingsDocument, profiles: NonNullable<SettingsDocument["llm_profiles"]>) => SettingsDocument,
+    change: (
+      document: SettingsDocument,
+      profiles: NonNullable<SettingsDocument["llm_profiles"]>,
+    ) => SettingsDocument,
   ): Promise<void> {
     await this.#documents.change(userId, (document) => ({
       document: change(document, document.llm_profiles ?? noProfiles),
@@ -108,7 +118,11 @@ export function llmProfile({ llm_profiles: stored }: SettingsDocument, name: str
 export function activated(document: SettingsDocument, name: string): SettingsDocument {
   const llm = find(document, name);
   const { profiles } = document.llm_profiles!;
-  return { ...document, agent_settings: { ...document.agent_settings, llm }, llm_profiles: { profiles, active: name } };
+  return {
+    ...document,
+    agent_settings: { ...document.agent_settings, llm },
+    llm_profiles: { profiles, active: name },
+  };
 }
 
 /** What the model layer needs of a user's model settings. The implicit user is the operator, whose models may be in the operator's own network. */
@@ -129,7 +143,10 @@ export function modelOf(llm: LlmDiff, userId: string): Partial<ModelConfig> {
 /** Throws TooManyProfiles. */
 export function checkRoom(profiles: object): void {
   if (Object.keys(profiles).length >= maxProfiles)
-    throw new PlatformError("TooManyProfiles", `Profile limit reached (${maxProfiles}): delete a profile first.`);
+    throw new PlatformError(
+      "TooManyProfiles",
+      `Profile limit reached (${maxProfiles}): delete a profile first.`,
+    );
 }
 
 /** Throws ProfileNotFound. */
@@ -143,7 +160,9 @@ function find(document: SettingsDocument, name: string): LlmDiff {
 function saved(document: SettingsDocument, request: SaveProfileRequest, before: LlmDiff = {}): LlmDiff {
   const whole = Object.entries(request.llm ?? document.agent_settings?.llm ?? {});
   const given = (request.include_secrets ?? true) ? whole : whole.filter(([field]) => !holdsSecret(field));
-  const keepsKey = request.preserve_existing_api_key === true && !given.some(([field, value]) => field === "api_key" && value);
+  const keepsKey =
+    request.preserve_existing_api_key === true &&
+    !given.some(([field, value]) => field === "api_key" && value);
   const source = Object.fromEntries(keepsKey ? given.filter(([field]) => field !== "api_key") : given);
   const merged = Object.entries(mergeFields(LlmConfig, before, source, { replaceMaps: true }));
   return Object.fromEntries(

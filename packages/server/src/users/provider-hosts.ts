@@ -1,5 +1,5 @@
-import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { ProviderType } from "@sandpiper/wire";
 
 /** Of each provider: where its public service has repositories, and then its other hosts. */
 const publicHosts: Record<ProviderType, string[]> = {
@@ -34,7 +34,8 @@ export function providerHosts(provider: ProviderType, host: string | null): stri
 
 /** A host as users write it in its stored form: lower case, without `https://` and path. Null for an empty one. Throws InvalidParameter. */
 export function readProviderHost(text: string | null | undefined): string | null {
-  const [, scheme = "", name = ""] = /^(?:https:\/\/)?(http:\/\/)?([^/]*)/.exec((text ?? "").trim().toLowerCase()) ?? [];
+  const [, scheme = "", name = ""] =
+    /^(?:https:\/\/)?(http:\/\/)?([^/]*)/.exec((text ?? "").trim().toLowerCase()) ?? [];
   const host = scheme + name;
   if (host === "") return null;
   if (host.length > 260 || !hostPattern.test(host))

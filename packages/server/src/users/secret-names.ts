@@ -14,5 +14,8 @@ export function checkSecretName(name: string): void {
       "The name of a secret begins with a letter or an underscore and has letters, digits and underscores only, 128 at most.",
     );
   if (reserved.test(name))
-    throw new PlatformError("InvalidParameter", `${name} is a variable that programs in a sandbox need; choose another name.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `${name} is a variable that programs in a sandbox need; choose another name.`,
+    );
 }

@@ -1,6 +1,6 @@
+import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import type { ProviderToken } from "./api.ts";
-import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import { providerHosts, providerSecretNames } from "./provider-hosts.ts";
 
 /** What is stored of a user's secrets. */
@@ -24,7 +24,15 @@ export interface DerivedSecrets {
 /** Works a document out for its readers. */
 export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSecrets {
   const named = Object.entries(custom)
-    .map(([name, { value, description, hosts }]): SandboxSecret => ({ name, variable: name, description, hosts, value }))
+    .map(
+      ([name, { value, description, hosts }]): SandboxSecret => ({
+        name,
+        variable: name,
+        description,
+        hosts,
+        value,
+      }),
+    )
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   const tokens = providerTypes.flatMap((type): [ProviderType, ProviderToken][] => {
     const token = providers[type];
@@ -57,7 +65,13 @@ export function withConversation(
   const own = Object.entries(values).map(([name, value]): SandboxSecret => {
     const other = secrets.find((one) => one.name === name || one.variable === name);
     const described = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
-    return { name, variable: name, description: described ?? other?.description ?? null, hosts: other?.hosts ?? null, value };
+    return {
+      name,
+      variable: name,
+      description: described ?? other?.description ?? null,
+      hosts: other?.hosts ?? null,
+      value,
+    };
   });
   return overlay(secrets, own);
 }

@@ -1,15 +1,25 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import { Queues } from "@sandpiper/core/scheduling/queues";
-import type { ConversationSecretStore, ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
-import type { DocumentStore } from "../store/user-store.ts";
 import type { SecretMask } from "@sandpiper/core/secrets/mask";
-import type { ProviderToken, SecretChange, Secrets } from "./api.ts";
 import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
+import type { ProviderType } from "@sandpiper/wire";
+import type {
+  ConversationSecretStore,
+  ConversationSecretsRow,
+  LookedUpSecret,
+} from "../store/conversation-parts.ts";
+import type { DocumentStore } from "../store/user-store.ts";
+import type { ProviderToken, SecretChange, Secrets } from "./api.ts";
 import { readProviderHost } from "./provider-hosts.ts";
 import { checkSecretName } from "./secret-names.ts";
-import { type DerivedSecrets, deriveSecrets, noSecrets, type SecretsDocument, withConversation } from "./secrets-document.ts";
+import {
+  type DerivedSecrets,
+  deriveSecrets,
+  noSecrets,
+  type SecretsDocument,
+  withConversation,
+} from "./secrets-document.ts";
 
 const maxSecrets = 200;
 /** Characters of all values of a user, and of a conversation. */
@@ -41,19 +51,29 @@ export class StoredSecrets implements Secrets {
     return this.#of(userId).forSandboxes.find((secret) => secret.name === name)?.value;
   }
 
-  async put(userId: string, secret: SecretChange & { value: string }, { replace }: { replace: boolean }): Promise<void> {
+  async put(
+    userId: string,
+    secret: SecretChange & { value: string },
+    { replace }: { replace: boolean },
+  ): Promise<void> {
     const { name, value, ...rest } = secret;
     checkSecretName(name);
     this.#options.mask.registerSecret(value, userId);
     await this.#change(userId, ({ custom, providers }) => {
       const before = Object.hasOwn(custom, name) ? custom[name] : undefined;
       if (before && !replace) throw exists(name);
-      const next = { ...custom, [name]: { description: null, hosts: null, ...before, ...given(rest), value } };
+      const next = {
+        ...custom,
+        [name]: { description: null, hosts: null, ...before, ...given(rest), value },
+      };
       const total = Object.values(next).reduce((sum, one) => sum + one.value.length, 0);
       if (Object.keys(next).length > maxSecrets)
         throw new PlatformError("TooManySecrets", `A user can have ${maxSecrets} secrets: remove one first.`);
       if (total > maxTotal)
-        throw new PlatformError("TooManySecrets", "The secrets of a user can have 1 MB together: remove some first.");
+        throw new PlatformError(
+          "TooManySecrets",
+          "The secrets of a user can have 1 MB together: remove some first.",
+        );
       return { custom: next, providers };
     });
   }
@@ -89,7 +109,11 @@ export class StoredSecrets implements Secrets {
     userId: string,
     tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
   ): Promise<void> {
-    const wanted = [...tokens].map(([type, { token, host }]) => ({ type, token: token ?? "", host: readProviderHost(host) }));
+    const wanted = [...tokens].map(([type, { token, host }]) => ({
+      type,
+      token: token ?? "",
+      host: readProviderHost(host),
+    }));
     for (const { token } of wanted) this.#options.mask.registerSecret(token, userId);
     await this.#change(userId, ({ custom, providers }) => {
       const next = wanted.flatMap(({ type, token, host }): [ProviderType, ProviderToken][] => {
@@ -115,7 +139,10 @@ export class StoredSecrets implements Secrets {
       const all = { ...before?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
       if (total > maxTotal || Object.keys(all).length > maxSecrets)
-        throw new PlatformError("TooManySecrets", `A conversation can have ${maxSecrets} secrets and 1 MB of them.`);
+        throw new PlatformError(
+          "TooManySecrets",
+          `A conversation can have ${maxSecrets} secrets and 1 MB of them.`,
+        );
       const kept = Object.entries(before?.sources ?? {}).filter(([name]) => !Object.hasOwn(values, name));
       await conversations.put({
         ...{ userId, conversationId, sandboxId, values: all },
@@ -132,19 +159,26 @@ export class StoredSecrets implements Secrets {
     await this.#changes.add(`conversation ${conversationId}`, async () => {
       const { conversations, mask } = this.#options;
       const row = conversations.get(conversationId);
-      const same = Object.entries(found).filter(([name, { source }]) => isDeepStrictEqual(row?.sources?.[name], source));
+      const same = Object.entries(found).filter(([name, { source }]) =>
+        isDeepStrictEqual(row?.sources?.[name], source),
+      );
       if (!row || same.length === 0) return;
       for (const [, { value }] of same) mask.registerSecret(value, userId);
       const values = { ...row.values, ...Object.fromEntries(same.map(([name, { value }]) => [name, value])) };
       if (Object.values(values).reduce((sum, value) => sum + value.length, 0) > maxTotal) return;
       const at = Date.now();
-      const sources = { ...row.sources, ...Object.fromEntries(same.map(([name, { source }]) => [name, { ...source, at }])) };
+      const sources = {
+        ...row.sources,
+        ...Object.fromEntries(same.map(([name, { source }]) => [name, { ...source, at }])),
+      };
       await conversations.put({ ...row, values, sources });
     });
   }
 
   async dropConversation(conversationId: string): Promise<void> {
-    await this.#changes.add(`conversation ${conversationId}`, () => this.#options.conversations.remove(conversationId));
+    await this.#changes.add(`conversation ${conversationId}`, () =>
+      this.#options.conversations.remove(conversationId),
+    );
   }
 
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[] {

@@ -1,7 +1,7 @@
+import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
 import type { UserInfo } from "@sandpiper/wire";
 import type { ProviderHosts } from "./api.ts";
 import { defaultUser } from "./default-user.ts";
-import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
 import type { SettingsDocument } from "./settings/document.ts";
 import { viewV1 } from "./settings/v1.ts";
 

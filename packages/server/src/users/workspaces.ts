@@ -1,5 +1,5 @@
-import { maxWorkspaces, type SavedWorkspaces, type Workspace, type WorkspaceParent } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import { maxWorkspaces, type SavedWorkspaces, type Workspace, type WorkspaceParent } from "@sandpiper/wire";
 import type { SettingsDocuments } from "./settings/documents.ts";
 
 const none: SavedWorkspaces = Object.freeze({ workspaces: [], workspaceParents: [] });
@@ -49,7 +49,10 @@ export class StoredWorkspaces {
 function merged<Item extends { path: string }>(saved: readonly Item[], added: readonly Item[]): Item[] {
   const all = [...new Map([...saved, ...added].map((item) => [item.path, item])).values()];
   if (all.length > maxWorkspaces)
-    throw new PlatformError("InvalidParameter", `There can be ${maxWorkspaces} saved folders: remove some first.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `There can be ${maxWorkspaces} saved folders: remove some first.`,
+    );
   return all;
 }
 

@@ -1,6 +1,11 @@
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, obey } from "../support/script.ts";
 
@@ -30,9 +35,12 @@ beforeAll(async () => {
     const last = messages.at(-1)!;
     if (last.text.includes("What is")) return answer();
     if (system.includes("You name conversations")) {
-      return last.text.includes("unnamed") ? reply.error(400, "no title today") : reply.text(`"Title of ${last.text}"`);
+      return last.text.includes("unnamed")
+        ? reply.error(400, "no title today")
+        : reply.text(`"Title of ${last.text}"`);
     }
-    if (system.includes("You judge")) return reply.text(verdicts.shift() ?? '{"done": true, "feedback": "fine"}');
+    if (system.includes("You judge"))
+      return reply.text(verdicts.shift() ?? '{"done": true, "feedback": "fine"}');
     if (system.includes("You keep the memory")) {
       const summary = summaries.shift();
       return summary === undefined ? reply.error(400, "no summary today") : reply.text(summary);
@@ -77,7 +85,14 @@ test("a question is answered out of the conversation and leaves nothing in it bu
   const answer = await agent.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" });
   expect(answer).toEqual({ status: 200, body: { response: "It is 42." } });
   const asked = models.requests.at(-1)!;
-  expect(asked.messages.map(({ role }: Json) => role)).toEqual(["user", "assistant", "tool", "assistant", "tool", "user"]);
+  expect(asked.messages.map(({ role }: Json) => role)).toEqual([
+    "user",
+    "assistant",
+    "tool",
+    "assistant",
+    "tool",
+    "user",
+  ]);
   expect(await events(id)).toEqual(before);
   expect(Object.keys((await info(id)).stats.usage_to_metrics)).toContain("ask-agent");
 });
@@ -102,7 +117,10 @@ test("after a summary the model reads it in the place of what was forgotten, and
   const id = await conversation("run: echo first", "run: echo second", "run: echo third");
   const before = await events(id);
   summaries = ["SUMMARY OF IT"];
-  expect(await agent.call("POST", `/api/conversations/${id}/condense`)).toEqual({ status: 200, body: { success: true } });
+  expect(await agent.call("POST", `/api/conversations/${id}/condense`)).toEqual({
+    status: 200,
+    body: { success: true },
+  });
   const after = await events(id);
   expect(after.slice(0, before.length)).toEqual(before);
   expect(after.slice(before.length).map(({ kind }) => kind)).toEqual(["CondensationRequest", "Condensation"]);
@@ -120,7 +138,10 @@ test("after a summary the model reads it in the place of what was forgotten, and
 test("a summary that does not come is told, and the conversation goes on without it", async () => {
   const id = await conversation("run: echo first", "run: echo second");
   expect((await agent.call("POST", `/api/conversations/${id}/condense`)).status).toBe(502);
-  expect((await events(id)).at(-1)).toMatchObject({ kind: "ConversationErrorEvent", code: "CondensationFailed" });
+  expect((await events(id)).at(-1)).toMatchObject({
+    kind: "ConversationErrorEvent",
+    code: "CondensationFailed",
+  });
   await agent.call("POST", `/api/conversations/${id}/events`, message("run: echo third"));
   await rested(id);
   expect(models.requests.at(-1)!.messages.map(({ text }: Json) => text)).toContain("run: echo second");
@@ -128,8 +149,14 @@ test("a summary that does not come is told, and the conversation goes on without
 
 test("a goal is judged after each run, and pursued until it is reached", async () => {
   const id = await conversation();
-  verdicts = ["not json, but not done", '{"done": false, "feedback": "the test fails"}', 'So: {"done": true, "feedback": "ok"}'];
-  expect((await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "All tests pass" })).status).toBe(200);
+  verdicts = [
+    "not json, but not done",
+    '{"done": false, "feedback": "the test fails"}',
+    'So: {"done": true, "feedback": "ok"}',
+  ];
+  expect(
+    (await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "All tests pass" })).status,
+  ).toBe(200);
   const again = await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "Another" });
   expect(again.status).toBe(409);
   const goal = await until(async () => {
@@ -168,7 +195,11 @@ test("a title is made when a client asks for one, by its model or the conversati
   const path = (id: string) => `/api/conversations/${id}/generate_title`;
   const make = async (text?: string) => {
     const first = text === undefined ? {} : { initial_message: message(text) };
-    const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false, ...first }));
+    const { body } = await agent.call(
+      "POST",
+      "/api/conversations",
+      sdkRequest(models.url, { autotitle: false, ...first }),
+    );
     if (text !== undefined) await rested(body.id);
     return body.id as string;
   };
@@ -228,9 +259,9 @@ test("a page of events begins at the event that a page id names", async () => {
     expect(wanted.length).toBeGreaterThan(1);
     for (const event of wanted) {
       expect(await search(`${filter}&page_id=${event.id}`)).toEqual(from(wanted, event));
-      expect(await search(`${filter}&page_id=${event.id.replaceAll("-", "")}&sort_order=TIMESTAMP_DESC`)).toEqual(
-        from(wanted.toReversed(), event),
-      );
+      expect(
+        await search(`${filter}&page_id=${event.id.replaceAll("-", "")}&sort_order=TIMESTAMP_DESC`),
+      ).toEqual(from(wanted.toReversed(), event));
     }
   }
 });

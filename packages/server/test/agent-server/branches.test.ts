@@ -1,7 +1,7 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
@@ -23,15 +23,21 @@ afterAll(async () => {
 
 const base = (id: string) => `/api/conversations/${id}`;
 const info = async (id: string): Promise<Json> => (await agent.call("GET", base(id))).body;
-const listed = async (id: string): Promise<Json[]> => (await agent.call("GET", `${base(id)}/events/search?limit=100`)).body.items;
-const navigate = (id: string, eventId: string | null) => agent.call("POST", `${base(id)}/navigate`, { event_id: eventId });
+const listed = async (id: string): Promise<Json[]> =>
+  (await agent.call("GET", `${base(id)}/events/search?limit=100`)).body.items;
+const navigate = (id: string, eventId: string | null) =>
+  agent.call("POST", `${base(id)}/navigate`, { event_id: eventId });
 const fork = (id: string, body: Json = {}) => agent.call("POST", `${base(id)}/fork`, body);
 const make = async (change: Json = {}): Promise<string> =>
   (await agent.call("POST", "/api/conversations", sdkRequest(models.url, change))).body.id;
 
 /** Sends a message and waits for the end of its run. */
 async function say(id: string, text: string): Promise<void> {
-  await agent.call("POST", `${base(id)}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  await agent.call("POST", `${base(id)}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
   await until(async () => ((await info(id)).execution_status === "finished" ? true : undefined));
 }
 
@@ -46,7 +52,8 @@ const userTexts = () =>
     .at(-1)!
     .messages.filter(({ role }) => role === "user")
     .map(({ text }) => text);
-const messageOf = (events: Json[], text: string) => events.find(({ llm_message: message }) => message?.content[0].text === text)!;
+const messageOf = (events: Json[], text: string) =>
+  events.find(({ llm_message: message }) => message?.content[0].text === text)!;
 const lastOf = (events: Json[]) => events.at(-1)!;
 
 test("after a move the model reads the branch alone, and clients see all branches as a tree", async () => {
@@ -91,9 +98,9 @@ test("after a move the model reads the branch alone, and clients see all branche
   await socket.frame(({ key, value }) => key === "full_state" && value.leaf_event_id !== undefined);
   const all = await listed(id);
   await socket.frame((frame) => frame.id === lastOf(all).id);
-  expect(socket.frames.filter(({ kind }) => kind !== "ConversationStateUpdateEvent").map((frame) => frame.id)).toEqual(
-    all.map((event) => event.id),
-  );
+  expect(
+    socket.frames.filter(({ kind }) => kind !== "ConversationStateUpdateEvent").map((frame) => frame.id),
+  ).toEqual(all.map((event) => event.id));
   socket.close();
 });
 
@@ -102,7 +109,10 @@ test("a move before all begins anew, with a system prompt of its own", async () 
   await say(id, "one");
   const before = await listed(id);
   const moved = await navigate(id, null);
-  expect(moved).toMatchObject({ status: 200, body: { execution_status: "idle", leaf_event_id: null, head_is_empty: true } });
+  expect(moved).toMatchObject({
+    status: 200,
+    body: { execution_status: "idle", leaf_event_id: null, head_is_empty: true },
+  });
   expect(moved.body.last_user_message_id).toBe(null);
   expect((await agent.call("GET", `${base(id)}/agent_final_response`)).body).toEqual({ response: "" });
   await say(id, "anew");
@@ -119,7 +129,11 @@ test("a call without a result on the branch is told as interrupted", async () =>
   const action = (await listed(id)).find(({ action: made }) => made?.kind === "TerminalAction")!;
   await navigate(id, action.id);
   await say(id, "and now");
-  expect(told()).toEqual(["run: echo once", expect.stringMatching(/interrupted and its outcome is unknown/), "and now"]);
+  expect(told()).toEqual([
+    "run: echo once",
+    expect.stringMatching(/interrupted and its outcome is unknown/),
+    "and now",
+  ]);
 });
 
 test("a move is refused while the agent works, and to events that are not there", async () => {
@@ -128,7 +142,9 @@ test("a move is refused while the agent works, and to events that are not there"
   const [first] = await listed(id);
   const send = { role: "user", content: [{ type: "text", text: "run: sleep 60" }], run: true };
   await agent.call("POST", `${base(id)}/events`, send);
-  await until(async () => (await listed(id)).some(({ action }) => action?.command === "sleep 60") || undefined);
+  await until(
+    async () => (await listed(id)).some(({ action }) => action?.command === "sleep 60") || undefined,
+  );
   expect((await navigate(id, first!.id)).status).toBe(409);
   await agent.call("POST", `${base(id)}/interrupt`);
   const other = await make();
@@ -139,7 +155,10 @@ test("a move is refused while the agent works, and to events that are not there"
   for (const bad of [{}, { event_id: 7 }, { event_id: "x".repeat(65) }])
     expect((await agent.call("POST", `${base(id)}/navigate`, bad)).status).toBe(422);
   expect((await navigate("00000000-0000-4000-8000-000000000000", null)).status).toBe(404);
-  expect((await navigate(id, first!.id)).body).toMatchObject({ execution_status: "paused", leaf_event_id: first!.id });
+  expect((await navigate(id, first!.id)).body).toMatchObject({
+    execution_status: "paused",
+    leaf_event_id: first!.id,
+  });
 });
 
 test("a fork has the events up to its point as they are, goes on by itself, and can be forked again", async () => {
@@ -175,8 +194,14 @@ test("a fork has the events up to its point as they are, goes on by itself, and 
   // A fork of a branch: what is beside it stays behind, and its events go on naming their parents.
   await navigate(copy, lastOf(first).id);
   await say(copy, "four");
-  const again = (await fork(copy, { reset_metrics: false, id: "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10", tags: {} })).body;
-  expect(again).toMatchObject({ id: "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10", tags: {}, title: "Another way (fork)" });
+  const again = (
+    await fork(copy, { reset_metrics: false, id: "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10", tags: {} })
+  ).body;
+  expect(again).toMatchObject({
+    id: "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10",
+    tags: {},
+    title: "Another way (fork)",
+  });
   expect(again.stats).toEqual((await info(copy)).stats);
   await say(again.id, "five");
   expect(userTexts()).toEqual(["one", "four", "five"]);
@@ -194,9 +219,13 @@ test("an event that is read alone names the one before it, on its own branch, so
   const id = await make();
   await say(id, "one");
   await say(id, "two");
-  const parent = async (event: Json) => (await agent.call("GET", `${base(id)}/events/${event.id}`)).body.parent_id;
+  const parent = async (event: Json) =>
+    (await agent.call("GET", `${base(id)}/events/${event.id}`)).body.parent_id;
   const flat = await listed(id);
-  expect(await Promise.all(flat.map(parent))).toEqual([undefined, ...flat.slice(0, -1).map((event) => event.id)]);
+  expect(await Promise.all(flat.map(parent))).toEqual([
+    undefined,
+    ...flat.slice(0, -1).map((event) => event.id),
+  ]);
   const before = await parent(messageOf(flat, "two"));
   const made = (await fork(id, { from_event_id: before })).body;
   expect(made.leaf_event_id).toBe(before);
@@ -213,7 +242,12 @@ test("an event that is read alone names the one before it, on its own branch, so
 });
 
 test("what waits for the user, skills and metrics go with a move and with a fork as they should", async () => {
-  const skill = { name: "paint", content: "Use blue.", trigger: { type: "keyword", keywords: ["paint"] }, kind: "Skill" };
+  const skill = {
+    name: "paint",
+    content: "Use blue.",
+    trigger: { type: "keyword", keywords: ["paint"] },
+    kind: "Skill",
+  };
   const { agent: given } = sdkRequest(models.url);
   const id = await make({
     agent: { ...given, agent_context: { skills: [skill] } },
@@ -224,14 +258,19 @@ test("what waits for the user, skills and metrics go with a move and with a fork
   const hello = lastOf(await listed(id));
   const ask = { role: "user", content: [{ type: "text", text: "run: echo paint" }], run: true };
   await agent.call("POST", `${base(id)}/events`, ask);
-  const waits = () => until(async () => (await info(id)).execution_status === "waiting_for_confirmation" || undefined);
+  const waits = () =>
+    until(async () => (await info(id)).execution_status === "waiting_for_confirmation" || undefined);
   await waits();
   const action = lastOf(await listed(id));
   expect((await info(id)).activated_knowledge_skills).toEqual(["paint"]);
 
   // A fork takes what is in the log; nobody waits for the user in it.
   const forked = (await fork(id)).body;
-  expect(forked).toMatchObject({ execution_status: "idle", activated_knowledge_skills: ["paint"], leaf_event_id: action.id });
+  expect(forked).toMatchObject({
+    execution_status: "idle",
+    activated_knowledge_skills: ["paint"],
+    leaf_event_id: action.id,
+  });
   expect(forked.confirmation_policy).toMatchObject({ kind: "AlwaysConfirm" });
   await agent.call("POST", `${base(forked.id)}/confirmation_policy`, { policy: { kind: "NeverConfirm" } });
   await say(forked.id, "go on");
@@ -259,11 +298,20 @@ test("a paused agent is waited for until its step has ended, and one that runs i
   const before = lastOf(await listed(id));
   const work = { role: "user", content: [{ type: "text", text: "run: sleep 1; echo slept" }], run: true };
   await agent.call("POST", `${base(id)}/events`, work);
-  await until(async () => (await listed(id)).some(({ action }) => action?.command === "sleep 1; echo slept") || undefined);
+  await until(
+    async () =>
+      (await listed(id)).some(({ action }) => action?.command === "sleep 1; echo slept") || undefined,
+  );
   const forked = (await fork(id)).body;
-  expect((await listed(forked.id)).at(-1)).toMatchObject({ kind: "ActionEvent", action: { command: "sleep 1; echo slept" } });
+  expect((await listed(forked.id)).at(-1)).toMatchObject({
+    kind: "ActionEvent",
+    action: { command: "sleep 1; echo slept" },
+  });
   await agent.call("POST", `${base(id)}/pause`);
-  expect((await navigate(id, before.id)).body).toMatchObject({ execution_status: "paused", leaf_event_id: before.id });
+  expect((await navigate(id, before.id)).body).toMatchObject({
+    execution_status: "paused",
+    leaf_event_id: before.id,
+  });
   const events = await listed(id);
   expect(events.some(({ observation }) => observation?.command === "sleep 1; echo slept")).toBe(true);
   expect((await info(id)).leaf_event_id).toBe(before.id);
@@ -285,7 +333,10 @@ test("files go along where a snapshot has them: back and forth in place, and int
   );
   const second = lastOf(await listed(id));
   const read = async (command: string) => {
-    const { body } = await agent.call("POST", "/api/bash/execute_bash_command", { command, cwd: "/workspace" });
+    const { body } = await agent.call("POST", "/api/bash/execute_bash_command", {
+      command,
+      cwd: "/workspace",
+    });
     return body.stdout;
   };
   const inode = await read("stat -c %i project");
@@ -295,8 +346,13 @@ test("files go along where a snapshot has them: back and forth in place, and int
     headers: { "x-session-api-key": agent.key, "content-type": "application/json" },
     body: JSON.stringify({ event_id: first.id }),
   });
-  expect([response.status, response.headers.get("x-sandpiper-files")]).toEqual([200, `restored; snapshot=${snapshot.id}`]);
-  expect(await read("cd project && ls -A && cat state link && stat -c %a state")).toBe("link\nstate\nsub\none\none\n755\n");
+  expect([response.status, response.headers.get("x-sandpiper-files")]).toEqual([
+    200,
+    `restored; snapshot=${snapshot.id}`,
+  ]);
+  expect(await read("cd project && ls -A && cat state link && stat -c %a state")).toBe(
+    "link\nstate\nsub\none\none\n755\n",
+  );
   expect(await read("stat -c %i project")).toBe(inode);
   // The shell stood in a folder that is gone.
   await say(id, "run: pwd; cat state");

@@ -1,8 +1,13 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
@@ -39,16 +44,22 @@ const make = async (change: Json = {}): Promise<string> => {
   expect([status, body]).toEqual([201, body]);
   return body.id;
 };
-const post = (id: string, path: string, body: unknown) => agent.call("POST", `/api/conversations/${id}/${path}`, body);
+const post = (id: string, path: string, body: unknown) =>
+  agent.call("POST", `/api/conversations/${id}/${path}`, body);
 const done = { status: 200, body: { success: true } };
 const content = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
 const ended = (id: string) =>
-  until(async () => ((await client.getConversation(id)) as Json).execution_status === "finished" || undefined);
+  until(
+    async () => ((await client.getConversation(id)) as Json).execution_status === "finished" || undefined,
+  );
 /** Runs a command by the agent and gives what it printed. */
 async function output(id: string, command: string): Promise<string> {
   await client.sendEvent(id, content(`run: ${command}`), { run: true });
   await ended(id);
-  const { items } = (await client.searchEvents(id, { kind: "ObservationEvent", sort_order: "TIMESTAMP_DESC" } as never)) as Json;
+  const { items } = (await client.searchEvents(id, {
+    kind: "ObservationEvent",
+    sort_order: "TIMESTAMP_DESC",
+  } as never)) as Json;
   return items.find(({ observation }: Json) => observation.command === command).observation.content[0].text;
 }
 
@@ -87,7 +98,10 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
   const url = `${agent.url}/api/settings/secrets/OWN`;
   expect(
     await client.updateSecrets(id, {
-      secrets: { EARLY: "**********", FROM: { kind: "LookupSecret", url, headers: { "X-Session-API-Key": agent.key } } },
+      secrets: {
+        EARLY: "**********",
+        FROM: { kind: "LookupSecret", url, headers: { "X-Session-API-Key": agent.key } },
+      },
     } as never),
   ).toEqual({ success: true });
   expect(Object.keys(((await client.getConversation(id)) as Json).secret_registry.secret_sources)).toEqual([
@@ -105,7 +119,8 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
   const { secrets: known } = (await agent.call("GET", "/api/settings/secrets")).body;
   const all = Object.fromEntries(known.map(({ name }: Json) => [name, path(name)]));
   expect(Object.keys(all)).toEqual(expect.arrayContaining(["OWN", "FROM"]));
-  const other = (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { secrets: all }))).body.id;
+  const other = (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { secrets: all })))
+    .body.id;
   const copied = platform.platform.store.conversationSecrets.get(other)!.values;
   expect(copied).toMatchObject({ FROM: "planted-value-own", LATER: "planted-value-key" });
   expect(copied).not.toHaveProperty("OWN");
@@ -125,7 +140,8 @@ test("secrets that cannot be taken are refused with a sentence", async () => {
     ['{"secrets":{"__proto__":"x"}}', 422],
     ["{", 422],
   ];
-  for (const [body, status] of bodies) expect([body, (await post(id, "secrets", body)).status]).toEqual([body, status]);
+  for (const [body, status] of bodies)
+    expect([body, (await post(id, "secrets", body)).status]).toEqual([body, status]);
 });
 
 test("a model is switched while a run goes on: the next call goes there, with its own key", async () => {
@@ -152,7 +168,9 @@ test("a model is switched while a run goes on: the next call goes there, with it
       tools: [{ name: "terminal" }, { name: "file_editor" }],
     },
   });
-  expect((await socket.frame(({ key }) => key === "agent")).value.llm.model).toBe("anthropic/claude-scripted");
+  expect((await socket.frame(({ key }) => key === "agent")).value.llm.model).toBe(
+    "anthropic/claude-scripted",
+  );
   expect(JSON.stringify([shown, socket.frames])).not.toContain("planted-key");
   socket.close();
   // Given back as it was read, at the same provider and address: the key stays. Anywhere else it does not go.
@@ -165,7 +183,9 @@ test("a model is switched while a run goes on: the next call goes there, with it
   await client.switchLLM(id, { ...shown.agent.llm, base_url: elsewhere.url });
   await client.sendEvent(id, content("even more"), { run: true });
   await until(
-    async () => ["finished", "error"].includes(((await client.getConversation(id)) as Json).execution_status) || undefined,
+    async () =>
+      ["finished", "error"].includes(((await client.getConversation(id)) as Json).execution_status) ||
+      undefined,
   );
   expect(JSON.stringify(elsewhere.requests)).not.toContain("planted-key");
   await elsewhere.close();
@@ -174,7 +194,9 @@ test("a model is switched while a run goes on: the next call goes there, with it
 test("a conversation of the settings gets a model of its own, and an LLM profile goes before it", async () => {
   const llm = { model: "openai/of-the-settings", api_key: "sk-of-the-settings", base_url: models.url };
   await platform.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } });
-  await platform.call("POST", "/api/v1/settings/profiles/fast", { llm: { ...llm, model: "openai/of-the-profile" } });
+  await platform.call("POST", "/api/v1/settings/profiles/fast", {
+    llm: { ...llm, model: "openai/of-the-profile" },
+  });
   const { body } = await agent.call("POST", "/api/conversations", {
     workspace: { working_dir: "/workspace/project" },
     agent_settings: {},
@@ -185,7 +207,9 @@ test("a conversation of the settings gets a model of its own, and an LLM profile
     return models.requests.at(-1)!.body.model;
   };
   expect(await model("one")).toBe("of-the-settings");
-  expect(models.requests.at(-1)!.tools).toEqual(expect.arrayContaining(["terminal", "file_editor", "finish"]));
+  expect(models.requests.at(-1)!.tools).toEqual(
+    expect.arrayContaining(["terminal", "file_editor", "finish"]),
+  );
   await Promise.all([
     client.switchLLM(body.id, { ...llm, model: "openai/a" } as never),
     client.switchLLM(body.id, { ...llm, model: "openai/own" } as never),
@@ -210,8 +234,14 @@ test("the agent of agent_settings is shown as an agent, for clients that read it
     agent_settings: settings.body.agent_settings,
     secrets_encrypted: true,
   });
-  expect(settings.body.agent_settings).toMatchObject({ condenser: { condenser_kind: "llm_summarizing" }, verification: {} });
-  expect(body.agent).toMatchObject({ kind: "Agent", llm: { model: "openai/of-the-settings", api_key: "**********" } });
+  expect(settings.body.agent_settings).toMatchObject({
+    condenser: { condenser_kind: "llm_summarizing" },
+    verification: {},
+  });
+  expect(body.agent).toMatchObject({
+    kind: "Agent",
+    llm: { model: "openai/of-the-settings", api_key: "**********" },
+  });
   for (const key of ["schema_version", "agent", "agent_kind", "verification", "condenser"])
     expect(body.agent).not.toHaveProperty(key);
   const condenser = { kind: "NoOpCondenser" };
@@ -241,9 +271,25 @@ test("every change of a conversation of another sandbox, or of none, is a 404, a
   const id = await make();
   const changes: Record<string, [good: Json, ...bad: unknown[]]> = {
     secrets: [{ secrets: { A: "x" } }, { secrets: [] }],
-    confirmation_policy: [{ policy: { kind: "NeverConfirm" } }, { policy: { kind: "Maybe" } }, { policy: null }, {}],
-    security_analyzer: [{ security_analyzer: null }, {}, { security_analyzer: {} }, { security_analyzer: "x" }],
-    switch_llm: [{ llm: { model: "openai/x" } }, { llm: {} }, { llm: { model: "" } }, { llm: { model: 7 } }, {}],
+    confirmation_policy: [
+      { policy: { kind: "NeverConfirm" } },
+      { policy: { kind: "Maybe" } },
+      { policy: null },
+      {},
+    ],
+    security_analyzer: [
+      { security_analyzer: null },
+      {},
+      { security_analyzer: {} },
+      { security_analyzer: "x" },
+    ],
+    switch_llm: [
+      { llm: { model: "openai/x" } },
+      { llm: {} },
+      { llm: { model: "" } },
+      { llm: { model: 7 } },
+      {},
+    ],
     switch_profile: [{ profile_name: "fast" }, {}, { profile_name: "" }],
     switch_acp_model: [{ model: "x" }, {}],
     load_plugin: [

@@ -1,7 +1,14 @@
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, SocketClient, startConversation, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import {
+  type Json,
+  SocketClient,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
 /** Conversations that clients make in a sandbox, with agents of their own. */
@@ -21,7 +28,8 @@ afterAll(async () => {
 });
 
 const message = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
-const ended = (id: string) => follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
+const ended = (id: string) =>
+  follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
 const follow = (id: string) =>
   new SocketClient(`${agent.url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${agent.key}`);
 
@@ -45,14 +53,22 @@ test("a full agent works in the sandbox with its own model and key, which is nev
     next_page_id: null,
   });
   expect(
-    await agent.call("POST", `/api/conversations/${id}/events`, { ...message("run: echo hi > made.txt"), run: false }),
+    await agent.call("POST", `/api/conversations/${id}/events`, {
+      ...message("run: echo hi > made.txt"),
+      run: false,
+    }),
   ).toEqual({ status: 200, body: { success: true } });
   expect((await agent.call("POST", `/api/conversations/${id}/run`)).status).toBe(200);
   await ended(id);
   const { items } = (await agent.call("GET", `/api/conversations/${id}/events/search?limit=100`)).body;
   const kinds = items.map(({ kind }: Json) => kind);
   expect(kinds.slice(0, 4)).toEqual(["SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent"]);
-  expect(items[0].tools.map(({ title }: Json) => title)).toEqual(["terminal", "file_editor", "finish", "think"]);
+  expect(items[0].tools.map(({ title }: Json) => title)).toEqual([
+    "terminal",
+    "file_editor",
+    "finish",
+    "think",
+  ]);
   expect(models.requests.at(-1)!.headers.authorization).toBe("Bearer sk-own-model-key");
   const read = await agent.call("GET", `/api/conversations/${id}`);
   expect(JSON.stringify([made, read, items])).not.toContain("sk-own-model-key");
@@ -61,7 +77,13 @@ test("a full agent works in the sandbox with its own model and key, which is nev
 test("the model is called as the client says, and what it costs is told", async () => {
   const base = sdkRequest(models.url);
   const extra_headers = { "X-Team": "planted-header-value" };
-  const llm = { ...base.agent.llm, model: "openai/own-settings", temperature: 0.25, max_output_tokens: 321, extra_headers };
+  const llm = {
+    ...base.agent.llm,
+    model: "openai/own-settings",
+    temperature: 0.25,
+    max_output_tokens: 321,
+    extra_headers,
+  };
   const priced = {
     ...llm,
     reasoning_effort: "high",
@@ -69,13 +91,17 @@ test("the model is called as the client says, and what it costs is told", async 
     output_cost_per_token: 0,
     max_input_tokens: 7000,
   };
-  const made = await agent.call("POST", "/api/conversations", { ...base, agent: { ...base.agent, llm: priced } });
+  const made = await agent.call("POST", "/api/conversations", {
+    ...base,
+    agent: { ...base.agent, llm: priced },
+  });
   expect(made).toMatchObject({
     status: 201,
     body: { agent: { llm: { temperature: 0.25, extra_headers: { "X-Team": "**********" } } } },
   });
   const { id } = made.body;
-  const say = (text: string) => agent.call("POST", `/api/conversations/${id}/events`, { ...message(text), run: true });
+  const say = (text: string) =>
+    agent.call("POST", `/api/conversations/${id}/events`, { ...message(text), run: true });
   await say("Hello");
   await ended(id);
   const first = models.requests.at(-1)!;
@@ -90,7 +116,9 @@ test("the model is called as the client says, and what it costs is told", async 
   // Given back as it was read: the header that is masked stays. At another address it does not go along.
   const shown = (await agent.call("GET", `/api/conversations/${id}`)).body.agent.llm;
   const switched = { ...shown, temperature: null, seed: 9 };
-  expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: switched })).status).toBe(200);
+  expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: switched })).status).toBe(
+    200,
+  );
   const before = models.requests.length;
   await say("More");
   const second = await until(() => models.requests[before]);
@@ -98,7 +126,9 @@ test("the model is called as the client says, and what it costs is told", async 
   expect(second.body).not.toHaveProperty("temperature");
   expect(second.headers["x-team"]).toBe("planted-header-value");
   const elsewhere = { ...shown, base_url: `${models.url}/v1`, api_key: "sk-for-elsewhere" };
-  expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: elsewhere })).status).toBe(200);
+  expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: elsewhere })).status).toBe(
+    200,
+  );
   await say("Even more");
   const third = await until(() => models.requests.find(({ apiKey }) => apiKey === "sk-for-elsewhere"));
   expect(third.headers).not.toHaveProperty("x-team");
@@ -107,7 +137,12 @@ test("the model is called as the client says, and what it costs is told", async 
 });
 
 test("the model of the settings is called as they say, and its headers go along with its key only", async () => {
-  const stored = { model: "openai/stored", api_key: "sk-stored-planted", base_url: models.url, temperature: 0.75 };
+  const stored = {
+    model: "openai/stored",
+    api_key: "sk-stored-planted",
+    base_url: models.url,
+    temperature: 0.75,
+  };
   const llm = { ...stored, extra_headers: { "X-Team": "planted-header-value" } };
   await platform.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } });
   await startConversation(platform.call, "Hello");
@@ -124,8 +159,14 @@ test("the model of the settings is called as they say, and its headers go along 
     agent: { ...base.agent, llm: keyless },
     initial_message: message("Hello"),
   });
-  const second = await until(() => models.requests.find(({ body }) => body.seed === 4 && body.model === "stored"));
-  expect(second).toMatchObject({ apiKey: stored.api_key, body: { seed: 4 }, headers: { "x-team": "planted-header-value" } });
+  const second = await until(() =>
+    models.requests.find(({ body }) => body.seed === 4 && body.model === "stored"),
+  );
+  expect(second).toMatchObject({
+    apiKey: stored.api_key,
+    body: { seed: 4 },
+    headers: { "x-team": "planted-header-value" },
+  });
   expect(second.body).not.toHaveProperty("temperature");
   const elsewhere = { ...keyless, model: "openai/elsewhere", base_url: `${models.url}/v1` };
   await agent.call("POST", "/api/conversations", {
@@ -187,7 +228,15 @@ test("what the released GUI may ask for is told, and the switches of settings gi
     return (await until(() => models.requests.slice(first).find(({ tools }) => tools.length > 0))).tools;
   };
   const tools = [{ name: "terminal", params: {} }];
-  expect(await offered({ tools, enable_sub_agents: true })).toEqual(["terminal", "finish", "think", "task", "switch_llm"]);
+  expect(await offered({ tools, enable_sub_agents: true })).toEqual([
+    "terminal",
+    "finish",
+    "think",
+    "task",
+    "switch_llm",
+  ]);
   expect(await offered({ tools, enable_switch_llm_tool: false })).toEqual(["terminal", "finish", "think"]);
-  expect(await offered({ tools: [...tools, { name: "task_tool_set" }], enable_sub_agents: true })).toContain("task");
+  expect(await offered({ tools: [...tools, { name: "task_tool_set" }], enable_sub_agents: true })).toContain(
+    "task",
+  );
 });

@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterEach, expect, test } from "vitest";
 import { sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, until } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 
@@ -23,7 +23,8 @@ test("with a full disk every write is a 507 and leaves nothing half, reads go on
     rmSync(dataDir, { recursive: true, force: true });
   });
   const models = await startModelServer(({ system, messages }) => {
-    if (system.includes("You judge whether")) return reply.text('{"done": true, "feedback": "All is there."}');
+    if (system.includes("You judge whether"))
+      return reply.text('{"done": true, "feedback": "All is there."}');
     return messages.at(-1)!.text === "aside" ? reply.text("An answer.") : finish("Done.");
   });
   cleanup.push(() => models.close());
@@ -34,9 +35,12 @@ test("with a full disk every write is a 507 and leaves nothing half, reads go on
   const text = "x".repeat(20_000);
   const message = { role: "user", content: [{ type: "text", text }] };
   const make = async (change: Json = {}) =>
-    (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false, ...change }))).body.id as string;
-  const info = async (id: string): Promise<Json> => (await agent.call("GET", `/api/conversations/${id}`)).body;
-  const finished = (id: string) => until(async () => (await info(id)).execution_status === "finished" || undefined);
+    (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false, ...change })))
+      .body.id as string;
+  const info = async (id: string): Promise<Json> =>
+    (await agent.call("GET", `/api/conversations/${id}`)).body;
+  const finished = (id: string) =>
+    until(async () => (await info(id)).execution_status === "finished" || undefined);
   const id = await make({ initial_message: { ...message, content: [{ type: "text", text: "Begin." }] } });
   await finished(id);
   const [first] = (await agent.call("GET", `/api/conversations/${id}/events/search`)).body.items;
@@ -47,9 +51,18 @@ test("with a full disk every write is a 507 and leaves nothing half, reads go on
   const base = `/api/conversations/${id}`;
   const made = "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e10";
   const forked = "0b9b1d52-6a52-4f6e-9d0c-5b7c0a3f1e11";
-  const llm = { model: "openai/other", base_url: models.url, api_key: "sk-other", usage_id: text.slice(0, 200) };
+  const llm = {
+    model: "openai/other",
+    base_url: models.url,
+    api_key: "sk-other",
+    usage_id: text.slice(0, 200),
+  };
   const writes: [method: string, path: string, body?: unknown][] = [
-    ["POST", "/api/conversations", sdkRequest(models.url, { conversation_id: made, initial_message: message })],
+    [
+      "POST",
+      "/api/conversations",
+      sdkRequest(models.url, { conversation_id: made, initial_message: message }),
+    ],
     ["POST", `${base}/events`, { ...message, run: true }],
     ["PATCH", base, { title: "x".repeat(200), tags: { one: "x".repeat(256) } }],
     ["POST", `${base}/confirmation_policy`, { policy: { kind: "NeverConfirm" } }],
@@ -75,7 +88,8 @@ test("with a full disk every write is a 507 and leaves nothing half, reads go on
   }
   expect((await server.call("GET", "/health")).status).toBe(200);
   expect(await info(id)).toEqual(before);
-  for (const none of [made, forked]) expect((await agent.call("GET", `/api/conversations/${none}`)).status).toBe(404);
+  for (const none of [made, forked])
+    expect((await agent.call("GET", `/api/conversations/${none}`)).status).toBe(404);
 
   rmSync(ballast);
   for (const [method, path, body] of writes) {
@@ -85,7 +99,10 @@ test("with a full disk every write is a 507 and leaves nothing half, reads go on
     expect([path, status < 300, answer]).toEqual([path, true, expect.anything()]);
   }
   await finished(made);
-  const { body } = await agent.call("GET", `/api/conversations/${made}/events/search?kind=MessageEvent&limit=1`);
+  const { body } = await agent.call(
+    "GET",
+    `/api/conversations/${made}/events/search?kind=MessageEvent&limit=1`,
+  );
   expect(body.items[0].llm_message.content[0].text).toBe(text);
   await until(async () => (await info(id)).agent_state.goal?.status === "complete" || undefined);
 });

@@ -1,7 +1,12 @@
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
@@ -14,7 +19,9 @@ let agent: AgentServer;
 beforeAll(async () => {
   models = await startModelServer(({ messages }): Reply => {
     const last = messages.at(-1)!;
-    return last.role === "user" && last.text.startsWith("run") ? reply.toolCalls([terminal("sleep 0.05")]) : finish("Done.");
+    return last.role === "user" && last.text.startsWith("run")
+      ? reply.toolCalls([terminal("sleep 0.05")])
+      : finish("Done.");
   });
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);
@@ -51,7 +58,9 @@ function everything(id: string, turn: number): Promise<{ status: number; body: u
     ["GET", "/events/search"],
   ];
   const shift = (turn * 5) % calls.length;
-  return [...calls.slice(shift), ...calls.slice(0, shift)].map(([method, rest, body]) => agent.call(method, path + rest, body));
+  return [...calls.slice(shift), ...calls.slice(0, shift)].map(([method, rest, body]) =>
+    agent.call(method, path + rest, body),
+  );
 }
 
 test("everything at once is answered, the log stays whole, and the conversation goes on", async () => {
@@ -62,12 +71,15 @@ test("everything at once is answered, the log stays whole, and the conversation 
   for (const { status, body } of answers) expect([200, 409], JSON.stringify(body)).toContain(status);
   // An end to whatever still goes on.
   await agent.call("POST", `/api/conversations/${id}/interrupt`);
-  await agent.call("POST", `/api/conversations/${id}/confirmation_policy`, { policy: { kind: "NeverConfirm" } });
+  await agent.call("POST", `/api/conversations/${id}/confirmation_policy`, {
+    policy: { kind: "NeverConfirm" },
+  });
   await agent.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: false });
   const from = socket.frames.length;
   await agent.call("POST", `/api/conversations/${id}/events`, { ...content("And now?"), run: true });
   await socket.frame(
-    (frame) => frame.key === "execution_status" && frame.value === "finished" && socket.frames.indexOf(frame) > from,
+    (frame) =>
+      frame.key === "execution_status" && frame.value === "finished" && socket.frames.indexOf(frame) > from,
   );
   const { items } = (await agent.call("GET", `/api/conversations/${id}/events/search`)).body;
   expect(items.filter(({ kind }: Json) => kind === "SystemPromptEvent")).toHaveLength(1);
@@ -97,9 +109,14 @@ test("a deletion in the middle of everything leaves nothing, not even secrets th
     expect((await deleted).status).toBe(200);
     expect((await agent.call("GET", `/api/conversations/${id}`)).status).toBe(404);
   }
-  const { body } = await platform.call("GET", `/api/v1/sandboxes/${agent.sandboxId}/settings/secrets`, undefined, {
-    "X-Session-API-Key": agent.key,
-  });
+  const { body } = await platform.call(
+    "GET",
+    `/api/v1/sandboxes/${agent.sandboxId}/settings/secrets`,
+    undefined,
+    {
+      "X-Session-API-Key": agent.key,
+    },
+  );
   expect(JSON.stringify(body)).not.toMatch(/"S1\d"/);
 });
 
@@ -142,15 +159,26 @@ test("creations that are not whole are refused, and leave nothing", async () => 
 test("an id of another sandbox is taken, and its conversation stays out of reach", async () => {
   const other = await startAgentServer(platform);
   const id = await make();
-  const taken = await other.call("POST", "/api/conversations", sdkRequest(models.url, { conversation_id: id }));
+  const taken = await other.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { conversation_id: id }),
+  );
   expect(taken.status).toBe(409);
   expect((await other.call("GET", `/api/conversations/${id}`)).status).toBe(404);
 });
 
 test("secrets of an agent's context work like those of the conversation, and are masked", async () => {
   const { agent: given } = sdkRequest(models.url);
-  const agent_context = { secrets: { IN_CONTEXT: { kind: "StaticSecret", value: "planted-in-context" } }, skills: [] };
-  const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { agent: { ...given, agent_context } }));
+  const agent_context = {
+    secrets: { IN_CONTEXT: { kind: "StaticSecret", value: "planted-in-context" } },
+    skills: [],
+  };
+  const { body } = await agent.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { agent: { ...given, agent_context } }),
+  );
   expect(body).toMatchObject({
     secret_registry: { secret_sources: { IN_CONTEXT: { value: "**********" } } },
     agent: { agent_context: { secrets: { IN_CONTEXT: { kind: "StaticSecret", value: "**********" } } } },

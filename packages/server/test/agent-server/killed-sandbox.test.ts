@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
-import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 import { TerminalClient } from "../support/terminal-client.ts";
@@ -59,10 +59,16 @@ test("commands, a terminal, a download and an upload end with the sandbox's proc
   const writer = writable.getWriter();
   const head = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="note"\r\n\r\n`;
   await writer.write(Buffer.from(`${head}half of it`));
-  await until(async () => (await execute("ls -a /tmp/w; pgrep -fc '^sleep 600'")).stdout.includes(".write-") || undefined);
+  await until(
+    async () =>
+      (await execute("ls -a /tmp/w; pgrep -fc '^sleep 600'")).stdout.includes(".write-") || undefined,
+  );
 
   killAll();
-  expect(await waiting).toMatchObject({ stdout: expect.stringContaining("begun"), exit_code: expect.any(Number) });
+  expect(await waiting).toMatchObject({
+    stdout: expect.stringContaining("begun"),
+    exit_code: expect.any(Number),
+  });
   expect((await waiting).exit_code).not.toBe(0);
   expect((await shell.closed).code).toBeGreaterThan(0);
   const read = (async () => {
@@ -78,14 +84,25 @@ test("commands, a terminal, a download and an upload end with the sandbox's proc
 }, 60_000);
 
 test("a move under which the sandbox is killed is done as a whole or not at all, and works later", async () => {
-  const { id } = (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false }))).body;
+  const { id } = (
+    await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false }))
+  ).body;
   const base = `/api/conversations/${id}`;
   const say = async (text: string) => {
-    await agent.call("POST", `${base}/events`, { role: "user", content: [{ type: "text", text }], run: true });
-    await until(async () => (await agent.call("GET", base)).body.execution_status === "finished" || undefined);
-    return (await agent.call("GET", `${base}/events/search?sort_order=TIMESTAMP_DESC&limit=1`)).body.items[0].id as string;
+    await agent.call("POST", `${base}/events`, {
+      role: "user",
+      content: [{ type: "text", text }],
+      run: true,
+    });
+    await until(
+      async () => (await agent.call("GET", base)).body.execution_status === "finished" || undefined,
+    );
+    return (await agent.call("GET", `${base}/events/search?sort_order=TIMESTAMP_DESC&limit=1`)).body.items[0]
+      .id as string;
   };
-  const first = await say("run: cd /workspace/project && echo one >state && head -c 400000000 /dev/urandom >big");
+  const first = await say(
+    "run: cd /workspace/project && echo one >state && head -c 400000000 /dev/urandom >big",
+  );
   await platform.call("POST", `/api/v1/sandboxes/${agent.sandboxId}/snapshots`);
   const second = await say("run: cd /workspace/project && echo two >state");
   await execute("true");
@@ -101,7 +118,9 @@ test("a move under which the sandbox is killed is done as a whole or not at all,
     [200, first, "one\n"],
   ]).toContainEqual([status, leaf, state]);
   expect((await agent.call("POST", `${base}/navigate`, { event_id: first })).status).toBe(200);
-  expect(await execute("cat /workspace/project/state; ls -A /workspace")).toMatchObject({ stdout: "one\nproject\n" });
+  expect(await execute("cat /workspace/project/state; ls -A /workspace")).toMatchObject({
+    stdout: "one\nproject\n",
+  });
   // Nothing is left of the sandboxes that held the snapshot's files.
   expect((await platform.call("GET", "/api/v1/sandboxes/search")).body.items).toHaveLength(1);
 }, 60_000);

@@ -1,9 +1,15 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { caller, type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import {
+  caller,
+  type Json,
+  SocketClient,
+  startTestPlatform,
+  type TestPlatform,
+} from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 
 /** Lists, records and ends of the conversations of a sandbox, by the released client. */
@@ -34,7 +40,8 @@ const make = async (change: Json = {}, on = agent): Promise<Json> => {
 };
 const ids = (page: Json): string[] => page.items.map(({ id }: Json) => id);
 const follow = (id: string) => SocketClient.forConversation({ url: agent.url, key: agent.key }, id);
-const ended = (id: string) => follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
+const ended = (id: string) =>
+  follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
 
 test("a conversation shows every field of the reference", async () => {
   const parent = await make();
@@ -48,7 +55,9 @@ test("a conversation shows every field of the reference", async () => {
     secrets: { PLANTED: "value-of-a-planted-secret" },
     tags: { run: "7" },
     hook_config: { stop: [] },
-    client_tools: [{ name: "show_map", description: "Shows a map", parameters: { type: "object", properties: {} } }],
+    client_tools: [
+      { name: "show_map", description: "Shows a map", parameters: { type: "object", properties: {} } },
+    ],
     max_iterations: 9,
     stuck_detection: false,
   });
@@ -84,9 +93,10 @@ test("a conversation shows every field of the reference", async () => {
     client_tools: [{ name: "show_map" }],
     agent: { kind: "Agent", agent_context: { skills: [], system_message_suffix: "Be brief." } },
   });
-  expect((await agent.call("GET", `/api/conversations/${made.id}?include_skills=true`)).body.agent.agent_context.skills).toEqual(
-    skills,
-  );
+  expect(
+    (await agent.call("GET", `/api/conversations/${made.id}?include_skills=true`)).body.agent.agent_context
+      .skills,
+  ).toEqual(skills);
   const [listed] = (await agent.call("GET", "/api/conversations/search?limit=1&include_skills=1")).body.items;
   expect(listed).toMatchObject({ id: made.id, agent: { agent_context: { skills } } });
   expect((await client.getConversations([parent.id]))[0]).toMatchObject({ sub_conversation_ids: [made.id] });
@@ -118,13 +128,17 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
   expect(ids(all).slice(0, 2)).toEqual([second.id, first.id]);
   expect(ids(all)).not.toContain(foreign.id);
   expect(await client.countConversations()).toBe(all.items.length);
-  const order = async (sort_order: string) => ids((await client.searchConversations({ sort_order } as never)) as Json);
+  const order = async (sort_order: string) =>
+    ids((await client.searchConversations({ sort_order } as never)) as Json);
   expect(await order("CREATED_AT")).toEqual(ids(all).toReversed());
   expect((await order("UPDATED_AT_DESC"))[0]).toBe(first.id);
   expect((await order("UPDATED_AT")).at(-1)).toBe(first.id);
   const pages: string[] = [];
   for (let page_id: string | undefined; ; ) {
-    const page = (await client.searchConversations({ limit: 1, ...(page_id && { page_id }) } as never)) as Json;
+    const page = (await client.searchConversations({
+      limit: 1,
+      ...(page_id && { page_id }),
+    } as never)) as Json;
     pages.push(...ids(page));
     page_id = page.next_page_id ?? undefined;
     if (page_id === undefined) break;
@@ -132,13 +146,19 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
   expect(pages).toEqual(ids(all));
   // A user's key sees all of the user's at the root, and below a sandbox's address only that sandbox's.
   expect((await platform.call("GET", "/api/conversations/count")).body).toBe(all.items.length + 1);
-  expect((await caller(agent.url, platform.key)("GET", "/api/conversations/count")).body).toBe(all.items.length);
+  expect((await caller(agent.url, platform.key)("GET", "/api/conversations/count")).body).toBe(
+    all.items.length,
+  );
   for (const query of ["limit=0", "limit=101", "status=gone", "sort_order=TITLE", "include_skills=maybe"])
-    expect([query, (await agent.call("GET", `/api/conversations/search?${query}`)).status]).toEqual([query, 422]);
+    expect([query, (await agent.call("GET", `/api/conversations/search?${query}`)).status]).toEqual([
+      query,
+      422,
+    ]);
 });
 
 test("pages leave out nothing, and show nothing twice, when conversations are made and deleted meanwhile", async () => {
-  const search = async (query: string) => (await other.call("GET", `/api/conversations/search?${query}`)).body as Json;
+  const search = async (query: string) =>
+    (await other.call("GET", `/api/conversations/search?${query}`)).body as Json;
   for (const sort of ["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"]) {
     for (let count = 0; count < 4; count++) await make({}, other);
     const before = ids(await search(`sort_order=${sort}`));
@@ -153,7 +173,9 @@ test("pages leave out nothing, and show nothing twice, when conversations are ma
       seen.push(...ids(page));
     }
     expect(seen).toEqual(before);
-    expect(ids(await search(`sort_order=${sort}&limit=1&page_id=${before[3]!.replaceAll("-", "")}`))).toEqual([before[3]]);
+    expect(ids(await search(`sort_order=${sort}&limit=1&page_id=${before[3]!.replaceAll("-", "")}`))).toEqual(
+      [before[3]],
+    );
   }
 });
 
@@ -199,7 +221,9 @@ test("title and tags are changed; of what is not there success is false", async 
 test("a deleted conversation is gone with its children, its run ends, and the sandbox stays", async () => {
   const parent = await make();
   const child = await make({ parent_conversation_id: parent.id });
-  expect(await Promise.all([1, 2, 3].map(() => agent.call("DELETE", `/api/conversations/${parent.id}`)))).toContainEqual({
+  expect(
+    await Promise.all([1, 2, 3].map(() => agent.call("DELETE", `/api/conversations/${parent.id}`))),
+  ).toContainEqual({
     status: 200,
     body: { success: true },
   });
@@ -213,7 +237,9 @@ test("a deleted conversation is gone with its children, its run ends, and the sa
   const lonely = await startAgentServer(platform);
   const last = await make({}, lonely);
   expect((await lonely.call("DELETE", `/api/conversations/${last.id}`)).status).toBe(200);
-  expect((await platform.call("GET", `/api/v1/sandboxes?id=${lonely.sandboxId}`)).body[0]?.status).toBe("RUNNING");
+  expect((await platform.call("GET", `/api/v1/sandboxes?id=${lonely.sandboxId}`)).body[0]?.status).toBe(
+    "RUNNING",
+  );
   expect((await make({}, lonely)).execution_status).toBe("idle");
 });
 
@@ -227,7 +253,10 @@ test("a session key does not delete what lies in other sandboxes", async () => {
   const [child] = (await agent.call("GET", `/api/conversations/${parent.id}`)).body.sub_conversation_ids;
   expect(child).toBeTruthy();
   const refused = await agent.call("DELETE", `/api/conversations/${parent.id}`);
-  expect(refused).toEqual({ status: 400, body: { detail: expect.stringMatching(/sub-conversations in other sandboxes/) } });
+  expect(refused).toEqual({
+    status: 400,
+    body: { detail: expect.stringMatching(/sub-conversations in other sandboxes/) },
+  });
   expect((await platform.call("GET", `/api/conversations/${child}`)).status).toBe(200);
 });
 
@@ -245,13 +274,21 @@ test("events are read by their ids, in a body as the released clients send it, o
   await client.sendEvent(id, message("one"));
   const { items } = (await client.searchEvents(id)) as Json;
   const wanted = [items[1].id, newId(), "no-id", items[0].id];
-  const http = (client as unknown as { client: { request(options: object): Promise<{ data: unknown }> } }).client;
+  const http = (client as unknown as { client: { request(options: object): Promise<{ data: unknown }> } })
+    .client;
   const url = `/api/conversations/${id}/events`;
-  expect((await http.request({ method: "GET", url, data: wanted })).data).toEqual([items[1], null, null, items[0]]);
+  expect((await http.request({ method: "GET", url, data: wanted })).data).toEqual([
+    items[1],
+    null,
+    null,
+    items[0],
+  ]);
   const query = wanted.map((one) => `ids=${one}`).join("&");
   expect((await agent.call("GET", `${url}?${query}`)).body).toEqual([items[1], null, null, items[0]]);
   expect((await agent.call("GET", url)).body).toEqual([]);
   await expect(http.request({ method: "GET", url, data: { ids: 1 } })).rejects.toMatchObject({ status: 422 });
   const foreign = await make({}, other);
-  expect((await agent.call("GET", `/api/conversations/${foreign.id}/events?ids=${newId()}`)).status).toBe(404);
+  expect((await agent.call("GET", `/api/conversations/${foreign.id}/events?ids=${newId()}`)).status).toBe(
+    404,
+  );
 });

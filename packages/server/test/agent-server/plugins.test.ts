@@ -1,10 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type GitServer, startGitServer } from "../support/git-server.ts";
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, until } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
@@ -28,7 +28,10 @@ beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-plugins-"));
   const network = { allow: [git.host], private: ["127.0.0.0/8"] };
   await writeFile(join(dataDir, "specs.json"), JSON.stringify({ specs: [{ id: "host", network }] }));
-  server = await startServerProcess(dataDir, { NODE_EXTRA_CA_CERTS: git.authority, SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8" });
+  server = await startServerProcess(dataDir, {
+    NODE_EXTRA_CA_CERTS: git.authority,
+    SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
+  });
   // With a secret the proxy looks into TLS, and the sandbox trusts what the server trusts.
   await server.call("POST", "/api/v1/secrets", { name: "ANY", value: "any-value" });
   agent = await startAgentServer(server);
@@ -44,7 +47,10 @@ afterAll(async () => {
 const content = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
 const source = (name: string) => `https://${git.host}/open/${name}.git`;
 const ended = (id: string) =>
-  until(async () => (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined);
+  until(
+    async () =>
+      (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined,
+  );
 const events = async (id: string): Promise<Json[]> =>
   (await agent.call("GET", `/api/conversations/${id}/events/search`)).body.items;
 
@@ -64,9 +70,14 @@ test("plugins of the creation are there before the first message, with their par
 });
 
 test("a plugin that is loaded later is told with the next message, once", async () => {
-  const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { initial_message: content("begin") }));
+  const { body } = await agent.call(
+    "POST",
+    "/api/conversations",
+    sdkRequest(models.url, { initial_message: content("begin") }),
+  );
   await ended(body.id);
-  const load = () => agent.call("POST", `/api/conversations/${body.id}/load_plugin`, { plugin_ref: source("late") });
+  const load = () =>
+    agent.call("POST", `/api/conversations/${body.id}/load_plugin`, { plugin_ref: source("late") });
   expect(await Promise.all([load(), load()])).toEqual([
     { status: 200, body: { success: true } },
     { status: 200, body: { success: true } },
@@ -75,7 +86,9 @@ test("a plugin that is loaded later is told with the next message, once", async 
   await ended(body.id);
   expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Always say rule.");
   await agent.call("POST", `/api/conversations/${body.id}/events`, content("and on"));
-  const messages = (await events(body.id)).filter(({ kind, source }) => kind === "MessageEvent" && source === "user");
+  const messages = (await events(body.id)).filter(
+    ({ kind, source }) => kind === "MessageEvent" && source === "user",
+  );
   expect(messages.map(({ activated_skills }) => activated_skills)).toEqual([[], ["rule"], []]);
 });
 
@@ -87,7 +100,11 @@ test("a plugin that cannot be fetched says why, and no conversation is left", as
     ["/etc", /source of a plugin/],
   ];
   for (const [plugin, reason] of refusals) {
-    const refused = await agent.call("POST", "/api/conversations", sdkRequest(models.url, { plugins: [{ source: plugin }] }));
+    const refused = await agent.call(
+      "POST",
+      "/api/conversations",
+      sdkRequest(models.url, { plugins: [{ source: plugin }] }),
+    );
     expect(refused).toMatchObject({ status: 422, body: { detail: expect.stringMatching(reason) } });
   }
   expect((await agent.call("GET", "/api/conversations/count")).body).toBe(before);

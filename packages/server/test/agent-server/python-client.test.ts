@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";
 import { sdkRequest } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { httpx, RawHttp } from "../support/raw-http.ts";
 import { obey } from "../support/script.ts";
@@ -62,7 +62,9 @@ class EventClient {
     });
     this.closed = new Promise((resolve) => this.#socket.once("close", resolve));
     this.#socket.on("error", () => {});
-    this.#socket.once("open", () => this.#socket.send(JSON.stringify({ type: "auth", session_api_key: key })));
+    this.#socket.once("open", () =>
+      this.#socket.send(JSON.stringify({ type: "auth", session_api_key: key })),
+    );
     this.#socket.on("message", (data) => {
       this.frames.push({ ...JSON.parse(String(data)), receivedAt: performance.now() });
       this.#wake();
@@ -88,7 +90,9 @@ class EventClient {
 const isFullState = ({ key }: Json) => key === "full_state";
 
 /** Section 2: what the constructor of RemoteConversation does, call by call. */
-async function openConversation(change: Json = {}): Promise<{ id: string; base: string; socket: EventClient; agent: Json }> {
+async function openConversation(
+  change: Json = {},
+): Promise<{ id: string; base: string; socket: EventClient; agent: Json }> {
   const { http } = workspace;
   const made = await http.post("/api/conversations", sdkRequest(models.url, change));
   expect([200, 201]).toContain(made.status);
@@ -115,20 +119,31 @@ async function allEvents(base: string): Promise<Json[]> {
 }
 
 const say = (base: string, text: string) =>
-  workspace.http.post(`${base}/events`, { role: "user", content: [{ cache_prompt: false, type: "text", text }], run: false });
+  workspace.http.post(`${base}/events`, {
+    role: "user",
+    content: [{ cache_prompt: false, type: "text", text }],
+    run: false,
+  });
 
 /** Section 4: `run()` waits for a full state that is not running and that comes after the answer to its call. */
 async function run(base: string, socket: EventClient): Promise<Json> {
   const { status } = await workspace.http.post(`${base}/run`);
   expect([200, 201, 204, 409]).toContain(status);
   const armed = socket.frames.length;
-  const end = await socket.next((frame) => isFullState(frame) && frame.value.execution_status !== "running", armed);
+  const end = await socket.next(
+    (frame) => isFullState(frame) && frame.value.execution_status !== "running",
+    armed,
+  );
   return end.value;
 }
 
 test("a conversation: made, followed, run, its events listed; the closing state comes after the answer to the run call, however short the run", async () => {
   const { base, socket, agent } = await openConversation();
-  expect(agent).toMatchObject({ kind: "Agent", llm: { api_key: "**********", base_url: models.url }, condenser: null });
+  expect(agent).toMatchObject({
+    kind: "Agent",
+    llm: { api_key: "**********", base_url: models.url },
+    condenser: null,
+  });
   for (const text of ["run: echo one > one.txt", "Say one", "Say two", "Say three", "Say four"]) {
     expect((await say(base, text)).json).toEqual({ success: true });
     expect(await run(base, socket)).toMatchObject({
@@ -139,9 +154,14 @@ test("a conversation: made, followed, run, its events listed; the closing state 
   }
   const events = await allEvents(base);
   expect(events.filter(({ source, kind }) => kind === "MessageEvent" && source === "user")).toHaveLength(5);
-  const live = socket.frames.filter(({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind));
+  const live = socket.frames.filter(
+    ({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind),
+  );
   expect(live.map(({ id }) => id)).toEqual(events.map(({ id }) => id));
-  expect((await workspace.http.get(base)).json).toMatchObject({ execution_status: "finished", stats: { usage_to_metrics: {} } });
+  expect((await workspace.http.get(base)).json).toMatchObject({
+    execution_status: "finished",
+    stats: { usage_to_metrics: {} },
+  });
   socket.close();
 });
 
@@ -151,8 +171,14 @@ test("an attach: the conversation is read first, then everything else as for a n
   const unknown = `${id.slice(0, -4)}0000`;
   expect((await workspace.http.get(`/api/conversations/${unknown}`)).status).toBe(404);
   const known = await workspace.http.get(`/api/conversations/${id}`);
-  expect(known).toMatchObject({ status: 200, json: { id, agent: { kind: "Agent", llm: { model: "openai/scripted" } } } });
-  const again = await openConversation({ conversation_id: id, agent: { ...sdkRequest(models.url).agent, ...known.json.agent } });
+  expect(known).toMatchObject({
+    status: 200,
+    json: { id, agent: { kind: "Agent", llm: { model: "openai/scripted" } } },
+  });
+  const again = await openConversation({
+    conversation_id: id,
+    agent: { ...sdkRequest(models.url).agent, ...known.json.agent },
+  });
   expect(again.id).toBe(id);
   again.socket.close();
 });
@@ -160,8 +186,13 @@ test("an attach: the conversation is read first, then everything else as for a n
 test("pause, interrupt, confirmation and refusal end the wait by a full state", async () => {
   const { base, socket } = await openConversation();
   const { http } = workspace;
-  expect((await http.post(`${base}/confirmation_policy`, { policy: { kind: "AlwaysConfirm" } })).json).toEqual({ success: true });
-  expect((await http.post(`${base}/security_analyzer`, { security_analyzer: { kind: "LLMSecurityAnalyzer" } })).status).toBe(200);
+  expect(
+    (await http.post(`${base}/confirmation_policy`, { policy: { kind: "AlwaysConfirm" } })).json,
+  ).toEqual({ success: true });
+  expect(
+    (await http.post(`${base}/security_analyzer`, { security_analyzer: { kind: "LLMSecurityAnalyzer" } }))
+      .status,
+  ).toBe(200);
   await say(base, "run: echo approved");
   expect(await run(base, socket)).toMatchObject({
     execution_status: "waiting_for_confirmation",
@@ -171,8 +202,13 @@ test("pause, interrupt, confirmation and refusal end the wait by a full state", 
   await say(base, "run: echo refused");
   expect((await run(base, socket)).execution_status).toBe("waiting_for_confirmation");
   const refusal = { accept: false, reason: "Not this one" };
-  expect((await http.post(`${base}/events/respond_to_confirmation`, refusal)).json).toEqual({ success: true });
-  expect((await allEvents(base)).at(-1)).toMatchObject({ kind: "UserRejectObservation", rejection_reason: "Not this one" });
+  expect((await http.post(`${base}/events/respond_to_confirmation`, refusal)).json).toEqual({
+    success: true,
+  });
+  expect((await allEvents(base)).at(-1)).toMatchObject({
+    kind: "UserRejectObservation",
+    rejection_reason: "Not this one",
+  });
   expect((await http.get(base)).json.execution_status).toBe("idle");
 
   await http.post(`${base}/confirmation_policy`, { policy: { kind: "NeverConfirm" } });
@@ -181,9 +217,15 @@ test("pause, interrupt, confirmation and refusal end the wait by a full state", 
   const seen = socket.frames.length;
   await socket.next(({ kind, action }) => kind === "ActionEvent" && action?.command === "sleep 60");
   expect((await http.post(`${base}/interrupt`)).json).toEqual({ success: true });
-  const paused = await socket.next((frame) => isFullState(frame) && frame.value.execution_status === "paused", seen);
+  const paused = await socket.next(
+    (frame) => isFullState(frame) && frame.value.execution_status === "paused",
+    seen,
+  );
   expect(paused).toBeDefined();
-  expect((await allEvents(base)).slice(-2).map(({ kind }) => kind)).toEqual(["AgentErrorEvent", "InterruptEvent"]);
+  expect((await allEvents(base)).slice(-2).map(({ kind }) => kind)).toEqual([
+    "AgentErrorEvent",
+    "InterruptEvent",
+  ]);
 
   let release = () => {};
   hold = new Promise((resolve) => {
@@ -204,13 +246,18 @@ test("a failing run is an error over the socket and over REST, and its reason is
   const { base, socket } = await openConversation({
     agent: { ...sdkRequest(models.url).agent, llm: { ...llm, num_retries: 0 } },
   });
-  await workspace.http.post(`${base}/switch_llm`, { llm: { ...llm, model: "no-such-provider/x", base_url: null } });
+  await workspace.http.post(`${base}/switch_llm`, {
+    llm: { ...llm, model: "no-such-provider/x", base_url: null },
+  });
   await say(base, "Hello");
   await workspace.http.post(`${base}/run`);
   await socket.next(({ key, value }) => key === "execution_status" && value === "error");
   expect((await workspace.http.get(base)).json.execution_status).toBe("error");
   const [problem] = (await allEvents(base)).filter(({ kind }) => kind === "ConversationErrorEvent");
-  expect(problem).toMatchObject({ code: "ModelNotConfigured", detail: expect.stringContaining("no-such-provider/x") });
+  expect(problem).toMatchObject({
+    code: "ModelNotConfigured",
+    detail: expect.stringContaining("no-such-provider/x"),
+  });
   socket.close();
 });
 
@@ -219,7 +266,9 @@ test("secrets, questions, summaries, forks and navigation", async () => {
   const { http } = workspace;
   await say(base, "run: echo one");
   await run(base, socket);
-  expect((await http.post(`${base}/secrets`, { secrets: { BUILD_TOKEN: "planted-secret-value" } })).json).toEqual({
+  expect(
+    (await http.post(`${base}/secrets`, { secrets: { BUILD_TOKEN: "planted-secret-value" } })).json,
+  ).toEqual({
     success: true,
   });
   const lookup = {
@@ -227,8 +276,12 @@ test("secrets, questions, summaries, forks and navigation", async () => {
     url: `${workspace.url}/api/settings/secrets/NOT_THERE`,
     headers: { "X-Session-API-Key": workspace.key },
   };
-  expect((await http.post(`${base}/secrets`, { secrets: { OTHER: lookup } })).status).toBeGreaterThanOrEqual(400);
-  expect((await http.post(`${base}/ask_agent`, { question: "Say it" })).json).toEqual({ response: "It says so." });
+  expect((await http.post(`${base}/secrets`, { secrets: { OTHER: lookup } })).status).toBeGreaterThanOrEqual(
+    400,
+  );
+  expect((await http.post(`${base}/ask_agent`, { question: "Say it" })).json).toEqual({
+    response: "It says so.",
+  });
   const forked = await http.post(`${base}/fork`, { reset_metrics: true });
   expect(forked.status).toBe(201);
   expect((await http.get(`/api/conversations/${forked.json.id}`)).json).toMatchObject({
@@ -237,18 +290,27 @@ test("secrets, questions, summaries, forks and navigation", async () => {
   });
   const events = await allEvents(base);
   const user = events.find(({ kind, source }) => kind === "MessageEvent" && source === "user")!;
-  expect((await http.post(`${base}/navigate`, { event_id: user.id })).json).toMatchObject({ leaf_event_id: user.id });
+  expect((await http.post(`${base}/navigate`, { event_id: user.id })).json).toMatchObject({
+    leaf_event_id: user.id,
+  });
   expect((await http.get(base)).json.leaf_event_id).toBe(user.id);
-  expect(JSON.stringify([(await http.get(base)).json, await allEvents(base)])).not.toContain("planted-secret-value");
+  expect(JSON.stringify([(await http.get(base)).json, await allEvents(base)])).not.toContain(
+    "planted-secret-value",
+  );
   expect((await http.delete(base)).json).toEqual({ success: true });
   expect((await http.get(base)).status).toBe(404);
   socket.close();
 });
 
 /** Section 6, execute_command: a start, and a poll every 100 ms with the order of the last piece. */
-async function execute(command: string, cwd?: string): Promise<{ exit_code: number; stdout: string; stderr: string }> {
+async function execute(
+  command: string,
+  cwd?: string,
+): Promise<{ exit_code: number; stdout: string; stderr: string }> {
   const { http } = workspace;
-  const started = (await http.post("/api/bash/start_bash_command", { command, timeout: 30, ...(cwd && { cwd }) })).json;
+  const started = (
+    await http.post("/api/bash/start_bash_command", { command, timeout: 30, ...(cwd && { cwd }) })
+  ).json;
   const ids = new Set<string>();
   let [stdout, stderr, order] = ["", "", -1];
   for (;;) {
@@ -281,17 +343,24 @@ test("the workspace: commands, files up and down, git", async () => {
   expect((await execute("seq 1 200000 | sha256sum")).stdout).toMatch(/^[0-9a-f]{64}/);
   const content = randomBytes(300_000);
   const path = "path=%2Fworkspace%2Fup%2Fdata.bin";
-  expect((await http.upload(`/api/file/upload?${path}`, "data.bin", content)).json).toEqual({ success: true });
+  expect((await http.upload(`/api/file/upload?${path}`, "data.bin", content)).json).toEqual({
+    success: true,
+  });
   const down = await http.get(`/api/file/download?${path}`);
   expect(down.status).toBe(200);
-  expect(createHash("sha256").update(down.body).digest("hex")).toBe(createHash("sha256").update(content).digest("hex"));
+  expect(createHash("sha256").update(down.body).digest("hex")).toBe(
+    createHash("sha256").update(content).digest("hex"),
+  );
   await execute(
     "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && echo x > new.txt",
     "/workspace",
   );
   const changes = await http.get("/api/git/changes?path=%2Fworkspace%2Fr");
   expect(changes.json).toEqual([{ status: "ADDED", path: "new.txt" }]);
-  expect((await http.get("/api/git/diff?path=%2Fworkspace%2Fr%2Fnew.txt")).json).toEqual({ original: null, modified: "x\n" });
+  expect((await http.get("/api/git/diff?path=%2Fworkspace%2Fr%2Fnew.txt")).json).toEqual({
+    original: null,
+    modified: "x\n",
+  });
 });
 
 test("a socket with a wrong key closes with 4001, one of an unknown conversation with 4004", async () => {
@@ -303,9 +372,12 @@ test("a socket with a wrong key closes with 4001, one of an unknown conversation
 
 test("the sandbox is deleted with its id in the query", async () => {
   const app = new RawHttp(platform.url, httpx());
-  const { status } = await app.delete(`/api/v1/sandboxes/${workspace.sandboxId}?sandbox_id=${workspace.sandboxId}`, {
-    Authorization: `Bearer ${platform.key}`,
-  });
+  const { status } = await app.delete(
+    `/api/v1/sandboxes/${workspace.sandboxId}?sandbox_id=${workspace.sandboxId}`,
+    {
+      Authorization: `Bearer ${platform.key}`,
+    },
+  );
   expect(status).toBe(200);
   expect((await workspace.http.get("/api/conversations/search")).status).toBe(401);
   app.close();

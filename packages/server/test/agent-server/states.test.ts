@@ -1,7 +1,12 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
+import {
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
@@ -20,10 +25,13 @@ beforeAll(async () => {
     const [, verb, rest = ""] = (last.role === "user" && /^(\w+): (.*)/m.exec(last.text)) || [];
     if (verb === "run") return reply.toolCalls([terminal(rest)]);
     if (verb === "slow") return reply.toolCalls([terminal("sleep 700"), terminal("echo never")]);
-    if (messages.some(({ role, text }) => role === "user" && text.startsWith("silence"))) return reply.answer({});
+    if (messages.some(({ role, text }) => role === "user" && text.startsWith("silence")))
+      return reply.answer({});
     if (verb === "two") return reply.toolCalls([terminal("echo one"), terminal("echo two")]);
     if (verb === "view")
-      return reply.toolCalls([{ name: "file_editor", arguments: { command: "view", path: rest, summary: "look" } }]);
+      return reply.toolCalls([
+        { name: "file_editor", arguments: { command: "view", path: rest, summary: "look" } },
+      ]);
     if (verb === "risk") return reply.toolCalls([terminal("echo risky", { security_risk: rest })]);
     if (verb === "hold") return held.get(rest)!.promise;
     if (verb === "fail") return reply.error(400, { error: { message: "no such thing" } });
@@ -54,17 +62,22 @@ async function conversation(change: Json = {}) {
     id,
     socket,
     status: async () => ((await client.getConversation(id)) as Json).execution_status,
-    send: (text: string, run = false) => client.sendEvent(id, { role: "user", content: [{ type: "text", text }] }, { run }),
+    send: (text: string, run = false) =>
+      client.sendEvent(id, { role: "user", content: [{ type: "text", text }] }, { run }),
     run: () => client.runConversation(id),
     events: async () => ((await client.searchEvents(id)) as Json).items as Json[],
     /** Waits for a whole state that says so after the status has become that, past the frames that are there: the one before is told twice. */
     async closing(status: string, from = socket.frames.length): Promise<Json> {
       const became = await socket.frame(
-        (frame) => frame.key === "execution_status" && frame.value === status && socket.frames.indexOf(frame) >= from,
+        (frame) =>
+          frame.key === "execution_status" && frame.value === status && socket.frames.indexOf(frame) >= from,
       );
       const after = socket.frames.indexOf(became);
       return socket.frame(
-        (frame) => frame.key === "full_state" && frame.value.execution_status === status && socket.frames.indexOf(frame) > after,
+        (frame) =>
+          frame.key === "full_state" &&
+          frame.value.execution_status === status &&
+          socket.frames.indexOf(frame) > after,
       );
     },
     /** Sends, runs, and waits for the end. */
@@ -96,13 +109,22 @@ test("idle, running, finished by a text or the finish tool, and idle again with 
   expect(await one.run()).toEqual({ success: true });
   await one.closing("finished", from);
   expect(kinds(await one.events())).toEqual(["SystemPromptEvent", "MessageEvent", "MessageEvent"]);
-  const statuses = one.socket.frames.filter(({ key }) => key === "execution_status").map(({ value }) => value);
+  const statuses = one.socket.frames
+    .filter(({ key }) => key === "execution_status")
+    .map(({ value }) => value);
   expect(statuses).toEqual(["running", "finished"]);
-  expect(one.socket.frames.some(({ key, value }) => key === "full_state" && value.execution_status === "running")).toBe(true);
+  expect(
+    one.socket.frames.some(({ key, value }) => key === "full_state" && value.execution_status === "running"),
+  ).toBe(true);
   await one.send("again");
   expect(await one.status()).toBe("idle");
   await one.until("run: true", "finished");
-  expect(kinds(await one.events()).slice(-4)).toEqual(["ActionEvent", "ObservationEvent", "ActionEvent", "ObservationEvent"]);
+  expect(kinds(await one.events()).slice(-4)).toEqual([
+    "ActionEvent",
+    "ObservationEvent",
+    "ActionEvent",
+    "ObservationEvent",
+  ]);
 });
 
 test("who writes on is not told again of the end of a run: on the way to the next one that would look like its end", async () => {
@@ -114,7 +136,9 @@ test("who writes on is not told again of the end of a run: on the way to the nex
   const from = one.socket.frames.length;
   await one.run();
   await one.closing("finished", from);
-  const states = one.socket.frames.filter(({ key }) => key === "full_state").map(({ value }) => value.execution_status);
+  const states = one.socket.frames
+    .filter(({ key }) => key === "full_state")
+    .map(({ value }) => value.execution_status);
   expect(states.filter((status) => status === "idle")).toHaveLength(1);
 });
 
@@ -130,8 +154,13 @@ test("a second run is refused while one goes on, and a message with run joins it
   await one.send("and this", true);
   answer(reply.text("First answer."));
   await one.closing("finished", 0);
-  const said = (await one.events()).filter(({ kind, source }) => kind === "MessageEvent" && source === "agent");
-  expect(said.map(({ llm_message }) => llm_message.content[0].text)).toEqual(["First answer.", "Said and this"]);
+  const said = (await one.events()).filter(
+    ({ kind, source }) => kind === "MessageEvent" && source === "agent",
+  );
+  expect(said.map(({ llm_message }) => llm_message.content[0].text)).toEqual([
+    "First answer.",
+    "Said and this",
+  ]);
 });
 
 test("a pause takes effect after the step, and a run goes on from it", async () => {
@@ -186,10 +215,14 @@ test("an interrupt cancels the model call, or the tools, whose calls get a resul
   await three.socket.frame(({ kind }) => kind === "ActionEvent");
   const sleeping = { command: "pgrep -fx 'sleep 700'" };
   await until(
-    async () => (await agent.call("POST", "/api/bash/execute_bash_command", sleeping)).body.exit_code === 0 || undefined,
+    async () =>
+      (await agent.call("POST", "/api/bash/execute_bash_command", sleeping)).body.exit_code === 0 ||
+      undefined,
   );
   await client.interruptConversation(three.id);
-  expect((await three.events()).filter(({ kind }) => kind === "AgentErrorEvent").map(({ error }) => error)).toEqual([
+  expect(
+    (await three.events()).filter(({ kind }) => kind === "AgentErrorEvent").map(({ error }) => error),
+  ).toEqual([
     expect.stringContaining("outcome is unknown"),
     expect.stringContaining("nothing of it was done"),
   ]);
@@ -213,21 +246,30 @@ test("actions wait for approval: a plain run and accept execute them all, in the
   const accept = () => client.respondToConfirmation(one.id, { accept: true } as never);
   expect(await Promise.all([accept(), accept()])).toEqual([{ success: true }, { success: true }]);
   await one.closing("finished", from);
-  expect((await one.events()).filter(({ observation }) => observation?.command === "echo three")).toHaveLength(1);
+  expect(
+    (await one.events()).filter(({ observation }) => observation?.command === "echo three"),
+  ).toHaveLength(1);
 });
 
 test("an approval at the moment at which actions begin to wait counts, and counts once", async () => {
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   const executed = async (command: string) =>
-    (await one.events()).filter(({ kind, observation }) => kind === "ObservationEvent" && observation.command === command).length;
+    (await one.events()).filter(
+      ({ kind, observation }) => kind === "ObservationEvent" && observation.command === command,
+    ).length;
   for (let round = 1; round <= 10; round++) {
     const from = one.socket.frames.length;
     await one.send(`run: echo round ${round}`, true);
     // At the very frame, or after the end of the run.
     if (round % 2 === 0) await one.closing("waiting_for_confirmation", from);
-    await one.socket.frame((frame) => frame.value === "waiting_for_confirmation" && one.socket.frames.indexOf(frame) >= from);
-    const approve = () => agent.call("POST", `/api/conversations/${one.id}/events/respond_to_confirmation`, { accept: true });
-    expect((await Promise.all([approve(), approve(), approve()])).map(({ status }) => status)).toEqual([200, 200, 200]);
+    await one.socket.frame(
+      (frame) => frame.value === "waiting_for_confirmation" && one.socket.frames.indexOf(frame) >= from,
+    );
+    const approve = () =>
+      agent.call("POST", `/api/conversations/${one.id}/events/respond_to_confirmation`, { accept: true });
+    expect((await Promise.all([approve(), approve(), approve()])).map(({ status }) => status)).toEqual([
+      200, 200, 200,
+    ]);
     await one.closing("finished", from);
     expect(await executed(`echo round ${round}`)).toBe(1);
   }
@@ -242,7 +284,9 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   await one.until("two: rejected", "waiting_for_confirmation");
   const from = one.socket.frames.length;
-  expect(await client.respondToConfirmation(one.id, { accept: false, reason: "Not here." } as never)).toEqual({ success: true });
+  expect(await client.respondToConfirmation(one.id, { accept: false, reason: "Not here." } as never)).toEqual(
+    { success: true },
+  );
   await one.closing("idle", from);
   const events = await one.events();
   const actions = events.filter(({ kind }) => kind === "ActionEvent");
@@ -282,7 +326,10 @@ test("a message that runs answers what waited: it never ran, and the agent reads
     expect(kinds(after.slice(waiting.length))).toEqual(["MessageEvent", "MessageEvent"]);
     const read = models.requests.at(-1)!.messages.slice(-1 - waiting.length);
     expect(read.map(({ role, text }) => [role, text])).toEqual([
-      ...waiting.map(() => ["tool", "The action was not run: it waited for the user's approval, and the user wrote instead."]),
+      ...waiting.map(() => [
+        "tool",
+        "The action was not run: it waited for the user's approval, and the user wrote instead.",
+      ]),
       ["user", "Something else"],
     ]);
   }
@@ -310,14 +357,24 @@ test("of an approval, a rejection and a message at the same moment the first cou
 });
 
 test("the policy and the analyzer decide what waits, from the next step on", async () => {
-  const one = await conversation({ confirmation_policy: { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: false } });
+  const one = await conversation({
+    confirmation_policy: { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: false },
+  });
   await one.until("risk: HIGH", "finished");
-  expect(await client.setSecurityAnalyzer(one.id, { kind: "LLMSecurityAnalyzer" } as never)).toEqual({ success: true });
-  expect((await one.socket.frame(({ key }) => key === "security_analyzer")).value).toEqual({ kind: "LLMSecurityAnalyzer" });
+  expect(await client.setSecurityAnalyzer(one.id, { kind: "LLMSecurityAnalyzer" } as never)).toEqual({
+    success: true,
+  });
+  expect((await one.socket.frame(({ key }) => key === "security_analyzer")).value).toEqual({
+    kind: "LLMSecurityAnalyzer",
+  });
   await one.until("risk: MEDIUM", "finished");
   await one.until("risk: HIGH", "waiting_for_confirmation");
-  expect(await client.setConfirmationPolicy(one.id, { kind: "NeverConfirm" } as never)).toEqual({ success: true });
-  expect((await one.socket.frame(({ key }) => key === "confirmation_policy")).value).toEqual({ kind: "NeverConfirm" });
+  expect(await client.setConfirmationPolicy(one.id, { kind: "NeverConfirm" } as never)).toEqual({
+    success: true,
+  });
+  expect((await one.socket.frame(({ key }) => key === "confirmation_policy")).value).toEqual({
+    kind: "NeverConfirm",
+  });
   await client.respondToConfirmation(one.id, { accept: false } as never);
   await one.until("risk: HIGH", "finished");
   await client.setSecurityAnalyzer(one.id, null as never);
@@ -362,7 +419,10 @@ test("stuck, errors and limits end a run, and a run or a message goes on from th
 
   const limited = await conversation({ max_iterations: 1 });
   await limited.until("run: true", "error");
-  expect((await limited.events()).at(-1)).toMatchObject({ kind: "ConversationErrorEvent", code: "MaxIterationsReached" });
+  expect((await limited.events()).at(-1)).toMatchObject({
+    kind: "ConversationErrorEvent",
+    code: "MaxIterationsReached",
+  });
   const from = limited.socket.frames.length;
   await limited.run();
   await limited.closing("finished", from);
@@ -400,7 +460,9 @@ test("the whole state at the end of a run comes again, for a client that was not
     const armed = one.socket.frames.length;
     const isEnd = ({ key, value }: Json) => key === "full_state" && value.execution_status === status;
     await one.socket.frame((frame) => isEnd(frame) && one.socket.frames.indexOf(frame) >= armed);
-    await one.socket.frame((frame) => isEnd(frame) && one.socket.frames.slice(from).filter(isEnd).length === 2);
+    await one.socket.frame(
+      (frame) => isEnd(frame) && one.socket.frames.slice(from).filter(isEnd).length === 2,
+    );
     const frames = one.socket.frames.slice(from);
     const last = frames.findLastIndex(({ kind }) => kind !== "ConversationStateUpdateEvent");
     expect(frames.findIndex(isEnd)).toBeGreaterThan(last);

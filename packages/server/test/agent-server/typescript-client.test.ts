@@ -1,13 +1,14 @@
 import type { RemoteConversation, RemoteWorkspace } from "@openhands/typescript-client";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
 /** A whole life of conversations with the released TypeScript client, over real sockets, below a sandbox's own address and at the root. */
 
-let clients: typeof import("@openhands/typescript-client/clients") & typeof import("@openhands/typescript-client");
+let clients: typeof import("@openhands/typescript-client/clients") &
+  typeof import("@openhands/typescript-client");
 let platform: TestPlatform;
 let models: ModelServer;
 let agent: AgentServer;
@@ -15,7 +16,10 @@ let agent: AgentServer;
 beforeAll(async () => {
   // The client opens sockets by the browser's class, which it looks for when it is loaded.
   vi.stubGlobal("window", { WebSocket });
-  clients = { ...(await import("@openhands/typescript-client/clients")), ...(await import("@openhands/typescript-client")) };
+  clients = {
+    ...(await import("@openhands/typescript-client/clients")),
+    ...(await import("@openhands/typescript-client")),
+  };
   models = await startModelServer((request) => {
     const { messages } = request;
     const last = messages.at(-1)!;
@@ -41,7 +45,11 @@ interface Life {
 
 /** A conversation as the client makes it: at the sandbox's address, or at the root for clients that drop the path. */
 async function begin(host: string): Promise<Life> {
-  const workspace = new clients.RemoteWorkspace({ host, apiKey: agent.key, workingDir: "/workspace/project" });
+  const workspace = new clients.RemoteWorkspace({
+    host,
+    apiKey: agent.key,
+    workingDir: "/workspace/project",
+  });
   const frames: Json[] = [];
   const remote = new clients.RemoteConversation(sdkRequest(models.url).agent as never, workspace, {
     callback: (event) => void frames.push(event as Json),
@@ -51,7 +59,12 @@ async function begin(host: string): Promise<Life> {
   await remote.startWebSocketClient();
   await until(() => frames.some(({ key }) => key === "full_state") || undefined);
   const statuses = () => frames.filter(({ key }) => key === "execution_status").map(({ value }) => value);
-  return { remote, workspace, frames, is: (status) => until(() => statuses().at(-1) === status || undefined) };
+  return {
+    remote,
+    workspace,
+    frames,
+    is: (status) => until(() => statuses().at(-1) === status || undefined),
+  };
 }
 
 test.each(["below the sandbox's address", "at the root"])(
@@ -68,7 +81,10 @@ test.each(["below the sandbox's address", "at the root"])(
 
     await remote.setConfirmationPolicy({ kind: "AlwaysConfirm" } as never);
     // The client keeps the state that the socket tells it.
-    await until(async () => ((await remote.state.getConfirmationPolicy()) as Json).kind === "AlwaysConfirm" || undefined);
+    await until(
+      async () =>
+        ((await remote.state.getConfirmationPolicy()) as Json).kind === "AlwaysConfirm" || undefined,
+    );
     await remote.sendMessage("run: echo approved > approved.txt");
     await remote.run();
     await is("waiting_for_confirmation");
@@ -79,7 +95,9 @@ test.each(["below the sandbox's address", "at the root"])(
     await is("waiting_for_confirmation");
     await remote.sendConfirmationResponse(false, "Not now");
     await is("idle");
-    expect(frames.findLast(({ kind }) => kind === "UserRejectObservation")).toMatchObject({ rejection_reason: "Not now" });
+    expect(frames.findLast(({ kind }) => kind === "UserRejectObservation")).toMatchObject({
+      rejection_reason: "Not now",
+    });
     await remote.setConfirmationPolicy({ kind: "NeverConfirm" } as never);
     await remote.setSecurityAnalyzer(null as never);
 
@@ -93,7 +111,9 @@ test.each(["below the sandbox's address", "at the root"])(
 
     await remote.sendMessage("Say it piece by piece");
     await remote.run();
-    await until(() => frames.some(({ kind, content }) => kind === "StreamingDeltaEvent" && content) || undefined);
+    await until(
+      () => frames.some(({ kind, content }) => kind === "StreamingDeltaEvent" && content) || undefined,
+    );
     await is("finished");
 
     expect(await remote.askAgent("Say something")).toBe("It is said.");
@@ -101,7 +121,9 @@ test.each(["below the sandbox's address", "at the root"])(
     await remote.updateSecrets({ TOKEN: "planted-secret" });
     await remote.condense().catch(() => {});
     const events = await remote.state.events.getEvents();
-    expect(JSON.stringify([events, await remote.state.modelDump()])).not.toMatch(/planted-secret|sk-own-model-key/);
+    expect(JSON.stringify([events, await remote.state.modelDump()])).not.toMatch(
+      /planted-secret|sk-own-model-key/,
+    );
 
     const plain = new clients.ConversationClient({ host, apiKey: agent.key });
     const stored = await plain.getEventCount(remote.id);
@@ -128,7 +150,11 @@ test.each(["below the sandbox's address", "at the root"])(
 );
 
 test("the workspace: commands with their output live, files, git", async () => {
-  const workspace = new clients.RemoteWorkspace({ host: agent.url, apiKey: agent.key, workingDir: "/workspace/project" });
+  const workspace = new clients.RemoteWorkspace({
+    host: agent.url,
+    apiKey: agent.key,
+    workingDir: "/workspace/project",
+  });
   const pieces: Json[] = [];
   const live = new clients.BashWebSocketClient({
     host: agent.url,
@@ -141,7 +167,9 @@ test("the workspace: commands with their output live, files, git", async () => {
     stdout: "out\n",
     stderr: "err\n",
   });
-  await until(() => pieces.some(({ kind, exit_code }) => kind === "BashOutput" && exit_code === 4) || undefined);
+  await until(
+    () => pieces.some(({ kind, exit_code }) => kind === "BashOutput" && exit_code === 4) || undefined,
+  );
   live.stop();
   expect(await workspace.uploadText("sent\n", "/workspace/repo/sent.txt")).toMatchObject({ success: true });
   expect(await workspace.downloadAsText("/workspace/repo/sent.txt")).toBe("sent\n");

@@ -1,6 +1,6 @@
+import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
@@ -36,10 +36,15 @@ const make = (folder: string, change: Json = {}) =>
 const drop = (id: string) => agent.call("DELETE", `/api/conversations/${id}`);
 const info = async (id: string): Promise<Json> => (await agent.call("GET", `/api/conversations/${id}`)).body;
 async function say(id: string, text: string): Promise<void> {
-  await agent.call("POST", `/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+  await agent.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content: [{ type: "text", text }],
+    run: true,
+  });
   await until(async () => ((await info(id)).execution_status === "finished" ? true : undefined));
 }
-const branches = async () => (await sh("git branch --format='%(refname:short)'", project)).trim().split("\n").sort();
+const branches = async () =>
+  (await sh("git branch --format='%(refname:short)'", project)).trim().split("\n").sort();
 
 test("each agent works on a branch in a worktree of its own, which goes with the conversation", async () => {
   await sh(
@@ -58,9 +63,13 @@ test("each agent works on a branch in a worktree of its own, which goes with the
 
   await say(one!.id, "run: pwd > where.txt && git add . && git commit -q -m two && echo more > more.txt");
   await say(two!.id, "run: echo two > a.txt");
-  expect(await sh("cat where.txt && git branch --show-current", tree(one!.id))).toBe(`${tree(one!.id)}\n${branch(one!.id)}\n`);
+  expect(await sh("cat where.txt && git branch --show-current", tree(one!.id))).toBe(
+    `${tree(one!.id)}\n${branch(one!.id)}\n`,
+  );
   expect(await sh("git status --short", tree(two!.id))).toBe(" M docs/a.txt\n");
-  expect(await sh("cat docs/a.txt && git status --short && git log --format=%s", project)).toBe("one\n?? draft.txt\none\n");
+  expect(await sh("cat docs/a.txt && git status --short && git log --format=%s", project)).toBe(
+    "one\n?? draft.txt\none\n",
+  );
 
   // A fork without files of its own works there too.
   const fork = (await agent.call("POST", `/api/conversations/${one!.id}/fork`, {})).body;
@@ -70,7 +79,9 @@ test("each agent works on a branch in a worktree of its own, which goes with the
 
   expect((await drop(fork.id)).status).toBe(200);
   expect((await drop(two!.id)).status).toBe(200);
-  expect(await sh("ls /tmp/conversation-worktrees && git worktree list --porcelain | grep -c ^worktree", project)).toBe("1\n");
+  expect(
+    await sh("ls /tmp/conversation-worktrees && git worktree list --porcelain | grep -c ^worktree", project),
+  ).toBe("1\n");
   // What was committed is still there.
   expect(await branches()).toEqual([branch(one!.id), "main"]);
 

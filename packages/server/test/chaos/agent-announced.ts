@@ -65,8 +65,25 @@ export function known(box: Box, id: string, change: Partial<Known> = {}): Known 
     model: new Cell("openai/scripted"),
   };
   return {
-    ...{ id, box, made: false, first: undefined, said: new Map(), forkOf: undefined, forkFrom: undefined, deleted: undefined },
-    ...{ moved: false, fields, secrets: new Set(), goals: new Map(), goalStopped: false, busy: false, followers: [] },
+    ...{
+      id,
+      box,
+      made: false,
+      first: undefined,
+      said: new Map(),
+      forkOf: undefined,
+      forkFrom: undefined,
+      deleted: undefined,
+    },
+    ...{
+      moved: false,
+      fields,
+      secrets: new Set(),
+      goals: new Map(),
+      goalStopped: false,
+      busy: false,
+      followers: [],
+    },
     ...change,
   };
 }
@@ -89,7 +106,13 @@ export interface World {
 export type Answer = { status: number; body: any };
 
 /** A request that counts. Throws where the server is away. */
-export async function ask(world: World, box: Box | undefined, method: string, path: string, body?: unknown): Promise<Answer> {
+export async function ask(
+  world: World,
+  box: Box | undefined,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Answer> {
   // Clients use the address below the sandbox, or drop it.
   const base = box && Math.random() < 0.5 ? `${world.target.url}/agent/${box.id}` : world.target.url;
   const form = body instanceof FormData;
@@ -108,7 +131,11 @@ export async function ask(world: World, box: Box | undefined, method: string, pa
   const anew = box && box.snapshots > 0 && /started anew|it may be ending/.test(text);
   const isGone = response.status === 503 && (box?.deleted !== undefined || anew);
   const isCutOff = response.status === 502 && text.includes("The summary was interrupted");
-  if ((response.status >= 500 && !isGone && !isCutOff) || response.status === 422 || (form && response.status === 400))
+  if (
+    (response.status >= 500 && !isGone && !isCutOff) ||
+    response.status === 422 ||
+    (form && response.status === 400)
+  )
     world.strange.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
   const key = `${what} ${response.status}`;
   world.done.set(key, (world.done.get(key) ?? 0) + 1);

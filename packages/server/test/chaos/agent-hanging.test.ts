@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, removeSandboxes, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
@@ -43,9 +43,15 @@ const info = async (id: string): Promise<Json> => (await agent.call("GET", base(
 
 /** A conversation with enough history for a summary. */
 async function make(): Promise<string> {
-  const { id } = (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false }))).body;
+  const { id } = (
+    await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false }))
+  ).body;
   for (const text of ["run: echo one", "run: echo two"]) {
-    await agent.call("POST", `${base(id)}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+    await agent.call("POST", `${base(id)}/events`, {
+      role: "user",
+      content: [{ type: "text", text }],
+      run: true,
+    });
     await until(async () => (await info(id)).execution_status === "finished" || undefined);
   }
   return id;
@@ -62,10 +68,15 @@ test("a summary that does not come is told when it is interrupted, and when its 
   // There are places for two: this one waits.
   const waiting = condense(three);
   await until(
-    async () => (await agent.call("GET", `${base(three)}/events/count?kind=CondensationRequest`)).body === 1 || undefined,
+    async () =>
+      (await agent.call("GET", `${base(three)}/events/count?kind=CondensationRequest`)).body === 1 ||
+      undefined,
   );
   expect((await agent.call("POST", `${base(one)}/interrupt`)).status).toBe(200);
-  expect(await answers[0]).toMatchObject({ status: 502, body: { detail: expect.stringContaining("interrupted") } });
+  expect(await answers[0]).toMatchObject({
+    status: 502,
+    body: { detail: expect.stringContaining("interrupted") },
+  });
   await taken(before + 3);
   expect((await agent.call("DELETE", base(two))).status).toBe(200);
   expect((await answers[1])!.status).toBe(502);
@@ -80,14 +91,15 @@ test("nothing else waits for a silent model, a goal is stopped under its judge, 
   expect((await agent.call("POST", `${base(id)}/goal`, { objective: "All is well" })).status).toBe(200);
   await taken(before + 1);
   const [other, another] = [await make(), await make()];
-  const hung = [agent.call("POST", `${base(other)}/ask_agent`, { question: "aside" }), condense(another)].map((call) =>
-    call.catch(() => undefined),
+  const hung = [agent.call("POST", `${base(other)}/ask_agent`, { question: "aside" }), condense(another)].map(
+    (call) => call.catch(() => undefined),
   );
   await taken(before + 3);
   const times: number[] = [];
   for (let count = 0; count < 100; count++) {
     const began = performance.now();
-    const { status } = count % 2 ? await agent.call("GET", "/api/conversations/search") : await server.call("GET", "/health");
+    const { status } =
+      count % 2 ? await agent.call("GET", "/api/conversations/search") : await server.call("GET", "/health");
     times.push(performance.now() - began);
     expect(status).toBe(200);
   }

@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseId } from "@sandpiper/wire";
 import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { parseId } from "@sandpiper/wire";
 import { removeSandboxes } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
@@ -14,7 +14,11 @@ import { agentUntrue, shown } from "./agent-truth.ts";
 import { settled } from "./consistency.ts";
 
 /** Kills a server that many times under clients of the agent-server surface; gives what was not as it had been announced. */
-export async function agentKillRounds(rounds: number, loadMs: () => number, tell: (text: string) => void): Promise<string[]> {
+export async function agentKillRounds(
+  rounds: number,
+  loadMs: () => number,
+  tell: (text: string) => void,
+): Promise<string[]> {
   const reported = new Map<string, string[]>();
   const hooks = createServer(async (request, response) => {
     let body = "";
@@ -22,7 +26,11 @@ export async function agentKillRounds(rounds: number, loadMs: () => number, tell
     if (Math.random() < 0.1) return void response.writeHead(503, { "retry-after": "1" }).end();
     const [, id] = /\/events\/([0-9a-f]{32})$/.exec(request.url!) ?? [];
     const key = id && parseId(id);
-    if (key) reported.set(key, [...(reported.get(key) ?? []), ...JSON.parse(body).map((event: { id: string }) => event.id)]);
+    if (key)
+      reported.set(key, [
+        ...(reported.get(key) ?? []),
+        ...JSON.parse(body).map((event: { id: string }) => event.id),
+      ]);
     response.end();
   });
   await new Promise<void>((resolve) => hooks.listen(0, "127.0.0.1", resolve));
@@ -50,7 +58,15 @@ export async function agentKillRounds(rounds: number, loadMs: () => number, tell
   };
   let server = await startServerProcess(dataDir, env);
   const target = { url: server.url };
-  const common = { target, userKey: server.key, modelUrl: models.url, boxes: [], strange: [], done: new Map(), reported };
+  const common = {
+    target,
+    userKey: server.key,
+    modelUrl: models.url,
+    boxes: [],
+    strange: [],
+    done: new Map(),
+    reported,
+  };
   const world: World = { ...common, signal: AbortSignal.abort() };
   const wrong: string[] = [];
   let logs = "";
@@ -88,14 +104,17 @@ export async function agentKillRounds(rounds: number, loadMs: () => number, tell
     await restart();
     await settled(dataDir, { archived: true });
     for (const [id, text] of await shown(world))
-      if (text !== before.get(id)) wrong.push(`${id} is shown otherwise after a restart: ${difference(before.get(id)!, text)}`);
+      if (text !== before.get(id))
+        wrong.push(`${id} is shown otherwise after a restart: ${difference(before.get(id)!, text)}`);
     for (const [what, count] of [...world.done].sort()) tell(`${count} x ${what}`);
   } finally {
     if (process.env.CHAOS_KEEP && wrong.length > 0) tell(`kept: ${dataDir}`);
     await removeSandboxes(server.call).catch(() => {});
     await server.end("SIGTERM");
     logs += server.output();
-    wrong.push(...logs.split("\n").filter((line) => line.includes('"level":50') || line.includes('"level":60')));
+    wrong.push(
+      ...logs.split("\n").filter((line) => line.includes('"level":50') || line.includes('"level":60')),
+    );
     hooks.closeAllConnections();
     hooks.close();
     await models.close();
@@ -106,6 +125,8 @@ export async function agentKillRounds(rounds: number, loadMs: () => number, tell
 
 function difference(before: string, after: string): string {
   const [[, was], [, is]] = [JSON.parse(before), JSON.parse(after)];
-  const keys = Object.keys({ ...was, ...is }).filter((key) => JSON.stringify(was[key]) !== JSON.stringify(is[key]));
+  const keys = Object.keys({ ...was, ...is }).filter(
+    (key) => JSON.stringify(was[key]) !== JSON.stringify(is[key]),
+  );
   return keys.map((key) => `${key} ${JSON.stringify(was[key])} / ${JSON.stringify(is[key])}`).join("; ");
 }

@@ -13,12 +13,26 @@ let counter = 0;
 const path = ({ id }: Known, rest = "") => `/api/conversations/${id}${rest}`;
 const message = (text: string, run: boolean) => ({ role: "user", content: [{ type: "text", text }], run });
 /** What is said: some of it lets the agent work in the sandbox. */
-const newText = () => (chance(0.3) ? `run: sleep 0.${counter % 4}; echo worked # ${++counter}.` : `say ${++counter}.`);
+const newText = () =>
+  chance(0.3) ? `run: sleep 0.${counter % 4}; echo worked # ${++counter}.` : `say ${++counter}.`;
 
 /** Clients of the agent server that do everything at once until the signal. */
 export async function agentLoad(world: World): Promise<void> {
   const actors = [
-    ...[creates, speaks, speaks, drives, drives, answers, forks, navigates, asks, pursues, configures, removes],
+    ...[
+      creates,
+      speaks,
+      speaks,
+      drives,
+      drives,
+      answers,
+      forks,
+      navigates,
+      asks,
+      pursues,
+      configures,
+      removes,
+    ],
     ...[uploads, runsCommands, runsCommands, types, snapshots, follows],
   ];
   const go = async (actor: (world: World, box: Box) => Promise<unknown>, box: Box) => {
@@ -26,8 +40,10 @@ export async function agentLoad(world: World): Promise<void> {
       await actor(world, box).catch((error) => {
         // A snapshot ends what runs in a sandbox, and with it a download that has begun.
         const isCut = actor === uploads && box.snapshots > 0 && /terminated/.test(String(error));
-        const isLost = error?.name !== "TimeoutError" && /fetch failed|terminated|aborted|Closed/.test(String(error));
-        if (!world.signal.aborted && isLost && !isCut) world.strange.push(`${actor.name}: ${error?.stack ?? error}`);
+        const isLost =
+          error?.name !== "TimeoutError" && /fetch failed|terminated|aborted|Closed/.test(String(error));
+        if (!world.signal.aborted && isLost && !isCut)
+          world.strange.push(`${actor.name}: ${error?.stack ?? error}`);
       });
       await pause(20 + Math.random() * 150);
     }
@@ -36,7 +52,8 @@ export async function agentLoad(world: World): Promise<void> {
     const running = new Map<Box, Promise<unknown>>();
     while (!world.signal.aborted) {
       for (const box of world.boxes)
-        if (box.deleted === undefined && !running.has(box)) running.set(box, Promise.all(actors.map((actor) => go(actor, box))));
+        if (box.deleted === undefined && !running.has(box))
+          running.set(box, Promise.all(actors.map((actor) => go(actor, box))));
       await turnsOver(world).catch(() => {});
       await pause(200);
     }
@@ -52,7 +69,12 @@ async function turnsOver(world: World): Promise<void> {
   else if (chance(0.05)) {
     const box = pick(alive)!;
     box.deleted = false;
-    const { status } = await ask(world, undefined, "DELETE", `/api/v1/sandboxes/${box.id}?sandbox_id=${box.id}`);
+    const { status } = await ask(
+      world,
+      undefined,
+      "DELETE",
+      `/api/v1/sandboxes/${box.id}?sandbox_id=${box.id}`,
+    );
     box.deleted = status === 200;
   }
 }
@@ -67,14 +89,21 @@ export async function newBox(world: World): Promise<void> {
       await pause(30);
       continue;
     }
-    const rest = { deleted: undefined, conversations: [], commands: new Map(), files: new Map(), snapshots: 0 };
+    const rest = {
+      deleted: undefined,
+      conversations: [],
+      commands: new Map(),
+      files: new Map(),
+      snapshots: 0,
+    };
     world.boxes.push({ id: body.id, key: info.session_api_key, ...rest });
     return;
   }
 }
 
 /** One that nobody has deleted. */
-const some = (box: Box) => pick(box.conversations.filter(({ made, deleted }) => made && deleted === undefined));
+const some = (box: Box) =>
+  pick(box.conversations.filter(({ made, deleted }) => made && deleted === undefined));
 
 async function creates(world: World, box: Box): Promise<void> {
   if (box.conversations.filter(({ deleted }) => deleted === undefined).length > 12) return;
@@ -118,7 +147,9 @@ async function drives(world: World, box: Box): Promise<void> {
 async function answers(world: World, box: Box): Promise<void> {
   const { body } = await ask(world, box, "GET", "/api/conversations/search?status=waiting_for_confirmation");
   for (const { id } of body.items ?? [])
-    await ask(world, box, "POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: chance(0.6) });
+    await ask(world, box, "POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+      accept: chance(0.6),
+    });
 }
 
 async function eventOf(world: World, one: Known): Promise<string | undefined> {
@@ -151,7 +182,8 @@ async function navigates(world: World, box: Box): Promise<void> {
 async function asks(world: World, box: Box): Promise<void> {
   const one = some(box);
   if (!one) return;
-  if (chance(0.5)) await ask(world, box, "POST", path(one, "/ask_agent"), { question: `beside ${++counter}` });
+  if (chance(0.5))
+    await ask(world, box, "POST", path(one, "/ask_agent"), { question: `beside ${++counter}` });
   else await ask(world, box, "POST", path(one, "/condense"));
 }
 
@@ -165,10 +197,14 @@ async function pursues(world: World, box: Box): Promise<void> {
     const goal = { rounds, resumed: 0, announced: false };
     one.goals.set(objective, goal);
     one.goalStopped = false;
-    const { status } = await ask(world, box, "POST", path(one, "/goal"), { objective, max_iterations: rounds });
+    const { status } = await ask(world, box, "POST", path(one, "/goal"), {
+      objective,
+      max_iterations: rounds,
+    });
     goal.announced = status === 200;
     await pause(Math.random() * 1_500);
-    if (chance(0.6)) one.goalStopped = (await ask(world, box, "POST", path(one, "/goal/stop"))).status === 200;
+    if (chance(0.6))
+      one.goalStopped = (await ask(world, box, "POST", path(one, "/goal/stop"))).status === 200;
     if (!chance(0.5)) return;
     one.goalStopped = false;
     for (const other of one.goals.values()) other.resumed += 1;
@@ -222,7 +258,9 @@ async function uploads(world: World, box: Box): Promise<void> {
 async function runsCommands(world: World, box: Box): Promise<void> {
   const text = `printed ${++counter}`;
   if (chance(0.5)) {
-    const { status, body } = await ask(world, box, "POST", "/api/bash/execute_bash_command", { command: `echo ${text}` });
+    const { status, body } = await ask(world, box, "POST", "/api/bash/execute_bash_command", {
+      command: `echo ${text}`,
+    });
     if (status === 200 && body.exit_code === 0) box.commands.set(body.command_id, `${text}\n`);
     return;
   }

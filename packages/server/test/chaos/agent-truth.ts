@@ -10,7 +10,8 @@ export async function agentUntrue(world: World): Promise<string[]> {
   for (const box of world.boxes) {
     for (const one of box.conversations)
       wrong.push(...(await wrongConversation(world, call, one)).map((text) => `${one.id}: ${text}`));
-    if (box.deleted === undefined) wrong.push(...(await wrongBox(world, box)).map((text) => `${box.id}: ${text}`));
+    if (box.deleted === undefined)
+      wrong.push(...(await wrongBox(world, box)).map((text) => `${box.id}: ${text}`));
     else if (box.deleted && (await call("GET", `/api/v1/sandboxes?id=${box.id}`)).body[0])
       wrong.push(`deleted sandbox is there: ${box.id}`);
   }
@@ -43,7 +44,9 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
   const texts = events
     .filter(({ kind, source }) => kind === "MessageEvent" && source === "user")
     .map(({ llm_message }) => llm_message.content[0].text as string);
-  const twice = texts.filter((text, index) => texts.indexOf(text) !== index && !text.startsWith("Go on with"));
+  const twice = texts.filter(
+    (text, index) => texts.indexOf(text) !== index && !text.startsWith("Go on with"),
+  );
   if (twice.length > 0) wrong.push(`messages that came twice: ${twice}`);
   // Where the sandbox is gone nothing is delivered any more.
   if (one.first && !texts.includes(one.first) && one.box.deleted === undefined)
@@ -53,9 +56,12 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
     if (JSON.stringify(found) !== JSON.stringify(said)) wrong.push(`said ${said}, stored ${found}`);
   }
   wrong.push(...wrongFields(one, info), ...wrongGoals(one, info, texts));
-  const open = new Set(events.filter(({ kind }) => kind === "ActionEvent").map((event) => event.tool_call_id));
+  const open = new Set(
+    events.filter(({ kind }) => kind === "ActionEvent").map((event) => event.tool_call_id),
+  );
   for (const { kind, tool_call_id } of events) if (kind !== "ActionEvent") open.delete(tool_call_id);
-  if (open.size > 0 && info.execution_status === "finished" && !one.moved && !one.forkOf) wrong.push("actions without a result");
+  if (open.size > 0 && info.execution_status === "finished" && !one.moved && !one.forkOf)
+    wrong.push("actions without a result");
   if (["error", "stuck"].includes(info.execution_status) && one.box.deleted === undefined)
     wrong.push(`ended as ${info.execution_status}: ${JSON.stringify(events.at(-1)).slice(0, 400)}`);
   const got = new Set(world.reported.get(one.id));
@@ -73,7 +79,8 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
     if (one.box.deleted !== undefined) continue;
     const { ended } = follower.follow({ url: `${world.target.url}${prefix}`, key: one.box.key });
     const late = Date.now() + 15_000;
-    while (follower.ids.length < ids.length && Date.now() < late) await new Promise((resolve) => setTimeout(resolve, 10));
+    while (follower.ids.length < ids.length && Date.now() < late)
+      await new Promise((resolve) => setTimeout(resolve, 10));
     follower.end();
     await ended;
     if (JSON.stringify(follower.ids) !== JSON.stringify(ids)) {
@@ -89,13 +96,19 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
 function wrongFields({ fields, secrets, deleted }: Known, info: Json): string[] {
   if (deleted !== undefined) return [];
   const wrong: string[] = [];
-  const now = { title: info.title, tags: info.tags, policy: info.confirmation_policy.kind, model: info.agent?.llm?.model };
+  const now = {
+    title: info.title,
+    tags: info.tags,
+    policy: info.confirmation_policy.kind,
+    model: info.agent?.llm?.model,
+  };
   for (const name of ["title", "tags", "policy", "model"] as const) {
     const may = fields[name].may.map((value) => JSON.stringify(value));
     if (may.length > 0 && !may.includes(undefined as never) && !may.includes(JSON.stringify(now[name])))
       wrong.push(`${name} is ${JSON.stringify(now[name])}, not ${may}`);
   }
-  for (const name of secrets) if (!(name in info.secret_registry.secret_sources)) wrong.push(`secret is gone: ${name}`);
+  for (const name of secrets)
+    if (!(name in info.secret_registry.secret_sources)) wrong.push(`secret is gone: ${name}`);
   return wrong;
 }
 
@@ -103,7 +116,9 @@ function wrongGoals(one: Known, info: Json, texts: string[]): string[] {
   const wrong: string[] = [];
   const { goal } = info.agent_state;
   for (const [objective, { announced }] of one.goals) {
-    const begun = texts.filter((text) => text.startsWith("Reach") && text.includes(`\n${objective}\n`)).length;
+    const begun = texts.filter(
+      (text) => text.startsWith("Reach") && text.includes(`\n${objective}\n`),
+    ).length;
     // A stop or another goal may have come before the message of one that nobody was told of.
     if (begun > 1 || (announced && begun === 0)) wrong.push(`${objective} was begun ${begun} times`);
   }
@@ -136,7 +151,8 @@ async function wrongBox(world: World, box: Box): Promise<string[]> {
       .get(id)
       ?.map((event) => event.stdout ?? "")
       .join("");
-    if (printed !== undefined && stdout !== printed) wrong.push(`command ${id} printed ${stdout}, not ${printed}`);
+    if (printed !== undefined && stdout !== printed)
+      wrong.push(`command ${id} printed ${stdout}, not ${printed}`);
   }
   for (const [path, text] of box.files) {
     const url = `${world.target.url}/api/file/download?path=${path}`;

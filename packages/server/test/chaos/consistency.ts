@@ -28,10 +28,18 @@ export async function settled(dataDir: string, expected: Expected = {}): Promise
  * control groups of no sandbox. Empty when all is well. The server may run.
  */
 export function inconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
+    readOnly: true,
+    timeout: 5_000,
+  });
   const rows = (sql: string) => database.prepare(sql).all() as Row[];
   try {
-    const broken = [...brokenRows(rows), ...brokenLogs(rows), ...brokenTrees(rows), ...brokenEngine(rows, dataDir)];
+    const broken = [
+      ...brokenRows(rows),
+      ...brokenLogs(rows),
+      ...brokenTrees(rows),
+      ...brokenEngine(rows, dataDir),
+    ];
     return broken.filter((text) => !(archived && text.startsWith("conversation without its sandbox")));
   } finally {
     database.close();
@@ -40,18 +48,24 @@ export function inconsistencies(dataDir: string, { archived = false }: Expected 
 
 /** Rows that name another row which is not there, by the sentence that says so. */
 const relations: Record<string, string> = {
-  "callback without a conversation": "SELECT id FROM callbacks WHERE conversation_id NOT IN (SELECT id FROM conversations)",
+  "callback without a conversation":
+    "SELECT id FROM callbacks WHERE conversation_id NOT IN (SELECT id FROM conversations)",
   "secrets without their conversation": `SELECT conversation_id AS id FROM conversation_secrets s WHERE NOT EXISTS
     (SELECT 1 FROM conversations c WHERE c.id = s.conversation_id AND c.user_id = s.user_id AND c.sandbox_id = s.sandbox_id)`,
   "message that waits for nothing": "SELECT id FROM pending_messages",
-  "start that did not end": "SELECT id || ' ' || status AS id FROM start_tasks WHERE status NOT IN ('READY', 'ERROR')",
-  "start that failed without a reason": "SELECT id FROM start_tasks WHERE status = 'ERROR' AND coalesce(detail, '') = ''",
-  "start that failed for a reason of ours": "SELECT id || detail AS id FROM start_tasks WHERE detail LIKE '%unexpected error%'",
+  "start that did not end":
+    "SELECT id || ' ' || status AS id FROM start_tasks WHERE status NOT IN ('READY', 'ERROR')",
+  "start that failed without a reason":
+    "SELECT id FROM start_tasks WHERE status = 'ERROR' AND coalesce(detail, '') = ''",
+  "start that failed for a reason of ours":
+    "SELECT id || detail AS id FROM start_tasks WHERE detail LIKE '%unexpected error%'",
   "sandbox that starts for ever": "SELECT id FROM sandboxes WHERE status = 'STARTING'",
-  "sandbox that waits for a snapshot": "SELECT id FROM sandboxes WHERE snapshot_id IS NOT NULL AND status <> 'ERROR'",
+  "sandbox that waits for a snapshot":
+    "SELECT id FROM sandboxes WHERE snapshot_id IS NOT NULL AND status <> 'ERROR'",
   "conversation without its parent":
     "SELECT id FROM conversations WHERE parent_id IS NOT NULL AND parent_id NOT IN (SELECT id FROM conversations)",
-  "conversation without its sandbox": "SELECT id FROM conversations WHERE sandbox_id NOT IN (SELECT id FROM sandboxes)",
+  "conversation without its sandbox":
+    "SELECT id FROM conversations WHERE sandbox_id NOT IN (SELECT id FROM sandboxes)",
   "conversation in somebody else's sandbox":
     "SELECT c.id FROM conversations c JOIN sandboxes s ON s.id = c.sandbox_id WHERE s.user_id <> c.user_id",
   "sandbox that was made for a conversation that is gone": `SELECT s.id FROM sandboxes s JOIN start_tasks t ON t.sandbox_id = s.id
@@ -71,7 +85,9 @@ const relations: Record<string, string> = {
 };
 
 function brokenRows(rows: (sql: string) => Row[]): string[] {
-  const wrong = Object.entries(relations).flatMap(([text, sql]) => rows(sql).map(({ id }) => `${text}: ${id}`));
+  const wrong = Object.entries(relations).flatMap(([text, sql]) =>
+    rows(sql).map(({ id }) => `${text}: ${id}`),
+  );
   for (const row of rows("PRAGMA foreign_key_check")) wrong.push(`broken reference: ${JSON.stringify(row)}`);
   for (const { integrity_check: text } of rows("PRAGMA integrity_check")) if (text !== "ok") wrong.push(text);
   return wrong;
@@ -97,7 +113,9 @@ function brokenTrees(rows: (sql: string) => Row[]): string[] {
     "SELECT number, id, head, last_listed, json_extract(config, '$.forkedFrom') AS origin FROM conversations",
   );
   const eventsOf = (number: number) =>
-    rows(`SELECT id, json FROM events WHERE conversation = ${number} AND listed_index IS NOT NULL ORDER BY listed_index`);
+    rows(
+      `SELECT id, json FROM events WHERE conversation = ${number} AND listed_index IS NOT NULL ORDER BY listed_index`,
+    );
   const byId = new Map(conversations.map((row) => [row.id, row]));
   for (const { number, id, head, last_listed: last, origin } of conversations) {
     const events = head === null && origin === null ? [] : eventsOf(number);
@@ -109,7 +127,8 @@ function brokenTrees(rows: (sql: string) => Row[]): string[] {
       if (index < first) continue;
       const before = targets.get(index) ?? index;
       const wanted = before === 0 ? undefined : events[before - 1]?.id;
-      if (JSON.parse(json).parent_id !== wanted) wrong.push(`event ${event} of ${id} does not follow on ${wanted}`);
+      if (JSON.parse(json).parent_id !== wanted)
+        wrong.push(`event ${event} of ${id} does not follow on ${wanted}`);
     }
     if (head !== null && navigations.length > 0) {
       const at = targets.get(last) ?? last;
@@ -123,7 +142,8 @@ function brokenTrees(rows: (sql: string) => Row[]): string[] {
     const index = from.eventId === null ? 0 : all.findIndex((row) => row.id === from.eventId) + 1;
     const spans = spansTo(index, (moves.get(source.number) ?? []) as unknown as Navigation[]);
     const way = spans.flatMap((span) => all.slice(span.first - 1, span.last));
-    if (way.some((row, place) => row.json !== events[place]?.json)) wrong.push(`fork ${id} does not begin as ${source.id}`);
+    if (way.some((row, place) => row.json !== events[place]?.json))
+      wrong.push(`fork ${id} does not begin as ${source.id}`);
   }
   return wrong;
 }
@@ -145,7 +165,8 @@ function brokenEngine(rows: (sql: string) => Row[], dataDir: string): string[] {
   const group = `sandpiper-${createHash("sha256").update(realpathSync(engine)).digest("hex").slice(0, 12)}`;
   strange("folder", `/dev/shm/${group}`);
   for (const folder of ["boxes", "state"]) strange("folder", `/dev/shm/${group}-run/${folder}`);
-  for (const controller of list("/sys/fs/cgroup")) strange("control group", `/sys/fs/cgroup/${controller}/${group}`);
+  for (const controller of list("/sys/fs/cgroup"))
+    strange("control group", `/sys/fs/cgroup/${controller}/${group}`);
 
   const snapshots = rows("SELECT id FROM snapshots").map(({ id }) => id as string);
   const kept = list(join(engine, "snapshots")).map((name) => name.replace(/\.json$/, ""));
@@ -155,7 +176,8 @@ function brokenEngine(rows: (sql: string) => Row[], dataDir: string): string[] {
     list(join(engine, folder)).map((name) => readFileSync(join(engine, folder, name), "utf8")),
   );
   for (const layer of list(join(engine, "layers")))
-    if (!layer.startsWith("h") && !records.some((text) => text.includes(layer))) wrong.push(`layer of nothing: ${layer}`);
+    if (!layer.startsWith("h") && !records.some((text) => text.includes(layer)))
+      wrong.push(`layer of nothing: ${layer}`);
   for (const name of list(join(engine, "trash"))) wrong.push(`trash: ${name}`);
   return wrong;
 }

@@ -50,15 +50,19 @@ test("nothing else waits for silent services, and the server ends within its sec
   });
   // The token of a silent service cannot be checked, so it is stored by hand of another one's name: a self-hosted git service.
   const hung: Promise<unknown>[] = [];
-  const asks = (method: string, path: string, body?: unknown) => hung.push(call(method, path, body).catch(() => {}));
+  const asks = (method: string, path: string, body?: unknown) =>
+    hung.push(call(method, path, body).catch(() => {}));
   const host = address;
-  asks("POST", "/api/v1/secrets/git-providers", { provider_tokens: { forgejo: { token: "a-token-of-forgejo", host } } });
+  asks("POST", "/api/v1/secrets/git-providers", {
+    provider_tokens: { forgejo: { token: "a-token-of-forgejo", host } },
+  });
   const message = { initial_message: { content: [{ type: "text", text: "Work" }] } };
   const processors = [{ kind: "WebhookCallbackProcessor", url: `${address}/hook` }];
   const started = (await call("POST", "/api/v1/app-conversations", { ...message, processors })).body;
   const id = await until(
     async () =>
-      (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${started.id}`)).body[0].app_conversation_id ?? undefined,
+      (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${started.id}`)).body[0]
+        .app_conversation_id ?? undefined,
   );
   const plugins = [{ source: `${address}/some/plugin.git` }];
   asks("POST", "/api/v1/app-conversations/stream-start", { ...message, plugins });
@@ -86,5 +90,7 @@ test("nothing else waits for silent services, and the server ends within its sec
   expect(seconds).toBeLessThan(7);
   expect((await socket.closed).code).toBe(1001);
   server = await startServerProcess(dataDir, env);
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status).toBe("running");
+  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status).toBe(
+    "running",
+  );
 });

@@ -3,10 +3,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { hexId } from "@sandpiper/wire";
 import { Command } from "../support/command.ts";
 import { startGitServer } from "../support/git-server.ts";
-import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { caller, type Json, removeSandboxes } from "../support/platform.ts";
 import { terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
@@ -43,7 +43,9 @@ export async function killRounds(
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 300));
     const tools = messages.filter(({ role }) => role === "tool").length;
     const users = messages.filter(({ role }) => role === "user").length;
-    return tools < users ? reply.toolCalls([terminal(`sleep 0.1; echo worked ${tools}`)]) : reply.text("Done.");
+    return tools < users
+      ? reply.toolCalls([terminal(`sleep 0.1; echo worked ${tools}`)])
+      : reply.text("Done.");
   });
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-chaos-"));
   await writeFile(
@@ -75,7 +77,9 @@ export async function killRounds(
         llm_base_url: models.url,
         sandbox_grouping_strategy: ["NO_GROUPING", "ADD_TO_ANY", "FEWEST_CONVERSATIONS"][index],
       });
-      await call("POST", "/api/v1/secrets/git-providers", { provider_tokens: { github: { token, host: git.host } } });
+      await call("POST", "/api/v1/secrets/git-providers", {
+        provider_tokens: { github: { token, host: git.host } },
+      });
     }
     const target = { url: server.url };
     for (const user of users) announced.users.set(user.name, user);
@@ -106,7 +110,9 @@ export async function killRounds(
     for (const { key } of users) await removeSandboxes(caller(server.url, key)).catch(() => {});
     await server.end("SIGTERM");
     logs += server.output();
-    wrong.push(...logs.split("\n").filter((line) => line.includes('"level":50') || line.includes('"level":60')));
+    wrong.push(
+      ...logs.split("\n").filter((line) => line.includes('"level":50') || line.includes('"level":60')),
+    );
     hooks.closeAllConnections();
     hooks.close();
     await models.close();
@@ -122,7 +128,10 @@ async function untrue(announced: Announced, received: Map<string, string[]>, url
   const eventsOf = async (call: ReturnType<typeof caller>, id: string): Promise<Json[]> => {
     const all: Json[] = [];
     for (let page = "0"; page !== null; ) {
-      const { body } = await call("GET", `/api/v1/conversation/${id}/events/search?limit=100&page_id=${page}`);
+      const { body } = await call(
+        "GET",
+        `/api/v1/conversation/${id}/events/search?limit=100&page_id=${page}`,
+      );
       all.push(...(body.items ?? []));
       page = body.next_page_id ?? null;
     }
@@ -147,16 +156,24 @@ async function untrue(announced: Announced, received: Map<string, string[]>, url
       .filter(({ kind, source }) => kind === "MessageEvent" && source === "user")
       .map(({ llm_message }) => llm_message.content[0].text);
     const known = texts.filter((text) => said.includes(text));
-    if (JSON.stringify(known) !== JSON.stringify(said)) wrong.push(`messages of ${conversation}: said ${said}, stored ${texts}`);
+    if (JSON.stringify(known) !== JSON.stringify(said))
+      wrong.push(`messages of ${conversation}: said ${said}, stored ${texts}`);
     if (said.length > 0 && shown.execution_status !== "finished")
-      wrong.push(`${conversation} ended as ${shown.execution_status}: ${JSON.stringify(events.at(-1)).slice(0, 500)}`);
-    const open = new Set(events.filter(({ kind }) => kind === "ActionEvent").map((event) => event.tool_call_id));
+      wrong.push(
+        `${conversation} ended as ${shown.execution_status}: ${JSON.stringify(events.at(-1)).slice(0, 500)}`,
+      );
+    const open = new Set(
+      events.filter(({ kind }) => kind === "ActionEvent").map((event) => event.tool_call_id),
+    );
     for (const { kind, tool_call_id } of events) if (kind !== "ActionEvent") open.delete(tool_call_id);
-    if (open.size > 0 && shown.execution_status === "finished") wrong.push(`actions without a result in ${conversation}`);
+    if (open.size > 0 && shown.execution_status === "finished")
+      wrong.push(`actions without a result in ${conversation}`);
     if (!callback) continue;
     const wanted = events.map(({ id: one }) => one);
     const got = () =>
-      (received.get(callback) ?? []).filter((one, index, all) => all.indexOf(one) === index && wanted.includes(one));
+      (received.get(callback) ?? []).filter(
+        (one, index, all) => all.indexOf(one) === index && wanted.includes(one),
+      );
     for (const end = Date.now() + 30_000; got().length < wanted.length && Date.now() < end; )
       await new Promise((r) => setTimeout(r, 50));
     if (JSON.stringify(got()) !== JSON.stringify(wanted))
@@ -186,7 +203,8 @@ async function untrue(announced: Announced, received: Map<string, string[]>, url
       wrong.push(`reported events of ${id}: ${events} / ${stored}`);
   }
   for (const [id, user] of announced.snapshots) {
-    if ((await callerOf(user.key)("GET", `/api/v1/snapshots/${id}`)).status !== 200) wrong.push(`snapshot is gone: ${id}`);
+    if ((await callerOf(user.key)("GET", `/api/v1/snapshots/${id}`)).status !== 200)
+      wrong.push(`snapshot is gone: ${id}`);
   }
   for (const [name, user] of announced.users) {
     const call = callerOf(user.key);
@@ -196,7 +214,8 @@ async function untrue(announced: Announced, received: Map<string, string[]>, url
       wrong.push(`settings of ${name}: ${max_iterations}, not ${least}`);
     const { body } = await call("GET", "/api/v1/secrets/search?limit=100");
     for (const secret of announced.secrets.get(name) ?? [])
-      if (!body.items.some((item: Json) => item.name === secret)) wrong.push(`secret of ${name} is gone: ${secret}`);
+      if (!body.items.some((item: Json) => item.name === secret))
+        wrong.push(`secret of ${name} is gone: ${secret}`);
   }
   for (const { user, path, text } of announced.files.values()) {
     const answer = await fetch(`${url}${path}`, { headers: { "x-session-api-key": user.key } });

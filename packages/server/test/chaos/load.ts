@@ -73,8 +73,12 @@ async function call(
   const text = await response.text();
   // A snapshot ends what runs in a sandbox.
   const isAnew = response.status === 503 && /started anew|it may be ending/.test(text);
-  if (response.status >= 500 && !isAnew) o.announced.strange.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
-  return { status: response.status, body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text };
+  if (response.status >= 500 && !isAnew)
+    o.announced.strange.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
+  return {
+    status: response.status,
+    body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text,
+  };
 }
 
 const says = (text: string): Json => ({ content: [{ type: "text", text }] });
@@ -89,18 +93,28 @@ async function starts(o: LoadOptions, user: User): Promise<void> {
     ...(chance(0.4) && { selected_repository: o.repository, git_provider: "github" }),
     ...(chance(0.5) && { secrets: { DEPLOY_TOKEN: `secret-value-${number}` } }),
     ...(callback && {
-      processors: [{ kind: "WebhookCallbackProcessor", url: `${o.endpoint}${callback}`, secret: "0123456789abcdef" }],
+      processors: [
+        { kind: "WebhookCallbackProcessor", url: `${o.endpoint}${callback}`, secret: "0123456789abcdef" },
+      ],
     }),
   };
   const streams = chance(0.3);
-  const answer = streams ? await stream(o, user, request) : await call(o, user, "POST", "/api/v1/app-conversations", request);
+  const answer = streams
+    ? await stream(o, user, request)
+    : await call(o, user, "POST", "/api/v1/app-conversations", request);
   if (answer.status !== 200) return;
   const id = answer.body.id as string;
   const task = { user, said: first ? [first] : [], callback };
   o.announced.tasks.set(id, task);
   for (let index = 0; index < 3 && chance(0.5); index++) {
     const text = `later ${number}.${index}`;
-    const { status } = await call(o, user, "POST", `/api/v1/conversations/task-${id}/pending-messages`, says(text));
+    const { status } = await call(
+      o,
+      user,
+      "POST",
+      `/api/v1/conversations/task-${id}/pending-messages`,
+      says(text),
+    );
     if (status === 201) task.said.push(text);
   }
 }
@@ -156,12 +170,18 @@ async function settings(o: LoadOptions, user: User): Promise<void> {
   const value = ++counter;
   const { status } = await call(o, user, "POST", "/api/settings", { max_iterations: 500 + value });
   if (status === 200) o.announced.counters.set(user.name, value);
-  await call(o, user, "POST", `/api/v1/settings/profiles/p${value % 20}`, { llm: { model: "openai/gpt-4o-mini" } });
+  await call(o, user, "POST", `/api/v1/settings/profiles/p${value % 20}`, {
+    llm: { model: "openai/gpt-4o-mini" },
+  });
 }
 
 async function secrets(o: LoadOptions, user: User): Promise<void> {
   const name = `S${++counter}`;
-  const { status } = await call(o, user, "POST", "/api/v1/secrets", { name, value: `value-of-${name}`, description: "" });
+  const { status } = await call(o, user, "POST", "/api/v1/secrets", {
+    name,
+    value: `value-of-${name}`,
+    description: "",
+  });
   const known = o.announced.secrets.get(user.name) ?? new Set();
   if (status === 201 || status === 200) o.announced.secrets.set(user.name, known.add(name));
   if (known.size > 40) {

@@ -14,12 +14,17 @@ const document = {
   paths: { "/a": { get: operation } },
   components: {
     schemas: { A: text },
-    responses: { NotFound: { content: { "application/json": { schema: { $ref: "#/components/schemas/A" } } } } },
+    responses: {
+      NotFound: { content: { "application/json": { schema: { $ref: "#/components/schemas/A" } } } },
+    },
   },
 } as unknown as OpenApiDocument;
 const checks = new AnswerChecks(document, 5_000);
 const problems = (status: number, body: string, type = "application/json; charset=utf-8", ms = 1) =>
-  checks.problems({ operation, method: "GET" }, { status, headers: { "content-type": type }, text: body, ms });
+  checks.problems(
+    { operation, method: "GET" },
+    { status, headers: { "content-type": type }, text: body, ms },
+  );
 
 test("an answer has to have a status, a content type and a body that the document tells", () => {
   expect(problems(200, '{"a":"b"}')).toEqual([]);

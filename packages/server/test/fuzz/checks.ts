@@ -19,7 +19,10 @@ export class AnswerChecks {
   }
 
   /** What is wrong with an answer, one text each. */
-  problems({ operation, method }: Pick<FuzzRequest, "operation" | "method">, { status, headers, text, ms }: Answer): string[] {
+  problems(
+    { operation, method }: Pick<FuzzRequest, "operation" | "method">,
+    { status, headers, text, ms }: Answer,
+  ): string[] {
     const problems: string[] = [];
     if (status === 500) problems.push("500");
     if (ms > this.#slowMs) problems.push("slow");
@@ -30,7 +33,8 @@ export class AnswerChecks {
     const type = headers["content-type"]?.split(";", 1)[0];
     if (status === 204 || method === "HEAD" || Object.keys(content).length === 0) return problems;
     const media = content[type ?? ""] ?? content["*/*"];
-    if (!media && !("application/octet-stream" in content)) return [...problems, `${status} with the content type ${type}`];
+    if (!media && !("application/octet-stream" in content))
+      return [...problems, `${status} with the content type ${type}`];
     if (media && type === "application/json")
       problems.push(...this.#mismatches(media.schema, text).map((one) => `${status}: ${one}`));
     return problems;

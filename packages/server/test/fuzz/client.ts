@@ -21,7 +21,12 @@ export class FuzzClient {
     this.#timeoutMs = timeoutMs;
   }
 
-  send(method: string, url: string, headers: Record<string, string>, body: string | undefined): Promise<Answer> {
+  send(
+    method: string,
+    url: string,
+    headers: Record<string, string>,
+    body: string | undefined,
+  ): Promise<Answer> {
     const start = performance.now();
     const bytes = body === undefined ? undefined : Buffer.from(body.toWellFormed());
     return new Promise((resolve, reject) => {

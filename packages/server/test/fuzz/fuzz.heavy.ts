@@ -8,7 +8,8 @@ const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31)
 /** Routes that answer every request with a refusal, and why they are there. */
 const refusals: Record<string, string> = {
   "GET /api/conversations/{conversation_id}/remember-prompt": "left out of the V0 API: 410",
-  "GET /api/conversations/{conversation_id}/workspace": "leads on to the same address with a slash at its end: 302",
+  "GET /api/conversations/{conversation_id}/workspace":
+    "leads on to the same address with a slash at its end: 302",
   "GET /api/conversations/{conversation_id}/zip-directory": "left out of the V0 API: 410",
   "POST /api/conversations/{conversation_id}/load_plugin": "no sandbox here reaches a host of plugins",
   "POST /api/conversations/{conversation_id}/submit-feedback": "left out of the V0 API: 410",
@@ -23,7 +24,9 @@ const succeeded = new Set<string>();
 
 function judge(result: FuzzResult): void {
   const { problems, statuses, neverSucceeded, grownBytes } = result;
-  console.log(`seed ${seed}, statuses ${JSON.stringify(statuses)}, never 2xx: ${neverSucceeded.join(", ") || "none"}`);
+  console.log(
+    `seed ${seed}, statuses ${JSON.stringify(statuses)}, never 2xx: ${neverSucceeded.join(", ") || "none"}`,
+  );
   for (const name of result.succeeded) succeeded.add(name);
   for (const name of [...result.succeeded, ...neverSucceeded]) all.add(name);
   expect(problems, `FUZZ_SEED=${seed}`).toEqual([]);

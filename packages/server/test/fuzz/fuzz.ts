@@ -7,14 +7,18 @@ import { anyRequest, type FuzzRequest } from "./requests.ts";
 import type { World } from "./world.ts";
 
 /** Routes whose purpose is to give a secret to whoever holds the right key. */
-const givesSecrets = /^GET \/api\/v1\/(sandboxes\/\{sandbox_id\}\/settings\/secrets\/|users\/me|webhooks\/secrets)/;
+const givesSecrets =
+  /^GET \/api\/v1\/(sandboxes\/\{sandbox_id\}\/settings\/secrets\/|users\/me|webhooks\/secrets)/;
 
 /** The same of the agent server's surface, and those that do it for who asks for it by a header. */
 const givesInside = /^GET \/api\/settings\/secrets\/\{/;
 const givesByHeader = /^GET \/api\/(settings|profiles\/\{name\})$/;
 
 /** Routes that wait for a start or an agent's turn, which leave what they did where they fail. */
-const failsLate = new Set(["POST /v1/chat/completions", "POST /api/conversations/{conversation_id}/condense"]);
+const failsLate = new Set([
+  "POST /v1/chat/completions",
+  "POST /api/conversations/{conversation_id}/condense",
+]);
 
 export interface FuzzResult {
   seed: number;
@@ -92,7 +96,13 @@ class FuzzRun {
   readonly #succeeded = new Set<string>();
   readonly #names = new Set<string>();
 
-  constructor(world: World, client: FuzzClient, document: OpenApiDocument, inside: OpenApiDocument, seed: number) {
+  constructor(
+    world: World,
+    client: FuzzClient,
+    document: OpenApiDocument,
+    inside: OpenApiDocument,
+    seed: number,
+  ) {
     this.#world = world;
     this.#client = client;
     this.#checks = new AnswerChecks(document, world.slowMs);
@@ -123,23 +133,30 @@ class FuzzRun {
     for (const problem of this.#problemsOf(request, answer)) this.#report(request, problem, answer);
     if (!this.#maySeeSecrets(request) || answer.status >= 300) {
       const whole = answer.text + JSON.stringify(answer.headers);
-      const shown = this.#world.secrets.find((secret) => whole.includes(secret) && !request.body?.includes(secret));
+      const shown = this.#world.secrets.find(
+        (secret) => whole.includes(secret) && !request.body?.includes(secret),
+      );
       if (shown !== undefined) this.#report(request, "shows a planted secret", answer);
     }
-    for (const line of this.#world.badLogLines()) this.#report(request, `log line ${line.slice(0, 400)}`, answer);
+    for (const line of this.#world.badLogLines())
+      this.#report(request, `log line ${line.slice(0, 400)}`, answer);
     if (before && answer.status >= 400) await this.#checkRows(request, before, answer);
   }
 
   #maySeeSecrets({ name, credential, headers }: FuzzRequest): boolean {
     if (givesSecrets.test(name)) return true;
     if (this.#world.base === undefined && credential !== "sandbox") return false;
-    return givesInside.test(name) || (givesByHeader.test(name) && /^plaintext$/i.test(headers["x-expose-secrets"] ?? ""));
+    return (
+      givesInside.test(name) ||
+      (givesByHeader.test(name) && /^plaintext$/i.test(headers["x-expose-secrets"] ?? ""))
+    );
   }
 
   #problemsOf(request: FuzzRequest, answer: Answer): string[] {
     const [method, path] = request.name.split(" ") as [string, string];
     const { document, checks } = this.#inside;
-    const operation = request.credential === "sandbox" ? document.paths[path]?.[method.toLowerCase()] : undefined;
+    const operation =
+      request.credential === "sandbox" ? document.paths[path]?.[method.toLowerCase()] : undefined;
     const inside = operation ? checks.problems({ ...request, operation }, answer) : undefined;
     // Where no key is needed, the key of a sandbox that is gone counts for nothing.
     const isOpen = request.operation.security?.length === 0;
@@ -150,7 +167,10 @@ class FuzzRun {
   async insist(document: OpenApiDocument): Promise<void> {
     for (const name of this.#neverSucceeded()) {
       await this.#world.replenish();
-      const requests = fc.sample(anyRequest(document, this.#world.pools[0]!, name), { numRuns: insistence, seed: this.#seed });
+      const requests = fc.sample(anyRequest(document, this.#world.pools[0]!, name), {
+        numRuns: insistence,
+        seed: this.#seed,
+      });
       for (const [index, request] of requests.entries()) {
         if (this.#succeeded.has(name)) break;
         await this.one({ ...request, credential: index % 4 === 3 ? "sandbox" : "owner" });
@@ -206,7 +226,10 @@ class FuzzRun {
     if (this.#problems.has(kind)) return;
     const body = request.body === undefined ? "" : ` ${request.contentType}: ${request.body.slice(0, 300)}`;
     const told = answer ? `${answer.status} ${answer.text.slice(0, 200)}` : "nothing";
-    this.#problems.set(kind, `as ${request.credential}: ${request.method} ${request.url.slice(0, 300)}${body}\n    -> ${told}`);
+    this.#problems.set(
+      kind,
+      `as ${request.credential}: ${request.method} ${request.url.slice(0, 300)}${body}\n    -> ${told}`,
+    );
   }
 
   result(requests: number): Omit<FuzzResult, "grownBytes"> {

@@ -9,7 +9,8 @@ export function descendants(): Map<number, string> {
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;
     try {
-      const [, command = "", parent] = /\((.*)\) \S (\d+)/s.exec(readFileSync(`/proc/${name}/stat`, "utf8")) ?? [];
+      const [, command = "", parent] =
+        /\((.*)\) \S (\d+)/s.exec(readFileSync(`/proc/${name}/stat`, "utf8")) ?? [];
       parents.set(Number(name), { parent: Number(parent), command });
     } catch {
       // It has ended.
@@ -33,7 +34,10 @@ export async function engineFiles(dataDir: string): Promise<string[]> {
     ...list("/sys/fs/cgroup").map((controller) => join(controller, group)),
   ];
   // The kernel's own files of a control group are no group.
-  const left = () => folders.flatMap((folder) => list(folder)).filter((path) => !path.startsWith("/sys/") || /sbx-/.test(path));
+  const left = () =>
+    folders
+      .flatMap((folder) => list(folder))
+      .filter((path) => !path.startsWith("/sys/") || /sbx-/.test(path));
   const end = performance.now() + 5_000;
   await until(() => left().length === 0 || performance.now() > end);
   return left().map((path) => `${path} of no sandbox`);
@@ -41,7 +45,9 @@ export async function engineFiles(dataDir: string): Promise<string[]> {
 
 /** Files below a folder that hold one of these texts. */
 export function filesWith(folder: string, texts: readonly string[]): string[] {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
   const paths = files.map(({ parentPath, name }) => join(parentPath, name));
   return paths.filter((path) => {
     const bytes = readFileSync(path);

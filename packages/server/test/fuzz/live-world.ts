@@ -1,11 +1,28 @@
 import { hexId, newId } from "@sandpiper/wire";
 import { inconsistencies } from "../chaos/consistency.ts";
-import { caller, type Json, startConversation, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import {
+  caller,
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "../support/platform.ts";
 import { descendants, engineFiles, filesWith } from "./leftovers.ts";
 import { type Outside, openOutside, prepareText } from "./outside.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
-import { commonValues, LogLines, mine, planted, plantSecrets, stopGoals, strangers, TableCounts, type World } from "./world.ts";
+import {
+  commonValues,
+  LogLines,
+  mine,
+  planted,
+  plantSecrets,
+  stopGoals,
+  strangers,
+  TableCounts,
+  type World,
+} from "./world.ts";
 
 type Call = TestPlatform["call"];
 
@@ -65,11 +82,22 @@ export class LiveWorld implements World {
     this.secrets = [planted, ...Object.values(outside.providers).map(({ token }) => token)];
     this.#tables = new TableCounts(server.dataDir);
     const part = (userId: string, isPaused: boolean): Part => ({
-      ...{ userId, isPaused, conversation: "", sandbox: "", sessionKey: undefined, events: [], callbacks: [] },
+      ...{
+        userId,
+        isPaused,
+        conversation: "",
+        sandbox: "",
+        sessionKey: undefined,
+        events: [],
+        callbacks: [],
+      },
       call: caller(server.url, userId === mine ? server.key : keys.stranger),
     });
     this.#parts = [part(mine, false), part(mine, true), part(strangers, false)];
-    this.pools = [...this.#parts.map((one) => (name: string) => this.#values(name, one)), (name: string) => this.#mixed(name)];
+    this.pools = [
+      ...this.#parts.map((one) => (name: string) => this.#values(name, one)),
+      (name: string) => this.#mixed(name),
+    ];
   }
 
   /** `inside`: the requests go to the surface of the first sandbox. */
@@ -110,13 +138,19 @@ export class LiveWorld implements World {
     const [main] = this.#parts as [Part];
     const { call } = main;
     const plan = { text: "Plan", sandbox_id: main.sandbox, agent_type: "plan" };
-    if (!(await this.#conversation(call, this.#plan))) this.#plan = (await startConversation(call, "Plan", plan)).id;
+    if (!(await this.#conversation(call, this.#plan)))
+      this.#plan = (await startConversation(call, "Plan", plan)).id;
     await this.#report(main);
     for (const verb of ["", "/stop"])
-      await call("POST", `/api/conversations/${main.conversation}/goal${verb}`, { objective: "Done", max_iterations: 2 });
+      await call("POST", `/api/conversations/${main.conversation}/goal${verb}`, {
+        objective: "Done",
+        max_iterations: 2,
+      });
     await this.#snapshotsOf(main);
     await this.#server.platform.apiKeys.create(mine, "spare");
-    this.#accessToken = (await call("POST", "/api/v1/webhooks/secrets", { provider: "github" })).body.access_token;
+    this.#accessToken = (
+      await call("POST", "/api/v1/webhooks/secrets", { provider: "github" })
+    ).body.access_token;
     await call("POST", "/api/agent-profiles/planted", { llm_profile_ref: "planted" });
     this.#agentProfiles = (await call("GET", "/api/agent-profiles")).body.profiles.map(({ id }: Json) => id);
     await this.#trim();
@@ -126,8 +160,17 @@ export class LiveWorld implements World {
 
   /** Settings that starts depend on, and secrets in all places. */
   async #settings({ call }: Part, userName: string): Promise<void> {
-    const cleared = { sandbox_base_container_image: "", default_sandbox_spec_id: "", sandbox_grouping_strategy: "NO_GROUPING" };
-    await call("POST", "/api/settings", { ...cleared, confirmation_mode: false, security_analyzer: "", max_iterations: 20 });
+    const cleared = {
+      sandbox_base_container_image: "",
+      default_sandbox_spec_id: "",
+      sandbox_grouping_strategy: "NO_GROUPING",
+    };
+    await call("POST", "/api/settings", {
+      ...cleared,
+      confirmation_mode: false,
+      security_analyzer: "",
+      max_iterations: 20,
+    });
     await plantSecrets((path, body) => call("POST", path, body), userName, this.#outside.model.url);
     await call("POST", "/api/add-git-providers", { provider_tokens: this.#outside.providers });
   }
@@ -147,17 +190,25 @@ export class LiveWorld implements World {
     const wanted = part.isPaused ? "PAUSED" : "RUNNING";
     if (shown!.sandbox_status !== wanted)
       await call("POST", `/api/v1/sandboxes/${part.sandbox}/${part.isPaused ? "pause" : "resume"}`);
-    part.sessionKey = (await call("GET", `/api/v1/sandboxes?id=${part.sandbox}`)).body[0]?.session_api_key ?? undefined;
+    part.sessionKey =
+      (await call("GET", `/api/v1/sandboxes?id=${part.sandbox}`)).body[0]?.session_api_key ?? undefined;
     const callbacks = `/api/v1/app-conversations/${part.conversation}/callbacks`;
-    const webhook = { kind: "WebhookCallbackProcessor", url: this.#outside.endpoint.url, secret: `${planted}-callback` };
+    const webhook = {
+      kind: "WebhookCallbackProcessor",
+      url: this.#outside.endpoint.url,
+      secret: `${planted}-callback`,
+    };
     await call("POST", callbacks, webhook);
     const listed: Json[] = (await call("GET", callbacks)).body;
     part.callbacks = listed.map(({ id }) => id).slice(-3);
     for (const { id } of listed.slice(0, -3)) await call("DELETE", `${callbacks}/${id}`);
-    const { items } = (await call("GET", `/api/v1/conversation/${part.conversation}/events/search?limit=3`)).body;
+    const { items } = (await call("GET", `/api/v1/conversation/${part.conversation}/events/search?limit=3`))
+      .body;
     part.events = items.map(({ id }: Json) => id);
     if (!part.isPaused) {
-      const command = await call("POST", `/api/bash/execute_bash_command?sandbox_id=${part.sandbox}`, { command: "true" });
+      const command = await call("POST", `/api/bash/execute_bash_command?sandbox_id=${part.sandbox}`, {
+        command: "true",
+      });
       part.events.push(command.body.id);
     }
   }
@@ -177,13 +228,17 @@ export class LiveWorld implements World {
     const made =
       "mkdir -p /workspace/project && cd /workspace/project && git init -q && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m made";
     await call("POST", `/api/bash/execute_bash_command?sandbox_id=${sandbox}`, { command: made });
-    const listed = await call("GET", `/api/git/commits?path=/workspace/project&limit=1&sandbox_id=${sandbox}`);
+    const listed = await call(
+      "GET",
+      `/api/git/commits?path=/workspace/project&limit=1&sandbox_id=${sandbox}`,
+    );
     // Whatever requests have made of the folder; a later sandbox has a whole one.
     this.#commits = (listed.body.commits ?? []).map(({ sha }: Json) => sha);
   }
 
   async #snapshotsOf({ call, sandbox }: Part): Promise<void> {
-    const list = async () => (await call("GET", "/api/v1/snapshots/search")).body.items.map(({ id }: Json) => id);
+    const list = async () =>
+      (await call("GET", "/api/v1/snapshots/search")).body.items.map(({ id }: Json) => id);
     let ids: string[] = await list();
     for (const id of ids.slice(mostKept)) await call("DELETE", `/api/v1/snapshots/${id}`);
     if (ids.length === 0) await call("POST", `/api/v1/sandboxes/${sandbox}/snapshots`);
@@ -278,7 +333,12 @@ export class LiveWorld implements World {
 
   #ownRequest({ conversation }: Part): Json {
     const headers = { "X-Session-API-Key": this.#server.key };
-    return { host: this.#server.url, method: "GET", path: `/api/conversations/${conversation}/events/count`, headers };
+    return {
+      host: this.#server.url,
+      method: "GET",
+      path: `/api/conversations/${conversation}/events/count`,
+      headers,
+    };
   }
 
   /** Ids that do not belong together, and some of nothing. */
@@ -320,7 +380,9 @@ export class LiveWorld implements World {
         (text) => !text.startsWith("conversation without its sandbox"),
       );
       left.push(...strange, ...this.#outside.drain());
-      left.push(...filesWith(`${this.#server.dataDir}/store`, this.secrets).map((path) => `a secret in ${path}`));
+      left.push(
+        ...filesWith(`${this.#server.dataDir}/store`, this.secrets).map((path) => `a secret in ${path}`),
+      );
       for (const { call } of this.#parts) {
         for (const what of ["sandboxes", "snapshots"]) await this.#removeAll(call, what);
       }
@@ -332,7 +394,8 @@ export class LiveWorld implements World {
       await this.#server.stop();
       await this.#outside.close();
     }
-    for (const [pid, command] of descendants()) if (!this.#processes.has(pid)) left.push(`process ${pid} ${command}`);
+    for (const [pid, command] of descendants())
+      if (!this.#processes.has(pid)) left.push(`process ${pid} ${command}`);
     return left;
   }
 

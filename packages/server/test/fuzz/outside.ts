@@ -1,9 +1,9 @@
+import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { TestEndpoint } from "../support/callback-receiver.ts";
 import { bitbucketToken, serveBitbucket } from "../support/git-services/bitbucket.ts";
 import { forgejoToken, serveForgejo } from "../support/git-services/forgejo.ts";
 import { githubToken, serveGithub } from "../support/git-services/github.ts";
 import { gitlabToken, serveGitlab } from "../support/git-services/gitlab.ts";
-import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { finish, terminal } from "../support/script.ts";
 
 /** A message that lets the agent make a repository with changes, skills and hooks. */

@@ -3,7 +3,17 @@ import type { Config } from "../../src/config/config.ts";
 import { key, startServer, strangerKey, type TestServer } from "../support/test-server.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
-import { commonValues, LogLines, mine, planted, plantSecrets, stopGoals, strangers, TableCounts, type World } from "./world.ts";
+import {
+  commonValues,
+  LogLines,
+  mine,
+  planted,
+  plantSecrets,
+  stopGoals,
+  strangers,
+  TableCounts,
+  type World,
+} from "./world.ts";
 
 /** A server without an engine, with two users who own something of every kind, and secrets whose values must not be seen again. */
 export class RecordWorld implements World {
@@ -32,7 +42,11 @@ export class RecordWorld implements World {
   /** `base` is where the requests go, such as the surface of one sandbox; default: the root. */
   static async open(change: Partial<Config> = {}, base?: string): Promise<RecordWorld> {
     const server = await startServer({ maxRequests: 0, ...change });
-    const { key: readOnlyKey } = await server.apiKeys.add(mine, { name: "reader", readOnly: true, expiresAt: null });
+    const { key: readOnlyKey } = await server.apiKeys.add(mine, {
+      name: "reader",
+      readOnly: true,
+      expiresAt: null,
+    });
     const world = new RecordWorld(server, readOnlyKey, base);
     const refused = await world.#plantSecrets();
     if (refused.length > 0) throw new Error(`no place for a secret: ${refused.join(", ")}`);
@@ -75,7 +89,10 @@ export class RecordWorld implements World {
       const id = await server.addConversation(userId, sandboxId);
       await server.addMessages(id, "hello", "there");
       const secret = `${planted}-conversation`;
-      await server.secrets.putConversation({ userId, conversationId: id, sandboxId }, { CONVERSATION_SECRET: secret });
+      await server.secrets.putConversation(
+        { userId, conversationId: id, sandboxId },
+        { CONVERSATION_SECRET: secret },
+      );
       const webhook = {
         kind: "WebhookCallbackProcessor",
         url: "http://127.0.0.1:9/",
@@ -83,7 +100,10 @@ export class RecordWorld implements World {
         kinds: ["PauseEvent"],
       };
       const path = `/api/v1/app-conversations/${id}/callbacks`;
-      const answer = await server.call("POST", path, { body: webhook, key: userId === mine ? key : strangerKey });
+      const answer = await server.call("POST", path, {
+        body: webhook,
+        key: userId === mine ? key : strangerKey,
+      });
       this.#callbacks.unshift(((await answer.json()) as { id: string }).id);
       const [first] = server.events.read(id, 0, 1);
       this.#events.unshift(first!.event.id);
@@ -113,7 +133,12 @@ export class RecordWorld implements World {
 
   readonly #pool: Pool = (name) => {
     const both = (ids: readonly string[]) => ids.flatMap((id) => [id, hexId(id)]);
-    const ids = () => both([...this.#conversations[mine]!.slice(0, 3), ...this.#conversations[strangers]!.slice(0, 1), newId()]);
+    const ids = () =>
+      both([
+        ...this.#conversations[mine]!.slice(0, 3),
+        ...this.#conversations[strangers]!.slice(0, 1),
+        newId(),
+      ]);
     const sandboxes = ["sandbox-1", "sandbox-2", "sandbox-3", "sandbox-4", "gone"];
     switch (name) {
       case "conversation_id":
@@ -160,7 +185,9 @@ export class RecordWorld implements World {
 
   isBusy(): boolean {
     const { startTasks, conversations } = this.server.store;
-    return [startTasks.listOpen(), conversations.listRunning(), conversations.listWithGoal()].some(({ length }) => length > 0);
+    return [startTasks.listOpen(), conversations.listRunning(), conversations.listWithGoal()].some(
+      ({ length }) => length > 0,
+    );
   }
 
   badLogLines(): string[] {

@@ -42,11 +42,17 @@ function requestOf(
 ): Arbitrary<FuzzRequest> {
   const parameters = operation.parameters ?? [];
   const inPath = fc.record(
-    Object.fromEntries(parameters.filter((one) => one.in === "path").map((one) => [one.name, pathText(one, pool)])),
+    Object.fromEntries(
+      parameters.filter((one) => one.in === "path").map((one) => [one.name, pathText(one, pool)]),
+    ),
   );
-  const inQuery = fc.tuple(...parameters.filter((one) => one.in === "query").map((one) => queryPairs(one, pool, schemas)));
+  const inQuery = fc.tuple(
+    ...parameters.filter((one) => one.in === "query").map((one) => queryPairs(one, pool, schemas)),
+  );
   const inHeaders = fc.record(
-    Object.fromEntries(parameters.filter((one) => one.in === "header").map((one) => [one.name, headerText(one, pool)])),
+    Object.fromEntries(
+      parameters.filter((one) => one.in === "header").map((one) => [one.name, headerText(one, pool)]),
+    ),
   );
   const credential = fc.oneof(
     { weight: 5, arbitrary: fc.constant<Credential>("owner") },
@@ -143,7 +149,11 @@ function tarOf(name: string, content: string): string {
 }
 
 /** The pool may know whole bodies by the name of the operation. */
-function bodyOf({ requestBody, operationId }: Operation, schemas: Record<string, JsonSchema>, pool: Pool): Arbitrary<Body> {
+function bodyOf(
+  { requestBody, operationId }: Operation,
+  schemas: Record<string, JsonSchema>,
+  pool: Pool,
+): Arbitrary<Body> {
   const none: Body = { contentType: undefined, body: undefined };
   const json = (body: string): Body => ({ contentType: "application/json", body });
   const ruined = [
@@ -164,22 +174,39 @@ function bodyOf({ requestBody, operationId }: Operation, schemas: Record<string,
   const schema = content["application/json"]?.schema;
   const others = otherBodies.filter(({ contentType }) => contentType.split(";")[0]! in content);
   if (!schema && others.length > 0) {
-    const types = fc.constantFrom(...others.map((one) => one.contentType), "application/json", "", "text/plain");
+    const types = fc.constantFrom(
+      ...others.map((one) => one.contentType),
+      "application/json",
+      "",
+      "text/plain",
+    );
     const wrong = fc.tuple(types, anyText).map(([contentType, body]) => ({ contentType, body }));
     return fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...others) }, { weight: 1, arbitrary: wrong });
   }
   if (!schema) {
-    return fc.oneof({ weight: 8, arbitrary: fc.constant(none) }, { weight: 1, arbitrary: fc.constantFrom(...ruined.map(json)) });
+    return fc.oneof(
+      { weight: 8, arbitrary: fc.constant(none) },
+      { weight: 1, arbitrary: fc.constantFrom(...ruined.map(json)) },
+    );
   }
   const right = fittingOf(schema, pool, schemas, operationId).map((value) => JSON.stringify(value) ?? "");
   return fc.oneof(
     { weight: 16, arbitrary: right.map(json) },
     { weight: 2, arbitrary: fc.constantFrom(...ruined).map(json) },
     { weight: 1, arbitrary: right.map((text) => json(text.slice(0, -1))) },
-    { weight: 1, arbitrary: fc.constantFrom(none, json("[".repeat(5_000)), json(`${'{"a":'.repeat(200)}1${"}".repeat(200)}`)) },
     {
       weight: 1,
-      arbitrary: fc.constantFrom(1, 3).map((megabytes) => json(JSON.stringify({ title: "x".repeat(megabytes * 2 ** 20) }))),
+      arbitrary: fc.constantFrom(
+        none,
+        json("[".repeat(5_000)),
+        json(`${'{"a":'.repeat(200)}1${"}".repeat(200)}`),
+      ),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .constantFrom(1, 3)
+        .map((megabytes) => json(JSON.stringify({ title: "x".repeat(megabytes * 2 ** 20) }))),
     },
     {
       weight: 2,

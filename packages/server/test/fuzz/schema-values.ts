@@ -59,9 +59,24 @@ export const anyJson: Arbitrary<unknown> = fc.oneof(
   { weight: 4, arbitrary: anyText },
   {
     weight: 4,
-    arbitrary: fc.constantFrom<unknown>(null, true, false, 0, -1, 1.5, 1e308, 2 ** 53, -0, [], {}, [null], [[[]]], {
-      a: { b: {} },
-    }),
+    arbitrary: fc.constantFrom<unknown>(
+      null,
+      true,
+      false,
+      0,
+      -1,
+      1.5,
+      1e308,
+      2 ** 53,
+      -0,
+      [],
+      {},
+      [null],
+      [[[]]],
+      {
+        a: { b: {} },
+      },
+    ),
   },
   { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
 );
@@ -105,7 +120,9 @@ function fittingValue(
     case "array":
       return fc.array(inner(schema.items ?? {}), { minLength: schema.minItems ?? 0, maxLength: 3 });
     case "object":
-      return fc.dictionary(fc.oneof(fc.string({ minLength: 1, maxLength: 8 }), anyText), inner({}), { maxKeys: 3 });
+      return fc.dictionary(fc.oneof(fc.string({ minLength: 1, maxLength: 8 }), anyText), inner({}), {
+        maxKeys: 3,
+      });
     case "integer":
       return fc.integer({ min: schema.minimum ?? -5, max: (schema.maximum as number | undefined) ?? 1_000 });
     case "number":
@@ -115,13 +132,19 @@ function fittingValue(
     case "null":
       return fc.constant(null);
     case "string":
-      return fc.oneof(fc.constantFrom("text", "main", "acme/widgets", "A_NAME"), fc.string({ minLength: 1, maxLength: 12 }));
+      return fc.oneof(
+        fc.constantFrom("text", "main", "acme/widgets", "A_NAME"),
+        fc.string({ minLength: 1, maxLength: 12 }),
+      );
     default:
       return anyJson;
   }
 }
 
-function objectOf({ properties = {}, required = [] }: JsonSchema, inner: (one: JsonSchema, key: string) => Arbitrary<unknown>) {
+function objectOf(
+  { properties = {}, required = [] }: JsonSchema,
+  inner: (one: JsonSchema, key: string) => Arbitrary<unknown>,
+) {
   const fields = Object.entries(properties).map(([key, property]) => {
     const needed = required.includes(key);
     // Most optional fields are left out most of the time, or no value would be taken as a whole.

@@ -68,7 +68,10 @@ export class TableCounts {
 }
 
 /** Stops the goals that are pursued: some go on for a thousand rounds, which would write beside every later request. */
-export async function stopGoals({ store, conversations }: Pick<HttpServices, "conversations"> & { store: Store }): Promise<void> {
+export async function stopGoals({
+  store,
+  conversations,
+}: Pick<HttpServices, "conversations"> & { store: Store }): Promise<void> {
   for (const { id } of store.conversations.listWithGoal()) await conversations.goal.stop(id);
 }
 
@@ -79,7 +82,8 @@ export class LogLines {
 
   /** Lines since the last call that are bad, each kind of them once. */
   bad(secrets: readonly string[]): string[] {
-    const isBad = (line: string) => line.includes('"request failed"') || secrets.some((secret) => line.includes(secret));
+    const isBad = (line: string) =>
+      line.includes('"request failed"') || secrets.some((secret) => line.includes(secret));
     return this.lines.splice(0).filter((line) => isBad(line) && this.#isNew(line));
   }
 

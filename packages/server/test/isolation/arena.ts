@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { ExecRequest } from "@sandpiper/sandbox/driver";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { type RunOptions, runToEnd } from "@sandpiper/sandbox/shell/run";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import type { ExecRequest } from "@sandpiper/sandbox/driver";
-import { type RunOptions, runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { type Json, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { Health } from "./health.ts";
 
@@ -56,7 +56,9 @@ export const specs: Json[] = ["agent", "root"].map((user) => ({
 /**
  * A platform for the tests of a file. Another process asks for its health all the time; the file fails when the answers are slow.
  */
-export function useArena(options: (folder: string) => Promise<ArenaOptions> | ArenaOptions = () => ({ specs })): Arena {
+export function useArena(
+  options: (folder: string) => Promise<ArenaOptions> | ArenaOptions = () => ({ specs }),
+): Arena {
   let folder: string;
   let server: TestPlatform;
   let health: Health;
@@ -103,7 +105,11 @@ function placeOf(server: TestPlatform, id: string): Place {
     });
   const run: Place["run"] = async (command, { tty, ...options } = {}) => {
     const argv = typeof command === "string" ? ["sh", "-c", command] : command;
-    const result = await runToEnd(await handle(), { argv, ...(tty && { tty }) }, { timeoutMs: 30_000, ...options });
+    const result = await runToEnd(
+      await handle(),
+      { argv, ...(tty && { tty }) },
+      { timeoutMs: 30_000, ...options },
+    );
     return { code: result.code, out: result.stdout.toString(), err: result.stderr.toString() };
   };
   return {

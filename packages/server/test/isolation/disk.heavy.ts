@@ -1,6 +1,6 @@
 import { statfsSync } from "node:fs";
-import { describe, expect, test } from "vitest";
 import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
+import { describe, expect, test } from "vitest";
 import { type Json, until } from "../support/platform.ts";
 import { specs, useArena } from "./arena.ts";
 
@@ -18,7 +18,10 @@ describe("a sandbox that fills the disk", () => {
   test.each([
     ["with one file", "head -c 100G /dev/zero >big"],
     ["with files that have no name", "exec 3>big; rm big; head -c 100G /dev/zero >&3"],
-    ["with files in every place that it may write", "for d in /tmp /var/tmp . ~; do head -c 25G /dev/zero >$d/big & done; wait"],
+    [
+      "with files in every place that it may write",
+      "for d in /tmp /var/tmp . ~; do head -c 25G /dev/zero >$d/big & done; wait",
+    ],
     ["by reserving", "i=0; while fallocate -l 64M r$i; do i=$((i+1)); done"],
   ])(
     "%s is stopped with a sentence, and goes on when files are deleted",
@@ -66,9 +69,9 @@ test("100,000 files are made, listed, packed, removed and deleted with their san
   expect((await place.route("DELETE", "/files?recursive=true&path=many/1")).status).toBe(200);
   const snapshot = await place.route("POST", "/snapshots");
   expect(snapshot.status).toBe(201);
-  expect((await arena.server.call("DELETE", `/api/v1/snapshots/${((await snapshot.json()) as Json).id}`)).status).toBeLessThan(
-    300,
-  );
+  expect(
+    (await arena.server.call("DELETE", `/api/v1/snapshots/${((await snapshot.json()) as Json).id}`)).status,
+  ).toBeLessThan(300);
   expect((await place.route("DELETE", "", { signal: AbortSignal.timeout(60_000) })).status).toBe(200);
 }, 180_000);
 
@@ -82,10 +85,17 @@ test("folders 1,000 and 20,000 deep, with long names, are removed with their san
     [500, 255],
   ] as const)
     expect(
-      await place.run(["sh", "-c", `mkdir d${levels}; cd d${levels}; exec python3 -c "$1"`, "sh", dig(levels, length)]),
+      await place.run([
+        "sh",
+        "-c",
+        `mkdir d${levels}; cd d${levels}; exec python3 -c "$1"`,
+        "sh",
+        dig(levels, length),
+      ]),
     ).toMatchObject({ code: 0 });
   expect((await place.route("DELETE", "/files?recursive=true&path=d1000")).status).toBe(200);
-  for (const path of ["d20000", "d500"]) expect((await place.route("GET", `/archive?path=${path}`)).status).toBeLessThan(500);
+  for (const path of ["d20000", "d500"])
+    expect((await place.route("GET", `/archive?path=${path}`)).status).toBeLessThan(500);
   expect((await place.route("DELETE", "")).status).toBe(200);
 }, 60_000);
 
@@ -95,14 +105,16 @@ describe("a flood of ten seconds", () => {
     const before = process.memoryUsage().rss;
     const flood = await (await place.handle()).exec({ argv: ["sh", "-c", "yes >&2 & exec yes"] });
     let bytes = 0;
-    for (const stream of [flood.stdout, flood.stderr]) stream.on("data", (chunk: Buffer) => (bytes += chunk.length));
+    for (const stream of [flood.stdout, flood.stderr])
+      stream.on("data", (chunk: Buffer) => (bytes += chunk.length));
     const terminal = openTerminal(await place.handle());
     const running = terminal.run(
       { kind: "TerminalAction", command: "yes", is_input: false, timeout: 10, reset: false },
       new AbortController().signal,
     );
     const began = performance.now();
-    while (performance.now() - began < 10_000) expect((await bystander.run("echo alive")).out).toBe("alive\n");
+    while (performance.now() - began < 10_000)
+      expect((await bystander.run("echo alive")).out).toBe("alive\n");
     expect(bytes / 10).toBeGreaterThan(100e6);
     expect(process.memoryUsage().rss - before).toBeLessThan(300 * 2 ** 20);
     flood.kill();

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
 import { readFile, writeFile } from "@sandpiper/sandbox/files/files";
+import { beforeAll, describe, expect, test } from "vitest";
 import { type Place, specs, useArena } from "./arena.ts";
 
 /** The routes for files, over what a sandbox makes of its own: everything stays inside, and nothing waits for ever. */
@@ -20,7 +20,11 @@ beforeAll(async () => {
   place = await arena.place("?sandbox_spec_id=root");
 });
 
-const hostNow = () => [readdirSync(host), readFileSync(join(host, "secret"), "utf8"), lstatSync(join(host, "secret")).ctimeMs];
+const hostNow = () => [
+  readdirSync(host),
+  readFileSync(join(host, "secret"), "utf8"),
+  lstatSync(join(host, "secret")).ctimeMs,
+];
 const archive = (path: string) => `/archive?path=${encodeURIComponent(path)}`;
 
 /** Every route on a path; gives what they answered. */
@@ -30,10 +34,14 @@ async function everyRoute(path: string): Promise<{ status: number; text: string 
   answers.push(await place.route("GET", `/files/list?path=${encodeURIComponent(path)}`));
   answers.push(await place.route("GET", archive(path)));
   answers.push(await place.file("PUT", path, "new"));
-  answers.push(await place.route("PUT", archive(path), { body: tar, headers: { "content-type": "application/x-tar" } }));
+  answers.push(
+    await place.route("PUT", archive(path), { body: tar, headers: { "content-type": "application/x-tar" } }),
+  );
   answers.push(await place.file("DELETE", path));
   answers.push(await place.route("DELETE", `/files?recursive=true&path=${encodeURIComponent(path)}`));
-  return Promise.all(answers.map(async (answer) => ({ status: answer.status, text: await answer.text().catch(String) })));
+  return Promise.all(
+    answers.map(async (answer) => ({ status: answer.status, text: await answer.text().catch(String) })),
+  );
 }
 
 /** An archive with the file `planted` in it. */
@@ -88,7 +96,10 @@ describe("an answer comes in words", () => {
     ["a file that is longer than it says", "ln -sfn /proc/self/mem odd"],
     ["a file of the kernel that waits", "ln -sfn /proc/kmsg odd"],
     ["a file whose reading waits", "ln -sfn /proc/1/stack odd"],
-    ["a folder as deep as can be", 'python3 -c \'import os\nfor i in range(1000): os.mkdir("odd"); os.chdir("odd")\''],
+    [
+      "a folder as deep as can be",
+      'python3 -c \'import os\nfor i in range(1000): os.mkdir("odd"); os.chdir("odd")\'',
+    ],
     ["a name that is no text", "touch \"$(printf '\\377\\376')\"; ln -sfn \"$(printf '\\377\\376')\" odd"],
   ])("for %s", async (_, prepare) => {
     await place.run(`rm -rf odd behind; ${prepare}`);
@@ -115,7 +126,9 @@ while :; do mv -T swap other; mv -T trap swap; mv -T swap trap; mv -T other swap
   const end = Date.now() + 1_500;
   const answers: string[] = [];
   while (Date.now() < end) {
-    const results = await Promise.all(["swap/secret", "other/secret", "trap/secret", "swap"].map((path) => everyRoute(path)));
+    const results = await Promise.all(
+      ["swap/secret", "other/secret", "trap/secret", "swap"].map((path) => everyRoute(path)),
+    );
     answers.push(...results.flat().map(({ text }) => text));
   }
   loop.kill();

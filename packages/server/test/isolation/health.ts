@@ -16,7 +16,9 @@ export class Health {
    */
   async look(): Promise<{ count: number; p99: number; lag: number }> {
     this.#child.send("look");
-    const [message] = (await once(this.#child, "message")) as [{ times: number[]; lags: number[] } | { error: string }];
+    const [message] = (await once(this.#child, "message")) as [
+      { times: number[]; lags: number[] } | { error: string },
+    ];
     if ("error" in message) throw new Error(`/health failed: ${message.error}`);
     return { count: message.times.length, p99: percentile99(message.times), lag: percentile99(message.lags) };
   }

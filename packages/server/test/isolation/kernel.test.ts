@@ -15,7 +15,9 @@ describe.each(["agent", "root"])("the user %s", (user) => {
     const place = await arena.place(`?sandbox_spec_id=${user}`);
     const results: Record<string, string> = await place.attack("system_calls.py", String(process.pid));
     expect(Object.keys(results).length).toBeGreaterThan(200);
-    const open = Object.entries(results).filter(([name, result]) => !refused.test(result) && alsoRefused[name] !== result);
+    const open = Object.entries(results).filter(
+      ([name, result]) => !refused.test(result) && alsoRefused[name] !== result,
+    );
     expect(Object.fromEntries(open)).toEqual({});
   });
 

@@ -21,7 +21,11 @@ const answer = "of the host";
 
 beforeAll(async () => {
   [attacker, victim] = await Promise.all([arena.place(), arena.place()]);
-  for (const where of [{ host: "127.0.0.1", port: 0 }, { host: "::1", port: 0 }, { path: `\0${word}-host` }]) {
+  for (const where of [
+    { host: "127.0.0.1", port: 0 },
+    { host: "::1", port: 0 },
+    { path: `\0${word}-host` },
+  ]) {
     const server = createServer((socket) => socket.on("error", () => {}).end(answer)).listen(where);
     await once(server, "listening");
     local.push(server);
@@ -49,7 +53,10 @@ test("the server, the host, the metadata address and other sandboxes cannot be r
   const machine = Object.values(networkInterfaces()).flatMap((all) => all!.map(({ address }) => address));
   const ports = local.slice(0, 2).map((server) => (server.address() as AddressInfo).port);
   const addresses = [
-    ...[...machine, "0.0.0.0", "127.0.0.2", "127.0.1.1", "::ffff:127.0.0.1", "::"].map((host) => [host, port]),
+    ...[...machine, "0.0.0.0", "127.0.0.2", "127.0.1.1", "::ffff:127.0.0.1", "::"].map((host) => [
+      host,
+      port,
+    ]),
     ...["169.254.169.254", "fd00:ec2::254", "100.100.100.200"].map((host) => [host, 80]),
     ["127.0.0.1", ports[0]],
     ["::1", ports[1]],
@@ -83,7 +90,9 @@ test("nothing that processes share shows another sandbox or the server", async (
     `ls ${dataDir} ${dataDir}/sandboxes; find / \\( -name vault.key -o -name '*.sqlite*' -o -name authority.pem \\) -not -path '/usr/*'`,
   );
   expect(secrets).toBe("");
-  const { out: shown } = await attacker.run("cat /proc/self/mountinfo /proc/*/environ /proc/*/maps /proc/*/cmdline");
+  const { out: shown } = await attacker.run(
+    "cat /proc/self/mountinfo /proc/*/environ /proc/*/maps /proc/*/cmdline",
+  );
   expect(shown.length).toBeGreaterThan(1_000);
   for (const secret of [dataDir, arena.server.key]) expect(shown).not.toContain(secret);
 });

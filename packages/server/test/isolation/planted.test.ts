@@ -38,7 +38,8 @@ function plant(folder: string, place: string, kind: "absolute" | "climbing" | "m
   mkdirSync(join(root, "bin"), { recursive: true });
   copyFileSync("/usr/bin/busybox", join(root, "bin/busybox"));
   for (const tool of ["sh", "cat", "echo", "stty"]) symlinkSync("busybox", join(root, "bin", tool));
-  if (kind === "met" && !outside.startsWith(`/${place}/`)) cpSync(outside, join(root, outside), { recursive: true });
+  if (kind === "met" && !outside.startsWith(`/${place}/`))
+    cpSync(outside, join(root, outside), { recursive: true });
   mkdirSync(join(root, dirname(place)), { recursive: true });
   symlinkSync(`${kind === "climbing" ? "../".repeat(30) : "/"}${outside.slice(1)}`, join(root, place));
   return { id: name, folder: root, user: "0", limits: { memory: "64M", pids: 64, cpus: 1, disk: "64M" } };
@@ -47,8 +48,10 @@ function plant(folder: string, place: string, kind: "absolute" | "climbing" | "m
 let planted: Json[] = [];
 const arena = useArena((folder) => {
   outside = join(folder, "outside");
-  for (const name of ["pts", "shm", "sys", "sandpiper", "project", "init"]) mkdirSync(join(outside, name), { recursive: true });
-  for (const name of ["pts/0", "hosts", "hostname", "resolv.conf"]) writeFileSync(join(outside, name), "of the host");
+  for (const name of ["pts", "shm", "sys", "sandpiper", "project", "init"])
+    mkdirSync(join(outside, name), { recursive: true });
+  for (const name of ["pts/0", "hosts", "hostname", "resolv.conf"])
+    writeFileSync(join(outside, name), "of the host");
   planted = places.flatMap((place) => kinds.map((kind) => plant(folder, place, kind)));
   return { specs: [...specs, ...planted] };
 });
@@ -88,7 +91,9 @@ test("by the root of a sandbox count for nothing when it is started again, forke
   const place = await arena.place("?sandbox_spec_id=root");
   const names = ["etc", "run", "tmp", "workspace", "home", "var", "bin", "opt", "mnt"];
   const plant = `cd /; for n in ${names.join(" ")}; do /usr/bin/mv $n moved-$n; /usr/bin/ln -s ${outside} $n; done; /usr/bin/ls -l`;
-  expect((await place.run(["/usr/bin/bash", "-c", plant])).out.match(/->/g)!.length).toBeGreaterThanOrEqual(names.length);
+  expect((await place.run(["/usr/bin/bash", "-c", plant])).out.match(/->/g)!.length).toBeGreaterThanOrEqual(
+    names.length,
+  );
   const snapshot = await arena.server.call("POST", `/api/v1/sandboxes/${place.id}/snapshots`);
   const fork = await arena.place(`?snapshot_id=${snapshot.body.id}`);
   for (const one of [place, fork]) {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { statfsSync } from "node:fs";
-import { beforeAll, describe, expect, test } from "vitest";
 import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
+import { beforeAll, describe, expect, test } from "vitest";
 import { type Place, specs, useArena } from "./arena.ts";
 
 /** Sandboxes that take all they can of processes, memory, CPU and the server's attention. */
@@ -23,7 +23,9 @@ async function survive(command: string[], { own = true, holdMs = 700 } = {}): Pr
   const began = performance.now();
   do {
     expect((await bystander.run("echo alive", { timeoutMs: 3_000 })).out).toBe("alive\n");
-    expect((await arena.server.call("GET", `/api/v1/sandboxes?id=${place.id}`)).body[0].status).toBe("RUNNING");
+    expect((await arena.server.call("GET", `/api/v1/sandboxes?id=${place.id}`)).body[0].status).toBe(
+      "RUNNING",
+    );
   } while (performance.now() - began < holdMs);
   // A command in a full sandbox may be refused, and is so in time.
   const answer = await place.run("echo alive", { timeoutMs: 8_000 });
@@ -36,7 +38,8 @@ async function survive(command: string[], { own = true, holdMs = 700 } = {}): Pr
 }
 
 describe("others go on beside", () => {
-  test("a fork bomb", () => survive(["sh", "-c", "bomb() { bomb | bomb & }; bomb; sleep 30"], { own: false }));
+  test("a fork bomb", () =>
+    survive(["sh", "-c", "bomb() { bomb | bomb & }; bomb; sleep 30"], { own: false }));
   test("a fork bomb of processes that ignore signals and are orphans", () =>
     survive(
       python(`import os, signal, time
@@ -48,8 +51,10 @@ while True:
   except OSError: time.sleep(0.01)`),
       { own: false },
     ));
-  test("threads that never rest", () => survive(["sh", "-c", "for i in $(seq 60); do sh -c 'while :; do :; done' & done; wait"]));
-  test("processes that come and go", () => survive(["sh", "-c", "while :; do /bin/true & done"], { own: false }));
+  test("threads that never rest", () =>
+    survive(["sh", "-c", "for i in $(seq 60); do sh -c 'while :; do :; done' & done; wait"]));
+  test("processes that come and go", () =>
+    survive(["sh", "-c", "while :; do /bin/true & done"], { own: false }));
 });
 
 describe("ends where its memory ends", () => {
@@ -57,14 +62,23 @@ describe("ends where its memory ends", () => {
     ["memory of its own", python("x = []\nwhile True: x.append(bytearray(1 << 20))")],
     [
       "memory that is shared",
-      python("import mmap\nx = []\nwhile True:\n  x.append(mmap.mmap(-1, 1 << 24)); x[-1].write(bytes(1 << 24))"),
+      python(
+        "import mmap\nx = []\nwhile True:\n  x.append(mmap.mmap(-1, 1 << 24)); x[-1].write(bytes(1 << 24))",
+      ),
     ],
     [
       "locked memory",
-      python("import ctypes, mmap\nctypes.CDLL(None).mlockall(3)\nx = []\nwhile True: x.append(bytearray(1 << 20))"),
+      python(
+        "import ctypes, mmap\nctypes.CDLL(None).mlockall(3)\nx = []\nwhile True: x.append(bytearray(1 << 20))",
+      ),
     ],
     ["files in memory", python("import os\nwhile True: os.write(os.memfd_create('x'), bytes(1 << 24))")],
-    ["pipes", python("import os\nwhile True:\n  r, w = os.pipe(); os.set_blocking(w, False); os.write(w, bytes(65536))")],
+    [
+      "pipes",
+      python(
+        "import os\nwhile True:\n  r, w = os.pipe(); os.set_blocking(w, False); os.write(w, bytes(65536))",
+      ),
+    ],
     [
       "queues of sockets",
       python(
@@ -81,21 +95,29 @@ describe("ends where its memory ends", () => {
 
   test("/dev/shm and shared segments have bounds", async () => {
     const place = await arena.place();
-    const { out } = await place.run("head -c 1G /dev/zero >/dev/shm/x 2>/dev/null; echo $?; stat -c %s /dev/shm/x");
+    const { out } = await place.run(
+      "head -c 1G /dev/zero >/dev/shm/x 2>/dev/null; echo $?; stat -c %s /dev/shm/x",
+    );
     const [code, size] = out.split("\n").map(Number);
     expect(code).not.toBe(0);
     expect(size).toBeLessThan(2 ** 28 + 1);
-    expect((await place.run("rm /dev/shm/x; head -c 2M /dev/zero >/dev/x; ls -s /dev/x; echo alive")).out).toMatch(/alive\n$/);
+    expect(
+      (await place.run("rm /dev/shm/x; head -c 2M /dev/zero >/dev/x; ls -s /dev/x; echo alive")).out,
+    ).toMatch(/alive\n$/);
   });
 
   test("files that it reads and writes do not count for ever", async () => {
     const place = await arena.place();
-    const { out } = await place.run("head -c 400M /dev/zero >big; for i in 1 2; do cat big >/dev/null; done; stat -c %s big");
+    const { out } = await place.run(
+      "head -c 400M /dev/zero >big; for i in 1 2; do cat big >/dev/null; done; stat -c %s big",
+    );
     expect(out).toBe(`${400 * 2 ** 20}\n`);
   });
 
   test("no swap is used", async () => {
-    const { out } = await bystander.run("cat /proc/swaps | tail -n +2 | wc -l; grep -c VmSwap /proc/self/status");
+    const { out } = await bystander.run(
+      "cat /proc/swaps | tail -n +2 | wc -l; grep -c VmSwap /proc/self/status",
+    );
     expect(out).toMatch(/^\d+\n1\n$/);
   });
 });
@@ -105,7 +127,8 @@ describe("the server listens to others during", () => {
     const place = await arena.place();
     const flood = await (await place.handle()).exec({ argv: ["sh", "-c", "yes & exec yes >&2"] });
     let bytes = 0;
-    for (const stream of [flood.stdout, flood.stderr]) stream.on("data", (chunk: Buffer) => (bytes += chunk.length));
+    for (const stream of [flood.stdout, flood.stderr])
+      stream.on("data", (chunk: Buffer) => (bytes += chunk.length));
     const began = performance.now();
     while (performance.now() - began < 1_500) expect((await bystander.run("echo alive")).out).toBe("alive\n");
     flood.kill();
@@ -163,7 +186,9 @@ test("pauses, snapshots and deletions in the middle of an attack come to an end"
   const place = await arena.place();
   const attack = "while :; do mkdir -p a/b; echo x >a/b/c; rm -rf a; ln -s / a; rm a; done";
   for (const verb of ["/pause", "/resume", "/snapshots", "/pause", "/snapshots", "/resume"]) {
-    await (await place.handle()).exec({ argv: ["sh", "-c", `for i in 1 2 3; do (mkdir -p $i; cd $i; ${attack}) & done; wait`] });
+    await (await place.handle()).exec({
+      argv: ["sh", "-c", `for i in 1 2 3; do (mkdir -p $i; cd $i; ${attack}) & done; wait`],
+    });
     const work = [
       place.run("echo alive", { timeoutMs: 5_000 }).catch(() => {}),
       place.file("PUT", "x", "y"),

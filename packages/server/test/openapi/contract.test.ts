@@ -25,7 +25,10 @@ describe.each(Object.entries(references))("the document beside the reference's %
 
   test("has the same paths, parameters, required fields and closed sets, but for the differences that are meant", () => {
     // Of the agent server's surface the platform's document has what users' keys open at the root too; the whole has a document of its own.
-    const wanted = name === "agent-server" ? Object.fromEntries(Object.entries(theirs).filter(([key]) => key in ours)) : theirs;
+    const wanted =
+      name === "agent-server"
+        ? Object.fromEntries(Object.entries(theirs).filter(([key]) => key in ours))
+        : theirs;
     expect(unlisted(differencesOf(ours, wanted), list)).toEqual({ differences: [], outdated: [] });
   });
 });
@@ -62,6 +65,9 @@ test("a difference is found wherever it stands", () => {
   ]);
   expect(differencesOf(facts({ answer: {} }), facts())).toEqual(["GET /a: answer items[].id: missing"]);
   expect(differencesOf(facts({ answer: { "items[].id": { required: true } } }), facts())).toEqual([]);
-  expect(unlisted(["GET /a: x: missing"], [["GET /*: x: missing", ""]])).toEqual({ differences: [], outdated: [] });
+  expect(unlisted(["GET /a: x: missing"], [["GET /*: x: missing", ""]])).toEqual({
+    differences: [],
+    outdated: [],
+  });
   expect(unlisted([], [["GET /b: missing", ""]])).toEqual({ differences: [], outdated: ["GET /b: missing"] });
 });

@@ -4,11 +4,13 @@ const extension = "an addition; clients that do not know it are not hindered";
 const hosted = "organizations and roles are the hosted service's";
 const moreProviders = "the server knows these providers in V1, and V0 shows the same conversations";
 const securityScheme = "a key, not a parameter: the document tells it as a security scheme";
-const userOnly = "a client may speak for the user only; who could write as the agent could make it believe anything";
+const userOnly =
+  "a client may speak for the user only; who could write as the agent could make it believe anything";
 const inCode = "in the reference's code, not in its document (agent-server.md section 9)";
 const openEffort = "endpoints have further efforts (minimal, max); what is given goes along as it is";
 const newer = "newer than the reference's document (agent-server.md section 3)";
-const openState = "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
+const openState =
+  "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
 /** Where this platform's document means to differ from the reference's app server. The test fails for one that is not here, and for one that is gone. */
 export const appServer: readonly Deliberate[] = [
@@ -22,11 +24,23 @@ export const appServer: readonly Deliberate[] = [
   ["GET /api/v1/users/me: answer role: missing", hosted],
   ["GET /api/v1/users/me: header x-session-api-key: missing", securityScheme],
   ["GET /api/v1/users/me: answer *: ours alone", "flat aliases, which the released Python client reads"],
-  ["GET /api/v1/webhooks/secrets: header x-access-token: ours alone", "the reference tells it as a security scheme"],
-  ["GET /api/v1/app-conversations: query ids: not required", "without ids it lists, as platform.md section 4.2 says"],
-  ["GET /api/v1/app-conversations: query *: ours alone", "without ids it lists, and takes what a search takes"],
+  [
+    "GET /api/v1/webhooks/secrets: header x-access-token: ours alone",
+    "the reference tells it as a security scheme",
+  ],
+  [
+    "GET /api/v1/app-conversations: query ids: not required",
+    "without ids it lists, as platform.md section 4.2 says",
+  ],
+  [
+    "GET /api/v1/app-conversations: query *: ours alone",
+    "without ids it lists, and takes what a search takes",
+  ],
   ["GET /api/v1/app-conversations: answer *: ours alone", "without ids it lists, and answers with a page"],
-  ["POST /api/v1/app-conversations*: body initial_message.content: required", "a message without content says nothing"],
+  [
+    "POST /api/v1/app-conversations*: body initial_message.content: required",
+    "a message without content says nothing",
+  ],
   ["* /api/v1/app-conversations*: *initial_message.role: without assistant system tool", userOnly],
   ["* /api/v1/app-conversations*: *initial_message.sender: ours alone", extension],
   ["* /api/v1/app-conversations*: *network: ours alone", extension],
@@ -39,11 +53,20 @@ export const appServer: readonly Deliberate[] = [
   ],
   ["POST /api/v1/sandboxes: query snapshot_id: ours alone", extension],
   ["POST /api/v1/sandboxes: body network: ours alone", extension],
-  ["DELETE /api/v1/sandboxes/{id}: query sandbox_id: not required", "the path's id is taken where the query has none"],
-  ["DELETE /api/v1/sandboxes/{id}: path sandbox_id: ours alone", "the path's id is taken where the query has none"],
+  [
+    "DELETE /api/v1/sandboxes/{id}: query sandbox_id: not required",
+    "the path's id is taken where the query has none",
+  ],
+  [
+    "DELETE /api/v1/sandboxes/{id}: path sandbox_id: ours alone",
+    "the path's id is taken where the query has none",
+  ],
   ["*body hosts: ours alone", extension],
   ["GET /api/v1/secrets/search: answer items[].hosts: ours alone", extension],
-  ["POST /api/v1/secrets/git-providers: body mcp_config.*", "the three lists of V0; the map of V1 belongs to the settings"],
+  [
+    "POST /api/v1/secrets/git-providers: body mcp_config.*",
+    "the three lists of V0; the map of V1 belongs to the settings",
+  ],
   [
     "POST /api/v1/settings/profiles/{name}: body llm.fallback_strategy.profile_store_dir: missing",
     "a path of the server is no client's to name",
@@ -58,15 +81,27 @@ export const legacyV0: readonly Deliberate[] = [
     "POST /api/conversations/{conversation_id}/upload-files: answer *: missing",
     "the route is gone, answers 410 and names the one that takes files",
   ],
-  ["GET /api/conversations: answer results[].*: ours alone", "fields that the released GUI reads (legacy-gui.md section 4.3)"],
-  ["GET /api/user/repository/branches: *", "the released GUI asks for a page and reads one (legacy-gui.md section 8)"],
+  [
+    "GET /api/conversations: answer results[].*: ours alone",
+    "fields that the released GUI reads (legacy-gui.md section 4.3)",
+  ],
+  [
+    "GET /api/user/repository/branches: *",
+    "the released GUI asks for a page and reads one (legacy-gui.md section 8)",
+  ],
   ["*git_provider: also azure_devops bitbucket_data_center forgejo", moreProviders],
   ["*provider: also azure_devops bitbucket_data_center forgejo", moreProviders],
   ["*trigger: also automation bitbucket", "triggers of V1, whose conversations V0 shows"],
   ["*status: also ARCHIVED ERROR", "states that the released GUI knows"],
   ["*runtime_status: without *", "states of a runtime that this platform does not have"],
-  ["GET /api/conversations: query ids: ours alone", "with ids it is the agent server's batch (legacy-gui.md section 7.4)"],
-  ["GET /api/conversations: answer [].*: ours alone", "with ids it is the agent server's batch (legacy-gui.md section 7.4)"],
+  [
+    "GET /api/conversations: query ids: ours alone",
+    "with ids it is the agent server's batch (legacy-gui.md section 7.4)",
+  ],
+  [
+    "GET /api/conversations: answer [].*: ours alone",
+    "with ids it is the agent server's batch (legacy-gui.md section 7.4)",
+  ],
   [
     "GET /api/conversations/{conversation_id}: answer *: ours alone",
     "one object for V0 and for the agent server's clients (legacy-gui.md section 7.4)",
@@ -99,30 +134,54 @@ export const legacyV0: readonly Deliberate[] = [
 export const agentServer: readonly Deliberate[] = [
   ["POST /api/conversations/{conversation_id}/generate_title: body llm.reasoning_*: an open set", openEffort],
   ["*/api/conversations: *: ours alone", "one path for V0 and for the agent server's clients"],
-  ["*/api/conversations/{conversation_id}*: *: ours alone", "one path for V0 and for the agent server's clients"],
+  [
+    "*/api/conversations/{conversation_id}*: *: ours alone",
+    "one path for V0 and for the agent server's clients",
+  ],
   ["GET /api/conversations: query ids: not required", "without ids it is the V0 list"],
   ["GET /api/conversations/search: query include_skills: ours alone", newer],
   ["GET /api/conversations/search: answer items[].*: ours alone", newer],
-  ["GET /api/conversations/{conversation_id}: answer *: not required", "left out until the start has made the conversation"],
+  [
+    "GET /api/conversations/{conversation_id}: answer *: not required",
+    "left out until the start has made the conversation",
+  ],
   ["*/api/conversations*: answer *: missing", openState],
-  ["POST /api/conversations: body *: missing", "accepted and not read: agent, tools and workspace are the server's"],
+  [
+    "POST /api/conversations: body *: missing",
+    "accepted and not read: agent, tools and workspace are the server's",
+  ],
   ["POST /api/conversations: body *: not required", "agent and workspace are the server's"],
-  ["GET /api/conversations/{conversation_id}/events/*: query source: a closed set", "no event has another source"],
+  [
+    "GET /api/conversations/{conversation_id}/events/*: query source: a closed set",
+    "no event has another source",
+  ],
   ["GET /api/git/*: query *: ours alone", extension],
   ["* /api/bash/*: query *: ours alone", extension],
   ["* /api/file/*/{path}: query sandbox_id: ours alone", extension],
   ["GET /server_info: answer *: ours alone", extension],
   ["POST /api/hooks: query sandbox_id: ours alone", extension],
   ["POST /api/skills: query sandbox_id: ours alone", extension],
-  ["POST /api/skills: body *: missing", "accepted and not read: there are no organizations, and the server knows the sandbox"],
-  ["POST /api/skills: answer skills[].disable_model_invocation: ours alone", "in the reference's code, not in its document"],
-  ["POST /api/conversations/{conversation_id}/events: body content: required", "a message without content says nothing"],
+  [
+    "POST /api/skills: body *: missing",
+    "accepted and not read: there are no organizations, and the server knows the sandbox",
+  ],
+  [
+    "POST /api/skills: answer skills[].disable_model_invocation: ours alone",
+    "in the reference's code, not in its document",
+  ],
+  [
+    "POST /api/conversations/{conversation_id}/events: body content: required",
+    "a message without content says nothing",
+  ],
   ["POST /api/conversations/{conversation_id}/events: body role: without assistant system tool", userOnly],
   [
     "POST /api/conversations/{conversation_id}/generate_title: body llm.*: missing",
     "accepted: clients of all versions send sixty fields",
   ],
-  ["POST /api/conversations/{conversation_id}/generate_title: body llm.model: required", "a model without a name is none"],
+  [
+    "POST /api/conversations/{conversation_id}/generate_title: body llm.model: required",
+    "a model without a name is none",
+  ],
 ];
 
 /** What differs besides in the document of the agent-server surface itself. */
@@ -138,7 +197,10 @@ export const agentServerInside: readonly Deliberate[] = [
     "an agent without a kind is of kind Agent; others are refused with a sentence",
   ],
   ["POST /api/conversations: body agent.llm.model: required", "no model is called that nobody named"],
-  ["POST /api/conversations: body initial_message.content: required", "a message without content says nothing"],
+  [
+    "POST /api/conversations: body initial_message.content: required",
+    "a message without content says nothing",
+  ],
   ["POST /api/conversations: body initial_message.role: without assistant system tool", userOnly],
 ];
 
@@ -151,12 +213,24 @@ export const additions: readonly Deliberate[] = [
   ["POST /api/sub-agents", inCode],
   ["GET /api/meta-profiles", "the released TypeScript client asks"],
   ["* /api/workspaces*", inCode],
-  ["* /v1/*", "agents as models of OpenAI's API: in the reference's code, not in its document (agent-server.md section 9)"],
+  [
+    "* /v1/*",
+    "agents as models of OpenAI's API: in the reference's code, not in its document (agent-server.md section 9)",
+  ],
   ["* /api/keys*", "keys of users, for the web login"],
   ["* /log*", "the web login"],
-  ["* /api/organizations*", "the released GUI of the hosted service wants one before it lets LLM profiles be changed"],
-  ["POST /api/cloud-proxy", "the released GUI of the hosted service reaches agent servers so (remote-clients.md section 10)"],
-  ["POST /api/v1/settings/mcp/{key}/test", "in the reference's code, not in its document (app-server.md section 1)"],
+  [
+    "* /api/organizations*",
+    "the released GUI of the hosted service wants one before it lets LLM profiles be changed",
+  ],
+  [
+    "POST /api/cloud-proxy",
+    "the released GUI of the hosted service reaches agent servers so (remote-clients.md section 10)",
+  ],
+  [
+    "POST /api/v1/settings/mcp/{key}/test",
+    "in the reference's code, not in its document (app-server.md section 1)",
+  ],
   ["GET /api/user/search/branches", "the released GUI asks (legacy-gui.md section 8)"],
   ["* /api/v1/sandboxes/{sandbox_id}/archive", extension],
   ["* /api/v1/sandboxes/{sandbox_id}/files*", extension],

@@ -35,7 +35,11 @@ function compare(ours: OperationFacts, theirs: OperationFacts): string[] {
   ];
 }
 
-function compareFields(part: string, ours: Record<string, FieldFacts>, theirs: Record<string, FieldFacts>): string[] {
+function compareFields(
+  part: string,
+  ours: Record<string, FieldFacts>,
+  theirs: Record<string, FieldFacts>,
+): string[] {
   // What theirs does not describe says nothing about ours.
   if ("*" in theirs || (part === "answer " && Object.keys(theirs).length === 0)) return [];
   const names = new Set([...Object.keys(theirs), ...Object.keys(ours)].filter((name) => name !== "*"));
@@ -55,13 +59,20 @@ function compareFields(part: string, ours: Record<string, FieldFacts>, theirs: R
 }
 
 /** Whether a field stands in one that one side does not have, which says it already, or that theirs does not describe. */
-function isInside(name: string, ours: Record<string, FieldFacts>, theirs: Record<string, FieldFacts>): boolean {
+function isInside(
+  name: string,
+  ours: Record<string, FieldFacts>,
+  theirs: Record<string, FieldFacts>,
+): boolean {
   const end = Math.max(name.lastIndexOf("."), 0);
   if (end === 0) return false;
   const parent = name.slice(0, end).replace(/(\[\])+$/, "");
   if (parent === "") return false;
   if (parent in ours !== parent in theirs) return true;
-  if (parent in theirs && !Object.keys(theirs).some((key) => key.startsWith(`${parent}.`) || key.startsWith(`${parent}[`)))
+  if (
+    parent in theirs &&
+    !Object.keys(theirs).some((key) => key.startsWith(`${parent}.`) || key.startsWith(`${parent}[`))
+  )
     return true;
   return isInside(parent, ours, theirs);
 }
@@ -82,11 +93,16 @@ function compareEnums(ours: readonly string[] | undefined, theirs: readonly stri
 export type Deliberate = readonly [line: string, reason: string];
 
 /** The differences that no entry of the list tells, and the entries that tell none. */
-export function unlisted(lines: readonly string[], list: readonly Deliberate[]): { differences: string[]; outdated: string[] } {
+export function unlisted(
+  lines: readonly string[],
+  list: readonly Deliberate[],
+): { differences: string[]; outdated: string[] } {
   const patterns = list.map(([line]) => new RegExp(`^${line.split("*").map(literally).join(".*")}$`));
   return {
     differences: lines.filter((line) => !patterns.some((pattern) => pattern.test(line))),
-    outdated: list.filter((_entry, index) => !lines.some((line) => patterns[index]!.test(line))).map(([line]) => line),
+    outdated: list
+      .filter((_entry, index) => !lines.some((line) => patterns[index]!.test(line)))
+      .map(([line]) => line),
   };
 }
 

@@ -71,7 +71,9 @@ function factsOfOperation(
       ]),
     ) as Record<string, FieldFacts>,
     body: fields(requestBody?.content?.["application/json"]?.schema),
-    answer: fields(success === undefined ? undefined : responses[success]!.content?.["application/json"]?.schema),
+    answer: fields(
+      success === undefined ? undefined : responses[success]!.content?.["application/json"]?.schema,
+    ),
   };
 }
 
@@ -116,6 +118,8 @@ function resolve(schema: Schema, schemas: Record<string, Schema>, hops = 0): Sch
   const name = schema.$ref?.split("/").at(-1);
   if (name !== undefined) return resolve(schemas[name] ?? {}, schemas, hops + 1);
   if (schema.allOf?.length === 1) return resolve(schema.allOf[0]!, schemas, hops + 1);
-  const branches = (schema.anyOf ?? schema.oneOf ?? []).filter((one) => (one as { type?: string }).type !== "null");
+  const branches = (schema.anyOf ?? schema.oneOf ?? []).filter(
+    (one) => (one as { type?: string }).type !== "null",
+  );
   return branches.length === 1 ? resolve(branches[0]!, schemas, hops + 1) : schema;
 }

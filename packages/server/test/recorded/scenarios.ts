@@ -1,5 +1,5 @@
-import { type Reply, reply } from "@sandpiper/models/test/support/model-server";
 import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
+import { type Reply, reply } from "@sandpiper/models/test/support/model-server";
 import { editor, finish, terminal } from "../support/script.ts";
 import { stdioMcp } from "../support/stdio-mcp.ts";
 import type { Session } from "./session.ts";
@@ -32,7 +32,9 @@ export const scenarios: Record<string, (session: Session) => Promise<void>> = {
     await session.start("Try the shell");
     await session.status("finished");
     session.replies = [
-      reply.text("It kept its directory and lost it with the reset.", { thinking: { text: "What did I see?" } }),
+      reply.text("It kept its directory and lost it with the reset.", {
+        thinking: { text: "What did I see?" },
+      }),
     ];
     await session.say("What did you see?");
     await session.status("finished");
@@ -75,7 +77,10 @@ export const scenarios: Record<string, (session: Session) => Promise<void>> = {
       broken,
       broken,
       broken,
-      calls(call("file_editor", { command: "view" }), call("terminal", { command: "echo fine", security_risk: "NONE" })),
+      calls(
+        call("file_editor", { command: "view" }),
+        call("terminal", { command: "echo fine", security_risk: "NONE" }),
+      ),
       reply.answer({ text: "" }),
       calls(call("finish", { message: "Enough." }), terminal("echo never")),
     ];
@@ -91,7 +96,10 @@ export const scenarios: Record<string, (session: Session) => Promise<void>> = {
 
   async confirmation(session) {
     await session.settings({}, { confirmation_mode: true, security_analyzer: "none" });
-    session.replies = [calls(terminal("echo first > a.txt")), calls(terminal("echo second"), terminal("echo third"))];
+    session.replies = [
+      calls(terminal("echo first > a.txt")),
+      calls(terminal("echo second"), terminal("echo third")),
+    ];
     await session.start("Ask me before you act");
     await session.status("waiting_for_confirmation");
     await session.command("run");
@@ -141,7 +149,13 @@ export const scenarios: Record<string, (session: Session) => Promise<void>> = {
     const message = "Your input exceeds the context window of this model.";
     const tooLong = reply.error(400, { error: { message, code: "context_length_exceeded" } });
     const more = Array.from({ length: 4 }, (_, index) => calls(terminal(`seq ${index} 200`)));
-    session.replies = [...steps, ...more, tooLong, calls(terminal("echo after the summary")), finish("Done.")];
+    session.replies = [
+      ...steps,
+      ...more,
+      tooLong,
+      calls(terminal("echo after the summary")),
+      finish("Done."),
+    ];
     await session.start("Work for a long time");
     await session.status("finished");
     await session.command("condense");

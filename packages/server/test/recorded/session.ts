@@ -1,5 +1,17 @@
-import { type ModelRequestSeen, type ModelServer, type Reply, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { type Json, startConversation, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import {
+  type ModelRequestSeen,
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
+import {
+  type Json,
+  startConversation,
+  startTestPlatform,
+  type TestPlatform,
+  until,
+} from "../support/platform.ts";
 
 /** A platform with a scripted model, on which recordings are made. */
 export class Session {
@@ -29,7 +41,10 @@ export class Session {
   /** Changes settings of V1, the model included. */
   async settings(agent: Json = {}, conversation: Json = {}): Promise<void> {
     const llm = { model: "openai/scripted", api_key: "sk-scripted-key", base_url: this.#models.url };
-    await this.#post("/api/v1/settings", { agent_settings_diff: { llm, ...agent }, conversation_settings_diff: conversation });
+    await this.#post("/api/v1/settings", {
+      agent_settings_diff: { llm, ...agent },
+      conversation_settings_diff: conversation,
+    });
   }
 
   async start(text: string): Promise<void> {
@@ -37,7 +52,11 @@ export class Session {
   }
 
   say(text: string): Promise<Json> {
-    return this.#post(`/api/conversations/${this.id}/events`, { role: "user", content: [{ type: "text", text }], run: true });
+    return this.#post(`/api/conversations/${this.id}/events`, {
+      role: "user",
+      content: [{ type: "text", text }],
+      run: true,
+    });
   }
 
   /** A command of the agent-server surface, such as `run`, `pause` or `condense`. */
@@ -59,7 +78,10 @@ export class Session {
 
   event(fits: (event: Json) => boolean): Promise<Json> {
     return until(async () => {
-      const { body } = await this.#server.call("GET", `/api/v1/conversation/${this.id}/events/search?limit=100`);
+      const { body } = await this.#server.call(
+        "GET",
+        `/api/v1/conversation/${this.id}/events/search?limit=100`,
+      );
       return body.items.find(fits);
     });
   }

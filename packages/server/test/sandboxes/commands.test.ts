@@ -1,9 +1,9 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { ServiceBench } from "../support/sandbox-service.ts";
 import { type BashLimits, BashService } from "@sandpiper/sandbox/shell/commands/service";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { ServiceBench } from "../support/sandbox-service.ts";
 
 /** Bounds of what is run and kept, in a real sandbox. */
 
@@ -34,14 +34,20 @@ function serve(limits: Partial<BashLimits> = {}): BashService {
 const all = async (service: BashService) =>
   (await service.search(row.id, { limit: 100 })).items.map((json) => JSON.parse(String(json)));
 const commands = async (service: BashService) => (await all(service)).flatMap(({ command }) => command ?? []);
-const run = async (service: BashService, command: string) => JSON.parse(await service.execute(row, { command }));
+const run = async (service: BashService, command: string) =>
+  JSON.parse(await service.execute(row, { command }));
 
 test("so many run at a time, the others wait in order, and who comes on top of them is refused", async () => {
   const service = serve({ running: 1, waiting: 30 });
   const loop = "until [ -e /tmp/open ]; do sleep 0.02; done; echo open";
   const gate = service.execute(row, { command: loop });
-  const waiting = Array.from({ length: 30 }, (_, index) => service.execute(row, { command: `echo ${index} >> /tmp/order` }));
-  await expect(service.start(row, { command: "true" })).rejects.toMatchObject({ code: "TooManyRequests", status: 429 });
+  const waiting = Array.from({ length: 30 }, (_, index) =>
+    service.execute(row, { command: `echo ${index} >> /tmp/order` }),
+  );
+  await expect(service.start(row, { command: "true" })).rejects.toMatchObject({
+    code: "TooManyRequests",
+    status: 429,
+  });
   expect((await all(service)).filter(({ kind }) => kind === "BashOutput")).toEqual([]);
   const process = await (await bench.service.running(row.id)).exec({ argv: ["touch", "/tmp/open"] });
   await process.exit;
@@ -61,7 +67,8 @@ test("the oldest commands that have ended go when there are too many, or too muc
   expect(readdirSync(join(folder(), row.id))).toEqual([]);
 
   const small = serve({ bytes: 500_000 });
-  for (const name of ["a", "b", "c", "d"]) await run(small, `: ${name}; head -c 200000 /dev/zero | tr '\\0' x`);
+  for (const name of ["a", "b", "c", "d"])
+    await run(small, `: ${name}; head -c 200000 /dev/zero | tr '\\0' x`);
   // What came last is whole, whatever it takes.
   expect((await commands(small)).map((command) => command[2])).toEqual(["b", "c", "d"]);
   await small.clear(row.id);
@@ -84,7 +91,8 @@ test("histories of sandboxes that nobody looks at leave the memory and come back
   const service = serve({ histories: 1 });
   await run(service, "echo kept");
   const before = await all(service);
-  for (const other of ["one", "two", "three"]) expect((await service.search(other, { limit: 10 })).items).toEqual([]);
+  for (const other of ["one", "two", "three"])
+    expect((await service.search(other, { limit: 10 })).items).toEqual([]);
   expect(await all(service)).toEqual(before);
   const later = serve();
   expect(await all(later)).toEqual(before);
@@ -114,7 +122,10 @@ test("a service that ends ends what runs, and takes nothing new", async () => {
   await service.start(row, { command: "sleep 600" });
   const waiting = all(service);
   await service.close();
-  expect(JSON.parse(await running)).toMatchObject({ exit_code: -1, stderr: expect.stringContaining("The server was ended") });
+  expect(JSON.parse(await running)).toMatchObject({
+    exit_code: -1,
+    stderr: expect.stringContaining("The server was ended"),
+  });
   expect((await waiting).length).toBeGreaterThan(0);
   await expect(service.start(row, { command: "true" })).rejects.toMatchObject({ code: "SandboxFailed" });
   expect((await all(serve())).filter(({ exit_code }) => exit_code === -1)).toHaveLength(2);
@@ -123,13 +134,19 @@ test("a service that ends ends what runs, and takes nothing new", async () => {
 test("a command keeps its sandbox awake, and nothing does after it", async () => {
   const idle = await new ServiceBench().open();
   try {
-    const sandboxes = await idle.serve({ idle: { pauseAfterMs: 60_000, hibernateAfterMs: 0, deleteAfterMs: 0 } });
+    const sandboxes = await idle.serve({
+      idle: { pauseAfterMs: 60_000, hibernateAfterMs: 0, deleteAfterMs: 0 },
+    });
     const service = new BashService({ dir: join(idle.dir, "bash"), sandboxes, logger });
     const { id } = await sandboxes.create("ann");
     await sandboxes.running(id);
     const own = sandboxes.get("ann", id)!;
-    const running = service.execute(own, { command: "mkfifo /tmp/gate; touch /tmp/made; read -r line < /tmp/gate; echo $line" });
-    await expect.poll(async () => (await service.execute(own, { command: "ls /tmp/made" })).includes('"exit_code":0')).toBe(true);
+    const running = service.execute(own, {
+      command: "mkfifo /tmp/gate; touch /tmp/made; read -r line < /tmp/gate; echo $line",
+    });
+    await expect
+      .poll(async () => (await service.execute(own, { command: "ls /tmp/made" })).includes('"exit_code":0'))
+      .toBe(true);
     for (let minute = 0; minute < 5; minute++) await idle.pass(60_000);
     expect(await idle.state(id)).toBe("running");
     await service.execute(own, { command: "echo go > /tmp/gate" });

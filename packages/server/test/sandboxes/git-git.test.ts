@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { sh } from "../support/sandbox-service.ts";
-import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sh } from "../support/sandbox-service.ts";
 
 let sandbox: Sandbox;
 let remove: () => Promise<void>;
@@ -74,7 +74,10 @@ test("what left the upstream branch is told: changed, deleted, moved and new fil
   ]);
   expect((await gitChanges(sandbox, "/tmp/work", "HEAD")).map(({ path }) => path)).not.toContain("d/change");
   expect(await gitDiff(sandbox, "/tmp/work/d/change")).toEqual({ original: "2\n", modified: "two\n" });
-  expect(await gitDiff(sandbox, "/tmp/work/d/change", "HEAD")).toEqual({ original: "two\n", modified: "two\n" });
+  expect(await gitDiff(sandbox, "/tmp/work/d/change", "HEAD")).toEqual({
+    original: "two\n",
+    modified: "two\n",
+  });
   expect(await gitDiff(sandbox, "/tmp/work/e/drop")).toEqual({ original: "3\n", modified: null });
   expect(await gitDiff(sandbox, "/tmp/work/none")).toEqual({ original: null, modified: null });
 
@@ -85,7 +88,10 @@ test("what left the upstream branch is told: changed, deleted, moved and new fil
     ...changes.map(({ status, path }) => ({ status, path: `inner/${path}` })),
   ]);
   expect((await gitChanges(sandbox, "/tmp/two")).map(({ path }) => path)).toContain("outer/file");
-  expect(await gitDiff(sandbox, "/tmp/two/outer/inner/d/change")).toEqual({ original: "2\n", modified: "two\n" });
+  expect(await gitDiff(sandbox, "/tmp/two/outer/inner/d/change")).toEqual({
+    original: "2\n",
+    modified: "two\n",
+  });
 });
 
 test("no repository has no changes, and bad references and paths are refused in words", async () => {

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { buffer, text } from "node:stream/consumers";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { sh } from "../support/sandbox-service.ts";
-import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { findRepository, gitDelta } from "@sandpiper/sandbox/files/git/archive";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { gitCommitChanges, gitCommitDiff, gitCommits } from "@sandpiper/sandbox/files/git/history";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sh } from "../support/sandbox-service.ts";
 
 let sandbox: Sandbox;
 let remove: () => Promise<void>;
@@ -68,16 +68,32 @@ test("a commit's changes and files are told against its first parent, without th
     { status: "UPDATED", path: "one" },
     { status: "ADDED", path: "two" },
   ]);
-  expect(await gitCommitChanges(sandbox, "/tmp/repo", sha("merged").slice(0, 8))).toEqual([{ status: "ADDED", path: "side" }]);
-  expect((await gitCommitChanges(sandbox, "/tmp/repo", sha("First: ä"))).map(({ path }) => path)).toEqual(["d/ü\n2", "one"]);
-  expect(await gitCommitDiff(sandbox, "/tmp/repo/one", sha("second"))).toEqual({ original: "1\n", modified: "2\n" });
-  expect(await gitCommitDiff(sandbox, "/tmp/repo/d/ü\n2", sha("second"))).toEqual({ original: "x", modified: null });
-  expect(await gitCommitDiff(sandbox, "/tmp/repo/one", sha("First: ä"))).toEqual({ original: null, modified: "1\n" });
+  expect(await gitCommitChanges(sandbox, "/tmp/repo", sha("merged").slice(0, 8))).toEqual([
+    { status: "ADDED", path: "side" },
+  ]);
+  expect((await gitCommitChanges(sandbox, "/tmp/repo", sha("First: ä"))).map(({ path }) => path)).toEqual([
+    "d/ü\n2",
+    "one",
+  ]);
+  expect(await gitCommitDiff(sandbox, "/tmp/repo/one", sha("second"))).toEqual({
+    original: "1\n",
+    modified: "2\n",
+  });
+  expect(await gitCommitDiff(sandbox, "/tmp/repo/d/ü\n2", sha("second"))).toEqual({
+    original: "x",
+    modified: null,
+  });
+  expect(await gitCommitDiff(sandbox, "/tmp/repo/one", sha("First: ä"))).toEqual({
+    original: null,
+    modified: "1\n",
+  });
   for (const bad of ["0".repeat(40), "main", "--output=/tmp/evil", "abc", "$(id)"]) {
     await expect(gitCommitChanges(sandbox, "/tmp/repo", bad)).rejects.toMatchObject({ code: "GitRefused" });
     await expect(gitCommitDiff(sandbox, "/tmp/repo/one", bad)).rejects.toMatchObject({ code: "GitRefused" });
   }
-  await expect(gitCommitChanges(sandbox, "/usr", "0".repeat(40))).rejects.toMatchObject({ code: "GitRefused" });
+  await expect(gitCommitChanges(sandbox, "/usr", "0".repeat(40))).rejects.toMatchObject({
+    code: "GitRefused",
+  });
 });
 
 test("a patch leads from a commit to the files as they are, and leaves the repository as it was", async () => {
@@ -103,13 +119,19 @@ test("a patch leads from a commit to the files as they are, and leaves the repos
   const patch = await buffer(content);
   expect(base).toBe((await gitCommits(sandbox, "/tmp/repo", 1)).commits[0]!.sha);
   expect(
-    await sh(sandbox, "cd /tmp/work && find .git -type f | sort | xargs sha256sum | sha256sum; ls -d /tmp/tmp.* 2>/dev/null"),
+    await sh(
+      sandbox,
+      "cd /tmp/work && find .git -type f | sort | xargs sha256sum | sha256sum; ls -d /tmp/tmp.* 2>/dev/null",
+    ),
   ).toBe(before);
   expect(patch.toString("latin1").match(/^diff --git/gm)).toHaveLength(5);
   await sh(sandbox, `printf %s '${patch.toString("base64")}' | base64 -d >/tmp/p`);
   await git("/tmp", "git clone -q /tmp/repo /tmp/again", "cd again", "git apply /tmp/p");
   const files = (folder: string) =>
-    sh(sandbox, `cd ${folder} && for f in one side staged 'bin ä'; do cat "$f"; done | sha256sum; readlink link; ls two 2>&1`);
+    sh(
+      sandbox,
+      `cd ${folder} && for f in one side staged 'bin ä'; do cat "$f"; done | sha256sum; readlink link; ls two 2>&1`,
+    );
   expect(await files("/tmp/again")).toBe(await files("/tmp/work"));
   expect(createHash("sha256").update(patch).digest()).toHaveLength(32);
 
@@ -122,7 +144,9 @@ test("a patch leads from a commit to the files as they are, and leaves the repos
   const fresh = await gitDelta(sandbox, "/tmp/empty", { ref: undefined, excludes: [] });
   expect([fresh.base, await text(fresh.content)]).toEqual(["", ""]);
   for (const ref of ["nothing", "--output=/tmp/evil"])
-    await expect(gitDelta(sandbox, "/tmp/work", { ref, excludes: [] })).rejects.toMatchObject({ code: "GitRefused" });
+    await expect(gitDelta(sandbox, "/tmp/work", { ref, excludes: [] })).rejects.toMatchObject({
+      code: "GitRefused",
+    });
   expect(await gitChanges(sandbox, "/tmp/work")).toContainEqual({ status: "ADDED", path: "link" });
 });
 
@@ -177,7 +201,9 @@ test("programs that a repository's settings name are not run by looking at it", 
   const [commit] = (await gitCommits(sandbox, "/tmp/trap", 1)).commits;
   expect((await gitCommitChanges(sandbox, "/tmp/trap", commit!.sha)).length).toBe(2);
   expect((await gitCommitDiff(sandbox, "/tmp/trap/f", commit!.sha)).modified).toBe("1\n");
-  expect(await text((await gitDelta(sandbox, "/tmp/trap", { ref: "HEAD", excludes: [] })).content)).toContain("+2\n");
+  expect(await text((await gitDelta(sandbox, "/tmp/trap", { ref: "HEAD", excludes: [] })).content)).toContain(
+    "+2\n",
+  );
   expect((await findRepository(sandbox, "/tmp/trap"))?.branch).toBe("main");
   expect(await sh(sandbox, "ls /tmp | grep ^ran-")).toBe("");
 });

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { readFile } from "@sandpiper/sandbox/files/files";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { ServiceBench, sh } from "../support/sandbox-service.ts";
 
 const bench = new ServiceBench();
@@ -15,7 +15,10 @@ test("an opened snapshot shows its files, is in no list and has no way out, and 
   await sh(await service.running(id), "echo now > /workspace/file");
 
   const opened = await service.snapshots.open("me", snapshot.id);
-  expect(await readFile(opened.files, "/workspace/file")).toEqual({ kind: "file", content: Buffer.from("then\n") });
+  expect(await readFile(opened.files, "/workspace/file")).toEqual({
+    kind: "file",
+    content: Buffer.from("then\n"),
+  });
   expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
   expect(await bench.driver.list()).toHaveLength(2);
   // The patrol does not take it for an orphan while it is open.

@@ -1,14 +1,14 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { pino } from "pino";
-import { afterEach, beforeEach, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxProcess } from "@sandpiper/sandbox/driver";
 import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { testSpec } from "@sandpiper/sandbox/test/support/oci";
 import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { SandboxService } from "@sandpiper/sandbox/service/service";
+import { testSpec } from "@sandpiper/sandbox/test/support/oci";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { altered, ServiceBench, sh } from "../support/sandbox-service.ts";
 
 const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 500, deleteAfterMs: 100_000 };
@@ -48,24 +48,27 @@ test("a sandbox that nobody uses is paused, hibernated, and wakes on its files w
   });
 });
 
-test.each([1e9, -1e9])("a clock that is set by %d ms makes no sandbox unused, and none used for ever", async (jump) => {
-  service = await bench.serve({ idle });
-  const { id } = await service.create("me");
-  await service.running(id);
-  const other = await service.create("me");
-  bench.jump = jump;
-  await service.running(other.id);
-  await bench.pass(999);
-  expect(row(other.id)?.status).toBe("RUNNING");
-  expect(row(id)?.status).toBe("RUNNING");
-  await bench.pass(1);
-  expect(row(id)?.status).toBe("PAUSED");
-  bench.jump = 0;
-  await bench.pass(499);
-  expect(await bench.state(id)).toBe("paused");
-  await bench.pass(1);
-  expect(await bench.state(id)).toBe("stopped");
-});
+test.each([1e9, -1e9])(
+  "a clock that is set by %d ms makes no sandbox unused, and none used for ever",
+  async (jump) => {
+    service = await bench.serve({ idle });
+    const { id } = await service.create("me");
+    await service.running(id);
+    const other = await service.create("me");
+    bench.jump = jump;
+    await service.running(other.id);
+    await bench.pass(999);
+    expect(row(other.id)?.status).toBe("RUNNING");
+    expect(row(id)?.status).toBe("RUNNING");
+    await bench.pass(1);
+    expect(row(id)?.status).toBe("PAUSED");
+    bench.jump = 0;
+    await bench.pass(499);
+    expect(await bench.state(id)).toBe("paused");
+    await bench.pass(1);
+    expect(await bench.state(id)).toBe("stopped");
+  },
+);
 
 test("a hibernated sandbox is one after a restart too, and its use is remembered", async () => {
   service = await bench.serve({ idle });
@@ -87,13 +90,15 @@ test("a sandbox that was paused, or whose program took the proxy's port meanwhil
     egress = await EgressProxy.open({ dir: join(bench.dir, "network"), logger: pino({ level: "silent" }) });
     service = await bench.serve({ specs, egress });
   };
-  const request = "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; head -c 12 <&3";
+  const request =
+    "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; head -c 12 <&3";
   const ask = async (id: string) => sh(await service.running(id), `bash -c "${request}"`);
   await serve();
   const [paused, greedy] = [(await service.create("me")).id, (await service.create("me")).id];
   for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
   await service.pause("me", paused);
-  const take = 'until ($s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1:3128")) {} system("touch taken"); sleep';
+  const take =
+    'until ($s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1:3128")) {} system("touch taken"); sleep';
   await sh(await service.running(greedy), `perl -MIO::Socket::INET -e '${take}' >/dev/null 2>&1 &`);
   await egress?.close();
   await expect.poll(async () => sh(await service.running(greedy), "ls taken")).toBe("taken\n");
@@ -165,7 +170,10 @@ test("commands, occupants at work and connections are use; a shell on a terminal
   busy = false;
   await bench.pass(999);
 
-  await sandbox.exec({ argv: ["python3", "-m", "http.server", "8000", "--bind", "127.0.0.1"], tty: { cols: 80, rows: 24 } });
+  await sandbox.exec({
+    argv: ["python3", "-m", "http.server", "8000", "--bind", "127.0.0.1"],
+    tty: { cols: 80, rows: 24 },
+  });
   const connection = await expect
     .poll(() => service.connect(id, 8000).catch(() => undefined))
     .toBeDefined()
@@ -219,7 +227,9 @@ test("no more sandboxes of a user run than may, and the longest unused makes roo
   await Promise.all([first, second, third].map((id) => service.running(id).catch(() => {})));
   const more = await Promise.all([1, 2, 3].map(() => service.create("me")));
   await Promise.all(more.map(({ id }) => service.running(id)));
-  await expect.poll(() => service.search("me", { limit: 10 }).items.filter(({ status }) => status === "RUNNING").length).toBe(2);
+  await expect
+    .poll(() => service.search("me", { limit: 10 }).items.filter(({ status }) => status === "RUNNING").length)
+    .toBe(2);
 });
 
 test("a preparation shows how it goes on, in the record, and has its own time", async () => {
@@ -238,7 +248,9 @@ test("a preparation shows how it goes on, in the record, and has its own time", 
     }),
   );
   const { id } = await service.create("me");
-  await expect.poll(() => row(id)).toMatchObject({ status: "STARTING", statusDetail: "fetching layer 1 of 2" });
+  await expect
+    .poll(() => row(id))
+    .toMatchObject({ status: "STARTING", statusDetail: "fetching layer 1 of 2" });
   go();
   const sandbox = await service.running(id);
   expect(row(id)).toMatchObject({ status: "RUNNING", statusDetail: null, prepared: true });
@@ -277,7 +289,9 @@ test("a preparation without end is broken off: by deletion, by its time, and by 
   const left = await service.create("me");
   await service.close();
   service = await bench.serve({ prepareTimeoutMs: 50 }, never);
-  await expect(service.running(left.id)).rejects.toMatchObject({ message: expect.stringMatching(/not ready within 0.05 s/) });
+  await expect(service.running(left.id)).rejects.toMatchObject({
+    message: expect.stringMatching(/not ready within 0.05 s/),
+  });
   await service.close();
   service = await bench.serve();
   await service.resume("me", left.id);
@@ -310,9 +324,13 @@ test("a snapshot holds the files as they were, and sandboxes begin with it, also
   await expect(service.create("other", undefined, { snapshotId: snapshot.id })).rejects.toMatchObject({
     code: "SnapshotNotFound",
   });
-  await expect(service.snapshots.remove("other", snapshot.id)).rejects.toMatchObject({ code: "SnapshotNotFound" });
+  await expect(service.snapshots.remove("other", snapshot.id)).rejects.toMatchObject({
+    code: "SnapshotNotFound",
+  });
   await service.snapshots.remove("me", snapshot.id);
-  await expect(service.create("me", undefined, { snapshotId: snapshot.id })).rejects.toMatchObject({ code: "SnapshotNotFound" });
+  await expect(service.create("me", undefined, { snapshotId: snapshot.id })).rejects.toMatchObject({
+    code: "SnapshotNotFound",
+  });
   expect(await sh(await service.running(late.id), "cat file")).toBe("then\n");
 });
 
@@ -321,7 +339,10 @@ test("sandboxes that are yet to begin with a snapshot get its files when it is d
   const { id } = await service.create("me");
   await sh(await service.running(id), "echo kept >file");
   const { id: snapshotId } = await service.snapshots.create("me", id);
-  const forks = [await service.create("me", undefined, { snapshotId }), await service.create("me", undefined, { snapshotId })];
+  const forks = [
+    await service.create("me", undefined, { snapshotId }),
+    await service.create("me", undefined, { snapshotId }),
+  ];
   const crashed = { ...forks[0]!, id: "sbx-crashed", sessionKey: "another" };
   await bench.store.sandboxes.create(crashed);
   await service.snapshots.remove("me", snapshotId);
@@ -377,7 +398,9 @@ test("what a crash leaves of sandboxes and snapshots without a record is removed
 });
 
 test("a sandbox that is too large is stopped, says so to whom uses it, and has a minute when its user resumes it", async () => {
-  service = await bench.serve({ specs: [{ ...testSpec, limits: { ...testSpec.limits, diskBytes: 4 * 2 ** 20 } }] });
+  service = await bench.serve({
+    specs: [{ ...testSpec, limits: { ...testSpec.limits, diskBytes: 4 * 2 ** 20 } }],
+  });
   const { id } = await service.create("me");
   await sh(await service.running(id), "head -c 8000000 /dev/zero >big; echo small >small");
   await bench.pass(5_000);

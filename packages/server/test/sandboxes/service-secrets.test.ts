@@ -1,12 +1,12 @@
 import type { Server } from "node:http";
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
-import { StoredSecrets } from "../../src/users/secrets.ts";
-import { testSpec } from "@sandpiper/sandbox/test/support/oci";
-import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/support/egress";
 import type { SandboxService } from "@sandpiper/sandbox/service/service";
-import { ServiceBench, sh } from "../support/sandbox-service.ts";
 import { openTerminal } from "@sandpiper/sandbox/shell/terminal";
+import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/support/egress";
+import { testSpec } from "@sandpiper/sandbox/test/support/oci";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { StoredSecrets } from "../../src/users/secrets.ts";
+import { ServiceBench, sh } from "../support/sandbox-service.ts";
 
 /** Stored secrets of users in sandboxes of the service: what commands see, and what goes out. */
 
@@ -67,7 +67,10 @@ test("a secret is a placeholder in every command, goes out, changes and ends at 
   terminal.close();
   expect(seen.get("/terminal")).toBe("Bearer second-value");
   expect(JSON.stringify(content)).toMatch(/SECOND=sandpiper_/);
-  const everything = await inside(id, "env; cat /proc/*/environ; cat /etc/sandpiper/* ~/.* /tmp/* 2>/dev/null");
+  const everything = await inside(
+    id,
+    "env; cat /proc/*/environ; cat /etc/sandpiper/* ~/.* /tmp/* 2>/dev/null",
+  );
   expect(everything).toContain("SECOND=sandpiper_");
   expect(everything).not.toContain("second-value");
   expect(everything).not.toContain(value);

@@ -1,13 +1,13 @@
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import type { Store } from "../../src/store/store.ts";
 import type { SandboxDriver } from "@sandpiper/sandbox/driver";
 import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { testSpec } from "@sandpiper/sandbox/test/support/oci";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { SandboxService } from "@sandpiper/sandbox/service/service";
+import { testSpec } from "@sandpiper/sandbox/test/support/oci";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Store } from "../../src/store/store.ts";
 import { altered, ServiceBench, sh } from "../support/sandbox-service.ts";
 
 let bench: ServiceBench;
@@ -68,7 +68,9 @@ test("shows and gives a sandbox to its owner only", async () => {
   expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
   for (const operation of [service.pause, service.resume, service.remove]) {
     await expect(operation.call(service, "other", id)).rejects.toMatchObject({ code: "SandboxNotFound" });
-    await expect(operation.call(service, "me", "sbx-unknown")).rejects.toMatchObject({ code: "SandboxNotFound" });
+    await expect(operation.call(service, "me", "sbx-unknown")).rejects.toMatchObject({
+      code: "SandboxNotFound",
+    });
   }
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
 });
@@ -171,7 +173,10 @@ test("tells in one sentence why a start failed, and tries again when asked", asy
   let broken = true;
   await serve((one) =>
     altered(one, {
-      start: (request) => one.start(broken ? { ...request, spec: { ...request.spec, command: ["/no/such/program"] } } : request),
+      start: (request) =>
+        one.start(
+          broken ? { ...request, spec: { ...request.spec, command: ["/no/such/program"] } } : request,
+        ),
     }),
   );
   const { id } = await service.create("me");
@@ -181,7 +186,10 @@ test("tells in one sentence why a start failed, and tries again when asked", asy
   });
   const row = service.get("me", id);
   expect(row).toMatchObject({ status: "ERROR", statusDetail: expect.stringMatching(/\.$/) });
-  await expect(service.pause("me", id)).rejects.toMatchObject({ code: "SandboxFailed", message: row?.statusDetail });
+  await expect(service.pause("me", id)).rejects.toMatchObject({
+    code: "SandboxFailed",
+    message: row?.statusDetail,
+  });
   broken = false;
   await service.resume("me", id);
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
@@ -195,7 +203,10 @@ test("gives up a start that takes too long, and finds it when it came up later",
     release = resolve;
   });
   let late: Promise<void> | undefined;
-  await serve((one) => altered(one, { start: (request) => (late = held.then(() => one.start(request))) }), 100);
+  await serve(
+    (one) => altered(one, { start: (request) => (late = held.then(() => one.start(request))) }),
+    100,
+  );
   const { id } = await service.create("me");
   await expect(service.running(id)).rejects.toMatchObject({
     code: "SandboxFailed",
@@ -238,7 +249,10 @@ test("a start whose end cannot be stored for a while is made again by itself", a
   let refused = 0;
   sandboxes.update = async () => {
     refused++;
-    throw new PlatformError("StorageFull", "The disk of the data folder is full: nothing was stored; make room and try again.");
+    throw new PlatformError(
+      "StorageFull",
+      "The disk of the data folder is full: nothing was stored; make room and try again.",
+    );
   };
   const { id } = await service.create("me");
   // As running, and then as failed.

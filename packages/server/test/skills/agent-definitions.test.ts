@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { ServiceBench, sh } from "../support/sandbox-service.ts";
 import { loadAgentDefinitions, parseAgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ServiceBench, sh } from "../support/sandbox-service.ts";
 
 let bench: ServiceBench;
 let sandbox: Sandbox;
@@ -24,13 +24,22 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
   );
   const told: string[] = [];
   const tell = (sentence: string) => void told.push(sentence.replace(/^.*\//, ""));
-  const found = await loadAgentDefinitions(sandbox, { workingDir: "/tmp/a/sub", plugins: ["/tmp/plug"], tell });
+  const found = await loadAgentDefinitions(sandbox, {
+    workingDir: "/tmp/a/sub",
+    plugins: ["/tmp/plug"],
+    tell,
+  });
   expect(told.toSorted()).toEqual([
     "broken.md: its front matter cannot be read, and does not count.",
     "empty.md: it has no instructions below its front matter, and describes no sub-agent.",
     "odd.md: its name has other characters than letters, digits and _.:-, so there is no such sub-agent.",
   ]);
-  const tester = { name: "tester", description: "Runs tests.", systemPrompt: "Run them.", tools: ["terminal", "grep"] };
+  const tester = {
+    name: "tester",
+    description: "Runs tests.",
+    systemPrompt: "Run them.",
+    tools: ["terminal", "grep"],
+  };
   const byName = found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   expect(byName).toEqual([
     { name: "broken", description: "", systemPrompt: "broken" },
@@ -44,8 +53,13 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
 test("values of the wrong kind are passed over, and told", () => {
   const told: string[] = [];
   const tell = (sentence: string) => void told.push(sentence);
-  const text = "---\nname: [1]\ntools: {a: 1}\nmodel: 5\npermission_mode: yolo\nmax_iterations: -1\n---\nBody";
-  expect(parseAgentDefinition("/x/odd.md", text, tell)).toEqual({ name: "odd", description: "", systemPrompt: "Body" });
+  const text =
+    "---\nname: [1]\ntools: {a: 1}\nmodel: 5\npermission_mode: yolo\nmax_iterations: -1\n---\nBody";
+  expect(parseAgentDefinition("/x/odd.md", text, tell)).toEqual({
+    name: "odd",
+    description: "",
+    systemPrompt: "Body",
+  });
   expect(parseAgentDefinition("/x/nul.md", "\0\0", tell)).toBeUndefined();
   expect(told).toEqual([
     "/x/odd.md: of its front matter name, tools, model, permission_mode, max_iterations cannot be used.",

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { ServiceBench, sh } from "../support/sandbox-service.ts";
 import { loadProject, loadSkills } from "@sandpiper/agent/skills/load";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ServiceBench, sh } from "../support/sandbox-service.ts";
 
 let bench: ServiceBench;
 let sandbox: Sandbox;
@@ -26,8 +26,14 @@ echo odd >".openhands/microagents/odd
 name 5 .md"
 printf plugged >/tmp/plug/skills/x/SKILL.md; printf mine >~/.agents/skills/mine.md; echo again >~/.agents/skills/docker.md`,
   );
-  const skills = await loadSkills(sandbox, { workingDir: "/tmp/p/sub", model: "anthropic/claude-x", plugins: ["/tmp/plug"] });
-  const seen = Object.fromEntries(skills.map(({ name, type, content, source }) => [name, `${source} ${type} ${content}`]));
+  const skills = await loadSkills(sandbox, {
+    workingDir: "/tmp/p/sub",
+    model: "anthropic/claude-x",
+    plugins: ["/tmp/plug"],
+  });
+  const seen = Object.fromEntries(
+    skills.map(({ name, type, content, source }) => [name, `${source} ${type} ${content}`]),
+  );
   expect(seen).toEqual({
     agents: "project repo Be kind.",
     claude: "project repo Claude",
@@ -39,7 +45,9 @@ printf plugged >/tmp/plug/skills/x/SKILL.md; printf mine >~/.agents/skills/mine.
     mine: "user repo mine",
   });
   expect(skills.find(({ name }) => name === "pdf")?.location).toBe("/tmp/p/sub/.agents/skills/pdf/SKILL.md");
-  expect((await loadSkills(sandbox, { workingDir: "/tmp/p/sub" })).map(({ name }) => name)).not.toContain("claude");
+  expect((await loadSkills(sandbox, { workingDir: "/tmp/p/sub" })).map(({ name }) => name)).not.toContain(
+    "claude",
+  );
 });
 
 test("a folder that is not there has no skills, and a flood of files is bounded", async () => {
@@ -64,7 +72,10 @@ head -c 10000000 /dev/zero | tr '\\0' y >.cursorrules; echo go >/tmp/cmd/command
   );
   const { skills, problems } = await loadProject(sandbox, { workingDir: "/tmp/n", plugins: ["/tmp/cmd"] });
   const byName = new Map(skills.map((skill) => [skill.name, skill]));
-  expect(byName.get("a/b/AGENTS.md")).toMatchObject({ content: "low", paths: { base: "/tmp/n/a/b", globs: ["**"] } });
+  expect(byName.get("a/b/AGENTS.md")).toMatchObject({
+    content: "low",
+    paths: { base: "/tmp/n/a/b", globs: ["**"] },
+  });
   expect(byName.get("r")).toMatchObject({ paths: { base: "/tmp/n", globs: ["*.ts"] } });
   expect(byName.get("go")).toMatchObject({ type: "knowledge", triggers: ["/go"] });
   expect(byName.get("agents")).toMatchObject({ type: "repo", content: "top" });
@@ -94,9 +105,16 @@ test("files that are no text are left out, broken front matter of every kind is 
     "/tmp/b/.agents/skills/open.md: its front matter cannot be read, and does not count.",
   ]);
   const texts = Object.fromEntries(skills.map(({ name, content }) => [name, content]));
-  expect(texts).toMatchObject({ kinds: "Text", open: expect.stringContaining("Text"), red: "[31mred \ufffd end" });
+  expect(texts).toMatchObject({
+    kinds: "Text",
+    open: expect.stringContaining("Text"),
+    red: "[31mred \ufffd end",
+  });
   expect(texts).not.toHaveProperty("bin");
-  await sh(sandbox, "cd /tmp/b/.agents/skills && for i in $(seq 30); do printf -- '---\\nx: [\\n---\\nbad' >x$i.md; done");
+  await sh(
+    sandbox,
+    "cd /tmp/b/.agents/skills && for i in $(seq 30); do printf -- '---\\nx: [\\n---\\nbad' >x$i.md; done",
+  );
   const many = (await loadProject(sandbox, { workingDir: "/tmp/b" })).problems;
   expect(many).toHaveLength(11);
   expect(many[10]).toBe("23 more files of the project's skills and rules are not as they should be.");

@@ -39,7 +39,9 @@ export class Follower {
     const all = this.way === "after_seq" ? "after_seq=0" : "resend_mode=all";
     const since = this.way === "after_seq" ? this.#seq : this.#timestamp;
     const query = since === undefined ? all : `resend_mode=since&${this.way}=${since}`;
-    const socket = new WebSocket(`${url.replace("http", "ws")}?${query}`, { headers: { "x-session-api-key": key } });
+    const socket = new WebSocket(`${url.replace("http", "ws")}?${query}`, {
+      headers: { "x-session-api-key": key },
+    });
     this.#end = () => socket.terminate();
     socket.on("error", () => {});
     socket.on("message", (text) => {
@@ -54,7 +56,10 @@ export class Follower {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>();
     const abort = new AbortController();
     this.#end = () => abort.abort();
-    const headers = { "x-session-api-key": key, ...(this.#seq !== undefined && { "last-event-id": this.#seq }) };
+    const headers = {
+      "x-session-api-key": key,
+      ...(this.#seq !== undefined && { "last-event-id": this.#seq }),
+    };
     const read = async () => {
       const { body } = await fetch(`${url}?resend_mode=all`, { headers, signal: abort.signal });
       let rest = "";

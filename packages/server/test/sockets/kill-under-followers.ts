@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import { fillWithConversations, temporaryFolder } from "../support/store.ts";
 import { until } from "../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
+import { fillWithConversations, temporaryFolder } from "../support/store.ts";
 import { Follower, type Way } from "./follower.ts";
 
 const ways: Way[] = ["after_timestamp", "after_seq", "Last-Event-ID"];
@@ -37,7 +37,9 @@ export async function killUnderFollowers(clients: number): Promise<KillResult> {
     await Promise.all(connections.map(({ opened }) => opened));
     const before = followers.map(({ follower }) => follower.ids.length);
     // It is killed while all of them get events.
-    await until(() => followers.every(({ follower }, index) => follower.ids.length >= before[index]! + 10) || undefined);
+    await until(
+      () => followers.every(({ follower }, index) => follower.ids.length >= before[index]! + 10) || undefined,
+    );
     await server.end("SIGKILL");
     await Promise.all([...writers, ...connections.map(({ ended }) => ended)]);
   }
@@ -45,12 +47,16 @@ export async function killUnderFollowers(clients: number): Promise<KillResult> {
   try {
     const begin = performance.now();
     for (const { follower } of followers) void follower.follow(server);
-    const stored = new Map(await Promise.all(ids.map(async (id) => [id, await storedIds(server, id)] as const)));
+    const stored = new Map(
+      await Promise.all(ids.map(async (id) => [id, await storedIds(server, id)] as const)),
+    );
     const has = ({ conversation, follower }: (typeof followers)[number]) =>
       follower.ids.length >= stored.get(conversation)!.length;
     await until(() => followers.every(has) || undefined);
     const completeMs = performance.now() - begin;
-    const wrong = followers.filter((one) => !isDeepStrictEqual(one.follower.ids, stored.get(one.conversation))).length;
+    const wrong = followers.filter(
+      (one) => !isDeepStrictEqual(one.follower.ids, stored.get(one.conversation)),
+    ).length;
     const deliveries = followers.reduce((sum, { follower }) => sum + follower.ids.length, 0);
     const events = [...stored.values()].reduce((sum, list) => sum + list.length, 0);
     for (const { follower } of followers) follower.end();
@@ -63,7 +69,11 @@ export async function killUnderFollowers(clients: number): Promise<KillResult> {
 
 /** Sends messages one after the other until the server is gone. */
 async function write(id: string, url: string, key: string): Promise<void> {
-  const body = JSON.stringify({ role: "user", content: [{ type: "text", text: "One more thing." }], run: false });
+  const body = JSON.stringify({
+    role: "user",
+    content: [{ type: "text", text: "One more thing." }],
+    run: false,
+  });
   const headers = { "x-session-api-key": key, "content-type": "application/json" };
   for (;;) {
     try {

@@ -27,7 +27,13 @@ export function sdkRequest(modelUrl: string, change: Json = {}): Json {
   return {
     agent: {
       kind: "Agent",
-      llm: { model: "openai/scripted", api_key: "sk-own-model-key", base_url: modelUrl, usage_id: "agent", num_retries: 5 },
+      llm: {
+        model: "openai/scripted",
+        api_key: "sk-own-model-key",
+        base_url: modelUrl,
+        usage_id: "agent",
+        num_retries: 5,
+      },
       tools: [
         { name: "terminal", params: {} },
         { name: "file_editor", params: {} },

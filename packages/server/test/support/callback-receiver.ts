@@ -54,7 +54,9 @@ export class TestEndpoint {
 
   /** Texts of the messages in all requests. */
   texts(received: readonly Received[] = this.received): string[] {
-    return received.flatMap(({ events }) => events.flatMap(({ llm_message }) => llm_message?.content[0]?.text ?? []));
+    return received.flatMap(({ events }) =>
+      events.flatMap(({ llm_message }) => llm_message?.content[0]?.text ?? []),
+    );
   }
 
   #make(): Server {
@@ -72,7 +74,12 @@ export class TestEndpoint {
       }
       const body = Buffer.concat(pieces).toString();
       const answer = this.answer(this.received.length);
-      this.received.push({ path: request.url ?? "", headers: request.headers, body, events: JSON.parse(body || "[]") });
+      this.received.push({
+        path: request.url ?? "",
+        headers: request.headers,
+        body,
+        events: JSON.parse(body || "[]"),
+      });
       for (const wake of this.#waiting.splice(0)) wake();
       if (answer === "hang") return;
       if (answer === "cut") return void request.socket.destroy();

@@ -1,6 +1,6 @@
+import { describeWaits } from "@sandpiper/core/test/support/until";
 import { afterAll, afterEach } from "vitest";
 import { endEventChecks, startEventChecks } from "./event-checks.ts";
-import { describeWaits } from "@sandpiper/core/test/support/until";
 
 /** Set-up of every test file: it fails at its end when a server in this process stored or sent an unpublished event. */
 startEventChecks();

@@ -14,7 +14,9 @@ export class Command {
 
   constructor(args: string[], env: NodeJS.ProcessEnv, options: { cwd?: string; program?: string[] } = {}) {
     const [program, ...first] = options.program ?? [`${root}bin/sandpiper`];
-    const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SANDPIPER_")));
+    const inherited = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !name.startsWith("SANDPIPER_")),
+    );
     this.#child = spawn(program!, [...first, ...args], {
       cwd: options.cwd ?? "/",
       env: { ...inherited, ...env },

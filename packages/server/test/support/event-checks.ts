@@ -29,7 +29,8 @@ export function allowInventedEvents(): void {
 
 function check(event: unknown): void {
   if (!checking) return;
-  for (const problem of eventProblems(event as Record<string, unknown>)) found.set(problem, (found.get(problem) ?? 0) + 1);
+  for (const problem of eventProblems(event as Record<string, unknown>))
+    found.set(problem, (found.get(problem) ?? 0) + 1);
 }
 
 const { append } = SqliteEventLog.prototype;

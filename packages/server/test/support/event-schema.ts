@@ -22,7 +22,10 @@ export function eventProblems(event: Json): string[] {
     ? []
     : validator
         .Errors(checked)[1]
-        .map(({ instancePath, message, params }) => `${kind}${instancePath}: ${message} ${JSON.stringify(params)}`);
+        .map(
+          ({ instancePath, message, params }) =>
+            `${kind}${instancePath}: ${message} ${JSON.stringify(params)}`,
+        );
   return [...found, ...nulls(event).map((path) => `${kind}${path} is null`)];
 }
 

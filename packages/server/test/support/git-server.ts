@@ -14,7 +14,11 @@ export interface GitServer {
   /** Tokens that were shown, by repository. */
   seen: { path: string; authorization: string | undefined }[];
   /** Makes `owner/name` with these files on `main`, and with a branch for each further set. */
-  repository(name: string, files: Record<string, string>, branches?: Record<string, Record<string, string>>): void;
+  repository(
+    name: string,
+    files: Record<string, string>,
+    branches?: Record<string, Record<string, string>>,
+  ): void;
   /** Answers to a repository wait until the returned function is called. */
   hold(name: string): () => void;
   /** A command of git in a bare repository. */
@@ -42,7 +46,9 @@ export async function startGitServer(token: string): Promise<GitServer> {
     if (path.startsWith("/api/")) {
       const known = authorization?.includes(token);
       response.writeHead(known ? 200 : 401, { "content-type": "application/json" });
-      return void response.end(JSON.stringify(known ? { id: 1, login: "ann", avatar_url: "" } : { message: "Bad credentials" }));
+      return void response.end(
+        JSON.stringify(known ? { id: 1, login: "ann", avatar_url: "" } : { message: "Bad credentials" }),
+      );
     }
     const name = path
       .split("/")
@@ -55,11 +61,16 @@ export async function startGitServer(token: string): Promise<GitServer> {
       const password = Buffer.from((authorization ?? "").replace("Basic ", ""), "base64")
         .toString()
         .split(":")[1];
-      if (password !== token) return void response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
+      if (password !== token)
+        return void response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
     }
     backend(request, response, { folder, path, query });
   };
-  const server: Server = await serve((request, response) => void answer(request, response), { address: host, port: 443, host });
+  const server: Server = await serve((request, response) => void answer(request, response), {
+    address: host,
+    port: 443,
+    host,
+  });
   const authority = join(folder, "authority.pem");
   writeFileSync(authority, testAuthority);
 
@@ -112,7 +123,13 @@ function backend(
 ): void {
   const child = spawn("git", ["http-backend"], {
     env: {
-      ...{ PATH: process.env.PATH, GIT_PROJECT_ROOT: folder, GIT_HTTP_EXPORT_ALL: "1", PATH_INFO: path, QUERY_STRING: query },
+      ...{
+        PATH: process.env.PATH,
+        GIT_PROJECT_ROOT: folder,
+        GIT_HTTP_EXPORT_ALL: "1",
+        PATH_INFO: path,
+        QUERY_STRING: query,
+      },
       ...{ REQUEST_METHOD: request.method, CONTENT_TYPE: request.headers["content-type"] ?? "" },
       ...{
         HTTP_CONTENT_ENCODING: String(request.headers["content-encoding"] ?? ""),

@@ -16,7 +16,9 @@ export async function startMcpServer(key: string): Promise<McpServer> {
     if (request.headers.authorization !== `Bearer ${key}`) return void response.writeHead(401).end();
     if (request.method !== "POST") return void response.writeHead(405).end();
     const tools = new ProtocolServer({ name: "test", version: "1" }, { capabilities: { tools: {} } });
-    tools.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [{ name: "add", inputSchema: { type: "object" } }] }));
+    tools.setRequestHandler(ListToolsRequestSchema, () => ({
+      tools: [{ name: "add", inputSchema: { type: "object" } }],
+    }));
     tools.setRequestHandler(CallToolRequestSchema, ({ params: { arguments: { a, b } = {} } }) => ({
       content: [{ type: "text", text: String(Number(a) + Number(b)) }],
     }));

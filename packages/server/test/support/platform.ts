@@ -1,12 +1,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { noteAnswer, until } from "@sandpiper/core/test/support/until";
 import type { DestinationStream } from "pino";
 import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
 import { type Platform, startPlatform } from "../../src/platform.ts";
-import { noteAnswer, until } from "@sandpiper/core/test/support/until";
 
 export { until };
 
@@ -19,7 +19,12 @@ export interface TestPlatform {
   key: string;
   dataDir: string;
   /** A JSON request with the key; gives status and parsed body. */
-  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<{ status: number; body: any }>;
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; body: any }>;
   /** Stops the platform and removes its sandboxes and its data. */
   stop(): Promise<void>;
 }
@@ -27,9 +32,16 @@ export interface TestPlatform {
 export const testKey = "sp_test-key-0123456789abcdefghijklmnopqrstuvwxyz";
 
 /** `logs` takes the lines of the log that otherwise go to standard error. */
-export async function startTestPlatform(overrides: Partial<Config> = {}, logs?: DestinationStream): Promise<TestPlatform> {
+export async function startTestPlatform(
+  overrides: Partial<Config> = {},
+  logs?: DestinationStream,
+): Promise<TestPlatform> {
   const dataDir = overrides.dataDir ?? (await mkdtemp(join(tmpdir(), "sandpiper-test-")));
-  const config = { ...readConfig({ SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: testKey }), port: 0, logLevel: "error" as const };
+  const config = {
+    ...readConfig({ SANDPIPER_DATA: dataDir, SANDPIPER_API_KEY: testKey }),
+    port: 0,
+    logLevel: "error" as const,
+  };
   const platform = await startPlatform({ ...config, ...overrides, dataDir }, process.env, logs);
   const call = caller(platform.url, testKey);
   return {
@@ -55,7 +67,11 @@ export function caller(url: string, key: string): TestPlatform["call"] {
   return async (method, path, body, headers = {}) => {
     const response = await fetch(`${url}${path}`, {
       method,
-      headers: { "X-Session-API-Key": key, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      headers: {
+        "X-Session-API-Key": key,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
     const text = await response.text();

@@ -29,7 +29,8 @@ export class PreviewBench {
     Object.assign(server.sandboxes, {
       connect: async (id: string, port: number) => {
         const to = id === "sbx-one" ? this.#ports.get(port) : undefined;
-        if (to === undefined) throw new PlatformError("PortUnreachable", `Nothing listens on port ${port} in the sandbox ${id}.`);
+        if (to === undefined)
+          throw new PlatformError("PortUnreachable", `Nothing listens on port ${port} in the sandbox ${id}.`);
         const socket = connect(to, "127.0.0.1");
         await once(socket, "connect");
         return socket;
@@ -70,7 +71,10 @@ export class PreviewBench {
   }
 
   /** Sends a request as it is; the user's key goes with it unless `key` is null. */
-  call(path: string, { host, headers, key: sent = key, method = "GET", body }: PreviewCall = {}): Promise<PreviewAnswer> {
+  call(
+    path: string,
+    { host, headers, key: sent = key, method = "GET", body }: PreviewCall = {},
+  ): Promise<PreviewAnswer> {
     return new Promise((resolve, reject) => {
       const call = request(
         {
@@ -78,7 +82,11 @@ export class PreviewBench {
           port: this.server.port,
           path,
           method,
-          headers: { ...(host ? { host } : {}), ...(sent === null ? {} : { "x-session-api-key": sent }), ...headers },
+          headers: {
+            ...(host ? { host } : {}),
+            ...(sent === null ? {} : { "x-session-api-key": sent }),
+            ...headers,
+          },
           agent: false,
           timeout: 10_000,
         },
@@ -100,7 +108,11 @@ export class PreviewBench {
   /** Opens a link as a browser does, and gives the cookies that it gets. */
   async session(port: number): Promise<string> {
     const { url } = await this.link(port);
-    const answer = await this.call(url.pathname + url.search, { host: url.host, key: null, headers: navigation });
+    const answer = await this.call(url.pathname + url.search, {
+      host: url.host,
+      key: null,
+      headers: navigation,
+    });
     return answer.headers["set-cookie"]![0]!.split(";")[0]!;
   }
 

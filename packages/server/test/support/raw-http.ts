@@ -10,9 +10,15 @@ export interface RawAnswer {
 }
 
 /** Header lines of a client, in its order. */
-type Style = (request: { method: string; host: string; body: Buffer | undefined; headers: Record<string, string> }) => string[];
+type Style = (request: {
+  method: string;
+  host: string;
+  body: Buffer | undefined;
+  headers: Record<string, string>;
+}) => string[];
 
-const lines = (headers: Record<string, string>) => Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+const lines = (headers: Record<string, string>) =>
+  Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
 
 /** httpx 0.28, which the Python client uses; its bodies are `json.dumps(…, ensure_ascii=False, separators=(",", ":"))`. */
 export const httpx =
@@ -68,7 +74,12 @@ export class RawHttp {
   }
 
   patch(path: string, body: unknown): Promise<RawAnswer> {
-    return this.#send("PATCH", path, { "Content-Type": "application/json" }, Buffer.from(JSON.stringify(body)));
+    return this.#send(
+      "PATCH",
+      path,
+      { "Content-Type": "application/json" },
+      Buffer.from(JSON.stringify(body)),
+    );
   }
 
   delete(path: string, headers: Record<string, string> = {}): Promise<RawAnswer> {
@@ -78,7 +89,12 @@ export class RawHttp {
   /** Without a body: `Content-Length: 0` and no type. */
   post(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<RawAnswer> {
     if (body === undefined) return this.#send("POST", path, headers, Buffer.alloc(0));
-    return this.#send("POST", path, { "Content-Type": "application/json", ...headers }, Buffer.from(JSON.stringify(body)));
+    return this.#send(
+      "POST",
+      path,
+      { "Content-Type": "application/json", ...headers },
+      Buffer.from(JSON.stringify(body)),
+    );
   }
 
   /** `files={"file": (name, content)}`. */
@@ -93,7 +109,12 @@ export class RawHttp {
     this.#socket?.destroy();
   }
 
-  async #send(method: string, path: string, headers: Record<string, string>, body?: Buffer): Promise<RawAnswer> {
+  async #send(
+    method: string,
+    path: string,
+    headers: Record<string, string>,
+    body?: Buffer,
+  ): Promise<RawAnswer> {
     const { host, pathname } = this.#base;
     const target = `${pathname === "/" ? "" : pathname}${path}`;
     const head = [`${method} ${target} HTTP/1.1`, ...this.#style({ method, host, body, headers })];
@@ -130,12 +151,19 @@ export class RawHttp {
     );
     const rest = this.#received.subarray(end + 4);
     const found =
-      headers["transfer-encoding"] === "chunked" ? chunked(rest) : counted(rest, Number(headers["content-length"] ?? 0));
+      headers["transfer-encoding"] === "chunked"
+        ? chunked(rest)
+        : counted(rest, Number(headers["content-length"] ?? 0));
     if (!found) return undefined;
     this.#received = rest.subarray(found.length);
     const { body } = found;
     const isJson = headers["content-type"]?.startsWith("application/json");
-    return { status: Number(first!.split(" ")[1]), headers, body, json: isJson ? JSON.parse(body.toString()) : undefined };
+    return {
+      status: Number(first!.split(" ")[1]),
+      headers,
+      body,
+      json: isJson ? JSON.parse(body.toString()) : undefined,
+    };
   }
 }
 

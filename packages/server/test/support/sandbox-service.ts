@@ -1,14 +1,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import type { SandboxDriver } from "@sandpiper/sandbox/driver";
+import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { SandboxService, type SandboxServiceOptions } from "@sandpiper/sandbox/service/service";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import { testSpec } from "@sandpiper/sandbox/test/support/oci";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openVault } from "../../src/store/vault.ts";
-import type { SandboxDriver } from "@sandpiper/sandbox/driver";
-import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { testSpec } from "@sandpiper/sandbox/test/support/oci";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { SandboxService, type SandboxServiceOptions } from "@sandpiper/sandbox/service/service";
 
 /** For tests: services over the real driver and a real store, on a folder of their own. The patrol moves only by `patrol.tick`. */
 export class ServiceBench {
@@ -22,7 +22,10 @@ export class ServiceBench {
   service!: SandboxService;
 
   async open(): Promise<this> {
-    this.store = await openSqliteStore({ dir: this.dir, vault: await openVault(join(this.dir, "vault.key"), { create: true }) });
+    this.store = await openSqliteStore({
+      dir: this.dir,
+      vault: await openVault(join(this.dir, "vault.key"), { create: true }),
+    });
     return this;
   }
 
@@ -33,7 +36,13 @@ export class ServiceBench {
   ): Promise<SandboxService> {
     this.driver = new OciDriver({ dir: join(this.dir, "sandboxes") });
     const logger = { info() {}, warn() {}, error() {} };
-    const common = { store: this.store, specs: [testSpec], logger, now: () => this.time + this.jump, steady: () => this.time };
+    const common = {
+      store: this.store,
+      specs: [testSpec],
+      logger,
+      now: () => this.time + this.jump,
+      steady: () => this.time,
+    };
     this.service = new SandboxService({ driver: wrap(this.driver), ...common, ...options });
     await this.service.open();
     return this.service;

@@ -1,5 +1,5 @@
-import { type ModelRequestSeen, type Reply, reply } from "@sandpiper/models/test/support/model-server";
 import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
+import { type ModelRequestSeen, type Reply, reply } from "@sandpiper/models/test/support/model-server";
 
 /** Short forms of what scripted models say. */
 export const terminal = (command: string, more: object = {}): ScriptedToolCall => ({
@@ -9,7 +9,8 @@ export const terminal = (command: string, more: object = {}): ScriptedToolCall =
 
 export const editor = (args: object): ScriptedToolCall => ({ name: "file_editor", arguments: args });
 
-export const finish = (message: string): Reply => reply.toolCalls([{ name: "finish", arguments: { message } }]);
+export const finish = (message: string): Reply =>
+  reply.toolCalls([{ name: "finish", arguments: { message } }]);
 
 /** A model that runs the command in a message `run: COMMAND` and has finished then, and with any other message at once. */
 export function obey({ messages }: Pick<ModelRequestSeen, "messages">): Reply {

@@ -17,7 +17,10 @@ export interface ServerProcess {
 }
 
 /** Starts `sandpiper serve` and resolves when it listens. */
-export async function startServerProcess(dataDir: string, env: Record<string, string> = {}): Promise<ServerProcess> {
+export async function startServerProcess(
+  dataDir: string,
+  env: Record<string, string> = {},
+): Promise<ServerProcess> {
   const child = spawn(process.execPath, [main, "serve"], {
     env: {
       PATH: process.env.PATH ?? "",

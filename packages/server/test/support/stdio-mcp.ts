@@ -90,7 +90,9 @@ for line in sys.stdin:
 `;
 
 /** An MCP server in Python that runs inside of a sandbox, with tools that behave and tools that do not. */
-export function stdioMcp(more: { args?: string[]; env?: Record<string, string>; [field: string]: unknown } = {}) {
+export function stdioMcp(
+  more: { args?: string[]; env?: Record<string, string>; [field: string]: unknown } = {},
+) {
   const { args = [], ...rest } = more;
   return { command: "python3", args: ["-u", "-c", script, ...args], ...rest };
 }

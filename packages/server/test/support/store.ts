@@ -2,14 +2,14 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import type { NewEvent } from "@sandpiper/wire";
-import { openVault } from "../../src/store/vault.ts";
 import type { NewConversation } from "../../src/store/conversation-store.ts";
 import { emptyConfig } from "../../src/store/empty-config.ts";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { sqliteStoreExists } from "../../src/store/sqlite/folder.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
+import { openVault } from "../../src/store/vault.ts";
 
 /** For tests: a new temporary data folder. */
 export function temporaryFolder(): { dir: string; remove(): void } {
@@ -24,7 +24,9 @@ export async function openStore(dir: string, clock?: () => number): Promise<Stor
 }
 
 /** For tests: a real store in a temporary folder, which `close` removes. */
-export async function createTestStore(clock?: () => number): Promise<{ store: Store; dir: string; close(): Promise<void> }> {
+export async function createTestStore(
+  clock?: () => number,
+): Promise<{ store: Store; dir: string; close(): Promise<void> }> {
   const { dir, remove } = temporaryFolder();
   const store = await openStore(dir, clock);
   return {
@@ -58,7 +60,9 @@ export async function fillWithConversations(
   change: Partial<NewConversation> = {},
 ): Promise<string[]> {
   const store = await openStore(dir);
-  const rows = Array.from({ length: count }, (_, index) => conversationRow({ title: `Conversation ${index}`, ...change }));
+  const rows = Array.from({ length: count }, (_, index) =>
+    conversationRow({ title: `Conversation ${index}`, ...change }),
+  );
   const state = {
     status: "PAUSED",
     statusDetail: null,
@@ -90,5 +94,8 @@ export function message(text: string, id?: string): NewRecord {
 
 /** For tests: a control record. */
 export function stateUpdate(key: string, value: unknown): NewRecord {
-  return { listed: false, event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value } };
+  return {
+    listed: false,
+    event: { kind: "ConversationStateUpdateEvent", source: "environment", key, value },
+  };
 }

@@ -24,7 +24,9 @@ export class TerminalClient {
     this.socket.on("message", (data: Buffer, isBinary) => {
       if (!isBinary) throw new Error(`A terminal sends binary frames only, not ${data}`);
       this.bytes += data.length;
-      this.shown = (this.shown + this.#decoder.decode(data, { stream: true })).slice(-50_000).replace(escapes, "");
+      this.shown = (this.shown + this.#decoder.decode(data, { stream: true }))
+        .slice(-50_000)
+        .replace(escapes, "");
       this.#wake();
     });
     this.closed = new Promise((resolve) => {
@@ -47,7 +49,8 @@ export class TerminalClient {
 
   /** Sends a frame as it is, as soon as the socket is open. */
   raw(frame: string | Buffer): void {
-    if (this.socket.readyState === this.socket.CONNECTING) this.socket.once("open", () => this.socket.send(frame));
+    if (this.socket.readyState === this.socket.CONNECTING)
+      this.socket.once("open", () => this.socket.send(frame));
     else if (this.socket.readyState === this.socket.OPEN) this.socket.send(frame);
   }
 

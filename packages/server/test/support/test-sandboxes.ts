@@ -2,8 +2,8 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { CreateOptions, Sandboxes, Snapshots } from "@sandpiper/sandbox/api";
 import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import type { SandboxRow, SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
-import { defaultUser } from "../../src/users/default-user.ts";
 import { slicePage } from "../../src/http/server/params.ts";
+import { defaultUser } from "../../src/users/default-user.ts";
 
 /** For tests: records of sandboxes without an engine. */
 export class SandboxRecords implements Sandboxes {
@@ -44,7 +44,8 @@ export class SandboxRecords implements Sandboxes {
     },
   ];
   specFor(_userId: string, specId = "host") {
-    if (specId !== "host") throw new PlatformError("SandboxSpecNotFound", `The sandbox spec ${specId} does not exist.`);
+    if (specId !== "host")
+      throw new PlatformError("SandboxSpecNotFound", `The sandbox spec ${specId} does not exist.`);
     return this.specs()[0]!;
   }
   specOf = (row: SandboxRow) => (row.spec as SandboxSpec | null) ?? this.specs()[0]!;
@@ -54,7 +55,13 @@ export class SandboxRecords implements Sandboxes {
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const network = { ...spec.network, ...options.network };
     const { id, snapshotId = null } = options;
-    return this.add({ ...(id && { id }), userId, status: "STARTING", spec: { ...spec, network }, snapshotId });
+    return this.add({
+      ...(id && { id }),
+      userId,
+      status: "STARTING",
+      spec: { ...spec, network },
+      snapshotId,
+    });
   }
   get(userId: string, id: string) {
     const row = this.rows.get(id);

@@ -4,37 +4,37 @@ import { mkdtemp, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
+import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { SecretMask } from "@sandpiper/core/secrets/mask";
+import type { ModelRequest, ModelResponse } from "@sandpiper/models/model";
+import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
+import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { emptyUsage, type NewEvent, newId } from "@sandpiper/wire";
 import { pino } from "pino";
 import { WebSocket } from "ws";
-import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import { CallbackService } from "../../src/callbacks/service.ts";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
 import { ConversationService } from "../../src/conversations/service.ts";
 import { GitHostingService } from "../../src/git/hosting.ts";
-import type { ModelRequest, ModelResponse } from "@sandpiper/models/model";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { buildApp } from "../../src/http/app.ts";
+import { publicUrl } from "../../src/http/server/urls.ts";
 import { Recordings } from "../../src/recording/export.ts";
-import { BashService } from "@sandpiper/sandbox/shell/commands/service";
-import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
 import type { ConversationConfig } from "../../src/store/conversation-store.ts";
 import { emptyConfig } from "../../src/store/empty-config.ts";
 import { openSqliteStore } from "../../src/store/sqlite/open.ts";
-import { SecretMask } from "@sandpiper/core/secrets/mask";
-import { defaultUser } from "../../src/users/default-user.ts";
+import { createVault } from "../../src/store/vault.ts";
 import { StoredApiKeys } from "../../src/users/api-keys.ts";
 import { DailyBudget } from "../../src/users/daily-budget.ts";
+import { defaultUser } from "../../src/users/default-user.ts";
+import { SealedValues } from "../../src/users/encrypted-values.ts";
 import { KeyMemory } from "../../src/users/key-cache.ts";
 import { StoredLogins } from "../../src/users/logins.ts";
 import { ProviderAccess } from "../../src/users/provider-access.ts";
-import { SealedValues } from "../../src/users/encrypted-values.ts";
 import { StoredSecrets } from "../../src/users/secrets.ts";
 import { StoredSettings } from "../../src/users/settings/settings.ts";
-import { createVault } from "../../src/store/vault.ts";
-import { buildApp } from "../../src/http/app.ts";
 import { SandboxRecords } from "./test-sandboxes.ts";
-import { publicUrl } from "../../src/http/server/urls.ts";
 
 /** A listening server for tests of routes and sockets: the real store and services, over records of sandboxes that do not run. */
 
@@ -51,9 +51,19 @@ class TestModel {
 
   async complete({ signal }: ModelRequest): Promise<ModelResponse> {
     if (this.thinking) {
-      await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+      await new Promise((_resolve, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
+      );
     }
-    return { id: newId(), text: "done", thinkingBlocks: [], toolCalls: [], usage: emptyUsage(), cost: 0, finishReason: "stop" };
+    return {
+      id: newId(),
+      text: "done",
+      thinkingBlocks: [],
+      toolCalls: [],
+      usage: emptyUsage(),
+      cost: 0,
+      finishReason: "stop",
+    };
   }
 }
 
@@ -81,7 +91,11 @@ export async function startServer(change: Partial<Config> = {}) {
     onSecret: (value, userId) => mask.registerKey(value, userId),
   });
   const mask = new SecretMask();
-  const secrets = new StoredSecrets({ users: store.userSecrets, conversations: store.conversationSecrets, mask });
+  const secrets = new StoredSecrets({
+    users: store.userSecrets,
+    conversations: store.conversationSecrets,
+    mask,
+  });
   const keyMemory = new KeyMemory(store.apiKeys);
   const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
   const logins = new StoredLogins(store.logins, keyMemory);
@@ -130,7 +144,15 @@ export async function startServer(change: Partial<Config> = {}) {
     logger,
   });
   const globalSkills = (userId: string) => skills.known(userId);
-  const recordings = new Recordings({ store, settings, secrets, mask, conversations, globalSkills, version: "test" });
+  const recordings = new Recordings({
+    store,
+    settings,
+    secrets,
+    mask,
+    conversations,
+    globalSkills,
+    version: "test",
+  });
   const git = new GitHostingService({ secrets, outbound });
   const app = buildApp({
     config,
@@ -192,7 +214,15 @@ export async function startServer(change: Partial<Config> = {}) {
     async addConversation(userId = defaultUser, sandboxId = "sandbox-1"): Promise<string> {
       const id = newId();
       const title = `Conversation ${id.slice(0, 5)}`;
-      await store.conversations.create({ id, userId, sandboxId, config: noConfig, title, parentId: null, createdAt: Date.now() });
+      await store.conversations.create({
+        id,
+        userId,
+        sandboxId,
+        config: noConfig,
+        title,
+        parentId: null,
+        createdAt: Date.now(),
+      });
       return id;
     },
     /** Stores user messages with these texts in the log. */
@@ -203,7 +233,11 @@ export async function startServer(change: Partial<Config> = {}) {
       );
     },
     /** Calls a route with the user's key (`key: null` sends none). A string body is sent as it is. */
-    call(method: string, path: string, init: { body?: unknown; key?: string | null; headers?: Record<string, string> } = {}) {
+    call(
+      method: string,
+      path: string,
+      init: { body?: unknown; key?: string | null; headers?: Record<string, string> } = {},
+    ) {
       return fetch(url + path, {
         method,
         headers: {
@@ -211,7 +245,12 @@ export async function startServer(change: Partial<Config> = {}) {
           ...(init.body === undefined ? {} : { "content-type": "application/json" }),
           ...init.headers,
         },
-        body: init.body === undefined ? undefined : typeof init.body === "string" ? init.body : JSON.stringify(init.body),
+        body:
+          init.body === undefined
+            ? undefined
+            : typeof init.body === "string"
+              ? init.body
+              : JSON.stringify(init.body),
         signal: AbortSignal.timeout(10_000),
       });
     },

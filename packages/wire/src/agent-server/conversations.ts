@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
+import { Nullable } from "../common/schema.ts";
 import { ConfirmationPolicy, SecurityAnalyzer } from "../conversations/confirmation.ts";
 import { PluginSpec, SendMessageRequest } from "../conversations/conversations.ts";
-import { Nullable } from "../common/schema.ts";
 
 const text = (maxLength: number) => Type.Optional(Nullable(Type.String({ maxLength })));
 
@@ -9,7 +9,9 @@ const tokens = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_
 const price = Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1000, description: "USD" })));
 
 const flag = Type.Optional(Nullable(Type.Boolean()));
-const seconds = Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds" })));
+const seconds = Type.Optional(
+  Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds" })),
+);
 
 /** How a model thinks, keeps prompts and calls tools. Values that are not known here are left to the endpoint. */
 const llmBehaviour = {
@@ -28,7 +30,9 @@ const llmBehaviour = {
   disable_vision: flag,
   max_message_chars: tokens,
   drop_params: flag,
-  litellm_extra_body: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 1000 }))),
+  litellm_extra_body: Type.Optional(
+    Nullable(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 1000 })),
+  ),
   openrouter_site_url: text(8192),
   openrouter_app_name: text(1024),
   aws_access_key_id: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
@@ -54,10 +58,18 @@ export const GivenLlm = Type.Object(
     seed: Type.Optional(Nullable(Type.Integer({ minimum: -(2 ** 53), maximum: 2 ** 53 }))),
     max_input_tokens: tokens,
     max_output_tokens: tokens,
-    timeout: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds of one attempt" }))),
-    num_retries: Type.Optional(Nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000, description: "attempts in all" }))),
+    timeout: Type.Optional(
+      Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds of one attempt" })),
+    ),
+    num_retries: Type.Optional(
+      Nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000, description: "attempts in all" })),
+    ),
     extra_headers: Type.Optional(
-      Nullable(Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" }), { maxProperties: 100 })),
+      Nullable(
+        Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" }), {
+          maxProperties: 100,
+        }),
+      ),
     ),
     input_cost_per_token: price,
     output_cost_per_token: price,
@@ -68,12 +80,18 @@ export const GivenLlm = Type.Object(
 
 /** A tool by its registered name (events.md section 3). */
 export const GivenTool = Type.Object(
-  { name: Type.String({ minLength: 1, maxLength: 200 }), params: Type.Optional(Type.Record(Type.String(), Type.Unknown())) },
+  {
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  },
   { additionalProperties: true },
 );
 
 /** A condenser as a client describes it; one with an `llm` of its own is summarised by that. */
-const GivenCondenser = Type.Object({ kind: text(100), llm: Type.Optional(Nullable(GivenLlm)) }, { additionalProperties: true });
+const GivenCondenser = Type.Object(
+  { kind: text(100), llm: Type.Optional(Nullable(GivenLlm)) },
+  { additionalProperties: true },
+);
 
 const GivenSkill = Type.Object(
   {
@@ -95,17 +113,23 @@ export const SecretSource = Type.Union([
       kind: Type.Optional(Type.String({ maxLength: 100 })),
       value: Type.Optional(Nullable(Type.String({ maxLength: 65_536, format: "password" }))),
       url: text(8192),
-      headers: Type.Optional(Nullable(Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" })))),
+      headers: Type.Optional(
+        Nullable(Type.Record(Type.String(), Type.String({ maxLength: 65_536, format: "password" }))),
+      ),
       description: text(4096),
     },
     { additionalProperties: true },
   ),
 ]);
-export const ConversationSecrets = Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }), SecretSource, {
-  maxProperties: 100,
-  additionalProperties: false,
-  writeOnly: true,
-});
+export const ConversationSecrets = Type.Record(
+  Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }),
+  SecretSource,
+  {
+    maxProperties: 100,
+    additionalProperties: false,
+    writeOnly: true,
+  },
+);
 
 const GivenContext = Type.Object(
   {
@@ -123,7 +147,9 @@ export const GivenAgent = Type.Object(
     kind: text(100),
     llm: GivenLlm,
     tools: Type.Optional(Nullable(Type.Array(GivenTool, { maxItems: 200 }))),
-    include_default_tools: Type.Optional(Nullable(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 100 }))),
+    include_default_tools: Type.Optional(
+      Nullable(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 100 })),
+    ),
     filter_tools_regex: text(1000),
     mcp_config: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
     agent_context: Type.Optional(Nullable(GivenContext)),
@@ -137,7 +163,8 @@ export const GivenAgent = Type.Object(
 /** The part of `agent_settings` that makes an agent; what is left out is the user's own setting. */
 export const GivenAgentSettings = Type.Object(
   {
-    ...Type.Partial(Type.Object({ ...GivenAgent.properties, llm: Nullable(Type.Partial(GivenLlm)) })).properties,
+    ...Type.Partial(Type.Object({ ...GivenAgent.properties, llm: Nullable(Type.Partial(GivenLlm)) }))
+      .properties,
     agent_kind: text(100),
     enable_sub_agents: Type.Optional(Nullable(Type.Boolean({ default: false }))),
     enable_switch_llm_tool: Type.Optional(Nullable(Type.Boolean({ default: true }))),
@@ -160,14 +187,21 @@ export const ClientTool = Type.Object(
 );
 
 /** Keys are lower case letters and digits (agent-server.md section 3). */
-export const ConversationTags = Type.Record(Type.String({ pattern: "^[a-z0-9]{1,100}$" }), Type.String({ maxLength: 256 }), {
-  maxProperties: 50,
-  additionalProperties: false,
-});
+export const ConversationTags = Type.Record(
+  Type.String({ pattern: "^[a-z0-9]{1,100}$" }),
+  Type.String({ maxLength: 256 }),
+  {
+    maxProperties: 50,
+    additionalProperties: false,
+  },
+);
 
 /** Body of `POST /api/conversations` of the agent server (agent-server.md section 3.1). Keys that are not known are ignored. */
 export const StartConversationRequest = Type.Object({
-  workspace: Type.Object({ working_dir: Type.String({ minLength: 1, maxLength: 4000 }) }, { additionalProperties: true }),
+  workspace: Type.Object(
+    { working_dir: Type.String({ minLength: 1, maxLength: 4000 }) },
+    { additionalProperties: true },
+  ),
   agent: Type.Optional(Nullable(GivenAgent)),
   agent_settings: Type.Optional(Nullable(GivenAgentSettings)),
   agent_profile_id: text(64),
@@ -182,7 +216,9 @@ export const StartConversationRequest = Type.Object({
   secrets: Type.Optional(Nullable(ConversationSecrets)),
   secrets_encrypted: Type.Optional(Nullable(Type.Boolean({ default: false }))),
   client_tools: Type.Optional(Nullable(Type.Array(ClientTool, { maxItems: 100 }))),
-  agent_launch_additions: Type.Optional(Nullable(Type.Object({ system_message_suffix_append: text(32_768) }))),
+  agent_launch_additions: Type.Optional(
+    Nullable(Type.Object({ system_message_suffix_append: text(32_768) })),
+  ),
   plugins: Type.Optional(Nullable(Type.Array(PluginSpec, { maxItems: 20 }))),
   hook_config: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
   tags: Type.Optional(Nullable(ConversationTags)),

@@ -1,8 +1,8 @@
 import { type Static, Type } from "typebox";
-import { ClientTool } from "./conversations.ts";
-import { ConfirmationPolicy, SecurityAnalyzer } from "../conversations/confirmation.ts";
 import { Nullable, Page } from "../common/schema.ts";
+import { ConfirmationPolicy, SecurityAnalyzer } from "../conversations/confirmation.ts";
 import { ExecutionStatus, MetricsSnapshot, Stats } from "../conversations/state.ts";
+import { ClientTool } from "./conversations.ts";
 
 const Names = Type.Array(Type.String());
 const Texts = Type.Record(Type.String(), Type.String());
@@ -11,7 +11,10 @@ const id = Nullable(Type.String({ format: "uuid" }));
 
 /** The values of a conversation's secrets are masked. */
 const SecretRegistry = Type.Object({
-  secret_sources: Type.Record(Type.String(), Type.Object({ kind: Type.String(), value: Nullable(Type.String()) })),
+  secret_sources: Type.Record(
+    Type.String(),
+    Type.Object({ kind: Type.String(), value: Nullable(Type.String()) }),
+  ),
 });
 
 /**
@@ -50,7 +53,9 @@ export const ConversationInfo = Type.Object(
     current_model_id: Nullable(Type.String()),
     available_models: Type.Array(Open),
     supports_runtime_model_switch: Type.Boolean(),
-    launched_agent_profile: Nullable(Type.Object({ agent_profile_id: Type.String(), revision: Type.Integer() })),
+    launched_agent_profile: Nullable(
+      Type.Object({ agent_profile_id: Type.String(), revision: Type.Integer() }),
+    ),
     client_tools: Type.Array(ClientTool),
   },
   { additionalProperties: true },

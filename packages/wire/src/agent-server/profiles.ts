@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
-import { PostedLlm } from "./settings.ts";
-import { ProfileInfo } from "../settings/profiles.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { ProfileInfo } from "../settings/profiles.ts";
+import { PostedLlm } from "./settings.ts";
 
 /** The LLM profiles as the agent server lists them (agent-server.md section 9). There are no provider connections: each profile has its own key. */
 export const AgentServerProfileList = Type.Object({

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
+import { Nullable } from "../common/schema.ts";
 import { LlmConfig, type LlmDiff } from "../settings/llm.ts";
 import { McpServer, someSecrets } from "../settings/mcp.ts";
-import { Nullable } from "../common/schema.ts";
 import { type Diff, diffOf } from "../settings/setting-field.ts";
 import { AgentSettings, ConversationSettings } from "../settings/settings-v1.ts";
 
@@ -12,7 +12,9 @@ export const AgentServerSettings = Type.Object({
   llm_api_key_is_set: Type.Boolean(),
   active_profile: Nullable(Type.String()),
   active_agent_profile_id: Nullable(Type.String()),
-  misc_settings: Type.Record(Type.String(), Type.Unknown(), { description: "what clients keep here for themselves" }),
+  misc_settings: Type.Record(Type.String(), Type.Unknown(), {
+    description: "what clients keep here for themselves",
+  }),
 });
 
 /** An MCP server to add. Null for a variable or a header leaves it out. */
@@ -24,22 +26,38 @@ export const McpServerPatch = Type.Unsafe<McpServerPatch>(
 );
 
 /** Changes to MCP servers by name; null removes one. */
-export const McpConfigPatch = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Nullable(McpServerPatch), {
-  maxProperties: 300,
-});
+export const McpConfigPatch = Type.Record(
+  Type.String({ minLength: 1, maxLength: 256 }),
+  Nullable(McpServerPatch),
+  {
+    maxProperties: 300,
+  },
+);
 
 /** Body of the agent server's `PATCH /api/settings`. */
 export const AgentServerSettingsUpdate = Type.Unsafe<AgentServerSettingsUpdate>(
   Type.Object({
     agent_settings_diff: Type.Optional(
-      Nullable(Type.Object({ ...diffOf(AgentSettings).properties, mcp_config: Type.Optional(Nullable(McpConfigPatch)) })),
+      Nullable(
+        Type.Object({
+          ...diffOf(AgentSettings).properties,
+          mcp_config: Type.Optional(Nullable(McpConfigPatch)),
+        }),
+      ),
     ),
     conversation_settings_diff: Type.Optional(Nullable(diffOf(ConversationSettings))),
     misc_settings_diff: Type.Optional(
-      Nullable(Type.Record(Type.String(), Type.Unknown(), { description: "merged key by key; null removes one" })),
+      Nullable(
+        Type.Record(Type.String(), Type.Unknown(), { description: "merged key by key; null removes one" }),
+      ),
     ),
     active_profile: Type.Optional(
-      Nullable(Type.String({ maxLength: 64, description: "name of the LLM profile whose model becomes that of the settings" })),
+      Nullable(
+        Type.String({
+          maxLength: 64,
+          description: "name of the LLM profile whose model becomes that of the settings",
+        }),
+      ),
     ),
     active_agent_profile_id: Type.Optional(Nullable(Type.String({ maxLength: 128 }))),
   }),
@@ -52,7 +70,8 @@ export const PostedLlm = Type.Unsafe<LlmDiff>(diffOf(LlmConfig));
 export const ExposeSecrets = Type.Object({
   "x-expose-secrets": Type.Optional(
     Type.String({
-      description: "`plaintext`, or `encrypted`: as texts that only this server opens, and only for this user; default: masked",
+      description:
+        "`plaintext`, or `encrypted`: as texts that only this server opens, and only for this user; default: masked",
     }),
   ),
 });
@@ -61,7 +80,9 @@ export type AgentServerSettings = Static<typeof AgentServerSettings>;
 export type McpServerPatch = Diff<McpServer>;
 export type McpConfigPatch = Record<string, McpServerPatch | null>;
 export interface AgentServerSettingsUpdate {
-  agent_settings_diff?: (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: McpConfigPatch | null }) | null;
+  agent_settings_diff?:
+    | (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: McpConfigPatch | null })
+    | null;
   conversation_settings_diff?: Diff<ConversationSettings> | null;
   misc_settings_diff?: Record<string, unknown> | null;
   active_profile?: string | null;

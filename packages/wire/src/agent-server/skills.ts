@@ -1,10 +1,15 @@
 import { type Static, Type } from "typebox";
-import { ConversationHooks, hookEvents } from "../conversations/conversation-work.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { ConversationHooks, hookEvents } from "../conversations/conversation-work.ts";
 import { MarketplaceRegistration } from "../settings/settings-v1.ts";
 
 const projectDir = Type.Optional(
-  Nullable(Type.String({ maxLength: 4_000, description: "default: the sandbox's working folder; relative ones start there" })),
+  Nullable(
+    Type.String({
+      maxLength: 4_000,
+      description: "default: the sandbox's working folder; relative ones start there",
+    }),
+  ),
 );
 
 /** Body of `POST /api/skills` (agent-server.md section 9). */
@@ -12,9 +17,13 @@ export const SkillsRequest = Type.Object({
   load_public: Type.Optional(
     Type.Boolean({ default: true, description: "skills of this server and of the user's marketplaces" }),
   ),
-  load_user: Type.Optional(Type.Boolean({ default: true, description: "skills of the home folder in the sandbox" })),
+  load_user: Type.Optional(
+    Type.Boolean({ default: true, description: "skills of the home folder in the sandbox" }),
+  ),
   load_project: Type.Optional(Type.Boolean({ default: true })),
-  load_org: Type.Optional(Type.Boolean({ default: true, description: "accepted; there are no organizations" })),
+  load_org: Type.Optional(
+    Type.Boolean({ default: true, description: "accepted; there are no organizations" }),
+  ),
   project_dir: projectDir,
 });
 

@@ -13,7 +13,9 @@ export const ValidationIssue = Type.Object({
 export const Failure = Type.Object({ detail: Type.String() });
 
 /** The answer to a request that does not fit its schema: its problems, or one sentence. */
-export const HTTPValidationError = Type.Object({ detail: Type.Union([Type.Array(ValidationIssue), Type.String()]) });
+export const HTTPValidationError = Type.Object({
+  detail: Type.Union([Type.Array(ValidationIssue), Type.String()]),
+});
 
 /** The same in the settings family: the sentence stands in `error`, and `detail` beside it. */
 export const SettingsFailure = Type.Object({

@@ -20,7 +20,9 @@ export const ServerInfo = Type.Object({
   build_git_ref: Type.String(),
   python_version: Type.String({ description: "empty: nothing here is Python" }),
   usable_tools: Type.Array(Type.String()),
-  runtime_idle_timeout_seconds: Nullable(Type.Number({ description: "after which an idle sandbox is paused" })),
+  runtime_idle_timeout_seconds: Nullable(
+    Type.Number({ description: "after which an idle sandbox is paused" }),
+  ),
   max_foreground_terminal_timeout_seconds: Nullable(Type.Number()),
   capabilities: Type.Array(Type.String()),
   docs: Type.String(),

@@ -6,7 +6,10 @@ export function Nullable<T extends TSchema>(schema: T) {
 }
 
 /** A closed set of strings, as JSON Schema `enum` (OpenAPI shows it as one list). */
-export function StringEnum<const T extends readonly string[]>(values: T, options: Record<string, unknown> = {}) {
+export function StringEnum<const T extends readonly string[]>(
+  values: T,
+  options: Record<string, unknown> = {},
+) {
   return Type.Unsafe<T[number]>({ type: "string", enum: [...values], ...options });
 }
 

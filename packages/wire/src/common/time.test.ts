@@ -16,6 +16,9 @@ test.each([
   expect(parseEventTime(text)).toBe(expected);
 });
 
-test.each(["", "yesterday", "2026-13-40T10:00:00", "2026-08-20T25:00:00", "1755684000"])("refuses %j", (text) => {
-  expect(parseEventTime(text)).toBeUndefined();
-});
+test.each(["", "yesterday", "2026-13-40T10:00:00", "2026-08-20T25:00:00", "1755684000"])(
+  "refuses %j",
+  (text) => {
+    expect(parseEventTime(text)).toBeUndefined();
+  },
+);

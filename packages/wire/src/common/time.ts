@@ -18,9 +18,10 @@ export function eventTime(micros: number): string {
  * Gives undefined when the text is no ISO-8601 time. Fractions finer than a microsecond are cut.
  */
 export function parseEventTime(text: string): string | undefined {
-  const match = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i.exec(
-    text.trim(),
-  );
+  const match =
+    /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i.exec(
+      text.trim(),
+    );
   if (!match) return undefined;
   const [, day, clock = "00:00:00", fraction = "", zone = "Z"] = match;
   const time = clock.length === 5 ? `${clock}:00` : clock;

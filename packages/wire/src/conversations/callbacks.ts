@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
-import { EventKind } from "../events/event.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { EventKind } from "../events/event.ts";
 
 /** The title of a conversation comes from its first message with or without this processor. */
 export const SetTitleCallbackProcessor = Type.Object({ kind: Type.Literal("SetTitleCallbackProcessor") });
@@ -11,19 +11,35 @@ export const LoggingCallbackProcessor = Type.Object({ kind: Type.Literal("Loggin
 /** Posts a conversation's events to an address; an extension of the contract. */
 export const WebhookCallbackProcessor = Type.Object({
   kind: Type.Literal("WebhookCallbackProcessor"),
-  url: Type.String({ minLength: 1, maxLength: 2048, description: "http or https address that takes POST requests" }),
+  url: Type.String({
+    minLength: 1,
+    maxLength: 2048,
+    description: "http or https address that takes POST requests",
+  }),
   secret: Type.Optional(
     Nullable(
-      Type.String({ minLength: 1, maxLength: 512, format: "password", writeOnly: true, description: "key of the signature" }),
+      Type.String({
+        minLength: 1,
+        maxLength: 512,
+        format: "password",
+        writeOnly: true,
+        description: "key of the signature",
+      }),
     ),
   ),
   kinds: Type.Optional(
-    Nullable(Type.Array(EventKind, { maxItems: 64, description: "kinds of events to send; absent or empty: all" })),
+    Nullable(
+      Type.Array(EventKind, { maxItems: 64, description: "kinds of events to send; absent or empty: all" }),
+    ),
   ),
 });
 
 /** What happens with the events of a conversation (app-server.md section 2.3, `processors`). */
-export const CallbackProcessor = Type.Union([SetTitleCallbackProcessor, LoggingCallbackProcessor, WebhookCallbackProcessor]);
+export const CallbackProcessor = Type.Union([
+  SetTitleCallbackProcessor,
+  LoggingCallbackProcessor,
+  WebhookCallbackProcessor,
+]);
 
 /** Most processors of one conversation. */
 export const maxCallbacks = 10;

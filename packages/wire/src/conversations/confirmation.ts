@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
-import { securityRisks } from "../events/event.ts";
 import { StringEnum } from "../common/schema.ts";
+import { securityRisks } from "../events/event.ts";
 
 /** When an agent has to ask before it acts (agent-behaviour.md section 5). */
 export const ConfirmationPolicy = Type.Union([
@@ -8,7 +8,9 @@ export const ConfirmationPolicy = Type.Union([
   Type.Object({ kind: Type.Literal("AlwaysConfirm") }),
   Type.Object({
     kind: Type.Literal("ConfirmRisky"),
-    threshold: Type.Optional(StringEnum(securityRisks.slice(1) as ["LOW", "MEDIUM", "HIGH"], { default: "HIGH" })),
+    threshold: Type.Optional(
+      StringEnum(securityRisks.slice(1) as ["LOW", "MEDIUM", "HIGH"], { default: "HIGH" }),
+    ),
     confirm_unknown: Type.Optional(Type.Boolean({ default: true })),
   }),
 ]);

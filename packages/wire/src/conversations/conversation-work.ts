@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
-import { SendMessageRequest } from "./conversations.ts";
-import { SandboxStatus } from "../sandboxes/sandboxes.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { SandboxStatus } from "../sandboxes/sandboxes.ts";
+import { SendMessageRequest } from "./conversations.ts";
 
 /** Body of `POST /api/v1/app-conversations/{id}/send-message`: here the agent runs unless `run` is false (app-server.md section 2.7). */
 export const AppSendMessageRequest = Type.Object({
@@ -77,7 +77,9 @@ export const ConversationHooks = Type.Object({
   ),
 });
 
-export const SwitchProfileRequest = Type.Object({ profile_name: Type.String({ minLength: 1, maxLength: 64 }) });
+export const SwitchProfileRequest = Type.Object({
+  profile_name: Type.String({ minLength: 1, maxLength: 64 }),
+});
 export const SwitchAcpModelRequest = Type.Object({ model: Type.String({ minLength: 1, maxLength: 256 }) });
 
 export type AppSendMessageResponse = Static<typeof AppSendMessageResponse>;

@@ -1,9 +1,9 @@
 import { type Static, Type } from "typebox";
-import { CallbackProcessors } from "./callbacks.ts";
+import { Nullable, Page, StringEnum } from "../common/schema.ts";
 import { Content } from "../events/content.ts";
 import { ProviderType, SuggestedTask } from "../sandboxes/git.ts";
 import { NetworkOverride, SandboxStatus } from "../sandboxes/sandboxes.ts";
-import { Nullable, Page, StringEnum } from "../common/schema.ts";
+import { CallbackProcessors } from "./callbacks.ts";
 import { ExecutionStatus, MetricsSnapshot } from "./state.ts";
 
 export const triggers = [
@@ -46,11 +46,16 @@ export const AppConversation = Type.Object({
   conversation_url: Nullable(Type.String()),
   session_api_key: Nullable(Type.String()),
   acp_server: Nullable(Type.String()),
-  launched_agent_profile: Nullable(Type.Object({ agent_profile_id: Type.String(), revision: Type.Integer() })),
+  launched_agent_profile: Nullable(
+    Type.Object({ agent_profile_id: Type.String(), revision: Type.Integer() }),
+  ),
 });
 
 /** OpenAI's shape of an image part, which the released GUI sends (legacy-gui.md section 7.1). */
-const ImageUrlPart = Type.Object({ type: Type.Literal("image_url"), image_url: Type.Object({ url: Type.String() }) });
+const ImageUrlPart = Type.Object({
+  type: Type.Literal("image_url"),
+  image_url: Type.Object({ url: Type.String() }),
+});
 
 /** A message from a client (agent-server.md section 5, legacy-gui.md section 7.1). Only the role `user` is accepted. */
 export const SendMessageRequest = Type.Object({
@@ -62,14 +67,24 @@ export const SendMessageRequest = Type.Object({
 
 /** A plugin: a folder with skills in a git repository (app-server.md section 2.3). */
 export const PluginSpec = Type.Object({
-  source: Type.String({ minLength: 1, maxLength: 512, description: "`github:owner/repo`, `owner/repo` or an https address" }),
+  source: Type.String({
+    minLength: 1,
+    maxLength: 512,
+    description: "`github:owner/repo`, `owner/repo` or an https address",
+  }),
   ref: Type.Optional(Nullable(Type.String({ maxLength: 255, description: "branch or tag" }))),
-  repo_path: Type.Optional(Nullable(Type.String({ maxLength: 512, description: "folder of the plugin in its repository" }))),
-  parameters: Type.Optional(Nullable(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), { maxProperties: 50 }))),
+  repo_path: Type.Optional(
+    Nullable(Type.String({ maxLength: 512, description: "folder of the plugin in its repository" })),
+  ),
+  parameters: Type.Optional(
+    Nullable(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), { maxProperties: 50 })),
+  ),
 });
 
 /** Key and value pairs of a client's own. */
-const Tags = Type.Record(Type.String({ maxLength: 100 }), Type.String({ maxLength: 1000 }), { maxProperties: 50 });
+const Tags = Type.Record(Type.String({ maxLength: 100 }), Type.String({ maxLength: 1000 }), {
+  maxProperties: 50,
+});
 
 /** Secrets of one conversation; their values are never shown again. */
 const StartSecrets = Type.Record(

@@ -1,8 +1,8 @@
 import { type Static, Type } from "typebox";
 import { ConversationInfo } from "../agent-server/info.ts";
-import { triggers } from "./conversations.ts";
-import { ProviderType, SuggestedTask } from "../sandboxes/git.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { ProviderType, SuggestedTask } from "../sandboxes/git.ts";
+import { triggers } from "./conversations.ts";
 
 /** `ARCHIVED`: its sandbox is gone. */
 export const LegacyStatus = StringEnum(["STARTING", "RUNNING", "STOPPED", "ERROR", "ARCHIVED"]);
@@ -29,7 +29,8 @@ const fields = {
 /** A conversation in the shape of the V0 API, as the released GUI reads it (legacy-gui.md section 4.3). The id is 32 hex digits. */
 export const LegacyConversation = Type.Object(fields);
 
-const { id, execution_status, tags, metrics, parent_conversation_id, updated_at } = ConversationInfo.properties;
+const { id, execution_status, tags, metrics, parent_conversation_id, updated_at } =
+  ConversationInfo.properties;
 
 /**
  * Both shapes in one object: that of the agent server, and the legacy one (legacy-gui.md section 7.4). Before its start has made the conversation,
@@ -82,7 +83,9 @@ export const ConversationResponse = Type.Object({
 });
 
 /** Body of the V0 `PATCH /api/conversations/{id}`. */
-export const UpdateConversationRequest = Type.Object({ title: Type.String({ minLength: 1, maxLength: 200 }) });
+export const UpdateConversationRequest = Type.Object({
+  title: Type.String({ minLength: 1, maxLength: 200 }),
+});
 
 export type LegacyConversation = Static<typeof LegacyConversation>;
 export type LegacyStatus = Static<typeof LegacyStatus>;

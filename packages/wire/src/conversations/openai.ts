@@ -41,7 +41,9 @@ export const ChatCompletionRequest = Type.Object(
     model: Type.String({ maxLength: 256, description: "an id of `GET /v1/models`" }),
     messages: Type.Array(ChatMessage, { minItems: 1, maxItems: 10_000 }),
     stream: Type.Optional(Nullable(Type.Boolean())),
-    stream_options: Type.Optional(Nullable(Type.Object({ include_usage: Type.Optional(Nullable(Type.Boolean())) }))),
+    stream_options: Type.Optional(
+      Nullable(Type.Object({ include_usage: Type.Optional(Nullable(Type.Boolean())) })),
+    ),
   },
   { examples: [{ model: "default", messages: [{ role: "user", content: "Fix the failing test" }] }] },
 );

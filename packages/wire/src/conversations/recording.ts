@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
-import { Content, MessageToolCall, ReasoningItem, ThinkingBlock } from "../events/content.ts";
 import { StringEnum } from "../common/schema.ts";
+import { Content, MessageToolCall, ReasoningItem, ThinkingBlock } from "../events/content.ts";
 import { TokenUsage } from "./state.ts";
 
 /**
@@ -73,9 +73,13 @@ export const RecordingHeader = Type.Object({
     config: Type.Record(Type.String(), Type.Unknown()),
     agent: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     context: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: "skills and notes that were known at its start" }),
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: "skills and notes that were known at its start",
+      }),
     ),
-    settings: Type.Record(Type.String(), Type.Unknown(), { description: "what the agent obeyed of the user's settings" }),
+    settings: Type.Record(Type.String(), Type.Unknown(), {
+      description: "what the agent obeyed of the user's settings",
+    }),
     secrets: Type.Array(
       Type.Object({
         name: Type.String(),
@@ -94,11 +98,25 @@ export const RecordedEvent = Type.Object({
   event: Type.Object({ id: Type.String(), kind: Type.String() }),
 });
 
-const numbered = { number: Type.Integer({ minimum: 0, description: "counted from 0 among the lines of this kind" }) };
+const numbered = {
+  number: Type.Integer({ minimum: 0, description: "counted from 0 among the lines of this kind" }),
+};
 
-export const RecordedSystemLine = Type.Object({ line: Type.Literal("system"), ...numbered, blocks: Type.Array(Type.String()) });
-export const RecordedToolsLine = Type.Object({ line: Type.Literal("tools"), ...numbered, tools: Type.Array(RecordedTool) });
-export const RecordedMessageLine = Type.Object({ line: Type.Literal("message"), ...numbered, message: RecordedMessage });
+export const RecordedSystemLine = Type.Object({
+  line: Type.Literal("system"),
+  ...numbered,
+  blocks: Type.Array(Type.String()),
+});
+export const RecordedToolsLine = Type.Object({
+  line: Type.Literal("tools"),
+  ...numbered,
+  tools: Type.Array(RecordedTool),
+});
+export const RecordedMessageLine = Type.Object({
+  line: Type.Literal("message"),
+  ...numbered,
+  message: RecordedMessage,
+});
 
 /** A call, where it began among the events. */
 export const RecordedCall = Type.Object({
@@ -112,7 +130,9 @@ export const RecordedCall = Type.Object({
   messages: Type.Array(Type.Tuple([Type.Integer({ minimum: 0 }), Type.Integer({ minimum: 1 })]), {
     description: "runs of message lines: number of the first one, and how many",
   }),
-  exact: Type.Boolean({ description: "the prompt was made again out of the events, and is what the model was sent" }),
+  exact: Type.Boolean({
+    description: "the prompt was made again out of the events, and is what the model was sent",
+  }),
   started_at: Type.String(),
   latency_ms: Type.Number(),
   response: Type.Optional(RecordedResponse),

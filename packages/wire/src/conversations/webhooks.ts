@@ -16,7 +16,11 @@ export const ReportedConversation = Type.Object({
   execution_status: Type.Optional(Nullable(ExecutionStatus)),
   tags: Type.Optional(Nullable(Type.Record(Type.String(), Type.String()))),
   agent: Type.Optional(
-    Nullable(Type.Object({ llm: Type.Optional(Nullable(Type.Object({ model: Type.Optional(Nullable(Type.String())) }))) })),
+    Nullable(
+      Type.Object({
+        llm: Type.Optional(Nullable(Type.Object({ model: Type.Optional(Nullable(Type.String())) }))),
+      }),
+    ),
   ),
   stats: Type.Optional(Nullable(Type.Unknown({ description: "as the value of the `stats` state update" }))),
 });

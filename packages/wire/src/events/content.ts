@@ -20,7 +20,9 @@ export const Content = Type.Union([TextContent, ImageContent]);
 /** A tool call as the model wrote it; `arguments` is the raw JSON text (events.md section 2). */
 export const MessageToolCall = Type.Object({
   id: Type.String(),
-  responses_item_id: Type.Optional(Type.String({ description: "the id of the call as an item of OpenAI's responses" })),
+  responses_item_id: Type.Optional(
+    Type.String({ description: "the id of the call as an item of OpenAI's responses" }),
+  ),
   name: Type.String(),
   arguments: Type.String(),
   origin: StringEnum(["completion", "responses"]),
@@ -28,7 +30,11 @@ export const MessageToolCall = Type.Object({
 
 /** Reasoning that Anthropic models want replayed with its signature. */
 export const ThinkingBlock = Type.Union([
-  Type.Object({ type: Type.Literal("thinking"), thinking: Type.String(), signature: Type.Optional(Nullable(Type.String())) }),
+  Type.Object({
+    type: Type.Literal("thinking"),
+    thinking: Type.String(),
+    signature: Type.Optional(Nullable(Type.String())),
+  }),
   Type.Object({ type: Type.Literal("redacted_thinking"), data: Type.String() }),
 ]);
 

@@ -11,7 +11,10 @@ const base = {
   id: Type.String(),
   timestamp: Type.String({ description: "naive ISO-8601 in UTC with microseconds" }),
   parent_id: Type.Optional(
-    Type.String({ description: "the event before this one on its branch; in lists only where the conversation was navigated" }),
+    Type.String({
+      description:
+        "the event before this one on its branch; in lists only where the conversation was navigated",
+    }),
   ),
 };
 
@@ -84,8 +87,16 @@ export const UserRejectObservation = Type.Object({
   rejection_source: StringEnum(["user", "hook"]),
 });
 
-export const PauseEvent = Type.Object({ kind: Type.Literal("PauseEvent"), ...base, source: Type.Literal("user") });
-export const InterruptEvent = Type.Object({ kind: Type.Literal("InterruptEvent"), ...base, source: Type.Literal("user") });
+export const PauseEvent = Type.Object({
+  kind: Type.Literal("PauseEvent"),
+  ...base,
+  source: Type.Literal("user"),
+});
+export const InterruptEvent = Type.Object({
+  kind: Type.Literal("InterruptEvent"),
+  ...base,
+  source: Type.Literal("user"),
+});
 
 export const ConversationErrorEvent = Type.Object({
   kind: Type.Literal("ConversationErrorEvent"),
@@ -113,7 +124,14 @@ export const Condensation = Type.Object({
   llm_response_id: Type.String(),
 });
 
-export const hookEventTypes = ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop"] as const;
+export const hookEventTypes = [
+  "PreToolUse",
+  "PostToolUse",
+  "UserPromptSubmit",
+  "SessionStart",
+  "SessionEnd",
+  "Stop",
+] as const;
 
 /** A hook of the project that was run, and what it decided (agent-behaviour.md section 9). */
 export const HookExecutionEvent = Type.Object({

@@ -40,7 +40,10 @@ export const TaskObservation = Type.Object({
   status: Type.String(),
 });
 
-export const InvokeSkillAction = Type.Object({ kind: Type.Literal("InvokeSkillAction"), name: Type.String() });
+export const InvokeSkillAction = Type.Object({
+  kind: Type.Literal("InvokeSkillAction"),
+  name: Type.String(),
+});
 export const InvokeSkillObservation = Type.Object({
   kind: Type.Literal("InvokeSkillObservation"),
   ...observation,
@@ -79,7 +82,11 @@ export const BrowserNavigateAction = Type.Object({
   ...newTab,
 });
 export const BrowserClickAction = Type.Object({ kind: Type.Literal("BrowserClickAction"), index, ...newTab });
-export const BrowserTypeAction = Type.Object({ kind: Type.Literal("BrowserTypeAction"), index, text: Type.String() });
+export const BrowserTypeAction = Type.Object({
+  kind: Type.Literal("BrowserTypeAction"),
+  index,
+  text: Type.String(),
+});
 export const BrowserGetStateAction = Type.Object({
   kind: Type.Literal("BrowserGetStateAction"),
   include_screenshot: Type.Boolean({ default: false }),
@@ -95,8 +102,14 @@ export const BrowserScrollAction = Type.Object({
 });
 export const BrowserGoBackAction = Type.Object({ kind: Type.Literal("BrowserGoBackAction") });
 export const BrowserListTabsAction = Type.Object({ kind: Type.Literal("BrowserListTabsAction") });
-export const BrowserSwitchTabAction = Type.Object({ kind: Type.Literal("BrowserSwitchTabAction"), tab_id: Type.String() });
-export const BrowserCloseTabAction = Type.Object({ kind: Type.Literal("BrowserCloseTabAction"), tab_id: Type.String() });
+export const BrowserSwitchTabAction = Type.Object({
+  kind: Type.Literal("BrowserSwitchTabAction"),
+  tab_id: Type.String(),
+});
+export const BrowserCloseTabAction = Type.Object({
+  kind: Type.Literal("BrowserCloseTabAction"),
+  tab_id: Type.String(),
+});
 export const BrowserGetStorageAction = Type.Object({ kind: Type.Literal("BrowserGetStorageAction") });
 export const BrowserSetStorageAction = Type.Object({
   kind: Type.Literal("BrowserSetStorageAction"),
@@ -106,7 +119,9 @@ export const BrowserSetStorageAction = Type.Object({
 export const BrowserObservation = Type.Object({
   kind: Type.Literal("BrowserObservation"),
   ...observation,
-  screenshot_data: Type.Optional(Nullable(Type.String({ description: "base64 of an image, without a data URL's head" }))),
+  screenshot_data: Type.Optional(
+    Nullable(Type.String({ description: "base64 of an image, without a data URL's head" })),
+  ),
   full_output_save_dir: Type.Optional(Nullable(Type.String())),
 });
 

@@ -85,7 +85,11 @@ export const FinishObservation = Type.Object({ kind: Type.Literal("FinishObserva
 
 const searchPath = { path: Type.Optional(Nullable(Type.String())) };
 
-export const GlobAction = Type.Object({ kind: Type.Literal("GlobAction"), pattern: Type.String(), ...searchPath });
+export const GlobAction = Type.Object({
+  kind: Type.Literal("GlobAction"),
+  pattern: Type.String(),
+  ...searchPath,
+});
 export const GlobObservation = Type.Object({
   kind: Type.Literal("GlobObservation"),
   ...observation,
@@ -160,7 +164,9 @@ export const ToolDefinition = Type.Object({
   client_tool_name: Type.Optional(Type.String({ description: "of a tool that the client runs" })),
   input_schema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   mcp_tool: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: "an MCP server's own description of its tool" }),
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: "an MCP server's own description of its tool",
+    }),
   ),
 });
 

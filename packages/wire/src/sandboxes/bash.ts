@@ -6,9 +6,15 @@ import { Nullable, Page } from "../common/schema.ts";
 /** Longest time that a command may be given, seconds. */
 export const maxBashTimeout = 1_000_000;
 
-const command = Type.String({ maxLength: 1_310_720, description: "run by bash where the sandbox has it, else by sh" });
+const command = Type.String({
+  maxLength: 1_310_720,
+  description: "run by bash where the sandbox has it, else by sh",
+});
 const cwd = Nullable(
-  Type.String({ maxLength: 4_000, description: "relative ones start at the sandbox's working folder; default: that folder" }),
+  Type.String({
+    maxLength: 4_000,
+    description: "relative ones start at the sandbox's working folder; default: that folder",
+  }),
 );
 const id = Type.String({ pattern: "^[0-9a-f]{32}$", examples: ["5b1c9a4e0f3d4a6fb2d7c8e9f0a1b2c3"] });
 const timestamp = Type.String({ format: "date-time", examples: ["2026-01-31T12:00:00.123456Z"] });
@@ -45,7 +51,9 @@ export const BashOutput = Type.Object({
   timestamp,
   command_id: id,
   order: Type.Integer({ minimum: 0, description: "counts the pieces of one command from 0" }),
-  exit_code: Nullable(Type.Integer({ description: "null: it still runs; -1: it was ended, and stderr says why" })),
+  exit_code: Nullable(
+    Type.Integer({ description: "null: it still runs; -1: it was ended, and stderr says why" }),
+  ),
   stdout: Nullable(Type.String()),
   stderr: Nullable(Type.String()),
   kind: Type.Literal("BashOutput"),
@@ -57,4 +65,6 @@ export type BashEvent = Static<typeof BashEvent>;
 
 export const BashEventPage = Page(BashEvent);
 
-export const BashCleared = Type.Object({ cleared_count: Type.Integer({ minimum: 0, description: "events that were removed" }) });
+export const BashCleared = Type.Object({
+  cleared_count: Type.Integer({ minimum: 0, description: "events that were removed" }),
+});

@@ -15,7 +15,14 @@ export const ProviderType = StringEnum(providerTypes);
 export type ProviderType = (typeof providerTypes)[number];
 
 /** Orders of a search for repositories (app-server.md section 7). */
-export const repositoryOrders = ["stars-desc", "stars-asc", "forks-desc", "forks-asc", "updated-desc", "updated-asc"] as const;
+export const repositoryOrders = [
+  "stars-desc",
+  "stars-asc",
+  "forks-desc",
+  "forks-asc",
+  "updated-desc",
+  "updated-asc",
+] as const;
 export const RepositoryOrder = StringEnum(repositoryOrders);
 export type RepositoryOrder = (typeof repositoryOrders)[number];
 
@@ -41,7 +48,10 @@ export const UserGitInfo = Type.Object({
 });
 
 /** Organizations, groups or workspaces of that user. */
-export const GitOrganizationsResponse = Type.Object({ provider: ProviderType, organizations: Type.Array(Type.String()) });
+export const GitOrganizationsResponse = Type.Object({
+  provider: ProviderType,
+  organizations: Type.Array(Type.String()),
+});
 
 /** `link_header` stands in legacy lists only: there it tells clients the number of the next page. */
 export const Repository = Type.Object({

@@ -17,7 +17,9 @@ export const SandboxNetwork = Type.Object({
 
 /** One request or tunnel of a sandbox and what the proxy made of it; an extension. */
 export const NetworkDecision = Type.Object({
-  seq: Type.Integer({ description: "grows by one with each decision; a gap tells that some were too many to keep" }),
+  seq: Type.Integer({
+    description: "grows by one with each decision; a gap tells that some were too many to keep",
+  }),
   at: Type.String({ format: "date-time" }),
   method: Type.String({ description: "CONNECT for a tunnel into which the proxy did not look" }),
   host: Type.String(),

@@ -29,9 +29,16 @@ export const NetworkOverride = Type.Object({
     Nullable(
       Type.Array(
         Type.Object({
-          host: Type.String({ pattern: hostPattern, description: "example.com, or *.example.com for every name below it" }),
-          ports: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1, maxItems: 100 })),
-          methods: Type.Optional(Nullable(Type.Array(Type.String({ pattern: "^[A-Z]{1,20}$" }), { minItems: 1, maxItems: 20 }))),
+          host: Type.String({
+            pattern: hostPattern,
+            description: "example.com, or *.example.com for every name below it",
+          }),
+          ports: Type.Optional(
+            Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1, maxItems: 100 }),
+          ),
+          methods: Type.Optional(
+            Nullable(Type.Array(Type.String({ pattern: "^[A-Z]{1,20}$" }), { minItems: 1, maxItems: 20 })),
+          ),
         }),
         { maxItems: 1_000 },
       ),

@@ -1,14 +1,19 @@
 import { type Static, Type } from "typebox";
-import { ProfileMutation } from "./profiles.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { ProfileMutation } from "./profiles.ts";
 import { diffOf } from "./setting-field.ts";
 import { AgentContext, AgentSettings, CondenserSettings, CriticSettings } from "./settings-v1.ts";
 
 /** Name of an agent profile. */
-export const AgentProfileName = Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" });
+export const AgentProfileName = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+});
 
 const refs = Nullable(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }));
-const { agent, tools, enable_sub_agents, enable_switch_llm_tool, tool_concurrency_limit } = AgentSettings.properties;
+const { agent, tools, enable_sub_agents, enable_switch_llm_tool, tool_concurrency_limit } =
+  AgentSettings.properties;
 
 const given = {
   llm_profile_ref: Type.String({ minLength: 1, maxLength: 64 }),
@@ -95,6 +100,8 @@ export const AgentProfileDiagnostics = Type.Object({
 });
 
 export type AgentProfile = Static<typeof AgentProfile>;
-export type SaveAgentProfileRequest = { [Key in keyof AgentProfile]?: AgentProfile[Key] | null } & { llm_profile_ref: string };
+export type SaveAgentProfileRequest = { [Key in keyof AgentProfile]?: AgentProfile[Key] | null } & {
+  llm_profile_ref: string;
+};
 export type AgentProfileDiagnostics = Static<typeof AgentProfileDiagnostics>;
 export type AgentProfileList = Static<typeof AgentProfileList>;

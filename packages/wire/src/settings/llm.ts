@@ -2,7 +2,8 @@ import { type Static, Type } from "typebox";
 import { StringEnum } from "../common/schema.ts";
 import { type Diff, diffOf, nullable, optionalText, secretText, shown } from "./setting-field.ts";
 
-const count = (options: Record<string, unknown>) => Type.Integer({ minimum: 0, maximum: 1_000_000_000, ...shown(), ...options });
+const count = (options: Record<string, unknown>) =>
+  Type.Integer({ minimum: 0, maximum: 1_000_000_000, ...shown(), ...options });
 const amount = (options: Record<string, unknown>) => Type.Number({ minimum: 0, ...shown(), ...options });
 const flag = (value: boolean) => Type.Boolean({ default: value, ...shown() });
 const maybe = shown();
@@ -19,7 +20,10 @@ export const LlmConfig = Type.Object({
     default: "api_key",
     ...shown({ label: "Authentication", prominence: "critical" }),
   }),
-  subscription_vendor: nullable(StringEnum(["openai"]), shown({ label: "Subscription provider", depends_on: ["auth_type"] })),
+  subscription_vendor: nullable(
+    StringEnum(["openai"]),
+    shown({ label: "Subscription provider", depends_on: ["auth_type"] }),
+  ),
   api_version: optionalText({}),
   aws_access_key_id: secretText({}),
   aws_secret_access_key: secretText({}),
@@ -44,8 +48,14 @@ export const LlmConfig = Type.Object({
   max_output_tokens: nullable(count({ minimum: 1 }), maybe),
   model_canonical_name: optionalText({}),
   api_mode: StringEnum(["auto", "chat", "responses"], { default: "auto", ...maybe }),
-  capability_overrides: Type.Record(Type.String(), Type.Union([Type.Boolean(), Type.String()]), { default: {}, ...maybe }),
-  extra_headers: nullable(Type.Record(Type.String(), Type.String({ format: "password" }), { maxProperties: 100 }), maybe),
+  capability_overrides: Type.Record(Type.String(), Type.Union([Type.Boolean(), Type.String()]), {
+    default: {},
+    ...maybe,
+  }),
+  extra_headers: nullable(
+    Type.Record(Type.String(), Type.String({ format: "password" }), { maxProperties: 100 }),
+    maybe,
+  ),
   input_cost_per_token: nullable(amount({}), maybe),
   output_cost_per_token: nullable(amount({}), maybe),
   ollama_base_url: optionalText({}),
@@ -61,7 +71,10 @@ export const LlmConfig = Type.Object({
   native_tool_calling: flag(true),
   force_string_serializer: nullable(Type.Boolean(), maybe),
   inline_image_urls: nullable(Type.Boolean(), maybe),
-  reasoning_effort: nullable(StringEnum(["low", "medium", "high", "xhigh", "none"]), { default: "high", ...maybe }),
+  reasoning_effort: nullable(StringEnum(["low", "medium", "high", "xhigh", "none"]), {
+    default: "high",
+    ...maybe,
+  }),
   reasoning_summary: nullable(StringEnum(["auto", "concise", "detailed"]), maybe),
   enable_encrypted_reasoning: flag(true),
   prompt_cache_retention: nullable(Type.String({ maxLength: 64 }), { default: "24h", ...maybe }),

@@ -1,10 +1,14 @@
 import { type Static, Type } from "typebox";
-import { McpAuth, McpTestResult } from "./mcp.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { McpAuth, McpTestResult } from "./mcp.ts";
 
-const texts = Type.Record(Type.String({ maxLength: 1024 }), Type.String({ format: "password", maxLength: 16_384 }), {
-  maxProperties: 100,
-});
+const texts = Type.Record(
+  Type.String({ maxLength: 1024 }),
+  Type.String({ format: "password", maxLength: 16_384 }),
+  {
+    maxProperties: 100,
+  },
+);
 
 const types = StringEnum(["stdio", "http", "shttp", "streamable-http", "sse"]);
 
@@ -22,7 +26,9 @@ export const McpTestRequest = Type.Object({
     auth: Type.Optional(Nullable(McpAuth)),
     command: Type.Optional(Type.String({ minLength: 1, maxLength: 8192 })),
   }),
-  timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 120, default: 15, description: "seconds" })),
+  timeout: Type.Optional(
+    Type.Number({ exclusiveMinimum: 0, maximum: 120, default: 15, description: "seconds" }),
+  ),
   tool_call: Type.Optional(
     Nullable(
       Type.Object({

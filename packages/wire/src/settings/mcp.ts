@@ -12,7 +12,11 @@ export const McpAuth = Type.Union([
   Type.Object({ strategy: Type.Literal("none") }),
   Type.Object({ strategy: Type.Literal("api_key"), value: someSecret, header_name: text }),
   Type.Object({ strategy: Type.Literal("bearer"), value: someSecret }),
-  Type.Object({ strategy: Type.Literal("basic"), username: Type.String({ maxLength: 1024 }), password: someSecret }),
+  Type.Object({
+    strategy: Type.Literal("basic"),
+    username: Type.String({ maxLength: 1024 }),
+    password: someSecret,
+  }),
   Type.Object({ strategy: Type.Literal("header"), headers: Type.Optional(secrets) }),
   Type.Object({
     strategy: Type.Literal("oauth2"),
@@ -40,7 +44,9 @@ export const McpServer = Type.Object({
 });
 
 /** MCP servers by name (app-server.md section 5). Values of `env`, `headers` and `auth` are read as `**********`. */
-export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, { maxProperties: 300 });
+export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, {
+  maxProperties: 300,
+});
 
 /** Variables or headers as posted: null takes one out. */
 export const someSecrets = Type.Optional(
@@ -50,9 +56,13 @@ export const someSecrets = Type.Optional(
 const PostedMcpServer = Type.Object({ ...McpServer.properties, env: someSecrets, headers: someSecrets });
 
 /** The same as posted: null takes a variable or a header out, which the released GUI sends for headers that another `auth` replaces; or a whole server. */
-export const PostedMcpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Nullable(PostedMcpServer), {
-  maxProperties: 300,
-});
+export const PostedMcpServers = Type.Record(
+  Type.String({ minLength: 1, maxLength: 256 }),
+  Nullable(PostedMcpServer),
+  {
+    maxProperties: 300,
+  },
+);
 
 /** Answer of `POST /api/v1/settings/mcp/{key}/test` (agent-server.md section 9, `/mcp/test`). */
 export const McpTestResult = Type.Object({

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
-import { StrictLlm } from "./llm.ts";
 import { Nullable } from "../common/schema.ts";
+import { StrictLlm } from "./llm.ts";
 
 /** Name of an LLM profile (app-server.md section 5). */
 export const ProfileName = Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9._-]{1,64}$" });
@@ -12,7 +12,10 @@ export const ProfileInfo = Type.Object({
   api_key_set: Type.Boolean({ default: false }),
 });
 
-export const ProfileList = Type.Object({ profiles: Type.Array(ProfileInfo), active_profile: Nullable(Type.String()) });
+export const ProfileList = Type.Object({
+  profiles: Type.Array(ProfileInfo),
+  active_profile: Nullable(Type.String()),
+});
 
 /** One profile; secrets in `config` are null. */
 export const ProfileDetail = Type.Object({
@@ -33,7 +36,11 @@ export const SaveProfileBody = Type.Union([SaveProfileRequest, Type.Null()], { d
 
 export const RenameProfileRequest = Type.Object({ new_name: ProfileName });
 export const ProfileMutation = Type.Object({ name: Type.String(), message: Type.String() });
-export const ActivatedProfile = Type.Object({ name: Type.String(), message: Type.String(), model: Nullable(Type.String()) });
+export const ActivatedProfile = Type.Object({
+  name: Type.String(),
+  message: Type.String(),
+  model: Nullable(Type.String()),
+});
 
 export type ProfileInfo = Static<typeof ProfileInfo>;
 export type ProfileList = Static<typeof ProfileList>;

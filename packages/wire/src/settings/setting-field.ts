@@ -28,11 +28,17 @@ export function optionalText(hint?: SettingHint) {
 
 /** A secret: readable as null only. Its `format` makes it one for everything that masks. */
 export function secretText(hint?: SettingHint) {
-  return Type.Union([Type.String({ format: "password", maxLength: 16_384 }), Type.Null()], hint && shown(hint));
+  return Type.Union(
+    [Type.String({ format: "password", maxLength: 16_384 }), Type.Null()],
+    hint && shown(hint),
+  );
 }
 
 /** A nullable field with a default that is not null, or with a hint. */
-export function nullable<T extends TSchema>(schema: T, options: { default?: unknown } & ReturnType<typeof shown>) {
+export function nullable<T extends TSchema>(
+  schema: T,
+  options: { default?: unknown } & ReturnType<typeof shown>,
+) {
   return Type.Union([schema, Type.Null()], options);
 }
 

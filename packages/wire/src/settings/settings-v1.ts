@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
+import { Nullable, StringEnum } from "../common/schema.ts";
 import { LlmConfig } from "./llm.ts";
 import { McpServers, PostedMcpServers } from "./mcp.ts";
-import { Nullable, StringEnum } from "../common/schema.ts";
 import { type Diff, diffOf, nullable, optionalText, secretText, shown } from "./setting-field.ts";
 import { groupingStrategies, McpConfig } from "./settings.ts";
 
@@ -11,20 +11,47 @@ const critic = { depends_on: ["critic_enabled"] };
 /** When and how a long conversation is summarised. */
 export const CondenserSettings = Type.Object({
   condenser_kind: StringEnum(["llm_summarizing", "no_op"], { default: "llm_summarizing", ...shown() }),
-  enabled: Type.Boolean({ default: true, ...shown({ label: "Enable memory condensation", prominence: "critical" }) }),
-  max_size: Type.Integer({ minimum: 20, maximum: 1_000_000, default: 240, ...shown({ label: "Max size", ...on }) }),
+  enabled: Type.Boolean({
+    default: true,
+    ...shown({ label: "Enable memory condensation", prominence: "critical" }),
+  }),
+  max_size: Type.Integer({
+    minimum: 20,
+    maximum: 1_000_000,
+    default: 240,
+    ...shown({ label: "Max size", ...on }),
+  }),
   max_tokens: nullable(Type.Integer({ minimum: 1 }), shown({ label: "Max tokens", ...on })),
-  keep_first: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 2, ...shown({ label: "Keep first", ...on }) }),
+  keep_first: Type.Integer({
+    minimum: 0,
+    maximum: 1_000_000,
+    default: 2,
+    ...shown({ label: "Keep first", ...on }),
+  }),
   minimum_progress: Type.Number({ exclusiveMinimum: 0, exclusiveMaximum: 1, default: 0.1, ...shown(on) }),
   hard_context_reset_max_retries: Type.Integer({ minimum: 1, maximum: 1000, default: 5, ...shown(on) }),
-  hard_context_reset_context_scaling: Type.Number({ exclusiveMinimum: 0, exclusiveMaximum: 1, default: 0.8, ...shown(on) }),
+  hard_context_reset_context_scaling: Type.Number({
+    exclusiveMinimum: 0,
+    exclusiveMaximum: 1,
+    default: 0.8,
+    ...shown(on),
+  }),
 });
 
 /** How an agent's work is judged, without the key. */
 export const CriticSettings = Type.Object({
-  critic_enabled: Type.Boolean({ default: false, ...shown({ label: "Enable critic", prominence: "critical" }) }),
-  critic_mode: StringEnum(["finish_and_message", "all_actions"], { default: "finish_and_message", ...shown(critic) }),
-  enable_iterative_refinement: Type.Boolean({ default: false, ...shown({ prominence: "critical", ...critic }) }),
+  critic_enabled: Type.Boolean({
+    default: false,
+    ...shown({ label: "Enable critic", prominence: "critical" }),
+  }),
+  critic_mode: StringEnum(["finish_and_message", "all_actions"], {
+    default: "finish_and_message",
+    ...shown(critic),
+  }),
+  enable_iterative_refinement: Type.Boolean({
+    default: false,
+    ...shown({ prominence: "critical", ...critic }),
+  }),
   critic_threshold: Type.Number({ minimum: 0, maximum: 1, default: 0.6, ...shown(critic) }),
   max_refinement_iterations: Type.Integer({ minimum: 1, maximum: 1000, default: 3, ...shown(critic) }),
   critic_server_url: optionalText(critic),
@@ -39,7 +66,10 @@ export const VerificationSettings = Type.Object({
 /** Which tools an agent has; null: those of its kind. */
 export const ToolList = Nullable(
   Type.Array(
-    Type.Object({ name: Type.String({ maxLength: 256 }), params: Type.Optional(Type.Record(Type.String(), Type.Unknown())) }),
+    Type.Object({
+      name: Type.String({ maxLength: 256 }),
+      params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    }),
     {
       maxItems: 100,
     },
@@ -54,7 +84,10 @@ export const AgentContext = Type.Object({
   load_user_skills: Type.Boolean({ default: false }),
   load_public_skills: Type.Boolean({ default: false }),
   load_project_skills: Type.Boolean({ default: false }),
-  load_memory: Type.Boolean({ default: false, ...shown({ label: "Persistent memory", prominence: "major" }) }),
+  load_memory: Type.Boolean({
+    default: false,
+    ...shown({ label: "Persistent memory", prominence: "major" }),
+  }),
   disabled_skills: Type.Array(Type.String({ maxLength: 256 }), { maxItems: 1000, default: [] }),
 });
 
@@ -65,7 +98,10 @@ export const AgentSettings = Type.Object({
   agent: Type.String({ maxLength: 256, default: "CodeActAgent", ...shown({ prominence: "major" }) }),
   llm: LlmConfig,
   tools: ToolList,
-  enable_sub_agents: Type.Boolean({ default: false, ...shown({ label: "Enable sub-agents", prominence: "major" }) }),
+  enable_sub_agents: Type.Boolean({
+    default: false,
+    ...shown({ label: "Enable sub-agents", prominence: "major" }),
+  }),
   enable_switch_llm_tool: Type.Boolean({ default: true, ...shown({ label: "Enable switch LLM tool" }) }),
   tool_concurrency_limit: Type.Integer({ minimum: 1, maximum: 100, default: 1, ...shown() }),
   mcp_config: McpServers,
@@ -89,7 +125,12 @@ export const ConversationSettings = Type.Object({
   }),
   security_analyzer: nullable(StringEnum(["llm", "none"]), {
     default: "llm",
-    ...shown({ label: "Security analyzer", prominence: "major", depends_on: ["confirmation_mode"], section: "verification" }),
+    ...shown({
+      label: "Security analyzer",
+      prominence: "major",
+      depends_on: ["confirmation_mode"],
+      section: "verification",
+    }),
   }),
 });
 
@@ -175,7 +216,12 @@ export const SettingsV1Update = Type.Unsafe<SettingsV1Update>(
   Type.Object({
     ...diffOf(PlainSettings).properties,
     agent_settings_diff: Type.Optional(
-      Nullable(Type.Object({ ...diffOf(AgentSettings).properties, mcp_config: Type.Optional(Nullable(PostedMcpServers)) })),
+      Nullable(
+        Type.Object({
+          ...diffOf(AgentSettings).properties,
+          mcp_config: Type.Optional(Nullable(PostedMcpServers)),
+        }),
+      ),
     ),
     conversation_settings_diff: Type.Optional(Nullable(diffOf(ConversationSettings))),
   }),
@@ -218,6 +264,8 @@ export type SettingsV1 = Static<typeof SettingsV1>;
 export type UserInfo = Static<typeof UserInfo>;
 export type SettingsSchema = Static<typeof SettingsSchema>;
 export interface SettingsV1Update extends Diff<PlainSettings> {
-  agent_settings_diff?: (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: PostedMcpServers | null }) | null;
+  agent_settings_diff?:
+    | (Omit<Diff<AgentSettings>, "mcp_config"> & { mcp_config?: PostedMcpServers | null })
+    | null;
   conversation_settings_diff?: Diff<ConversationSettings> | null;
 }

@@ -22,7 +22,11 @@ const StdioMcpServer = Type.Object({
   name: Type.String({ maxLength: 250 }),
   command: Type.String({ minLength: 1, maxLength: 8192 }),
   args: Type.Optional(Type.Array(Type.String({ maxLength: 65_536 }), { maxItems: 256 })),
-  env: Type.Optional(Type.Record(Type.String(), Type.String({ format: "password", maxLength: 16_384 }), { maxProperties: 100 })),
+  env: Type.Optional(
+    Type.Record(Type.String(), Type.String({ format: "password", maxLength: 16_384 }), {
+      maxProperties: 100,
+    }),
+  ),
 });
 const most = { maxItems: 100 };
 

@@ -6,7 +6,9 @@ import { MarketplaceRegistration } from "./settings-v1.ts";
 export const SkillInfo = Type.Object({
   name: Type.String(),
   type: Type.String({ description: "repo, knowledge or agentskills" }),
-  source: Type.String({ description: "global: of this server; user: of a marketplace that the user registered" }),
+  source: Type.String({
+    description: "global: of this server; user: of a marketplace that the user registered",
+  }),
   triggers: Nullable(Type.Array(Type.String())),
 });
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
-import { ProviderType } from "../sandboxes/git.ts";
 import { Nullable, StringEnum } from "../common/schema.ts";
+import { ProviderType } from "../sandboxes/git.ts";
 
 const flag = (value: boolean) => Type.Boolean({ default: value });
 

@@ -25,7 +25,8 @@ export const ApiKeyRequest = Type.Object({
     Nullable(
       Type.String({
         maxLength: 40,
-        description: "ISO-8601; absent or null: as long as the key that makes it. It cannot be later than that",
+        description:
+          "ISO-8601; absent or null: as long as the key that makes it. It cannot be later than that",
       }),
     ),
   ),
@@ -33,7 +34,10 @@ export const ApiKeyRequest = Type.Object({
 });
 
 /** Answer of `POST /api/keys`. */
-export const NewApiKey = Type.Object({ ...ApiKey.properties, key: Type.String({ description: "the key; shown only now" }) });
+export const NewApiKey = Type.Object({
+  ...ApiKey.properties,
+  key: Type.String({ description: "the key; shown only now" }),
+});
 
 /** Body of `POST /login`. */
 export const LoginRequest = Type.Object({ key: Type.String({ maxLength: 1024, description: "an API key" }) });

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
-import { providerTypes } from "../sandboxes/git.ts";
 import { Nullable, Page, StringEnum } from "../common/schema.ts";
+import { providerTypes } from "../sandboxes/git.ts";
 import { McpConfig } from "../settings/settings.ts";
 
 /** Longest value of a secret, characters. */
@@ -26,7 +26,12 @@ const Hosts = Type.Optional(
 );
 
 /** Body of `POST /api/v1/secrets` (app-server.md section 6). */
-export const CustomSecretCreate = Type.Object({ name: SecretName, description: Description, value: Value, hosts: Hosts });
+export const CustomSecretCreate = Type.Object({
+  name: SecretName,
+  description: Description,
+  value: Value,
+  hosts: Hosts,
+});
 
 /** Body of `PUT /api/v1/secrets/{id}`: what is left out stays as it is. */
 export const CustomSecretUpdate = Type.Object({ name: SecretName, description: Description, hosts: Hosts });
@@ -59,9 +64,12 @@ export const ProviderTokens = Type.Object({
   provider_tokens: Type.Optional(
     Nullable(
       // A misspelt provider would drop the one that was meant.
-      Type.Object(Object.fromEntries(providerTypes.map((type) => [type, Type.Optional(Nullable(ProviderTokenInput))])), {
-        additionalProperties: false,
-      }),
+      Type.Object(
+        Object.fromEntries(providerTypes.map((type) => [type, Type.Optional(Nullable(ProviderTokenInput))])),
+        {
+          additionalProperties: false,
+        },
+      ),
     ),
   ),
 });

@@ -23,7 +23,9 @@ export const SavedWorkspaces = Type.Object({
 });
 
 export const AddWorkspaces = Type.Object({ workspaces: Type.Array(Workspace, { maxItems: maxWorkspaces }) });
-export const AddWorkspaceParents = Type.Object({ parents: Type.Array(WorkspaceParent, { maxItems: maxWorkspaces }) });
+export const AddWorkspaceParents = Type.Object({
+  parents: Type.Array(WorkspaceParent, { maxItems: maxWorkspaces }),
+});
 
 /** Answer of deletions. */
 export const Deleted = Type.Object({ deleted: Type.Boolean() });

@@ -1,6 +1,6 @@
 import { createGunzip } from "node:zlib";
-import { Parser, type ReadEntry } from "tar";
 import { PlatformError } from "@sandpiper/core/errors";
+import { Parser, type ReadEntry } from "tar";
 import { maxBytes, maxFileBytes } from "../skill-files.ts";
 import type { SkillText } from "./files.ts";
 
@@ -12,7 +12,10 @@ const maxEntries = 50_000;
  * The wanted text files of a `.tar.gz` from somebody else, read as they pass by: nothing is written, links are not followed. The folder
  * that hosts put around everything is taken off the paths. Throws PlatformError OutboundFailed for what is no archive or too large.
  */
-export async function readArchive(source: AsyncIterable<Uint8Array>, isWanted: (path: string) => boolean): Promise<SkillText[]> {
+export async function readArchive(
+  source: AsyncIterable<Uint8Array>,
+  isWanted: (path: string) => boolean,
+): Promise<SkillText[]> {
   const files: SkillText[] = [];
   let kept = 0;
   let entries = 0;
@@ -24,8 +27,10 @@ export async function readArchive(source: AsyncIterable<Uint8Array>, isWanted: (
       entries += 1;
       const path = entry.path.replace(/^(\.\/)*[^/]*\//, "");
       if (entries > maxEntries) failed.reject(unusable("it has too many entries"));
-      const isText = (entry.type === "File" || entry.type === "OldFile") && entry.size <= maxFileBytes && isWanted(path);
-      if (!isText || kept + entry.size > maxBytes || path.split("/").includes("..")) return void entry.resume();
+      const isText =
+        (entry.type === "File" || entry.type === "OldFile") && entry.size <= maxFileBytes && isWanted(path);
+      if (!isText || kept + entry.size > maxBytes || path.split("/").includes(".."))
+        return void entry.resume();
       kept += entry.size;
       const pieces: Buffer[] = [];
       entry.on("data", (piece: Buffer) => pieces.push(piece));
@@ -47,7 +52,8 @@ async function feed(parser: Parser, source: AsyncIterable<Uint8Array>): Promise<
   const packed = (async () => {
     try {
       for await (const piece of source) {
-        if (!gunzip.write(piece)) await new Promise((resolve) => gunzip.once("drain", resolve).once("close", resolve));
+        if (!gunzip.write(piece))
+          await new Promise((resolve) => gunzip.once("drain", resolve).once("close", resolve));
         if (gunzip.destroyed) return;
       }
       gunzip.end();
@@ -62,7 +68,8 @@ async function feed(parser: Parser, source: AsyncIterable<Uint8Array>): Promise<
       if (total === 0 && isCompressed(piece)) throw unusable("it is compressed twice");
       total += piece.length;
       if (total > maxUnpacked) throw unusable("it is too large");
-      if (!parser.write(piece)) await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
+      if (!parser.write(piece))
+        await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
     }
     parser.end();
   } finally {

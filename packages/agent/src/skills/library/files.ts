@@ -18,7 +18,9 @@ export function mayHoldSkill(path: string): boolean {
 
 /** The skills of files, the first of each name. They lie outside of sandboxes, so that the agent cannot read them there. */
 export async function skillsOf(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
-  const skills = await mapInTurns(withoutParts(files), ({ path, content }) => parseSkill(path, content, source, null));
+  const skills = await mapInTurns(withoutParts(files), ({ path, content }) =>
+    parseSkill(path, content, source, null),
+  );
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }
 

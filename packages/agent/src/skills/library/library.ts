@@ -1,7 +1,7 @@
-import type { MarketplaceRegistration, MarketplaceSkillsPreviewResponse, SkillInfo } from "@sandpiper/wire";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { MarketplaceRegistration, MarketplaceSkillsPreviewResponse, SkillInfo } from "@sandpiper/wire";
 import { mergeSkills, type Skill } from "../skill.ts";
 import { namedByMessages } from "./files.ts";
 import { readSkillFolder } from "./folder.ts";
@@ -49,7 +49,9 @@ export class SkillLibrary {
     try {
       await this.#readFolder(folder);
     } catch (error) {
-      throw new PlatformError("ConfigInvalid", `SANDPIPER_SKILLS cannot be read: ${errorText(error)}.`, { cause: error });
+      throw new PlatformError("ConfigInvalid", `SANDPIPER_SKILLS cannot be read: ${errorText(error)}.`, {
+        cause: error,
+      });
     }
   }
 
@@ -73,8 +75,15 @@ export class SkillLibrary {
   }
 
   /** What registrations hold, without storing them. */
-  async preview(registrations: readonly MarketplaceRegistration[]): Promise<MarketplaceSkillsPreviewResponse> {
-    const answer: MarketplaceSkillsPreviewResponse = { skills: [], plugins: [], marketplace_skills: {}, errors: [] };
+  async preview(
+    registrations: readonly MarketplaceRegistration[],
+  ): Promise<MarketplaceSkillsPreviewResponse> {
+    const answer: MarketplaceSkillsPreviewResponse = {
+      skills: [],
+      plugins: [],
+      marketplace_skills: {},
+      errors: [],
+    };
     const found = await each(registrations, (registration) => this.#fetch(registration).work);
     const names = new Map<string, string[]>();
     for (const [index, market] of found.entries()) {
@@ -122,7 +131,9 @@ export class SkillLibrary {
   #refreshFolder(): void {
     const { folder, logger } = this.#deps;
     if (folder === undefined || Date.now() - this.#globalAt < freshMs) return;
-    this.#readFolder(folder).catch((error) => logger.warn({ err: error }, "the folder of skills cannot be read"));
+    this.#readFolder(folder).catch((error) =>
+      logger.warn({ err: error }, "the folder of skills cannot be read"),
+    );
   }
 
   async #readFolder(folder: string): Promise<void> {

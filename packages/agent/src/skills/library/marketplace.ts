@@ -1,6 +1,6 @@
-import type { MarketplacePluginPreview, MarketplaceRegistration } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { MarketplacePluginPreview, MarketplaceRegistration } from "@sandpiper/wire";
 import type { Skill } from "../skill.ts";
 import { readArchive } from "./archive.ts";
 import { mayHoldSkill, type SkillText, skillsOf } from "./files.ts";
@@ -21,18 +21,26 @@ const maxPlugins = 200;
 const indexes = [".plugin/marketplace.json", ".claude-plugin/marketplace.json", "marketplace.json"];
 
 /** Gets the repository of a marketplace from its host and reads it. Throws PlatformError with a sentence on why it cannot be used. */
-export async function fetchMarketplace(outbound: Outbound, registration: MarketplaceRegistration): Promise<Marketplace> {
+export async function fetchMarketplace(
+  outbound: Outbound,
+  registration: MarketplaceRegistration,
+): Promise<Marketplace> {
   const root = (registration.repo_path ?? "").replace(/^\/+|\/+$/g, "");
   const inRoot = (path: string) => root === "" || path.startsWith(`${root}/`);
   const relative = (path: string) => (root === "" ? path : path.slice(root.length + 1));
-  const isWanted = (path: string) => inRoot(path) && (mayHoldSkill(relative(path)) || indexes.includes(relative(path)));
+  const isWanted = (path: string) =>
+    inRoot(path) && (mayHoldSkill(relative(path)) || indexes.includes(relative(path)));
   const found = await fetchFiles(outbound, archiveUrls(registration), isWanted);
   const files = found.map(({ path, content }) => ({ path: relative(path), content }));
   const texts = files.filter(({ path }) => !indexes.includes(path));
   return { skills: await skillsOf(texts, "user"), plugins: pluginsOf(files, registration.name) };
 }
 
-async function fetchFiles(outbound: Outbound, urls: string[], isWanted: (path: string) => boolean): Promise<SkillText[]> {
+async function fetchFiles(
+  outbound: Outbound,
+  urls: string[],
+  isWanted: (path: string) => boolean,
+): Promise<SkillText[]> {
   for (const url of urls) {
     const response = await outbound.fetch(url, { maxBytes: maxArchiveBytes, timeoutMs });
     if (response.ok && response.body) return readArchive(response.body, isWanted);
@@ -41,23 +49,28 @@ async function fetchFiles(outbound: Outbound, urls: string[], isWanted: (path: s
       throw new PlatformError("OutboundFailed", `${new URL(url).host} answered ${response.status}.`);
     }
   }
-  throw new PlatformError("OutboundFailed", `${new URL(urls[0]!).host} has no such public repository or version.`);
+  throw new PlatformError(
+    "OutboundFailed",
+    `${new URL(urls[0]!).host} has no such public repository or version.`,
+  );
 }
 
 function pluginsOf(files: readonly SkillText[], marketplace: string): MarketplacePluginPreview[] {
   const index = indexes.flatMap((name) => files.find(({ path }) => path === name) ?? [])[0];
   const listed = (parsed(index?.content) as { plugins?: unknown } | undefined)?.plugins;
   if (!Array.isArray(listed)) return [];
-  return listed.slice(0, maxPlugins).flatMap((plugin: { name?: unknown; description?: unknown; source?: unknown } | null) => {
-    if (typeof plugin?.name !== "string") return [];
-    const { name, description, source } = plugin;
-    return {
-      name: name.slice(0, 128),
-      description: typeof description === "string" ? description.slice(0, 1024) : null,
-      source: typeof source === "string" ? source.slice(0, 1024) : "",
-      marketplace,
-    };
-  });
+  return listed
+    .slice(0, maxPlugins)
+    .flatMap((plugin: { name?: unknown; description?: unknown; source?: unknown } | null) => {
+      if (typeof plugin?.name !== "string") return [];
+      const { name, description, source } = plugin;
+      return {
+        name: name.slice(0, 128),
+        description: typeof description === "string" ? description.slice(0, 1024) : null,
+        source: typeof source === "string" ? source.slice(0, 1024) : "",
+        marketplace,
+      };
+    });
 }
 
 function parsed(text: string | undefined): unknown {

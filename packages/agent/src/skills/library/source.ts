@@ -1,5 +1,5 @@
-import type { MarketplaceRegistration } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { MarketplaceRegistration } from "@sandpiper/wire";
 
 const owner = /^[\w.-]+\/[\w.-]+$/;
 

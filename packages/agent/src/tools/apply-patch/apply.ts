@@ -15,7 +15,11 @@ const endFuzz = 10_000;
  * The text with the hunks applied one after the other, and how inexactly their lines were found (0: all as they stand). Lines that
  * stay are the file's own. Throws PatchError with the lines that are not there.
  */
-export function applyHunks(path: string, text: string, hunks: readonly Hunk[]): { text: string; fuzz: number } {
+export function applyHunks(
+  path: string,
+  text: string,
+  hunks: readonly Hunk[],
+): { text: string; fuzz: number } {
   const ends = text === "" || text.endsWith("\n");
   const lines = text === "" ? [] : (ends ? text.slice(0, -1) : text).split("\n");
   const finder = new Finder(path, lines);
@@ -78,7 +82,9 @@ class Finder {
         this.#comparisons += same + 1;
         if (same === wanted.length) return { at, fuzz };
         if (this.#comparisons > maxComparisons)
-          throw new PatchError(`${this.#path} has too many lines that are alike: use another way to change it.`);
+          throw new PatchError(
+            `${this.#path} has too many lines that are alike: use another way to change it.`,
+          );
       }
     }
     return undefined;

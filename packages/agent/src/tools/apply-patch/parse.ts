@@ -44,7 +44,8 @@ export function parsePatch(text: string): FileChange[] {
     const section = lines.slice(from, at);
     if (kind === "Add") changes.push({ kind: "add", path, lines: addedLines(section, from) });
     else if (kind === "Update") changes.push(readUpdate(path, section, from));
-    else if (section.some((line) => line.trim() !== "")) throw unexpected(from, section[0]!, "another file or the end");
+    else if (section.some((line) => line.trim() !== ""))
+      throw unexpected(from, section[0]!, "another file or the end");
     else changes.push({ kind: "delete", path });
   }
   if (changes.length === 0) throw new PatchError("The patch changes no file.");
@@ -55,7 +56,8 @@ function addedLines(section: string[], from: number): string[] {
   // Empty lines between sections are none of the file.
   const last = section.findLastIndex((line) => line !== "");
   return section.slice(0, last + 1).map((line, index) => {
-    if (line !== "" && !line.startsWith("+")) throw unexpected(from + index, line, "+, as each line of a new file does");
+    if (line !== "" && !line.startsWith("+"))
+      throw unexpected(from + index, line, "+, as each line of a new file does");
     return line.slice(1);
   });
 }
@@ -88,12 +90,15 @@ function readUpdate(path: string, section: string[], from: number): FileChange {
     }
   }
   // Empty lines at the end of a section separate it from the next one.
-  for (const { lines } of hunks.slice(-1)) while (lines.at(-1)?.kind === "context" && lines.at(-1)!.text === "") lines.pop();
+  for (const { lines } of hunks.slice(-1))
+    while (lines.at(-1)?.kind === "context" && lines.at(-1)!.text === "") lines.pop();
   const filled = hunks.filter(({ lines }) => lines.some(({ kind }) => kind !== "context"));
   if (filled.length === 0 && !moveTo) throw new PatchError(`The patch names no change of ${path}.`);
   return { kind: "update", path, ...(moveTo && { moveTo }), hunks: filled };
 }
 
 function unexpected(index: number, line: string, wanted: string): PatchError {
-  return new PatchError(`Line ${index + 1} of the patch must begin with ${wanted}; it is: ${line.slice(0, 200)}`);
+  return new PatchError(
+    `Line ${index + 1} of the patch must begin with ${wanted}; it is: ${line.slice(0, 200)}`,
+  );
 }

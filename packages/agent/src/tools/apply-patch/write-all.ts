@@ -39,7 +39,11 @@ each commit "$@" || { echo "$target cannot be written" >&2; each back "$@"; exit
 each clean "$@"`;
 
 /** Writes and removes files, all of them or none. Throws InvalidParameter, and what `exec` throws. */
-export async function writeAll(sandbox: Sandbox, writes: readonly Write[], signal: AbortSignal): Promise<void> {
+export async function writeAll(
+  sandbox: Sandbox,
+  writes: readonly Write[],
+  signal: AbortSignal,
+): Promise<void> {
   const word = uniqueWord();
   const staged = (path: string, index: number) => `${posix.dirname(path)}/.patch-${word}-${index}`;
   const undo = async () => {
@@ -54,7 +58,11 @@ export async function writeAll(sandbox: Sandbox, writes: readonly Write[], signa
     await undo();
     throw error;
   }
-  const args = writes.flatMap(({ path, content }, index) => [content ? "write" : "remove", String(index), path]);
+  const args = writes.flatMap(({ path, content }, index) => [
+    content ? "write" : "remove",
+    String(index),
+    path,
+  ]);
   const result = await script(sandbox, commitScript, [word, ...args]);
   if (result.code === 0) return;
   await undo();

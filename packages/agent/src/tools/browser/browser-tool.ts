@@ -1,7 +1,7 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Action, BrowserObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { Browser } from "../../browser/browser.ts";
 import { CdpError } from "../../browser/cdp.ts";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
@@ -40,7 +40,13 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
       description,
       action_type: actionKind,
       observation_type: "BrowserObservation",
-      annotations: { title: name, readOnlyHint: readOnly, destructiveHint: false, idempotentHint: readOnly, openWorldHint: true },
+      annotations: {
+        title: name,
+        readOnlyHint: readOnly,
+        destructiveHint: false,
+        idempotentHint: readOnly,
+        openWorldHint: true,
+      },
     },
     parameters: parts.parameters,
     actionKind,
@@ -77,7 +83,10 @@ function problemOf(error: unknown): string {
     if (error.kind === "refused") return `The browser could not do that: ${error.message}`;
     return error.kind === "hung" ? error.message : `${error.message} The next call starts a new one.`;
   }
-  if (error instanceof PlatformError && ["BrowserUnavailable", "PortUnreachable", "InvalidParameter"].includes(error.code))
+  if (
+    error instanceof PlatformError &&
+    ["BrowserUnavailable", "PortUnreachable", "InvalidParameter"].includes(error.code)
+  )
     return error.message;
   throw error;
 }
@@ -86,7 +95,9 @@ function problemOf(error: unknown): string {
 export async function livingTab(browser: Browser, signal: AbortSignal): Promise<Tab> {
   const tab = await browser.tab(signal);
   if (tab.dead)
-    throw new BrowserUseError("The page in this tab does not answer any more. Open another one with browser_navigate.");
+    throw new BrowserUseError(
+      "The page in this tab does not answer any more. Open another one with browser_navigate.",
+    );
   return tab;
 }
 

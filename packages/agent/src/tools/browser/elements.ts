@@ -20,7 +20,9 @@ export const getStateTool = browserTool<BrowserGetStateAction>({
   actionKind: "BrowserGetStateAction",
   description: `Tells what the active page is and numbers what can be clicked or filled in there. Ask again after the page has changed: the numbers are new then.`,
   parameters: Type.Object({
-    include_screenshot: Type.Optional(Type.Boolean({ default: false, description: "True: with a picture of the screen." })),
+    include_screenshot: Type.Optional(
+      Type.Boolean({ default: false, description: "True: with a picture of the screen." }),
+    ),
   }),
   readOnly: true,
   async run({ include_screenshot }, browser, signal) {
@@ -34,12 +36,19 @@ export const getStateTool = browserTool<BrowserGetStateAction>({
     const text = stateText(tab.id, state, tabs);
     if (!include_screenshot) return { text };
     const screenshot = await takeScreenshot(tab, signal);
-    return { text: screenshot === undefined ? `${text}\nNo picture of the page could be made.` : text, screenshot };
+    return {
+      text: screenshot === undefined ? `${text}\nNo picture of the page could be made.` : text,
+      screenshot,
+    };
   },
 });
 
 /** As JSON, an element a line, cut at the bound between elements. */
-function stateText(tabId: string, { interactive_elements: elements, ...state }: PageState, tabs: object[]): string {
+function stateText(
+  tabId: string,
+  { interactive_elements: elements, ...state }: PageState,
+  tabs: object[],
+): string {
   const lines: string[] = [];
   let room = maxTextLength - 2_000 - JSON.stringify(tabs).length - JSON.stringify(state).length;
   for (const element of elements) {
@@ -71,15 +80,26 @@ type Problem = {
   options?: string[];
   shown?: string;
 };
-type Place = { x: number; y: number; hit: boolean; name: string; disabled: boolean; href: string; isFile: boolean };
+type Place = {
+  x: number;
+  y: number;
+  hit: boolean;
+  name: string;
+  disabled: boolean;
+  href: string;
+  isFile: boolean;
+};
 
 export const clickTool = browserTool<BrowserClickAction>({
   name: "browser_click",
   actionKind: "BrowserClickAction",
-  description: "Clicks an element by its number from the last browser_get_state, and waits for the page that it may lead to.",
+  description:
+    "Clicks an element by its number from the last browser_get_state, and waits for the page that it may lead to.",
   parameters: Type.Object({
     index: Type.Integer({ minimum: 0, maximum: 1e6, description: "Number of the element." }),
-    new_tab: Type.Optional(Type.Boolean({ default: false, description: "True: open the link in a new tab." })),
+    new_tab: Type.Optional(
+      Type.Boolean({ default: false, description: "True: open the link in a new tab." }),
+    ),
   }),
   readOnly: false,
   async run({ index, new_tab }, browser, signal) {
@@ -88,12 +108,17 @@ export const clickTool = browserTool<BrowserClickAction>({
     if ("problem" in place) throw new BrowserUseError(problemText(index, place));
     if (place.disabled) throw new BrowserUseError(`Element ${index} is disabled.`);
     if (place.name === "select")
-      throw new BrowserUseError(`Element ${index} is a list: choose with browser_type and the text of an option.`);
-    if (place.isFile) throw new BrowserUseError(`Element ${index} takes a file: give its path with browser_type.`);
+      throw new BrowserUseError(
+        `Element ${index} is a list: choose with browser_type and the text of an option.`,
+      );
+    if (place.isFile)
+      throw new BrowserUseError(`Element ${index} takes a file: give its path with browser_type.`);
     if (new_tab && place.href) {
       const opened = await browser.openTab(signal);
       await opened.navigate(place.href, signal);
-      return { text: `Opened the link of element ${index} in a new tab. ${await whereabouts(browser, signal)}` };
+      return {
+        text: `Opened the link of element ${index} in a new tab. ${await whereabouts(browser, signal)}`,
+      };
     }
     await browser.following(async () => {
       if (place.hit) await clickAt(tab, place, signal);
@@ -138,17 +163,31 @@ export const typeTool = browserTool<BrowserTypeAction>({
       const plain = enter ? text.replace(/\r?\n$/, "") : text;
       if (plain === "") await press(tab, "Backspace", 8, signal);
       else await tab.send("Input.insertText", { text: plain }, { signal });
-      if (enter) await browser.following(() => press(tab, "Enter", 13, signal).then(() => tab.settle(signal)));
+      if (enter)
+        await browser.following(() => press(tab, "Enter", 13, signal).then(() => tab.settle(signal)));
     }
     await tab.settle(signal);
     return { text: `Filled in element ${index}. ${await whereabouts(browser, signal)}` };
   },
 });
 
-async function press(tab: Tab, key: string, windowsVirtualKeyCode: number, signal: AbortSignal): Promise<void> {
+async function press(
+  tab: Tab,
+  key: string,
+  windowsVirtualKeyCode: number,
+  signal: AbortSignal,
+): Promise<void> {
   const text = key === "Enter" ? { text: "\r" } : {};
-  await tab.send("Input.dispatchKeyEvent", { type: "keyDown", key, code: key, windowsVirtualKeyCode, ...text }, { signal });
-  await tab.send("Input.dispatchKeyEvent", { type: "keyUp", key, code: key, windowsVirtualKeyCode }, { signal });
+  await tab.send(
+    "Input.dispatchKeyEvent",
+    { type: "keyDown", key, code: key, windowsVirtualKeyCode, ...text },
+    { signal },
+  );
+  await tab.send(
+    "Input.dispatchKeyEvent",
+    { type: "keyUp", key, code: key, windowsVirtualKeyCode },
+    { signal },
+  );
 }
 
 function problemText(index: number, { problem, count = 0, options = [], shown }: Problem): string {

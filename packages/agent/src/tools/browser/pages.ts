@@ -1,4 +1,9 @@
-import type { BrowserGetContentAction, BrowserGoBackAction, BrowserNavigateAction, BrowserScrollAction } from "@sandpiper/wire";
+import type {
+  BrowserGetContentAction,
+  BrowserGoBackAction,
+  BrowserNavigateAction,
+  BrowserScrollAction,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
@@ -12,7 +17,11 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
 - Dialogs of pages are answered by themselves, and downloads are kept in a folder; the results tell of both.
 - Read the page with browser_get_content, or use it with browser_get_state, browser_click and browser_type.`,
   parameters: Type.Object({
-    url: Type.String({ minLength: 1, maxLength: 20_000, description: "For example https://example.com or localhost:3000." }),
+    url: Type.String({
+      minLength: 1,
+      maxLength: 20_000,
+      description: "For example https://example.com or localhost:3000.",
+    }),
     new_tab: Type.Optional(Type.Boolean({ default: false, description: "True: in a new tab." })),
   }),
   readOnly: false,
@@ -22,7 +31,9 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
     if (tab.dead) tab = await browser.replaceTab(tab, signal);
     if ((await tab.navigate(address, signal)) === "download") {
       await browser.downloaded(signal);
-      return { text: `The address leads to a download, not to a page. ${await whereabouts(browser, signal)}` };
+      return {
+        text: `The address leads to a download, not to a page. ${await whereabouts(browser, signal)}`,
+      };
     }
     const problem = await problemOf(tab, signal);
     return { text: `${problem}${await whereabouts(browser, signal)}` };
@@ -45,10 +56,14 @@ async function problemOf(tab: Tab, signal: AbortSignal): Promise<string> {
 function addressOf(text: string): string {
   const given = text.trim();
   const isLocal = /^(localhost|127\.|0\.0\.0\.0|\[::1?\]|[^/:]+:\d+(\/|$))/i.test(given);
-  const url = URL.parse(/^[a-z][a-z0-9+.-]*:(?!\d)/i.test(given) ? given : `${isLocal ? "http" : "https"}://${given}`);
+  const url = URL.parse(
+    /^[a-z][a-z0-9+.-]*:(?!\d)/i.test(given) ? given : `${isLocal ? "http" : "https"}://${given}`,
+  );
   if (!url) throw new BrowserUseError(`${given.slice(0, 200)} is not an address.`);
   if (!["http:", "https:", "file:", "about:", "data:", "blob:"].includes(url.protocol))
-    throw new BrowserUseError(`The browser opens http, https, file, data and about addresses, not ${url.protocol}`);
+    throw new BrowserUseError(
+      `The browser opens http, https, file, data and about addresses, not ${url.protocol}`,
+    );
   return url.href;
 }
 
@@ -81,10 +96,17 @@ export const scrollTool = browserTool<BrowserScrollAction>({
   readOnly: false,
   async run({ direction }, browser, signal) {
     const tab = await livingTab(browser, signal);
-    const place = await tab.page<{ moved: boolean; y: number; height: number; screen: number }>(`scroll("${direction}")`, signal);
+    const place = await tab.page<{ moved: boolean; y: number; height: number; screen: number }>(
+      `scroll("${direction}")`,
+      signal,
+    );
     await tab.settle(signal);
     const where = `The screen shows the pixels ${place.y} to ${place.y + place.screen} of ${place.height}.`;
-    return { text: place.moved ? `Scrolled ${direction}. ${where}` : `Nothing scrolls further ${direction}. ${where}` };
+    return {
+      text: place.moved
+        ? `Scrolled ${direction}. ${where}`
+        : `Nothing scrolls further ${direction}. ${where}`,
+    };
   },
 });
 
@@ -93,7 +115,9 @@ export const getContentTool = browserTool<BrowserGetContentAction>({
   actionKind: "BrowserGetContentAction",
   description: `Gives the text of the page as Markdown, all of it and not only what is on the screen, ${maxTextLength} characters at a time.`,
   parameters: Type.Object({
-    extract_links: Type.Optional(Type.Boolean({ default: false, description: "True: with the addresses of links." })),
+    extract_links: Type.Optional(
+      Type.Boolean({ default: false, description: "True: with the addresses of links." }),
+    ),
     start_from_char: Type.Optional(
       Type.Integer({
         minimum: 0,

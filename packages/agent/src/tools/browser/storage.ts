@@ -4,7 +4,16 @@ import { BrowserUseError } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength } from "./browser-tool.ts";
 
 /** Fields of a cookie that are given and taken. */
-const cookieFields = ["name", "value", "domain", "path", "expires", "httpOnly", "secure", "sameSite"] as const;
+const cookieFields = [
+  "name",
+  "value",
+  "domain",
+  "path",
+  "expires",
+  "httpOnly",
+  "secure",
+  "sameSite",
+] as const;
 
 type Item = { name: string; value: string };
 interface OriginStorage {
@@ -22,8 +31,15 @@ export const getStorageTool = browserTool<BrowserGetStorageAction>({
   readOnly: true,
   async run(_, browser, signal) {
     const tab = await livingTab(browser, signal);
-    const { cut, ...storage } = await tab.page<OriginStorage & { cut: boolean }>(`storage(${maxTextLength / 2})`, signal);
-    const { cookies } = await browser.send<{ cookies: Record<string, unknown>[] }>("Storage.getCookies", {}, signal);
+    const { cut, ...storage } = await tab.page<OriginStorage & { cut: boolean }>(
+      `storage(${maxTextLength / 2})`,
+      signal,
+    );
+    const { cookies } = await browser.send<{ cookies: Record<string, unknown>[] }>(
+      "Storage.getCookies",
+      {},
+      signal,
+    );
     let room = maxTextLength - 1_000 - JSON.stringify(storage).length;
     const shown = cookies.map(cookieOf).filter((cookie) => {
       room -= JSON.stringify(cookie).length + 1;
@@ -54,7 +70,11 @@ export const setStorageTool = browserTool<BrowserSetStorageAction>({
     for (const storage of origins)
       if (!(await tab.page<boolean>(`store(${JSON.stringify(storage)})`, signal))) elsewhere.push(storage);
     if (elsewhere.length > 0)
-      await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: `(${fill})(${JSON.stringify(elsewhere)})` }, { signal });
+      await tab.send(
+        "Page.addScriptToEvaluateOnNewDocument",
+        { source: `(${fill})(${JSON.stringify(elsewhere)})` },
+        { signal },
+      );
     return { text: `Set ${cookies.length} cookies and the storage of ${origins.length} origins.` };
   },
 });
@@ -73,7 +93,9 @@ function cookieOf(cookie: Record<string, unknown>): Record<string, unknown> {
   const entries = [...cookieFields, "url"].flatMap((key) => {
     const value = cookie[key];
     // A cookie of the session has -1 there, which cannot be set.
-    return value === undefined || value === null || (key === "expires" && Number(value) < 0) ? [] : [[key, value] as const];
+    return value === undefined || value === null || (key === "expires" && Number(value) < 0)
+      ? []
+      : [[key, value] as const];
   });
   return Object.fromEntries(entries);
 }
@@ -91,7 +113,11 @@ function originOf({ origin, localStorage, sessionStorage }: Record<string, unkno
 /** Throws BrowserUseError. */
 function objects(value: unknown, name: string): Record<string, unknown>[] {
   if (value === undefined || value === null) return [];
-  if (Array.isArray(value) && value.length <= 1_000 && value.every((item) => typeof item === "object" && item !== null))
+  if (
+    Array.isArray(value) &&
+    value.length <= 1_000 &&
+    value.every((item) => typeof item === "object" && item !== null)
+  )
     return value;
   throw new BrowserUseError(`"${name}" must be a list of objects, 1,000 at most.`);
 }

@@ -4,7 +4,9 @@ import type { Browser } from "../../browser/browser.ts";
 import { BrowserUseError } from "../../browser/tab.ts";
 import { browserTool, whereabouts } from "./browser-tool.ts";
 
-const tabId = { tab_id: Type.String({ maxLength: 100, description: "The four characters that name the tab." }) };
+const tabId = {
+  tab_id: Type.String({ maxLength: 100, description: "The four characters that name the tab." }),
+};
 
 export const listTabsTool = browserTool<BrowserListTabsAction>({
   name: "browser_list_tabs",

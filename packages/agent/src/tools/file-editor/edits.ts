@@ -34,14 +34,22 @@ export function replaceOnce(path: string, text: string, oldText: string, newText
   }
   const place = places[0]!;
   const from = lineAt(text, place);
-  return { text: text.slice(0, place) + newText + text.slice(place + wanted.length), from, to: from + lineBreaks(newText) };
+  return {
+    text: text.slice(0, place) + newText + text.slice(place + wanted.length),
+    from,
+    to: from + lineBreaks(newText),
+  };
 }
 
 /** Puts lines after line `after` (0: in front of the first). Throws UseError when there is no such line. */
 export function insertLines(text: string, after: number, newText: string): Edit {
   const lines = textLines(text);
   if (after < 0 || after > lines.length) {
-    throw invalidParameter("insert_line", after, `It must be between 0 and ${lines.length}, the number of lines of the file.`);
+    throw invalidParameter(
+      "insert_line",
+      after,
+      `It must be between 0 and ${lines.length}, the number of lines of the file.`,
+    );
   }
   const inserted = newText.endsWith("\n") ? newText : `${newText}\n`;
   const before = lines.slice(0, after).map((line) => `${line}\n`);

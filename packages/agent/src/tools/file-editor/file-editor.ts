@@ -1,4 +1,7 @@
 import { posix } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
+import { list, readFile, stat, writeFile } from "@sandpiper/sandbox/files/files";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import {
   type Content,
   type FileEditorAction,
@@ -6,9 +9,6 @@ import {
   fileEditorCommands,
   textContent,
 } from "@sandpiper/wire";
-import { PlatformError } from "@sandpiper/core/errors";
-import { list, readFile, stat, writeFile } from "@sandpiper/sandbox/files/files";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { ToolContext } from "../tool.ts";
 import { clip, type Edit, insertLines, numbered, replaceOnce, snippet, textLines } from "./edits.ts";
 import { EditHistory, versionsIn } from "./history.ts";
@@ -18,13 +18,18 @@ import { viewDirectory, viewImage, viewText } from "./view.ts";
 
 const maxBytes = 10 * 1024 * 1024;
 
-type Result = Pick<FileEditorObservation, "prev_exist" | "old_content" | "new_content"> & { content: Content[] };
+type Result = Pick<FileEditorObservation, "prev_exist" | "old_content" | "new_content"> & {
+  content: Content[];
+};
 
 /**
  * Does one command of the file editor in a sandbox (agent-behaviour.md section 14). What is wrong with a call comes back as an error
  * observation; a sandbox that fails throws.
  */
-export async function editFile(action: FileEditorAction, context: ToolContext): Promise<FileEditorObservation> {
+export async function editFile(
+  action: FileEditorAction,
+  context: ToolContext,
+): Promise<FileEditorObservation> {
   const { command, path } = action;
   const base = { kind: "FileEditorObservation", command } as const;
   try {
@@ -32,7 +37,8 @@ export async function editFile(action: FileEditorAction, context: ToolContext): 
     const { content, ...rest } = await editor.run(action);
     return { ...base, path, ...rest, content, is_error: false };
   } catch (error) {
-    const mistake = error instanceof UseError || (error instanceof PlatformError && error.code === "InvalidParameter");
+    const mistake =
+      error instanceof UseError || (error instanceof PlatformError && error.code === "InvalidParameter");
     if (!mistake) throw error;
     return { ...base, content: [textContent(error.message)], is_error: true, prev_exist: true };
   }
@@ -62,7 +68,8 @@ class Editor {
         const { old_str: oldText, new_str: newText } = action;
         if (oldText === undefined || oldText === null) throw missingParameter("old_str", command);
         if (newText === undefined || newText === null) throw missingParameter("new_str", command);
-        if (oldText === "") throw invalidParameter("old_str", oldText, "It must not be empty; use insert to add text.");
+        if (oldText === "")
+          throw invalidParameter("old_str", oldText, "It must not be empty; use insert to add text.");
         if (oldText === newText) throw invalidParameter("new_str", newText, "It must differ from old_str.");
         return this.#edit(path, (text, own) => replaceOnce(path, text, own(oldText), own(newText)));
       }
@@ -81,7 +88,11 @@ class Editor {
 
   async #view(path: string, range: number[] | undefined): Promise<Result> {
     const file = await this.#read(path);
-    if (file) return { content: viewImage(path, file) ?? viewText(path, decodeText(path, file).text, range), prev_exist: true };
+    if (file)
+      return {
+        content: viewImage(path, file) ?? viewText(path, decodeText(path, file).text, range),
+        prev_exist: true,
+      };
     if (range) throw invalidParameter("view_range", range, "It is not allowed when path is a directory.");
     const listing = await list(this.#sandbox, path);
     if (!listing) throw notThere(path);
@@ -113,7 +124,10 @@ class Editor {
     if (after.length > maxBytes) throw invalidFile(path, tooLarge(after.length));
     await this.#write(path, after);
     this.#history.push(path, before);
-    const shown = clip(`Edited ${path}. The lines around the change:\n${snippet(edit)}`, "View the file to see more.");
+    const shown = clip(
+      `Edited ${path}. The lines around the change:\n${snippet(edit)}`,
+      "View the file to see more.",
+    );
     return {
       content: [textContent(`${shown}Review the change; edit the file again if it is not as it should be.`)],
       prev_exist: true,
@@ -144,7 +158,8 @@ class Editor {
     if (!results) return undefined;
     const { versions, isHidden } = await versionsIn(path, results);
     if (isHidden && versions.length === 0) {
-      const reason = "The version before holds the value of a secret, which is not kept beyond a restart: it cannot be undone.";
+      const reason =
+        "The version before holds the value of a secret, which is not kept beyond a restart: it cannot be undone.";
       throw invalidParameter("path", path, reason);
     }
     for (const text of versions.toReversed()) this.#history.push(path, encodeText(path, { text, format }));

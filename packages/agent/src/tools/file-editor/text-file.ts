@@ -18,7 +18,8 @@ export const newFormat: TextFormat = { encoding: "utf8", bom: false, crlf: false
 /** Finds out how a file is written and reads its text. Throws UseError for a binary file. */
 export function decodeText(path: string, content: Buffer): TextFile {
   const { text, encoding, bom } = decode(content) ?? {};
-  if (text === undefined || !encoding) throw invalidFile(path, "it is binary, and only text files and images can be shown");
+  if (text === undefined || !encoding)
+    throw invalidFile(path, "it is binary, and only text files and images can be shown");
   const crlf = text.includes("\r\n") && !/(^|[^\r])\n/.test(text);
   return { text: crlf ? text.replaceAll("\r\n", "\n") : text, format: { encoding, bom: bom ?? false, crlf } };
 }
@@ -34,11 +35,18 @@ export function encodeText(path: string, { text, format }: TextFile): Buffer {
   return Buffer.from(marked, format.encoding);
 }
 
-function decode(content: Buffer): { text: string; encoding: TextFormat["encoding"]; bom: boolean } | undefined {
+function decode(
+  content: Buffer,
+): { text: string; encoding: TextFormat["encoding"]; bom: boolean } | undefined {
   const [first, second] = content;
-  if (content.length % 2 === 0 && ((first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff))) {
+  if (
+    content.length % 2 === 0 &&
+    ((first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff))
+  ) {
     const encoding = first === 0xff ? "utf16le" : "utf16be";
-    const text = (encoding === "utf16le" ? content : Buffer.from(content).swap16()).toString("utf16le").slice(1);
+    const text = (encoding === "utf16le" ? content : Buffer.from(content).swap16())
+      .toString("utf16le")
+      .slice(1);
     return { text, encoding, bom: true };
   }
   if (content.includes(0)) return undefined;

@@ -9,7 +9,9 @@ export function missingParameter(parameter: string, command: string): UseError {
 
 export function invalidParameter(parameter: string, value: unknown, hint: string): UseError {
   const text = JSON.stringify(value) ?? "";
-  return new UseError(`Invalid \`${parameter}\` parameter: ${text.length > 500 ? `${text.slice(0, 500)}...` : text}. ${hint}`);
+  return new UseError(
+    `Invalid \`${parameter}\` parameter: ${text.length > 500 ? `${text.slice(0, 500)}...` : text}. ${hint}`,
+  );
 }
 
 export function invalidFile(path: string, reason: string): UseError {

@@ -1,7 +1,7 @@
 import { extname } from "node:path";
+import type { Listing } from "@sandpiper/sandbox/files/files";
 import type { Content } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import type { Listing } from "@sandpiper/sandbox/files/files";
 import { clip, numbered, textLines } from "./edits.ts";
 import { invalidParameter } from "./use-error.ts";
 
@@ -21,7 +21,11 @@ export function viewText(path: string, text: string, range: readonly number[] | 
   if (!range) return [textContent(clip(`Content of ${path} with line numbers:\n${numbered(lines)}`, hint))];
   const [from, to] = range;
   if (range.length !== 2 || from === undefined || to === undefined) {
-    throw invalidParameter("view_range", range, "It must be a list of two integers, the first and the last line.");
+    throw invalidParameter(
+      "view_range",
+      range,
+      "It must be a list of two integers, the first and the last line.",
+    );
   }
   if (from < 1 || from > lines.length) {
     throw invalidParameter(
@@ -31,9 +35,14 @@ export function viewText(path: string, text: string, range: readonly number[] | 
     );
   }
   if (to !== -1 && to < from) {
-    throw invalidParameter("view_range", range, "Its last line must not be before the first; -1 means the end of the file.");
+    throw invalidParameter(
+      "view_range",
+      range,
+      "Its last line must not be before the first; -1 means the end of the file.",
+    );
   }
-  const note = to > lines.length ? `NOTE: The file has only ${lines.length} lines; they are shown up to its end.\n` : "";
+  const note =
+    to > lines.length ? `NOTE: The file has only ${lines.length} lines; they are shown up to its end.\n` : "";
   const shown = numbered(lines.slice(from - 1, to === -1 ? undefined : to), from);
   return [textContent(clip(`${note}Content of ${path} with line numbers:\n${shown}`, hint))];
 }

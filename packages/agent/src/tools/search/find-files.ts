@@ -36,9 +36,14 @@ export async function findFiles(
 ): Promise<Found> {
   const sandbox = await context.sandbox();
   const args = [folder, ...(pattern === undefined ? [] : [pattern])];
-  const result = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes, signal: context.signal });
+  const result = await script(sandbox, findScript, args, {
+    timeoutMs,
+    maxOutputBytes,
+    signal: context.signal,
+  });
   if (result.code === 42) return { problem: `There is no ${folder}; give a path that exists.` };
-  if (result.code === 44) return { problem: `The pattern cannot be used: ${result.stderr.toString().trim().slice(0, 300)}.` };
+  if (result.code === 44)
+    return { problem: `The pattern cannot be used: ${result.stderr.toString().trim().slice(0, 300)}.` };
   if (result.timedOut) return { problem: "The search took too long; search in a smaller folder." };
   const found = result.stdout
     .toString()

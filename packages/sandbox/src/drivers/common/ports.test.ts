@@ -3,9 +3,9 @@ import { readdirSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openTestDriver, run, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
 import type { OciDriver } from "../oci/oci-driver.ts";
 import { connectInside, listenInside } from "./ports.ts";
-import { openTestDriver, run, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
 
 /** A server in a sandbox that answers each connection with what it got, in upper case; it prints a line when it listens. */
 const server = (family: string, address: string, port: number) => `import socket
@@ -33,7 +33,10 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
 
   beforeAll(async () => {
     ({ driver, end } = await openTestDriver(runtime));
-    await Promise.all([driver.start({ id: "one", spec: testSpec }), driver.start({ id: "two", spec: testSpec })]);
+    await Promise.all([
+      driver.start({ id: "one", spec: testSpec }),
+      driver.start({ id: "two", spec: testSpec }),
+    ]);
   });
   afterAll(() => end());
 
@@ -64,7 +67,10 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
     await once(deaf.stdout, "data");
     const taken = await Promise.all([driver.connect("one", 8013)]);
     const refused = driver.connect("one", 8013).catch((error) => error);
-    expect(await refused).toMatchObject({ code: "PortUnreachable", message: expect.stringContaining("takes no connections") });
+    expect(await refused).toMatchObject({
+      code: "PortUnreachable",
+      message: expect.stringContaining("takes no connections"),
+    });
     for (const connection of taken) connection.destroy();
     deaf.kill();
     await expect(driver.connect("none", 1)).rejects.toMatchObject({ code: "SandboxNotRunning" });
@@ -100,7 +106,9 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
   test("never takes another process for the sandbox's", async () => {
     // This process stands for one that got the id of a sandbox's process after that had ended.
     await expect(connectInside(process.pid, 22)).rejects.toMatchObject({ code: "SandboxNotRunning" });
-    await expect(listenInside(process.pid, 3128, () => {})).rejects.toMatchObject({ code: "SandboxNotRunning" });
+    await expect(listenInside(process.pid, 3128, () => {})).rejects.toMatchObject({
+      code: "SandboxNotRunning",
+    });
     await expect(connectInside(2 ** 22 + 1, 22)).rejects.toMatchObject({ code: "SandboxNotRunning" });
   });
 });

@@ -88,7 +88,12 @@ export class Listeners {
   }
 }
 
-async function connected(pid: number, family: 4 | 6, port: number, isMember: IsMember | undefined): Promise<Socket> {
+async function connected(
+  pid: number,
+  family: 4 | 6,
+  port: number,
+  isMember: IsMember | undefined,
+): Promise<Socket> {
   const fd = await socketInside(pid, isMember, { connect: family });
   const socket = new Socket({ fd, allowHalfOpen: true });
   return new Promise((resolve, reject) => {
@@ -97,7 +102,10 @@ async function connected(pid: number, family: 4 | 6, port: number, isMember: IsM
       socket.destroy();
       reject(error);
     };
-    const timer = setTimeout(() => fail(Object.assign(new Error("connect"), { code: "ETIMEDOUT" })), connectTimeoutMs);
+    const timer = setTimeout(
+      () => fail(Object.assign(new Error("connect"), { code: "ETIMEDOUT" })),
+      connectTimeoutMs,
+    );
     socket.once("error", fail);
     socket.connect({ port, host: family === 4 ? "127.0.0.1" : "::1" }, () => {
       clearTimeout(timer);
@@ -120,7 +128,9 @@ async function socketInside(pid: number, isMember: IsMember | undefined, kind: S
 
 function openNetwork(pid: number, isMember: IsMember | undefined): number {
   const gone = (cause?: unknown) =>
-    new PlatformError("SandboxNotRunning", "The processes of the sandbox have ended; start it again.", { cause });
+    new PlatformError("SandboxNotRunning", "The processes of the sandbox have ended; start it again.", {
+      cause,
+    });
   let network: number;
   try {
     network = openSync(`/proc/${pid}/ns/net`, "r");
@@ -129,7 +139,8 @@ function openNetwork(pid: number, isMember: IsMember | undefined): number {
     if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) throw gone(error);
     throw error;
   }
-  if (fstatSync(network).ino !== statSync("/proc/self/ns/net").ino && isMember?.(pid) !== false) return network;
+  if (fstatSync(network).ino !== statSync("/proc/self/ns/net").ino && isMember?.(pid) !== false)
+    return network;
   closeSync(network);
   throw gone();
 }

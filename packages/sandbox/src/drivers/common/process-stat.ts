@@ -22,7 +22,9 @@ export function isStill(pid: number): boolean {
   try {
     const state = statFields(pid)[0]!;
     if (!"ZX".includes(state)) return "Tt".includes(state);
-    return readdirSync(`/proc/${pid}/task`).every((thread) => "TtZX".includes(statFields(`${pid}/task/${thread}`)[0]!));
+    return readdirSync(`/proc/${pid}/task`).every((thread) =>
+      "TtZX".includes(statFields(`${pid}/task/${thread}`)[0]!),
+    );
   } catch {
     return true;
   }

@@ -6,7 +6,12 @@ const profile: SeccompProfile = {
   defaultAction: "SCMP_ACT_ERRNO",
   defaultErrnoRet: 38,
   syscalls: [
-    { names: ["read", "clone", "clone3", "mount", "socketcall"], action: "SCMP_ACT_ALLOW", includes: {}, excludes: {} },
+    {
+      names: ["read", "clone", "clone3", "mount", "socketcall"],
+      action: "SCMP_ACT_ALLOW",
+      includes: {},
+      excludes: {},
+    },
     { names: ["chroot"], action: "SCMP_ACT_ALLOW", includes: { caps: ["CAP_SYS_CHROOT"] } },
     { names: ["chroot"], action: "SCMP_ACT_ERRNO", errnoRet: 1, excludes: { caps: ["CAP_SYS_CHROOT"] } },
     { names: ["arch_prctl"], action: "SCMP_ACT_ALLOW", includes: { arches: ["amd64"] } },
@@ -16,7 +21,9 @@ const profile: SeccompProfile = {
 };
 
 function allowed(arch: string): string[] {
-  const section = seccompSection(profile, arch) as { syscalls: { names: string[]; action: string; args?: object[] }[] };
+  const section = seccompSection(profile, arch) as {
+    syscalls: { names: string[]; action: string; args?: object[] }[];
+  };
   return section.syscalls
     .filter(({ action, args }) => action === "SCMP_ACT_ALLOW" && !args?.length)
     .flatMap(({ names }) => names);
@@ -29,7 +36,11 @@ test("takes what applies to a process without capabilities on the architecture, 
 });
 
 test("reads the reason out of what either runtime writes", () => {
-  expect(reasonOf("warning\nchdir `/x`: No such file or directory\n")).toBe("chdir `/x`: No such file or directory");
-  expect(reasonOf('time="2026-01-01T00:00:00Z" level=error msg="exec: \\"x\\": not found"\n')).toBe('exec: "x": not found');
+  expect(reasonOf("warning\nchdir `/x`: No such file or directory\n")).toBe(
+    "chdir `/x`: No such file or directory",
+  );
+  expect(reasonOf('time="2026-01-01T00:00:00Z" level=error msg="exec: \\"x\\": not found"\n')).toBe(
+    'exec: "x": not found',
+  );
   expect(reasonOf("")).toBe("");
 });

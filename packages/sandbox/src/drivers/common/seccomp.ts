@@ -58,7 +58,15 @@ const refused = new Set([
     "io_uring_setup",
     "io_uring_enter",
   ],
-  ...["io_uring_register", "socketcall", "reboot", "syslog", "name_to_handle_at", "open_by_handle_at", "memfd_secret"],
+  ...[
+    "io_uring_register",
+    "socketcall",
+    "reboot",
+    "syslog",
+    "name_to_handle_at",
+    "open_by_handle_at",
+    "memfd_secret",
+  ],
 ]);
 
 /**
@@ -128,10 +136,17 @@ function applies(rule: Rule, arches: string[]): boolean {
 
 /** Threads and processes, but no namespaces. */
 function cloneRules(): Rule[] {
-  const masked = (mask: number, value: number) => [{ index: 0, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }];
+  const masked = (mask: number, value: number) => [
+    { index: 0, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" },
+  ];
   return [
     { names: ["clone"], action: allow, args: masked(allNamespaceFlags, 0) },
-    ...namespaceFlags.map((flag) => ({ names: ["clone"], action: refuse, errnoRet: errno.EPERM, args: masked(flag, flag) })),
+    ...namespaceFlags.map((flag) => ({
+      names: ["clone"],
+      action: refuse,
+      errnoRet: errno.EPERM,
+      args: masked(flag, flag),
+    })),
   ];
 }
 
@@ -151,6 +166,11 @@ function socketRules(): Rule[] {
       errnoRet: errno.EINVAL,
       args: [family(netlink.family), { index: 2, value: auditProtocol, op: "SCMP_CMP_EQ" }],
     },
-    { names: ["socket"], action: refuse, errnoRet: errno.EAFNOSUPPORT, args: [family(netlink.family, "SCMP_CMP_GT")] },
+    {
+      names: ["socket"],
+      action: refuse,
+      errnoRet: errno.EAFNOSUPPORT,
+      args: [family(netlink.family, "SCMP_CMP_GT")],
+    },
   ];
 }

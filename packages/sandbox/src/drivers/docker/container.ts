@@ -61,7 +61,10 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       RestartPolicy: { Name: "no" },
       LogConfig: { Type: "none", Config: {} },
       CapDrop: ["ALL"],
-      SecurityOpt: ["no-new-privileges", ...(input.seccomp === undefined ? [] : [`seccomp=${input.seccomp}`])],
+      SecurityOpt: [
+        "no-new-privileges",
+        ...(input.seccomp === undefined ? [] : [`seccomp=${input.seccomp}`]),
+      ],
       Memory: memoryBytes,
       MemorySwap: memoryBytes,
       PidsLimit: pids,
@@ -75,7 +78,14 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
       ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
       MaskedPaths: [...maskedPaths],
-      ReadonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"],
+      ReadonlyPaths: [
+        "/proc/bus",
+        "/proc/fs",
+        "/proc/irq",
+        "/proc/pressure",
+        "/proc/sys",
+        "/proc/sysrq-trigger",
+      ],
     },
   };
 }

@@ -1,5 +1,5 @@
-import type { Container, ContainerInfo, ContainerInspectInfo, ContainerStats } from "dockerode";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { Container, ContainerInfo, ContainerInspectInfo, ContainerStats } from "dockerode";
 import type { StartRequest } from "../../driver.ts";
 import { containerName, containerOptions, labels } from "./container.ts";
 import { type Answers, type Engine, type EngineInfo, longPatienceMs } from "./engine.ts";
@@ -35,11 +35,18 @@ export class Containers {
     const options = containerOptions({ id, spec, image, diskLimit, ...this.#options });
     const refuse = (message: string): undefined => {
       if (diskLimit && /storage-opt|storage opt|quota/i.test(message)) return undefined;
-      throw new PlatformError("SandboxFailed", `The container engine could not make the sandbox: ${message}.`);
+      throw new PlatformError(
+        "SandboxFailed",
+        `The container engine could not make the sandbox: ${message}.`,
+      );
     };
     const missing = (message: string): never => {
-      if (snapshot !== undefined) throw new PlatformError("SnapshotNotFound", `The engine has no snapshot ${snapshot}.`);
-      throw new PlatformError("SandboxFailed", `The engine no longer has the image of the sandbox: ${message}.`);
+      if (snapshot !== undefined)
+        throw new PlatformError("SnapshotNotFound", `The engine has no snapshot ${snapshot}.`);
+      throw new PlatformError(
+        "SandboxFailed",
+        `The engine no longer has the image of the sandbox: ${message}.`,
+      );
     };
     const made = await this.#engine.ask(
       "make a sandbox",
@@ -84,7 +91,12 @@ export class Containers {
     const remove = () => handle.remove({ force: true, v: true }).then(() => true);
     if (await this.#engine.ask("remove a sandbox", remove, answers, longPatienceMs)) return;
     // Another removal is at work already.
-    await this.#engine.ask("remove a sandbox", () => handle.wait({ condition: "removed" }), { 404: () => {} }, longPatienceMs);
+    await this.#engine.ask(
+      "remove a sandbox",
+      () => handle.wait({ condition: "removed" }),
+      { 404: () => {} },
+      longPatienceMs,
+    );
   }
 
   async stats(container: Container): Promise<ContainerStats> {
@@ -97,5 +109,8 @@ export class Containers {
 /** Storage drivers that can bound a container's layer; overlay2 says only when it is asked. */
 function mayLimitDisk({ Driver, DriverStatus }: EngineInfo): boolean {
   if (["btrfs", "zfs", "devicemapper"].includes(Driver)) return true;
-  return /overlay/.test(Driver) && (DriverStatus ?? []).some(([name, value]) => name === "Backing Filesystem" && value === "xfs");
+  return (
+    /overlay/.test(Driver) &&
+    (DriverStatus ?? []).some(([name, value]) => name === "Backing Filesystem" && value === "xfs")
+  );
 }

@@ -23,7 +23,9 @@ export function credentialsFor(registry: string, file?: string): Credentials | u
   for (const path of files) {
     const auths = readAuths(path, file !== undefined);
     const names =
-      registry === "docker.io" ? [hub, "docker.io", "index.docker.io"] : [registry, `https://${registry}`, `http://${registry}`];
+      registry === "docker.io"
+        ? [hub, "docker.io", "index.docker.io"]
+        : [registry, `https://${registry}`, `http://${registry}`];
     const entry = names.map((name) => auths[name]).find((one) => one !== undefined);
     if (!entry) continue;
     const serveraddress = registry === "docker.io" ? hub : registry;
@@ -44,7 +46,10 @@ function usualFiles(): string[] {
   ];
 }
 
-function readAuths(path: string, wanted: boolean): Record<string, { auth?: unknown; identitytoken?: unknown } | undefined> {
+function readAuths(
+  path: string,
+  wanted: boolean,
+): Record<string, { auth?: unknown; identitytoken?: unknown } | undefined> {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, "utf8"));
     const auths = (parsed as { auths?: unknown } | null)?.auths;
@@ -53,6 +58,9 @@ function readAuths(path: string, wanted: boolean): Record<string, { auth?: unkno
     if (!wanted && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
     // The parser's message would quote the file.
     const reason = (error as NodeJS.ErrnoException).code ?? "it is not JSON";
-    throw new PlatformError("SandboxSpecUnusable", `The file with registry credentials ${path} cannot be read: ${reason}.`);
+    throw new PlatformError(
+      "SandboxSpecUnusable",
+      `The file with registry credentials ${path} cannot be read: ${reason}.`,
+    );
   }
 }

@@ -4,14 +4,18 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { PreparedSpec } from "../../driver.ts";
-import { hostSpec } from "../../specs/specs.ts";
 import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
-import { DockerDriver } from "./docker-driver.ts";
 import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
 import { busyboxImage, importTestImages, scratchImage } from "../../../test/support/docker-image.ts";
+import type { PreparedSpec } from "../../driver.ts";
+import { hostSpec } from "../../specs/specs.ts";
+import { DockerDriver } from "./docker-driver.ts";
 
-const spec = { ...hostSpec(suiteLimits), root: { kind: "image" as const, reference: busyboxImage }, user: null };
+const spec = {
+  ...hostSpec(suiteLimits),
+  root: { kind: "image" as const, reference: busyboxImage },
+  user: null,
+};
 let dir: string;
 let engine: TestEngine;
 let driver: DockerDriver;
@@ -38,9 +42,15 @@ test("starts an image without a shell, runs its own programs in it, and has a sh
   const single = await driver.prepare({ ...spec, root: { kind: "image", reference: scratchImage } });
   expect(single.user).toEqual({ name: "root", uid: 0, gid: 0, home: "/root" });
   await driver.start({ id: "single", spec: single });
-  expect(await run(driver, "single", { argv: ["/busybox", "echo", "own"] })).toEqual({ code: 0, out: "own\n", err: "" });
+  expect(await run(driver, "single", { argv: ["/busybox", "echo", "own"] })).toEqual({
+    code: 0,
+    out: "own\n",
+    err: "",
+  });
   expect(await run(driver, "single", { argv: ["sh", "-c", "true"] })).toMatchObject({ code: 127, out: "" });
-  expect(await run(driver, "single", { argv: [...driver.shell!, "-c", "ls / | head -1; echo $PPID"] })).toMatchObject({
+  expect(
+    await run(driver, "single", { argv: [...driver.shell!, "-c", "ls / | head -1; echo $PPID"] }),
+  ).toMatchObject({
     code: 0,
   });
   await driver.pause("single");
@@ -50,13 +60,21 @@ test("starts an image without a shell, runs its own programs in it, and has a sh
 });
 
 test("merges the image's environment under the spec's, and looks up its user", async () => {
-  const named = await driver.prepare({ ...spec, env: { FROM_IMAGE: "no", MORE: "1" }, user: "agent:staff", workingDir: "" });
+  const named = await driver.prepare({
+    ...spec,
+    env: { FROM_IMAGE: "no", MORE: "1" },
+    user: "agent:staff",
+    workingDir: "",
+  });
   expect(named).toMatchObject({
     env: { FROM_IMAGE: "no", MORE: "1" },
     user: { name: "agent", uid: 1000, gid: 50, home: "/home/agent" },
     workingDir: "/workspace/project",
   });
-  expect(prepared).toMatchObject({ env: { FROM_IMAGE: "yes" }, user: { name: "agent", uid: 1000, gid: 1000 } });
+  expect(prepared).toMatchObject({
+    env: { FROM_IMAGE: "yes" },
+    user: { name: "agent", uid: 1000, gid: 1000 },
+  });
   expect(prepared.root).toMatchObject({ reference: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) });
   await expect(driver.prepare({ ...spec, user: "nobody-here" })).rejects.toMatchObject({
     code: "SandboxSpecUnusable",
@@ -70,7 +88,12 @@ test("holds the limits and the filter that it asks for", async () => {
   const [{ Id } = { Id: "" }] = await engine.engine.docker.listContainers();
   const { HostConfig, Mounts } = await engine.engine.docker.getContainer(Id).inspect();
   expect(HostConfig).toMatchObject({
-    ...{ Memory: suiteLimits.memoryBytes, MemorySwap: suiteLimits.memoryBytes, PidsLimit: suiteLimits.pids, CpuQuota: 200_000 },
+    ...{
+      Memory: suiteLimits.memoryBytes,
+      MemorySwap: suiteLimits.memoryBytes,
+      PidsLimit: suiteLimits.pids,
+      CpuQuota: 200_000,
+    },
     ...{ NetworkMode: "none", CapDrop: ["ALL"], Privileged: false, PidMode: "", LogConfig: { Type: "none" } },
   });
   expect(Mounts.map(({ Source, RW }) => [Source, RW])).toEqual(Mounts.map(({ Source }) => [Source, false]));
@@ -83,11 +106,17 @@ test("holds the limits and the filter that it asks for", async () => {
 test("keeps the sandboxes of two installations on one engine apart", async () => {
   const other = new DockerDriver({ dir: join(dir, "other"), host: { socketPath: engine.socketPath } });
   await other.open();
-  await Promise.all([driver.start({ id: "same", spec: prepared }), other.start({ id: "same", spec: prepared })]);
+  await Promise.all([
+    driver.start({ id: "same", spec: prepared }),
+    other.start({ id: "same", spec: prepared }),
+  ]);
   await other.snapshot("same", "kept");
   await driver.reap({ sandboxes: new Set(), snapshots: new Set() });
   expect([await driver.list(), await driver.snapshots()]).toEqual([[], []]);
-  expect([await other.list(), await other.snapshots()]).toEqual([[{ id: "same", state: "running" }], ["kept"]]);
+  expect([await other.list(), await other.snapshots()]).toEqual([
+    [{ id: "same", state: "running" }],
+    ["kept"],
+  ]);
   await other.reap({ sandboxes: new Set(), snapshots: new Set() });
   expect([await other.list(), await other.snapshots()]).toEqual([[], []]);
   await other.close();
@@ -98,7 +127,11 @@ test("removes what an earlier process left half-made", async () => {
   await driver.start({ id: "whole", spec: prepared });
   const installation = readFileSync(join(dir, "installation"), "utf8");
   const labels = { "sandpiper.installation": installation };
-  await docker.createContainer({ Image: busyboxImage, Cmd: ["true"], Labels: { ...labels, "sandpiper.helper": "yes" } });
+  await docker.createContainer({
+    Image: busyboxImage,
+    Cmd: ["true"],
+    Labels: { ...labels, "sandpiper.helper": "yes" },
+  });
   await docker.createContainer({
     Image: busyboxImage,
     Cmd: ["true"],
@@ -118,7 +151,11 @@ test("removes what an earlier process left half-made", async () => {
 
 test("leaves no containers, mounts, descriptors or processes over many starts", async () => {
   const shims = () =>
-    spawnSync("pgrep", ["-f", `-c`, `containerd-shim.*${engine.socketPath.replace("docker.sock", "")}`]).stdout.toString();
+    spawnSync("pgrep", [
+      "-f",
+      `-c`,
+      `containerd-shim.*${engine.socketPath.replace("docker.sock", "")}`,
+    ]).stdout.toString();
   const mounts = () => readFileSync(`/proc/${engine.daemon.pid}/mounts`, "utf8").split("\n").length;
   const count = () => ({ mounts: mounts(), shims: shims() });
   const before = count();
@@ -151,7 +188,10 @@ describe("an engine that cannot be used", () => {
     new DockerDriver({ dir: join(dir, "none"), host, patienceMs: 300 });
 
   test("is named with what to do when nothing is there", async () => {
-    for (const host of [{ socketPath: join(dir, "no.sock") }, { protocol: "http" as const, host: "127.0.0.1", port: 1 }]) {
+    for (const host of [
+      { socketPath: join(dir, "no.sock") },
+      { protocol: "http" as const, host: "127.0.0.1", port: 1 },
+    ]) {
       await expect(at(host).open()).rejects.toMatchObject({
         code: "SandboxFailed",
         message: expect.stringMatching(
@@ -177,18 +217,22 @@ describe("an engine that cannot be used", () => {
   });
 
   test("is told from an answer that is none", async () => {
-    const liar = createServer((socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwhat")).listen(
-      join(dir, "liar.sock"),
-    );
+    const liar = createServer(
+      (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwhat"),
+    ).listen(join(dir, "liar.sock"));
     await once(liar, "listening");
-    await expect(at({ socketPath: join(dir, "liar.sock") }).open()).rejects.toMatchObject({ code: "SandboxFailed" });
+    await expect(at({ socketPath: join(dir, "liar.sock") }).open()).rejects.toMatchObject({
+      code: "SandboxFailed",
+    });
     liar.close();
   });
 
   test("says when its installation file is damaged", async () => {
     const broken = mkdtempSync(join(dir, "broken-"));
     writeFileSync(join(broken, "installation"), "x");
-    await expect(new DockerDriver({ dir: broken, host: { socketPath: engine.socketPath } }).open()).rejects.toMatchObject({
+    await expect(
+      new DockerDriver({ dir: broken, host: { socketPath: engine.socketPath } }).open(),
+    ).rejects.toMatchObject({
       message: expect.stringContaining("is damaged"),
     });
   });

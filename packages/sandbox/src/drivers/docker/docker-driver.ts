@@ -1,8 +1,7 @@
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import type { ContainerStats } from "dockerode";
-import type { DockerHost } from "./docker-host.ts";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { ContainerStats } from "dockerode";
 import type {
   DriverSandbox,
   ExecRequest,
@@ -15,13 +14,14 @@ import type {
   StartRequest,
 } from "../../driver.ts";
 import { connectInside, listenInside } from "../common/ports.ts";
-import { putAdditions, putFiles } from "./injected-files.ts";
 import { labels } from "./container.ts";
 import { Containers, type Inspected } from "./containers.ts";
+import type { DockerHost } from "./docker-host.ts";
 import { type Answers, Engine, isOnThisMachine } from "./engine.ts";
 import { engineName, parseEngineImage } from "./engine-image.ts";
 import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
+import { putAdditions, putFiles } from "./injected-files.ts";
 import { installationId } from "./installation.ts";
 import { Listeners } from "./listeners.ts";
 import { belongsTo, DirectSignaller, InsideSignaller, type Signaller } from "./processes.ts";
@@ -84,7 +84,8 @@ export class DockerDriver implements SandboxDriver {
   async open(): Promise<void> {
     const info = await this.#engine.info();
     const tools = findTools();
-    if (!tools) throw failed("The docker driver needs a static init: install it with `apt-get install catatonit`.");
+    if (!tools)
+      throw failed("The docker driver needs a static init: install it with `apt-get install catatonit`.");
     if (!info.SecurityOptions?.some((option) => /^name=seccomp(?!.*unconfined)/.test(option)))
       throw failed("The container engine filters no system calls: turn seccomp on in its configuration.");
     const installation = installationId(this.#options.dir);
@@ -120,7 +121,10 @@ export class DockerDriver implements SandboxDriver {
       return await containers.start(existing.Id);
     }
     const own = spec.root.kind === "image" ? engineName(parseEngineImage(spec.root.reference)) : "";
-    const container = await containers.create(request, snapshot === undefined ? own : snapshots.imageOf(snapshot));
+    const container = await containers.create(
+      request,
+      snapshot === undefined ? own : snapshots.imageOf(snapshot),
+    );
     try {
       await putAdditions(this.#engine, container, request, copies);
       await containers.start(container);
@@ -128,17 +132,27 @@ export class DockerDriver implements SandboxDriver {
       await containers.remove(container).catch(() => {});
       throw error;
     }
-    this.#known.set(id, { container, user: `${spec.user.uid}:${spec.user.gid}`, workingDir: spec.workingDir });
+    this.#known.set(id, {
+      container,
+      user: `${spec.user.uid}:${spec.user.gid}`,
+      workingDir: spec.workingDir,
+    });
   }
 
   async exec(id: string, command: ExecRequest): Promise<SandboxProcess> {
     const words = [...command.argv, command.cwd ?? "", ...Object.entries(command.env ?? {}).flat()];
     if (words.some((word) => word.includes("\0")))
-      throw new PlatformError("InvalidParameter", "Commands, folders and variables cannot hold a NUL character.");
+      throw new PlatformError(
+        "InvalidParameter",
+        "Commands, folders and variables cannot hold a NUL character.",
+      );
     if (!command.argv[0]) throw new PlatformError("InvalidParameter", "A command needs at least one word.");
     const { signaller } = this.#now();
     const known = this.#known.get(id) ?? (await this.#find(id));
-    return await execInContainer({ engine: this.#engine, ...known, signaller, answers: this.#answers(id) }, command);
+    return await execInContainer(
+      { engine: this.#engine, ...known, signaller, answers: this.#answers(id) },
+      command,
+    );
   }
 
   async pause(id: string): Promise<void> {
@@ -148,7 +162,8 @@ export class DockerDriver implements SandboxDriver {
     const container = this.#engine.docker.getContainer(Id);
     const answers = this.#answers(id);
     // Another call was quicker.
-    const already = (message: string) => (/already paused/i.test(message) ? undefined : answers[409]!(message));
+    const already = (message: string) =>
+      /already paused/i.test(message) ? undefined : answers[409]!(message);
     await this.#engine.ask("pause a sandbox", () => container.pause(), { ...answers, 409: already });
   }
 
@@ -258,7 +273,11 @@ export class DockerDriver implements SandboxDriver {
 
   async #find(id: string): Promise<Known> {
     const { Id, Config } = await this.#inspect(id);
-    const known = { container: Id, user: Config.Labels[labels.user] ?? "", workingDir: Config.Labels[labels.workingDir] ?? "/" };
+    const known = {
+      container: Id,
+      user: Config.Labels[labels.user] ?? "",
+      workingDir: Config.Labels[labels.workingDir] ?? "/",
+    };
     this.#known.set(id, known);
     return known;
   }
@@ -288,7 +307,9 @@ export class DockerDriver implements SandboxDriver {
   }
 
   /** The first process, where its id means the same on this machine. */
-  async #firstProcess(id: string): Promise<{ pid: number; container: string; isMember: (pid: number) => boolean }> {
+  async #firstProcess(
+    id: string,
+  ): Promise<{ pid: number; container: string; isMember: (pid: number) => boolean }> {
     const { Id, State } = await this.#inspect(id);
     if (!State.Running) throw notRunning(id);
     const isMember = (pid: number) => belongsTo(pid, Id);
@@ -313,5 +334,8 @@ function notFound(id: string): PlatformError {
 }
 
 function notRunning(id: string): PlatformError {
-  return new PlatformError("SandboxNotRunning", `The processes of the sandbox ${id} have ended; start it again.`);
+  return new PlatformError(
+    "SandboxNotRunning",
+    `The processes of the sandbox ${id} have ended; start it again.`,
+  );
 }

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { hostSpec } from "../../specs/specs.ts";
-import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { suiteLimits } from "../../../test/driver-suite/context.ts";
-import { DockerDriver } from "./docker-driver.ts";
+import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { startTestEngine } from "../../../test/support/docker-engine.ts";
 import { busyboxImage, importTestImages } from "../../../test/support/docker-image.ts";
+import { hostSpec } from "../../specs/specs.ts";
+import { DockerDriver } from "./docker-driver.ts";
 
 describeDriver("the docker driver", async () => {
   const engine = await startTestEngine();
@@ -15,11 +15,22 @@ describeDriver("the docker driver", async () => {
   await driver.open();
   return {
     driver,
-    spec: { ...hostSpec(suiteLimits), root: { kind: "image", reference: busyboxImage }, env: { OF_SPEC: "a b" }, user: null },
+    spec: {
+      ...hostSpec(suiteLimits),
+      root: { kind: "image", reference: busyboxImage },
+      env: { OF_SPEC: "a b" },
+      user: null,
+    },
     unusable: [
-      [{ kind: "host" }, /^The docker driver starts sandboxes from images alone, not from the host's files: /],
+      [
+        { kind: "host" },
+        /^The docker driver starts sandboxes from images alone, not from the host's files: /,
+      ],
       [{ kind: "folder", path: "/tmp" }, /not from a folder/],
-      [{ kind: "image", reference: "UPPER/case:1" }, /^The engine takes UPPER\/case:1 for no image reference: /],
+      [
+        { kind: "image", reference: "UPPER/case:1" },
+        /^The engine takes UPPER\/case:1 for no image reference: /,
+      ],
       [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       [{ kind: "image", reference: `sha256:${"0".repeat(64)}` }, /^The engine has no image sha256:0+\.$/],
       [

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { PreparedSpec } from "../../driver.ts";
-import { hostSpec } from "../../specs/specs.ts";
 import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
-import { DockerDriver } from "./docker-driver.ts";
 import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
 import { importTestImages, scratchImage } from "../../../test/support/docker-image.ts";
+import type { PreparedSpec } from "../../driver.ts";
+import { hostSpec } from "../../specs/specs.ts";
+import { DockerDriver } from "./docker-driver.ts";
 
 /** An engine whose files and process ids are out of reach, such as one in a virtual machine. */
 let dir: string;
@@ -29,7 +29,9 @@ afterAll(async () => {
 });
 
 test("brings the init and the shell into the sandbox as copies", async () => {
-  expect(await run(driver, "one", { argv: [...driver.shell!, "-c", "echo a shell; pwd; id -u"] })).toMatchObject({
+  expect(
+    await run(driver, "one", { argv: [...driver.shell!, "-c", "echo a shell; pwd; id -u"] }),
+  ).toMatchObject({
     code: 0,
     out: "a shell\n/workspace/project\n1000\n",
   });
@@ -47,26 +49,37 @@ test("sends signals to a command from inside, and to that one alone", async () =
   first.kill("SIGTERM");
   first.kill("SIGKILL");
   expect(await first.exit).toEqual({ code: null, signal: "SIGKILL" });
-  expect(await run(driver, "one", { argv: [...driver.shell!, "-c", `kill -0 ${second.pid}`] })).toMatchObject({ code: 0 });
+  expect(await run(driver, "one", { argv: [...driver.shell!, "-c", `kill -0 ${second.pid}`] })).toMatchObject(
+    { code: 0 },
+  );
   second.kill();
   expect(await second.exit).toEqual({ code: null, signal: "SIGKILL" });
 });
 
 test("stops in order and starts again on its files", async () => {
   const watcher = await driver.exec("one", {
-    argv: [...driver.shell!, "-c", 'trap "echo ended >>file; exit" TERM; echo ready; while :; do sleep 0.05; done'],
+    argv: [
+      ...driver.shell!,
+      "-c",
+      'trap "echo ended >>file; exit" TERM; echo ready; while :; do sleep 0.05; done',
+    ],
   });
   await once(watcher.stdout, "data");
   await driver.stop("one");
   await watcher.exit;
   expect(await driver.list()).toEqual([{ id: "one", state: "stopped" }]);
   await driver.start({ id: "one", spec });
-  expect(await run(driver, "one", { argv: [...driver.shell!, "-c", "cat file"] })).toMatchObject({ out: "ended\n" });
+  expect(await run(driver, "one", { argv: [...driver.shell!, "-c", "cat file"] })).toMatchObject({
+    out: "ended\n",
+  });
 });
 
 test("says that ports are out of reach", async () => {
   const words = /only when the container engine is on the same machine/;
-  await expect(driver.connect("one", 80)).rejects.toMatchObject({ code: "SandboxFailed", message: expect.stringMatching(words) });
+  await expect(driver.connect("one", 80)).rejects.toMatchObject({
+    code: "SandboxFailed",
+    message: expect.stringMatching(words),
+  });
   await expect(driver.listen("one", 3128, () => {})).rejects.toMatchObject({
     code: "SandboxFailed",
     message: expect.stringMatching(words),

@@ -26,7 +26,11 @@ export function pinnedReference(image: EngineImage, id: string, digests: string[
   if (image.source === "engine") return id;
   for (const text of digests) {
     const other = parseEngineImage(text);
-    if (other.source === "registry" && other.registry === image.registry && other.repository === image.repository) {
+    if (
+      other.source === "registry" &&
+      other.registry === image.registry &&
+      other.repository === image.repository
+    ) {
       return `${image.name}@${image.digest ?? other.digest}`;
     }
   }

@@ -1,8 +1,8 @@
 import { Agent } from "node:http";
 import { hostname, release } from "node:os";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
 import Docker from "dockerode";
 import type { DockerHost } from "./docker-host.ts";
-import { errorText, PlatformError } from "@sandpiper/core/errors";
 
 /** What the engine answers to a request that it does not fulfil, by status. */
 export type Answers<T> = Record<number, (message: string) => T>;
@@ -28,10 +28,16 @@ export class Engine {
 
   constructor(host?: DockerHost, patienceMs = defaultPatienceMs) {
     // A connection a request: a kept one may have been closed by an engine that was restarted meanwhile.
-    const agent = host && "protocol" in host && host.protocol === "https" ? {} : { agent: new Agent({ keepAlive: false }) };
+    const agent =
+      host && "protocol" in host && host.protocol === "https"
+        ? {}
+        : { agent: new Agent({ keepAlive: false }) };
     // What the environment says about another engine must not be mixed in.
     const address =
-      host && ("socketPath" in host ? { socketPath: host.socketPath, host: undefined } : { ...host, socketPath: undefined });
+      host &&
+      ("socketPath" in host
+        ? { socketPath: host.socketPath, host: undefined }
+        : { ...host, socketPath: undefined });
     this.docker = new Docker({ ...address, ...agent } as Docker.DockerOptions);
     this.place =
       host === undefined
@@ -69,7 +75,9 @@ export class Engine {
       const message = engineMessage(error);
       if (statusCode !== undefined && answers[statusCode]) return answers[statusCode](message);
       if (statusCode !== undefined)
-        throw new PlatformError("SandboxFailed", `The container engine could not ${what}: ${message}.`, { cause: error });
+        throw new PlatformError("SandboxFailed", `The container engine could not ${what}: ${message}.`, {
+          cause: error,
+        });
       throw this.#unreachable(error);
     } finally {
       clearTimeout(timer);
@@ -77,7 +85,12 @@ export class Engine {
   }
 
   async info(): Promise<EngineInfo> {
-    return await this.ask("tell about itself", () => this.docker.info(), {}, Math.min(this.#patienceMs, 10_000));
+    return await this.ask(
+      "tell about itself",
+      () => this.docker.info(),
+      {},
+      Math.min(this.#patienceMs, 10_000),
+    );
   }
 
   #unreachable(error: unknown): PlatformError {

@@ -55,7 +55,13 @@ export async function execInContainer(target: ExecTarget, command: ExecRequest):
   );
   // Newer engines refuse a command that cannot be run before there is output.
   const refused: Answers<string> = { 400: (message) => message, 500: (message) => message };
-  const start = { hijack: true, stdin: true, Detach: false, Tty: tty, ...(ConsoleSize ? { ConsoleSize } : {}) };
+  const start = {
+    hijack: true,
+    stdin: true,
+    Detach: false,
+    Tty: tty,
+    ...(ConsoleSize ? { ConsoleSize } : {}),
+  };
   const socket = await engine.ask(
     "run a command",
     async (signal) => {
@@ -118,7 +124,8 @@ async function attach(
     signals = signals
       .then(async () => {
         const info = await startedState(engine, exec);
-        if (info?.Running) await signaller.one(target.container, target.user, { pid: info.Pid, execKey }, signal);
+        if (info?.Running)
+          await signaller.one(target.container, target.user, { pid: info.Pid, execKey }, signal);
       })
       .catch(() => {});
   };
@@ -126,13 +133,22 @@ async function attach(
   const resize = (cols: number, rows: number) => {
     if (!tty || ended) return sizes;
     sizes = sizes
-      .then(() => engine.ask("resize a terminal", (abortSignal) => exec.resize({ w: cols, h: rows, abortSignal })))
+      .then(() =>
+        engine.ask("resize a terminal", (abortSignal) => exec.resize({ w: cols, h: rows, abortSignal })),
+      )
       .catch(() => {});
     return sizes;
   };
   // An older engine knows a terminal's size only once the command runs; input waits until it does.
   if (command.tty) await resize(command.tty.cols, command.tty.rows);
-  return { stdin: inputOf(socket, tty), stdout, stderr, exit, kill, resize: (cols, rows) => void resize(cols, rows) };
+  return {
+    stdin: inputOf(socket, tty),
+    stdout,
+    stderr,
+    exit,
+    kill,
+    resize: (cols, rows) => void resize(cols, rows),
+  };
 }
 
 /** The sending half of the connection. The end of a terminal's input is a control character, else the connection is closed halfway. */
@@ -162,11 +178,20 @@ async function finalState(engine: Engine, exec: Docker.Exec) {
   return await stateWhen(engine, exec, (info) => !info.Running && info.ExitCode !== null);
 }
 
-async function stateWhen(engine: Engine, exec: Docker.Exec, reached: (info: Docker.ExecInspectInfo) => boolean) {
+async function stateWhen(
+  engine: Engine,
+  exec: Docker.Exec,
+  reached: (info: Docker.ExecInspectInfo) => boolean,
+) {
   const end = Date.now() + exitPatienceMs;
   try {
     while (Date.now() < end) {
-      const info = await engine.ask("tell about a command", (abortSignal) => exec.inspect({ abortSignal }), {}, exitPatienceMs);
+      const info = await engine.ask(
+        "tell about a command",
+        (abortSignal) => exec.inspect({ abortSignal }),
+        {},
+        exitPatienceMs,
+      );
       if (reached(info)) return info;
       await delay(stepMs);
     }

@@ -30,12 +30,15 @@ export async function userOfImage(
   const root = mkdtempSync(join(tmpdir(), "sandpiper-users-"));
   try {
     mkdirSync(join(root, "etc"));
-    for (const path of ["/etc/passwd", "/etc/group"]) writeFileSync(join(root, path), await readFile(engine, helper.id, path));
+    for (const path of ["/etc/passwd", "/etc/group"])
+      writeFileSync(join(root, path), await readFile(engine, helper.id, path));
     return findUser(root, text, `the image ${reference.replace(/@.*/, "")}`);
   } finally {
     rmSync(root, { recursive: true });
     const container = engine.docker.getContainer(helper.id);
-    await engine.ask("remove a container", () => container.remove({ force: true, v: true }), { 404: () => undefined });
+    await engine.ask("remove a container", () => container.remove({ force: true, v: true }), {
+      404: () => undefined,
+    });
   }
 }
 
@@ -48,7 +51,9 @@ async function readFile(engine: Engine, container: string, path: string, mayFoll
   );
   if (!archive) return "";
   const { text, link } = await firstEntry(archive);
-  return link !== undefined && mayFollow ? await readFile(engine, container, join("/etc", link), false) : text;
+  return link !== undefined && mayFollow
+    ? await readFile(engine, container, join("/etc", link), false)
+    : text;
 }
 
 /** The engine reads links of an image within its root, so what it gives is the image's own. */

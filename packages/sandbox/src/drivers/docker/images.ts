@@ -43,18 +43,25 @@ export class Images {
       root: { kind: "image", reference: pinnedReference(wanted, image.Id, image.RepoDigests ?? []) },
       env: { ...Object.fromEntries((Env ?? []).map(splitVariable)), ...spec.env },
       workingDir: spec.workingDir || WorkingDir || "/",
-      user: typeof user === "object" && user !== null ? user : await this.#user(image.Id, user ?? User ?? "", root.reference),
+      user:
+        typeof user === "object" && user !== null
+          ? user
+          : await this.#user(image.Id, user ?? User ?? "", root.reference),
     };
   }
 
   async #inspect(image: EngineImage): Promise<ImageInspectInfo | undefined> {
     const handle = this.#engine.docker.getImage(engineName(image));
-    return await this.#engine.ask("tell about an image", (abortSignal) => handle.inspect({ abortSignal } as object), {
-      404: () => undefined,
-      400: (message) => {
-        throw unusable(`The engine takes ${engineName(image)} for no image reference: ${message}.`);
+    return await this.#engine.ask(
+      "tell about an image",
+      (abortSignal) => handle.inspect({ abortSignal } as object),
+      {
+        404: () => undefined,
+        400: (message) => {
+          throw unusable(`The engine takes ${engineName(image)} for no image reference: ${message}.`);
+        },
       },
-    });
+    );
   }
 
   async #fetched(image: EngineImage, options: PrepareOptions): Promise<ImageInspectInfo> {
@@ -73,7 +80,8 @@ export class Images {
 
   async #user(id: string, text: string, reference: string): Promise<SandboxUser> {
     const key = `${id} ${text}`;
-    const known = this.#users.get(key) ?? (await userOfImage(this.#engine, this.#installation, id, text, reference));
+    const known =
+      this.#users.get(key) ?? (await userOfImage(this.#engine, this.#installation, id, text, reference));
     this.#users.set(key, known);
     return known;
   }

@@ -19,7 +19,12 @@ interface Addition {
  * Puts into a new container what neither its image nor its configuration brings: the request's files, a working directory that belongs to the
  * sandbox's user, and the `tools` that cannot be bound. Makes no request when there is nothing to put.
  */
-export async function putAdditions(engine: Engine, container: string, request: StartRequest, tools: Tool[]): Promise<void> {
+export async function putAdditions(
+  engine: Engine,
+  container: string,
+  request: StartRequest,
+  tools: Tool[],
+): Promise<void> {
   const { files = [], spec } = request;
   const additions = files.map(fileAddition);
   for (const { source, destination } of tools) {
@@ -55,11 +60,14 @@ async function workingFolder(
 ): Promise<Omit<Addition, "path"> | undefined> {
   const { uid, gid } = spec.user;
   // The engine itself makes a missing one for a first process, for root. A snapshot has it since its sandbox was new.
-  if (snapshot !== undefined || spec.workingDir === "/" || spec.workingDir === spec.user.home) return undefined;
+  if (snapshot !== undefined || spec.workingDir === "/" || spec.workingDir === spec.user.home)
+    return undefined;
   const mode = await engine.ask(
     "look into a sandbox",
     async (abortSignal) => {
-      const answer = await engine.docker.getContainer(container).infoArchive({ path: spec.workingDir, abortSignal });
+      const answer = await engine.docker
+        .getContainer(container)
+        .infoArchive({ path: spec.workingDir, abortSignal });
       answer.resume();
       const stat: unknown = JSON.parse(
         Buffer.from(String(answer.headers["x-docker-container-path-stat"]), "base64").toString("utf8"),
@@ -83,7 +91,15 @@ function entry({ path, mode, uid, gid, content }: Addition): Buffer[] {
   const header = Buffer.alloc(block);
   const size = content?.length ?? 0;
   const type = content ? "File" : "Directory";
-  new Header({ path: path.slice(1) + (content ? "" : "/"), mode, uid, gid, size, mtime: new Date(), type }).encode(header);
+  new Header({
+    path: path.slice(1) + (content ? "" : "/"),
+    mode,
+    uid,
+    gid,
+    size,
+    mtime: new Date(),
+    type,
+  }).encode(header);
   const padding = Buffer.alloc((block - (size % block)) % block);
   return content ? [header, content, padding] : [header];
 }

@@ -13,7 +13,10 @@ export function installationId(dir: string): string {
   }
   const id = readFileSync(file, "utf8");
   if (!/^[0-9a-f]{12}$/.test(id)) {
-    throw new PlatformError("SandboxFailed", `The file ${file} is damaged: it must hold 12 hexadecimal digits.`);
+    throw new PlatformError(
+      "SandboxFailed",
+      `The file ${file} is damaged: it must hold 12 hexadecimal digits.`,
+    );
   }
   return id;
 }

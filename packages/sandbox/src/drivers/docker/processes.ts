@@ -10,7 +10,12 @@ export interface Signaller {
   /** Environment that a command needs to be found by `one`. */
   mark(execKey: string): string[];
   /** Sends a signal to a command, SIGKILL to what it waits for too: `pid` is the engine's. One that has ended is fine. */
-  one(container: string, user: string, target: { pid: number; execKey: string }, signal: NodeJS.Signals): Promise<void>;
+  one(
+    container: string,
+    user: string,
+    target: { pid: number; execKey: string },
+    signal: NodeJS.Signals,
+  ): Promise<void>;
   /** Sends SIGTERM to every process but `init` (the engine's id of the first one, when that only reaps). */
   terminateAll(container: string, user: string, init: { pid: number; spare: boolean }): Promise<void>;
 }
@@ -21,12 +26,18 @@ export class DirectSignaller implements Signaller {
     return [];
   }
 
-  async one(container: string, _user: string, { pid }: { pid: number }, signal: NodeJS.Signals): Promise<void> {
+  async one(
+    container: string,
+    _user: string,
+    { pid }: { pid: number },
+    signal: NodeJS.Signals,
+  ): Promise<void> {
     send(pid, container, signal, signal === "SIGKILL");
   }
 
   async terminateAll(container: string, _user: string, init: { pid: number; spare: boolean }): Promise<void> {
-    for (const pid of membersOf(init.pid)) if (pid !== init.pid || !init.spare) send(pid, container, "SIGTERM");
+    for (const pid of membersOf(init.pid))
+      if (pid !== init.pid || !init.spare) send(pid, container, "SIGTERM");
   }
 }
 
@@ -44,8 +55,14 @@ export class InsideSignaller implements Signaller {
     return [`${markerName}=${execKey}`];
   }
 
-  async one(container: string, user: string, { execKey }: { execKey: string }, signal: NodeJS.Signals): Promise<void> {
-    const script = 'for f in $(grep -ls "$1" /proc/[0-9]*/environ); do f=${f#/proc/}; kill -s "$2" "${f%/environ}"; done';
+  async one(
+    container: string,
+    user: string,
+    { execKey }: { execKey: string },
+    signal: NodeJS.Signals,
+  ): Promise<void> {
+    const script =
+      'for f in $(grep -ls "$1" /proc/[0-9]*/environ); do f=${f#/proc/}; kill -s "$2" "${f%/environ}"; done';
     const argv = ["-c", script, "sh", `${markerName}=${execKey}`, signal.replace(/^SIG/, "")];
     await this.#run(container, user, argv);
   }
@@ -57,7 +74,9 @@ export class InsideSignaller implements Signaller {
   async #run(container: string, user: string, words: string[]): Promise<void> {
     await this.#engine.ask("send a signal", async (abortSignal) => {
       const Cmd = [...this.#shell, ...words];
-      const exec = await this.#engine.docker.getContainer(container).exec({ Cmd, User: user, WorkingDir: "/", abortSignal });
+      const exec = await this.#engine.docker
+        .getContainer(container)
+        .exec({ Cmd, User: user, WorkingDir: "/", abortSignal });
       (await exec.start({ Detach: true, abortSignal })).resume();
     });
   }
@@ -88,7 +107,9 @@ function membersOf(pid: number): number[] {
     const lines = readFileSync(`/proc/${pid}/cgroup`, "latin1").trim().split("\n");
     const unified = lines.find((line) => line.startsWith("0::/"));
     const pids = lines.find((line) => /^\d+:(\S+,)?pids(,\S+)?:/.test(line));
-    const path = pids ? `/sys/fs/cgroup/pids${pids.slice(pids.indexOf(":/") + 1)}` : `/sys/fs/cgroup${unified?.slice(3)}`;
+    const path = pids
+      ? `/sys/fs/cgroup/pids${pids.slice(pids.indexOf(":/") + 1)}`
+      : `/sys/fs/cgroup${unified?.slice(3)}`;
     return readFileSync(`${path}/cgroup.procs`, "latin1").trim().split("\n").map(Number);
   } catch {
     return [];

@@ -5,14 +5,14 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { SandboxSpec } from "../../driver.ts";
-import { hostSpec } from "../../specs/specs.ts";
 import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
-import { credentialsFor } from "./credentials.ts";
-import { DockerDriver } from "./docker-driver.ts";
 import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
 import { busyboxImage, importTestImages } from "../../../test/support/docker-image.ts";
 import { startTestRegistry, type TestRegistry } from "../../../test/support/docker-registry.ts";
+import type { SandboxSpec } from "../../driver.ts";
+import { hostSpec } from "../../specs/specs.ts";
+import { credentialsFor } from "./credentials.ts";
+import { DockerDriver } from "./docker-driver.ts";
 
 /** User `ann`, password `pass:word`. */
 const htpasswd = "ann:$2y$05$abcdefghijklmnopqrstuuDIEddBSuRWBBEY6g5zv60IAP5bSSfki\n";
@@ -24,8 +24,13 @@ let registry: TestRegistry;
 let driver: DockerDriver;
 let digest: string;
 const authFile = () => join(dir, "auth.json");
-const specOf = (reference: string): SandboxSpec => ({ ...hostSpec(suiteLimits), root: { kind: "image", reference }, user: null });
-const writeAuth = (auth: string) => writeFileSync(authFile(), JSON.stringify({ auths: { [registry.address]: { auth } } }));
+const specOf = (reference: string): SandboxSpec => ({
+  ...hostSpec(suiteLimits),
+  root: { kind: "image", reference },
+  user: null,
+});
+const writeAuth = (auth: string) =>
+  writeFileSync(authFile(), JSON.stringify({ auths: { [registry.address]: { auth } } }));
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/sandpiper-test-");
@@ -37,7 +42,9 @@ beforeAll(async () => {
   const { docker } = engine.engine;
   const name = `${registry.address}/team/app`;
   await docker.getImage(busyboxImage).tag({ repo: name, tag: "1" });
-  const words = await text(await docker.getImage(`${name}:1`).push({ authconfig: credentialsFor(registry.address, authFile()) }));
+  const words = await text(
+    await docker.getImage(`${name}:1`).push({ authconfig: credentialsFor(registry.address, authFile()) }),
+  );
   digest = /sha256:[0-9a-f]{64}/.exec(words.slice(words.lastIndexOf("digest:")))?.[0] ?? words;
 });
 afterAll(async () => {
@@ -60,7 +67,8 @@ test("fetches an image once for all who want it, with credentials and progress, 
   const prepared = await Promise.all(
     [1, 2, 3].map(() => driver.prepare(specOf(`${registry.address}/team/app:1`), { onProgress })),
   );
-  for (const one of prepared) expect(one.root).toEqual({ kind: "image", reference: `${registry.address}/team/app:1@${digest}` });
+  for (const one of prepared)
+    expect(one.root).toEqual({ kind: "image", reference: `${registry.address}/team/app:1@${digest}` });
   expect(lines[0]).toBe(`asking ${registry.address} for ${registry.address}/team/app:1`);
   expect(lines.join("\n")).toMatch(/fetching layer 1 of 1, \d+ of \d+ MB/);
   expect(lines.join("\n")).not.toMatch(/pass:word|YW5u/);
@@ -70,7 +78,9 @@ test("fetches an image once for all who want it, with credentials and progress, 
   // What is there needs no registry and no credentials.
   writeAuth(Buffer.from("ann:wrong").toString("base64"));
   expect(await driver.prepare(specOf(`${registry.address}/team/app:1`))).toEqual(prepared[0]);
-  expect(await driver.prepare(specOf(`${registry.address}/team/app@${digest}`))).toMatchObject({ user: prepared[0]!.user });
+  expect(await driver.prepare(specOf(`${registry.address}/team/app@${digest}`))).toMatchObject({
+    user: prepared[0]!.user,
+  });
   writeAuth(right);
 });
 
@@ -91,7 +101,9 @@ test("says in one sentence what is wrong with a fetch", async () => {
   expect(await failure(`${address}/team/app:2`)).toBe(
     `SandboxSpecUnusable: The registry ${address} has no image ${address}/team/app:2.`,
   );
-  expect(await failure(`${address}/team/other:1`)).toMatch(/^SandboxSpecUnusable: The registry \S+ has no image /);
+  expect(await failure(`${address}/team/other:1`)).toMatch(
+    /^SandboxSpecUnusable: The registry \S+ has no image /,
+  );
   expect(await failure(`${address}/team/app@sha256:${"1".repeat(64)}`)).toMatch(
     /^SandboxSpecUnusable: The registry \S+ has no image /,
   );
@@ -100,13 +112,17 @@ test("says in one sentence what is wrong with a fetch", async () => {
     /^SandboxSpecUnusable: The registry \S+ refuses access to .*SANDPIPER_REGISTRY_AUTH\.$/,
   );
   writeFileSync(authFile(), "{}");
-  expect(await failure(`${address}/team/app:1`)).toMatch(/^SandboxSpecUnusable: The registry \S+ refuses access to /);
+  expect(await failure(`${address}/team/app:1`)).toMatch(
+    /^SandboxSpecUnusable: The registry \S+ refuses access to /,
+  );
   writeFileSync(authFile(), '{"auths": {"x": {"auth": "c2VjcmV0');
   expect(await failure(`${address}/team/app:1`)).toBe(
     `SandboxSpecUnusable: The file with registry credentials ${authFile()} cannot be read: it is not JSON.`,
   );
   writeAuth(right);
-  expect(await failure("oci:/tmp/layout:1")).toMatch(/^SandboxSpecUnusable: The docker driver takes images from registries /);
+  expect(await failure("oci:/tmp/layout:1")).toMatch(
+    /^SandboxSpecUnusable: The docker driver takes images from registries /,
+  );
 });
 
 test("lets a caller give up while others wait", async () => {
@@ -137,9 +153,17 @@ test("reads credentials as docker and skopeo write them", () => {
     username: "hub",
     password: "p",
   });
-  expect(credentialsFor("registry.example.com", file)).toEqual({ serveraddress: "registry.example.com", identitytoken: "token" });
-  expect(credentialsFor("plain.example.com:5000", file)).toMatchObject({ username: "ann", password: "pass:word" });
+  expect(credentialsFor("registry.example.com", file)).toEqual({
+    serveraddress: "registry.example.com",
+    identitytoken: "token",
+  });
+  expect(credentialsFor("plain.example.com:5000", file)).toMatchObject({
+    username: "ann",
+    password: "pass:word",
+  });
   expect(credentialsFor("empty.example.com", file)).toBeUndefined();
   expect(credentialsFor("other.example.com", file)).toBeUndefined();
-  expect(() => credentialsFor("other.example.com", join(dir, "missing.json"))).toThrow("cannot be read: ENOENT");
+  expect(() => credentialsFor("other.example.com", join(dir, "missing.json"))).toThrow(
+    "cannot be read: ENOENT",
+  );
 });

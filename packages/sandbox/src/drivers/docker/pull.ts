@@ -88,7 +88,8 @@ export async function pull(
   signal?.throwIfAborted();
   if (silent) throw problem(image, "", true);
   if (failed !== undefined) throw problem(image, failed);
-  if (!answer.readableEnded) throw unusable(`The engine broke off while it fetched ${engineName(image)}: try again.`);
+  if (!answer.readableEnded)
+    throw unusable(`The engine broke off while it fetched ${engineName(image)}: try again.`);
 }
 
 /** Turns the engine's lines about layers into a few for people. */
@@ -128,5 +129,10 @@ function problem(image: RegistryImage, words: string, timedOut = false): Platfor
     );
   // The engine's own words for credentials that it was not given.
   if (/no basic auth credentials/i.test(words)) return problem(image, "unauthorized");
-  return fetchProblem(image, { ok: false, stdout: Buffer.alloc(0), problem: words.trim().replace(/\.$/, ""), timedOut });
+  return fetchProblem(image, {
+    ok: false,
+    stdout: Buffer.alloc(0),
+    problem: words.trim().replace(/\.$/, ""),
+    timedOut,
+  });
 }

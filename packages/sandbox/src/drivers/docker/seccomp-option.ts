@@ -9,7 +9,13 @@ import { profilePath, type SeccompProfile, seccompSection } from "../common/secc
 export function seccompOption(path = profilePath): string | undefined {
   if (!existsSync(path)) return undefined;
   const section = seccompSection(JSON.parse(readFileSync(path, "utf8")) as SeccompProfile, process.arch);
-  return section && JSON.stringify({ ...section, syscalls: (section as Section).syscalls.filter((rule) => !isOpenRange(rule)) });
+  return (
+    section &&
+    JSON.stringify({
+      ...section,
+      syscalls: (section as Section).syscalls.filter((rule) => !isOpenRange(rule)),
+    })
+  );
 }
 
 interface Section {

@@ -20,9 +20,17 @@ export class Snapshots {
 
   /** Copies what the container has written into an image. It is frozen meanwhile. */
   async save(container: Container, snapshotId: string, answers: Answers<never>): Promise<void> {
-    const changes = [`LABEL ${labels.installation}=${this.#installation}`, `LABEL ${labels.snapshot}=${snapshotId}`];
+    const changes = [
+      `LABEL ${labels.installation}=${this.#installation}`,
+      `LABEL ${labels.snapshot}=${snapshotId}`,
+    ];
     const request = { repo: this.#repository, tag: snapshotId, pause: true, changes };
-    await this.#engine.ask("keep the files of a sandbox", () => container.commit(request), answers, longPatienceMs);
+    await this.#engine.ask(
+      "keep the files of a sandbox",
+      () => container.commit(request),
+      answers,
+      longPatienceMs,
+    );
   }
 
   async remove(snapshotId: string): Promise<void> {
@@ -49,7 +57,9 @@ export class Snapshots {
   }
 
   async #images(): Promise<{ image: string; names: string[] }[]> {
-    const filters = JSON.stringify({ label: [`${labels.installation}=${this.#installation}`, labels.snapshot] });
+    const filters = JSON.stringify({
+      label: [`${labels.installation}=${this.#installation}`, labels.snapshot],
+    });
     const images = await this.#engine.ask("list its images", (abortSignal) =>
       this.#engine.docker.listImages({ filters, abortSignal }),
     );

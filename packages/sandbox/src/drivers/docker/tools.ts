@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { initPath as hostInit } from "../common/host.ts";
 import { findBusybox } from "../common/busybox.ts";
 import { insideBusybox, insideFolder } from "../common/folders.ts";
+import { initPath as hostInit } from "../common/host.ts";
 
 /** A static program of this machine that every sandbox has. */
 export interface Tool {

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { OciDriver } from "./oci-driver.ts";
 import { openTestDriver, run, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
+import type { OciDriver } from "./oci-driver.ts";
 
 const secretName = "SANDPIPER_TEST_ENVIRONMENT_SECRET";
 
@@ -13,7 +13,10 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
   beforeAll(async () => {
     process.env[secretName] = "of the server";
     ({ driver, end } = await openTestDriver(runtime));
-    await Promise.all([driver.start({ id: "one", spec: testSpec }), driver.start({ id: "two", spec: testSpec })]);
+    await Promise.all([
+      driver.start({ id: "one", spec: testSpec }),
+      driver.start({ id: "two", spec: testSpec }),
+    ]);
   });
   afterAll(async () => {
     delete process.env[secretName];
@@ -21,7 +24,9 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
   });
 
   test("runs as an unprivileged user without capabilities, new privileges or unfiltered system calls", async () => {
-    const { out } = await inside("id -u; id -gn; pwd; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status");
+    const { out } = await inside(
+      "id -u; id -gn; pwd; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status",
+    );
     expect(out.split("\n").slice(0, 3)).toEqual(["1000", "agent", "/workspace/project"]);
     expect(out.match(/^Cap\w+:\t0{16}$/gm)).toHaveLength(5);
     expect(out).toMatch(/^NoNewPrivs:\t1$/m);
@@ -39,7 +44,10 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
     const attempt = "chmod 666 /dev/null; echo $?; chmod 666 /proc/self/fd/0; echo $?";
     await inside("true");
     expect((await inside(`exec 2>&1 </dev/null; ${attempt}`)).out.match(/^\d+$/gm)).toEqual(["1", "1"]);
-    const shell = await driver.exec("one", { argv: ["sh", "-c", "chmod 666 /dev/null"], tty: { cols: 80, rows: 24 } });
+    const shell = await driver.exec("one", {
+      argv: ["sh", "-c", "chmod 666 /dev/null"],
+      tty: { cols: 80, rows: 24 },
+    });
     shell.stdout.resume();
     expect((await shell.exit).code).toBe(1);
     const { uid, mode } = statSync("/dev/null");
@@ -52,7 +60,9 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
   });
 
   test("sees only its own processes, host name and loopback", async () => {
-    const { out } = await inside("hostname; ls /sys/class/net; ls -d /proc/[0-9]* | wc -l; cat /proc/net/route | wc -l");
+    const { out } = await inside(
+      "hostname; ls /sys/class/net; ls -d /proc/[0-9]* | wc -l; cat /proc/net/route | wc -l",
+    );
     const [hostname, network, processes, routes] = out.split("\n");
     expect([hostname, network]).toEqual(["one", "lo"]);
     expect(Number(processes)).toBeLessThan(8);
@@ -74,11 +84,21 @@ for family in (40, 38, 17):
   });
 
   test("does not see the machine's files", async () => {
-    const paths = ["/etc/shadow", "/etc/ssh", "/etc/machine-id", "/proc/kcore", "/var/run/docker.sock", "/boot", "/lost+found"];
+    const paths = [
+      "/etc/shadow",
+      "/etc/ssh",
+      "/etc/machine-id",
+      "/proc/kcore",
+      "/var/run/docker.sock",
+      "/boot",
+      "/lost+found",
+    ];
     const { out } = await inside(
       `ls -A /home; ls /root 2>&1; ls -A /srv /opt /mnt; for f in ${paths.join(" ")}; do cat $f 2>/dev/null; [ -d $f ] && echo $f; done; find / -xdev -name vault.key 2>/dev/null; cat /proc/keys`,
     );
-    expect(out).toBe("agent\nls: cannot open directory '/root': Permission denied\n/mnt:\n\n/opt:\n\n/srv:\n");
+    expect(out).toBe(
+      "agent\nls: cannot open directory '/root': Permission denied\n/mnt:\n\n/opt:\n\n/srv:\n",
+    );
     expect(existsSync(process.cwd())).toBe(true);
     expect((await inside(`ls ${process.cwd()}`)).code).toBe(2);
   });

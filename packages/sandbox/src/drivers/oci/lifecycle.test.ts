@@ -1,14 +1,31 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  groups,
+  openTestDriver,
+  run,
+  startDriverProcess,
+  testSpec,
+  volatileOf,
+  workingRuntimes,
+} from "../../../test/support/oci.ts";
 import type { PreparedSpec } from "../../driver.ts";
-import { sandboxIdBase } from "./storage/uid-range.ts";
-import type { OciDriver } from "./oci-driver.ts";
 import { findBusybox } from "../common/busybox.ts";
-import { groups, openTestDriver, run, startDriverProcess, testSpec, volatileOf, workingRuntimes } from "../../../test/support/oci.ts";
+import type { OciDriver } from "./oci-driver.ts";
+import { sandboxIdBase } from "./storage/uid-range.ts";
 
 describe.each(await workingRuntimes())("files and processes of sandboxes over %s", (runtime) => {
   let driver: OciDriver;
@@ -23,10 +40,14 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
   afterAll(() => end());
 
   test("a stopped sandbox costs no process, mount or group, and starts again on its files", async () => {
-    await driver.start({ id: "one", spec: testSpec, files: [{ path: "/opt/made/up/file", content: "given" }] });
-    expect(await out("one", "cat /opt/made/up/file; stat -c %u:%a /opt/made/up/file /opt/made; echo work >file")).toBe(
-      "given0:644\n0:755\n",
-    );
+    await driver.start({
+      id: "one",
+      spec: testSpec,
+      files: [{ path: "/opt/made/up/file", content: "given" }],
+    });
+    expect(
+      await out("one", "cat /opt/made/up/file; stat -c %u:%a /opt/made/up/file /opt/made; echo work >file"),
+    ).toBe("given0:644\n0:755\n");
     await driver.pause("one");
     await driver.stop("one");
     await driver.stop("one");
@@ -83,7 +104,9 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     await run(driver, "base", "echo 2 >count; rm -r gone");
     await run(driver, "fork", "echo fork >>count");
     expect(await out("base", "cat link; ls")).toBe("2\ncount\nlink\n");
-    expect(await out("fork", "cat link; ls; hostname; cat /etc/hostname")).toBe("1\nfork\ncount\ngone\nlink\nfork\nfork\n");
+    expect(await out("fork", "cat link; ls; hostname; cat /etc/hostname")).toBe(
+      "1\nfork\ncount\ngone\nlink\nfork\nfork\n",
+    );
 
     await driver.snapshot("fork", "second");
     await driver.remove("base");
@@ -123,7 +146,11 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     // runc answers while the first process still has the threads of runc itself.
     await expect.poll(async () => (await driver.usage("one")).pids).toBe(1);
     const before = await driver.usage("one");
-    await run(driver, "one", "dd if=/dev/zero of=file bs=1M count=20 2>/dev/null; ln -s / out; ln file again; sync file");
+    await run(
+      driver,
+      "one",
+      "dd if=/dev/zero of=file bs=1M count=20 2>/dev/null; ln -s / out; ln file again; sync file",
+    );
     const after = await driver.usage("one");
     expect(after.diskBytes - before.diskBytes).toBeGreaterThanOrEqual(20 * 2 ** 20);
     expect(after.diskBytes - before.diskBytes).toBeLessThan(22 * 2 ** 20);
@@ -131,7 +158,12 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     expect(after.cpuMs).toBeGreaterThan(before.cpuMs);
     expect(before.memoryBytes).toBeGreaterThan(0);
     await driver.stop("one");
-    expect(await driver.usage("one")).toEqual({ memoryBytes: 0, cpuMs: 0, pids: 0, diskBytes: expect.any(Number) });
+    expect(await driver.usage("one")).toEqual({
+      memoryBytes: 0,
+      cpuMs: 0,
+      pids: 0,
+      diskBytes: expect.any(Number),
+    });
     await driver.remove("one");
     await expect(driver.usage("one")).rejects.toMatchObject({ code: "SandboxNotFound" });
   });
@@ -169,7 +201,10 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     expect(await driver.snapshots()).toEqual(["of-mine"]);
     expect(layers()).toHaveLength(2);
     expect(readdirSync(join(dir, "layers")).filter((name) => name.endsWith(".new"))).toEqual([]);
-    expect([readdirSync(join(dir, "work")), readdirSync(join(dir, "trash"))]).toEqual([[upperOf("mine")], []]);
+    expect([readdirSync(join(dir, "work")), readdirSync(join(dir, "trash"))]).toEqual([
+      [upperOf("mine")],
+      [],
+    ]);
     expect(readdirSync(join(volatileOf(dir), "state"))).toEqual(["mine"]);
     expect(groups(dir).every((path) => path.endsWith("/mine"))).toBe(true);
     expect(await out("mine", "cat file")).toBe("kept\n");
@@ -260,12 +295,19 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     const argv = (...words: string[]) => ({ argv: ["/app/busybox", ...words] });
     await driver.start({ id: "bare", spec, files: [{ path: "/out/given", content: "x" }] });
     await driver.start({ id: "other", spec });
-    expect((await run(driver, "bare", argv("stat", "-c", "%u %a", "/home/joe/own", "/app/busybox", "/tmp", "."))).out).toBe(
-      "1234 644\n0 755\n0 1777\n1234 755\n",
-    );
-    expect((await run(driver, "bare", argv("sh", "-c", "echo changed >../own; echo new >file; cat ../own /tmp/given"))).out).toBe(
-      "changed\nx",
-    );
+    expect(
+      (await run(driver, "bare", argv("stat", "-c", "%u %a", "/home/joe/own", "/app/busybox", "/tmp", ".")))
+        .out,
+    ).toBe("1234 644\n0 755\n0 1777\n1234 755\n");
+    expect(
+      (
+        await run(
+          driver,
+          "bare",
+          argv("sh", "-c", "echo changed >../own; echo new >file; cat ../own /tmp/given"),
+        )
+      ).out,
+    ).toBe("changed\nx");
     expect((await run(driver, "other", argv("cat", "/home/joe/own"))).out).toBe("joe's");
     expect(readFileSync(join(root, "home/joe/own"), "utf8")).toBe("joe's");
     expect(

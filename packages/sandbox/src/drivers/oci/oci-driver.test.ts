@@ -4,9 +4,17 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  groups,
+  openTestDriver,
+  run,
+  startDriverProcess,
+  testSpec,
+  volatileOf,
+  workingRuntimes,
+} from "../../../test/support/oci.ts";
 import { runToEnd } from "../../shell/run.ts";
 import { OciDriver } from "./oci-driver.ts";
-import { groups, openTestDriver, run, startDriverProcess, testSpec, volatileOf, workingRuntimes } from "../../../test/support/oci.ts";
 
 describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   let driver: OciDriver;
@@ -21,14 +29,19 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
 
   test("carries 10 MB of any bytes in and out unchanged", async () => {
     const input = randomBytes(10 * 2 ** 20);
-    const exec = (argv: string[]) => runToEnd({ exec: (one) => driver.exec("one", one) }, { argv }, { input });
+    const exec = (argv: string[]) =>
+      runToEnd({ exec: (one) => driver.exec("one", one) }, { argv }, { input });
     const [echoed, hashed] = [await exec(["cat"]), await exec(["sha256sum"])];
     expect(echoed.stdout.equals(input)).toBe(true);
     expect(hashed.stdout.toString().slice(0, 64)).toBe(createHash("sha256").update(input).digest("hex"));
   });
 
   test("keeps stdout and stderr apart and gives the exit code", async () => {
-    expect(await run(driver, "one", "echo out; echo err >&2; exit 7")).toEqual({ code: 7, out: "out\n", err: "err\n" });
+    expect(await run(driver, "one", "echo out; echo err >&2; exit 7")).toEqual({
+      code: 7,
+      out: "out\n",
+      err: "err\n",
+    });
   });
 
   test("gives 127 for a missing program and 126 for one that cannot run", async () => {
@@ -45,7 +58,9 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
 
   test("does not mistake a program's own words and exit code for the runtime's", async () => {
-    expect(await run(driver, "one", "echo 'executable file not found' >&2; exit 255")).toMatchObject({ code: 255 });
+    expect(await run(driver, "one", "echo 'executable file not found' >&2; exit 255")).toMatchObject({
+      code: 255,
+    });
   });
 
   test("passes arguments, folder and environment literally", async () => {
@@ -60,14 +75,21 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
 
   test("refuses a NUL and an empty command", async () => {
-    await expect(driver.exec("one", { argv: ["echo", "a\0b"] })).rejects.toMatchObject({ code: "InvalidParameter" });
-    await expect(driver.exec("one", { argv: ["echo"], env: { A: "\0" } })).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(driver.exec("one", { argv: ["echo", "a\0b"] })).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
+    await expect(driver.exec("one", { argv: ["echo"], env: { A: "\0" } })).rejects.toMatchObject({
+      code: "InvalidParameter",
+    });
     await expect(driver.exec("one", { argv: [] })).rejects.toMatchObject({ code: "InvalidParameter" });
   });
 
   test("shows the environment of a command to nobody else", async () => {
     const secret = "a-secret-of-the-user";
-    const command = await driver.exec("one", { argv: ["sh", "-c", "echo ready; cat"], env: { TOKEN: secret } });
+    const command = await driver.exec("one", {
+      argv: ["sh", "-c", "echo ready; cat"],
+      env: { TOKEN: secret },
+    });
     await once(command.stdout, "data");
     await expect.poll(() => readdirSync(join(volatileOf(dir), "boxes", "one", "exec"))).toEqual([]);
     const lines = readdirSync("/proc")
@@ -147,7 +169,9 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
 
   test("freezes every process of a paused sandbox and lets them go on", async () => {
-    const counter = await driver.exec("one", { argv: ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"] });
+    const counter = await driver.exec("one", {
+      argv: ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"],
+    });
     let last = 0;
     counter.stdout.on("data", (chunk: Buffer) => {
       last = Number(chunk.toString().trim().split("\n").at(-1));
@@ -183,10 +207,14 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
 
   test("says so when the sandbox is not there or its processes have ended", async () => {
-    await expect(driver.exec("nothing", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotFound" });
+    await expect(driver.exec("nothing", { argv: ["true"] })).rejects.toMatchObject({
+      code: "SandboxNotFound",
+    });
     await driver.start({ id: "brief", spec: { ...testSpec, command: ["sh", "-c", "read x"] } });
     await expect.poll(() => driver.list()).toContainEqual({ id: "brief", state: "stopped" });
-    await expect(driver.exec("brief", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
+    await expect(driver.exec("brief", { argv: ["true"] })).rejects.toMatchObject({
+      code: "SandboxNotRunning",
+    });
     await driver.remove("brief");
   });
 
@@ -207,17 +235,23 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
 
   test("refuses to start one that runs, and leaves it alone", async () => {
-    await expect(driver.start({ id: "one", spec: testSpec })).rejects.toMatchObject({ code: "SandboxFailed" });
+    await expect(driver.start({ id: "one", spec: testSpec })).rejects.toMatchObject({
+      code: "SandboxFailed",
+    });
     expect(await run(driver, "one", "echo alive")).toMatchObject({ out: "alive\n" });
   });
 
   test("leaves nothing of a start that fails, and says why", async () => {
     const before = { groups: groups(dir), state: readdirSync(join(volatileOf(dir), "state")) };
-    await expect(driver.start({ id: "broken", spec: { ...testSpec, command: ["/no/such/program"] } })).rejects.toMatchObject({
+    await expect(
+      driver.start({ id: "broken", spec: { ...testSpec, command: ["/no/such/program"] } }),
+    ).rejects.toMatchObject({
       code: "SandboxFailed",
       message: /could not start the sandbox: .*(no such|not found)/i,
     });
-    await expect(driver.start({ id: "../x", spec: testSpec })).rejects.toMatchObject({ code: "SandboxFailed" });
+    await expect(driver.start({ id: "../x", spec: testSpec })).rejects.toMatchObject({
+      code: "SandboxFailed",
+    });
     expect({ groups: groups(dir), state: readdirSync(join(volatileOf(dir), "state")) }).toEqual(before);
     expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
   });
@@ -295,7 +329,8 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
         dir,
         runtime,
       );
-      for await (const line of createInterface({ input: victim.stdout })) if (line === "now") victim.kill("SIGKILL");
+      for await (const line of createInterface({ input: victim.stdout }))
+        if (line === "now") victim.kill("SIGKILL");
       const next = new OciDriver({ dir, runtime });
       await next.open();
       const left = (await next.list()).filter(({ id }) => id.startsWith("half-"));

@@ -16,26 +16,26 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
-import { Containers } from "./container/containers.ts";
-import { DiskUsage } from "./storage/disk-usage.ts";
-import { Executor } from "./container/exec.ts";
-import { processGroups } from "./cgroup/groups.ts";
+import { insideFolder } from "../common/folders.ts";
 import { inspectHost } from "../common/host.ts";
-import { rootless, sandboxIdBase } from "./storage/uid-range.ts";
+import { connectInside, type IsMember, Listeners, listenInside } from "../common/ports.ts";
+import { processGroups } from "./cgroup/groups.ts";
+import type { ProcessGroups } from "./cgroup/process-group.ts";
+import { Containers } from "./container/containers.ts";
+import { Executor } from "./container/exec.ts";
+import { processRules } from "./container/rlimits.ts";
+import { findRuntime, type Runtime } from "./container/runtime.ts";
+import { stopGroup } from "./container/stop.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
-import { connectInside, type IsMember, Listeners, listenInside } from "../common/ports.ts";
-import type { ProcessGroups } from "./cgroup/process-group.ts";
-import { processRules } from "./container/rlimits.ts";
-import type { SandboxRecord } from "./storage/records.ts";
-import { insideFolder } from "../common/folders.ts";
-import { findRuntime, type Runtime } from "./container/runtime.ts";
-import { SandboxFiles } from "./storage/sandbox-files.ts";
-import { type SeccompFilter, seccompFilter, type Trial } from "./launch/seccomp-filter.ts";
-import { stopGroup } from "./container/stop.ts";
 import { endStrayStarts } from "./launch/orphaned-starts.ts";
+import { type SeccompFilter, seccompFilter, type Trial } from "./launch/seccomp-filter.ts";
 import { unnamedBytes } from "./storage/deleted-open-files.ts";
+import { DiskUsage } from "./storage/disk-usage.ts";
+import type { SandboxRecord } from "./storage/records.ts";
 import { volatileFolder } from "./storage/runtime-dir.ts";
+import { SandboxFiles } from "./storage/sandbox-files.ts";
+import { rootless, sandboxIdBase } from "./storage/uid-range.ts";
 
 export interface OciDriverOptions {
   /** Folder of this installation's sandboxes; made when it is missing. */
@@ -135,7 +135,8 @@ export class OciDriver implements SandboxDriver {
     if (!idPattern.test(id)) throw new PlatformError("SandboxFailed", `"${id}" cannot name a sandbox.`);
     const { files, groups } = engine;
     const known = files.get(id);
-    if (known && groups.of(id).state() !== "gone") throw new PlatformError("SandboxFailed", `The sandbox ${id} runs already.`);
+    if (known && groups.of(id).state() !== "gone")
+      throw new PlatformError("SandboxFailed", `The sandbox ${id} runs already.`);
     await this.#end(engine, id);
     try {
       const record = known ? files.renew(id, known, spec) : files.create(id, spec, request.snapshot);
@@ -188,7 +189,8 @@ export class OciDriver implements SandboxDriver {
 
   async snapshot(id: string, snapshotId: string): Promise<void> {
     const { files } = this.#opened();
-    if (!idPattern.test(snapshotId)) throw new PlatformError("SandboxFailed", `"${snapshotId}" cannot name a snapshot.`);
+    if (!idPattern.test(snapshotId))
+      throw new PlatformError("SandboxFailed", `"${snapshotId}" cannot name a snapshot.`);
     await this.stop(id);
     files.snapshot(this.#record(files, id), id, snapshotId);
   }
@@ -216,7 +218,10 @@ export class OciDriver implements SandboxDriver {
     const group = this.#opened().groups.of(id);
     const pid = idPattern.test(id) && group.state() === "running" ? group.member() : undefined;
     if (pid === undefined)
-      throw new PlatformError("SandboxNotRunning", `The sandbox ${id} does not run; start or resume it first.`);
+      throw new PlatformError(
+        "SandboxNotRunning",
+        `The sandbox ${id} does not run; start or resume it first.`,
+      );
     return { pid, isMember: (one) => group.has(one) };
   }
 
@@ -284,7 +289,12 @@ export class OciDriver implements SandboxDriver {
     }
   }
 
-  async #run(engine: Engine, id: string, record: SandboxRecord, added: { isNew: boolean; files: SandboxFile[] }): Promise<void> {
+  async #run(
+    engine: Engine,
+    id: string,
+    record: SandboxRecord,
+    added: { isNew: boolean; files: SandboxFile[] },
+  ): Promise<void> {
     const { containers, executor, seccomp } = engine;
     await containers.start(id, { record, seccomp, binds: executor.binds(id), ...added });
   }
@@ -293,9 +303,13 @@ export class OciDriver implements SandboxDriver {
     const { files, groups } = this.#opened();
     this.#record(files, id);
     const group = groups.of(id);
-    if (group.state() === "gone") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is not running.`);
+    if (group.state() === "gone")
+      throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is not running.`);
     if (await group.setFrozen(frozen)) return;
-    throw new PlatformError("SandboxFailed", `The processes of the sandbox ${id} do not ${frozen ? "freeze" : "go on"}.`);
+    throw new PlatformError(
+      "SandboxFailed",
+      `The processes of the sandbox ${id} do not ${frozen ? "freeze" : "go on"}.`,
+    );
   }
 
   /** Ends the processes, if there are any. The files stay. */

@@ -1,8 +1,8 @@
-import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { suiteLimits } from "../../../test/driver-suite/context.ts";
-import { rootless } from "./storage/uid-range.ts";
-import { OciDriver } from "./oci-driver.ts";
+import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { openTestDriver, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
+import { OciDriver } from "./oci-driver.ts";
+import { rootless } from "./storage/uid-range.ts";
 
 for (const runtime of await workingRuntimes()) {
   describeDriver(`the oci driver over ${runtime}`, async () => {
@@ -11,7 +11,10 @@ for (const runtime of await workingRuntimes()) {
       driver,
       spec: { ...testSpec, limits: suiteLimits, env: { OF_SPEC: "a b" } },
       unusable: [
-        [{ kind: "folder", path: "/no/such/folder" }, rootless() ? /needs a server that runs as root/ : /\/no\/such\/folder/],
+        [
+          { kind: "folder", path: "/no/such/folder" },
+          rootless() ? /needs a server that runs as root/ : /\/no\/such\/folder/,
+        ],
         [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       ],
       memoryByProcess: rootless(),

@@ -50,8 +50,10 @@ export async function gitDelta(
   });
   if (opened.head === undefined) {
     const failed = await opened.end();
-    if (failed.timedOut) throw new PlatformError("GitFailed", `git did not make a patch within ${deltaMs / 1000} s.`);
-    if (failed.code === gitCodes.noRepository) throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
+    if (failed.timedOut)
+      throw new PlatformError("GitFailed", `git did not make a patch within ${deltaMs / 1000} s.`);
+    if (failed.code === gitCodes.noRepository)
+      throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
     throw gitError(failed, ref);
   }
   async function* parts(): AsyncGenerator<Buffer> {

@@ -1,7 +1,7 @@
-import type { GitChange, GitDiff } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
-import { checked, type Files, reason, scriptCommand } from "../files.ts";
+import type { GitChange, GitDiff } from "@sandpiper/wire";
 import { type RunResult, runToEnd } from "../../shell/run.ts";
+import { checked, type Files, reason, scriptCommand } from "../files.ts";
 import { changesScript, diffScript, gitCodes } from "./git-script.ts";
 
 /** Largest file of which a difference is shown, bytes (as in the reference). */
@@ -34,7 +34,8 @@ export async function gitDiff(sandbox: Files, file: string, ref?: string): Promi
 /** A file before and after: what a script tells that takes its path, a reference and the bytes that are read. Throws as `gitDiff`. */
 export async function readDiff(sandbox: Files, script: string, file: string, ref: string): Promise<GitDiff> {
   const result = await run(sandbox, script, [checked(file), ref, String(maxFileBytes)], 3 * 2 ** 20);
-  if (result.code === gitCodes.noRepository) throw new PlatformError("GitRefused", `${file} is not in a git repository.`);
+  if (result.code === gitCodes.noRepository)
+    throw new PlatformError("GitRefused", `${file} is not in a git repository.`);
   if (result.code !== 0) throw gitError(result, ref);
   const end = result.stdout.indexOf("\n");
   const [had, oldSize, has, newSize] = result.stdout.toString("latin1", 0, end).split(" ").map(Number);
@@ -49,9 +50,15 @@ export async function readDiff(sandbox: Files, script: string, file: string, ref
 }
 
 /** Runs a git script to its end, of which at most `maxOutputBytes` are kept. Throws GitFailed when it takes too long, and what `exec` throws. */
-export async function run(sandbox: Files, script: string, args: string[], maxOutputBytes: number): Promise<RunResult> {
+export async function run(
+  sandbox: Files,
+  script: string,
+  args: string[],
+  maxOutputBytes: number,
+): Promise<RunResult> {
   const result = await runToEnd(sandbox, scriptCommand(sandbox, script, args), { timeoutMs, maxOutputBytes });
-  if (result.timedOut) throw new PlatformError("GitFailed", `git did not answer within ${timeoutMs / 1000} s.`);
+  if (result.timedOut)
+    throw new PlatformError("GitFailed", `git did not answer within ${timeoutMs / 1000} s.`);
   return result;
 }
 

@@ -1,5 +1,5 @@
-import type { GitChange, GitCommit, GitDiff } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { GitChange, GitCommit, GitDiff } from "@sandpiper/wire";
 import { checked, type Files } from "../files.ts";
 import { gitError, inOrder, readDiff, run, statusOf } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
@@ -27,8 +27,20 @@ export async function gitCommits(
   // The last commit of a list that was cut off is not whole.
   const whole = result.truncated ? words.length - 5 : words.length;
   for (let at = 0; at + 5 <= whole; at += 5) {
-    const [sha, short_sha, subject, author, timestamp] = words.slice(at, at + 5) as [string, string, string, string, string];
-    commits.push({ sha, short_sha, subject: subject.slice(0, maxText), author: author.slice(0, maxText), timestamp });
+    const [sha, short_sha, subject, author, timestamp] = words.slice(at, at + 5) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    commits.push({
+      sha,
+      short_sha,
+      subject: subject.slice(0, maxText),
+      author: author.slice(0, maxText),
+      timestamp,
+    });
   }
   return { commits: commits.slice(0, limit), hasMore: commits.length > limit || result.truncated };
 }
@@ -36,7 +48,8 @@ export async function gitCommits(
 /** The files below an absolute folder that a commit changed against its first parent, sorted by path. Throws GitRefused for what is no commit and no repository, GitFailed, and what `exec` throws. */
 export async function gitCommitChanges(sandbox: Files, folder: string, sha: string): Promise<GitChange[]> {
   const result = await run(sandbox, commitChangesScript, [checked(folder), commitId(sha)], 8 * 2 ** 20);
-  if (result.code === gitCodes.noRepository) throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
+  if (result.code === gitCodes.noRepository)
+    throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
   if (result.code !== 0) throw gitError(result, sha);
   const words = result.stdout.toString().split("\0");
   const changes = new Map<string, GitChange["status"]>();
@@ -51,6 +64,7 @@ export async function gitCommitDiff(sandbox: Files, file: string, sha: string): 
 
 /** An id of a commit, whole or short; names of branches are none. Throws GitRefused. */
 function commitId(text: string): string {
-  if (!/^[0-9a-fA-F]{4,64}$/.test(text)) throw new PlatformError("GitRefused", "The id of a commit has 4 to 64 hex digits.");
+  if (!/^[0-9a-fA-F]{4,64}$/.test(text))
+    throw new PlatformError("GitRefused", "The id of a commit has 4 to 64 hex digits.");
   return text;
 }

@@ -8,7 +8,15 @@ let file: string;
 const warnings: object[] = [];
 const logger = { debug() {}, info() {}, error() {}, warn: (facts: object) => void warnings.push(facts) };
 const decision = {
-  ...{ at: 1, method: "GET", host: "a.test", port: 80, address: null, decision: "refused" as const, reason: "x".repeat(400) },
+  ...{
+    at: 1,
+    method: "GET",
+    host: "a.test",
+    port: 80,
+    address: null,
+    decision: "refused" as const,
+    reason: "x".repeat(400),
+  },
   ...{ bytesUp: 0, bytesDown: 0, durationMs: 0 },
 };
 

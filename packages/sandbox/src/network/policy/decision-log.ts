@@ -63,7 +63,13 @@ export class DecisionLog {
   }
 
   /** The newest first. */
-  async read({ limit, before = Number.POSITIVE_INFINITY }: { limit: number; before?: number | undefined }): Promise<Decision[]> {
+  async read({
+    limit,
+    before = Number.POSITIVE_INFINITY,
+  }: {
+    limit: number;
+    before?: number | undefined;
+  }): Promise<Decision[]> {
     await this.flush();
     return this.#queue(async () => {
       const found: Decision[] = [];
@@ -81,14 +87,19 @@ export class DecisionLog {
   async remove(): Promise<void> {
     this.#removed = true;
     clearTimeout(this.#timer);
-    await this.#queue(() => Promise.all([this.#file, `${this.#file}.old`].map((file) => rm(file, { force: true }))));
+    await this.#queue(() =>
+      Promise.all([this.#file, `${this.#file}.old`].map((file) => rm(file, { force: true }))),
+    );
   }
 
   async #load(): Promise<void> {
     const text = await readText(this.#file);
     this.#size = Buffer.byteLength(text);
     this.#torn = text !== "" && !text.endsWith("\n");
-    const last = [...text.split("\n"), ...(text ? [] : (await readText(`${this.#file}.old`)).split("\n"))].findLast(parse);
+    const last = [
+      ...text.split("\n"),
+      ...(text ? [] : (await readText(`${this.#file}.old`)).split("\n")),
+    ].findLast(parse);
     this.#seq += last ? parse(last)!.seq : 0;
   }
 

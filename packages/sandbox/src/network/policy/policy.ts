@@ -17,7 +17,9 @@ export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
   const rules = rulesFor(policy, target);
   if (rules.length === 0) {
     const names = policy.allow.some((rule) => matchesHost(rule.host, target.host));
-    const missing = names ? `port ${target.port} in the rule for ${target.host}` : `a rule for ${authorityOf(target)}`;
+    const missing = names
+      ? `port ${target.port} in the rule for ${target.host}`
+      : `a rule for ${authorityOf(target)}`;
     return {
       refusal: `The network policy of this sandbox allows no connection to ${authorityOf(target)}: it would need ${missing}.`,
       inspect: false,
@@ -29,7 +31,8 @@ export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
 /** Judges the method of a request whose target is allowed. Gives the sentence of a refusal. */
 export function judgeMethod(policy: NetworkPolicy, target: Target, method: string): string | undefined {
   if (policy.mode !== "allowlist") return undefined;
-  if (rulesFor(policy, target).some((rule) => rule.methods === null || rule.methods.includes(method))) return undefined;
+  if (rulesFor(policy, target).some((rule) => rule.methods === null || rule.methods.includes(method)))
+    return undefined;
   return `The network policy of this sandbox does not allow ${method} to ${authorityOf(target)}: it would need ${method} in the methods of a rule.`;
 }
 
@@ -45,7 +48,8 @@ export function needsTermination(policy: NetworkPolicy): boolean {
 
 /** `example.com` is that name alone, `*.example.com` every name below it. */
 export function matchesHost(pattern: string, host: string): boolean {
-  if (!pattern.startsWith("*.")) return canonicalHost(pattern.includes(":") && isIP(pattern) ? `[${pattern}]` : pattern) === host;
+  if (!pattern.startsWith("*."))
+    return canonicalHost(pattern.includes(":") && isIP(pattern) ? `[${pattern}]` : pattern) === host;
   const parent = canonicalHost(pattern.slice(2));
   return parent !== undefined && isIP(host) === 0 && host.endsWith(`.${parent}`);
 }

@@ -55,7 +55,10 @@ async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
 
 function connected(socket: Socket, { host, port }: Target): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => fail(new Refusal(504, `${host} does not answer on port ${port}.`)), connectTimeoutMs);
+    const timer = setTimeout(
+      () => fail(new Refusal(504, `${host} does not answer on port ${port}.`)),
+      connectTimeoutMs,
+    );
     const fail = (error: Error) => {
       clearTimeout(timer);
       socket.destroy();

@@ -9,7 +9,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { basic, closed, ownAddress, serve, TestProxy, testAuthority, token } from "../../../test/support/egress.ts";
+import {
+  basic,
+  closed,
+  ownAddress,
+  serve,
+  TestProxy,
+  testAuthority,
+  token,
+} from "../../../test/support/egress.ts";
 
 const address = ownAddress();
 const elsewhere = ownAddress();
@@ -23,7 +31,12 @@ let seen: { host: string; line: string; headers: string[]; body: string }[] = []
 
 const echo: RequestListener = async (request, response) => {
   const body = await text(request);
-  seen.push({ host: request.headers.host ?? "", line: `${request.method} ${request.url}`, headers: request.rawHeaders, body });
+  seen.push({
+    host: request.headers.host ?? "",
+    line: `${request.method} ${request.url}`,
+    headers: request.rawHeaders,
+    body,
+  });
   if (request.url === "/reflect") {
     response.setHeader("x-reflected", request.headers.authorization ?? "");
     response.setHeader("set-cookie", ["a=1", "b=2"]);
@@ -41,7 +54,11 @@ beforeAll(async () => {
       return addressesOf(host);
     },
   });
-  const sockets = await serve((_request, response) => response.end(), { address, port: 4443, host: "ws.test" });
+  const sockets = await serve((_request, response) => response.end(), {
+    address,
+    port: 4443,
+    host: "ws.test",
+  });
   new WebSocketServer({ server: sockets }).on("connection", (socket) =>
     socket.on("message", (data) => socket.send(`got ${data}`)),
   );
@@ -65,7 +82,10 @@ beforeAll(async () => {
   });
   await proxy.attach("open", { mode: "open", private: [`${address}/32`] });
   await proxy.attach("closed", { mode: "open", private: [] });
-  await proxy.attach("credentials", { allow: [{ host: "*.test", ports: [80, 443, 4443, 8443], methods: null }], credentials });
+  await proxy.attach("credentials", {
+    allow: [{ host: "*.test", ports: [80, 443, 4443, 8443], methods: null }],
+    credentials,
+  });
   await proxy.attach("methods", {
     allow: [
       { host: "a.test", ports: [80, 443], methods: ["GET", "HEAD"] },
@@ -79,7 +99,8 @@ afterAll(async () => {
 });
 
 /** The status of each answer in a stream of them. */
-const statuses = (answer: string) => [...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
+const statuses = (answer: string) =>
+  [...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
 const auth = `Proxy-Authorization: ${basic(token)}\r\n`;
 
 describe("requests", () => {
@@ -98,13 +119,19 @@ describe("requests", () => {
       ["a.test", "HEAD /", ""],
       ["a.test", "POST /two", "hello"],
     ]);
-    expect(seen.find(({ line }) => line.startsWith("GET"))?.headers).toEqual(["Host", "a.test", "X-Own", "1"]);
+    expect(seen.find(({ line }) => line.startsWith("GET"))?.headers).toEqual([
+      "Host",
+      "a.test",
+      "X-Own",
+      "1",
+    ]);
   });
 
   test("stream: the first part of an answer arrives while the server still works", async () => {
     const { promise: arrived, resolve } = Promise.withResolvers<void>();
     const server = await serve(
-      (_request, response) => void response.write("first", () => void arrived.then(() => response.end("last"))),
+      (_request, response) =>
+        void response.write("first", () => void arrived.then(() => response.end("last"))),
       {
         address,
         port: 4080,
@@ -124,7 +151,11 @@ describe("requests", () => {
   });
 
   test.each([
-    ["a wrong token", `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: ${basic("wrong")}\r\n\r\n`, [407]],
+    [
+      "a wrong token",
+      `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: ${basic("wrong")}\r\n\r\n`,
+      [407],
+    ],
     [
       "a token of the same length",
       `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: ${basic(token.replace("t", "T"))}\r\n\r\n`,
@@ -153,7 +184,11 @@ describe("requests", () => {
     ],
     ["a folded header", `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n${auth}X: a\r\n b\r\n\r\n`, [400]],
     ["a bare line feed", `GET http://a.test/ HTTP/1.1\nHost: a.test\n\n`, [400]],
-    ["long headers", `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nX: ${"x".repeat(40_000)}\r\n\r\n`, [431]],
+    [
+      "long headers",
+      `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nX: ${"x".repeat(40_000)}\r\n\r\n`,
+      [431],
+    ],
     ["garbage", "\x16\x03\x01 garbage\r\n\r\n", [400]],
     ["CONNECT without a port", `CONNECT a.test HTTP/1.1\r\nHost: a.test\r\n${auth}\r\n`, [400]],
     ["CONNECT to port 0", `CONNECT a.test:0 HTTP/1.1\r\nHost: a.test\r\n${auth}\r\n`, [400]],
@@ -205,7 +240,9 @@ describe("requests", () => {
 });
 
 describe("addresses", () => {
-  const own = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map((one) => one.address.split("%")[0]!));
+  const own = Object.values(networkInterfaces()).flatMap((list) =>
+    (list ?? []).map((one) => one.address.split("%")[0]!),
+  );
   const private4 = [
     "127.0.0.1",
     "2130706433",
@@ -248,7 +285,13 @@ describe("addresses", () => {
   ];
 
   test("that are private, in any spelling, are refused for requests and tunnels", async () => {
-    const hosts = [...private4, ...private6, ...metadata, ...others, ...own.map((one) => (one.includes(":") ? `[${one}]` : one))];
+    const hosts = [
+      ...private4,
+      ...private6,
+      ...metadata,
+      ...others,
+      ...own.map((one) => (one.includes(":") ? `[${one}]` : one)),
+    ];
     const found = await Promise.all(
       hosts.flatMap((host) => [
         proxy.raw("closed", Buffer.from(`GET http://${host}:80/ HTTP/1.1\r\nHost: x\r\n${auth}\r\n`)),
@@ -273,7 +316,9 @@ describe("addresses", () => {
       expect(resolutions).toEqual(["rebind.test"]);
       const second = await proxy.curl("open", "http://rebind.test/second", "-d", "x");
       expect(second.out).toMatch(/^HTTP\/1\.1 403 rebind\.test .* private or reserved/);
-      expect((await proxy.proxy.decisions("open", { limit: 2 })).map((one) => [one.decision, one.address])).toEqual([
+      expect(
+        (await proxy.proxy.decisions("open", { limit: 2 })).map((one) => [one.decision, one.address]),
+      ).toEqual([
         ["refused", null],
         ["allowed", address],
       ]);
@@ -286,7 +331,9 @@ describe("addresses", () => {
     addressesOf = async () => {
       throw Object.assign(new Error("no"), { code: "ENOTFOUND" });
     };
-    expect((await proxy.curl("open", "http://no.test/")).out).toContain("502 There is no host of the name no.test.");
+    expect((await proxy.curl("open", "http://no.test/")).out).toContain(
+      "502 There is no host of the name no.test.",
+    );
     addressesOf = async () => [address];
   });
 });
@@ -310,7 +357,9 @@ describe("an allowlist", () => {
   test("sees requests on port 80 of a tunnel, too", async () => {
     const { socket } = await proxy.tunnel("list", "read.test:80");
     socket.write("POST / HTTP/1.1\r\nHost: read.test\r\nContent-Length: 0\r\n\r\n");
-    expect(String((await once(socket, "data"))[0])).toContain("403 The network policy of this sandbox does not allow POST");
+    expect(String((await once(socket, "data"))[0])).toContain(
+      "403 The network policy of this sandbox does not allow POST",
+    );
     socket.write("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n");
     expect(String((await once(socket, "data"))[0])).toContain("421 ");
     socket.destroy();
@@ -378,7 +427,11 @@ describe("a look into TLS", () => {
     proxy.proxy.environment({
       id: "x",
       token,
-      policy: { mode: "open", allow: [], credentials: [{ name: "TOKEN", hosts: ["a.test"], fromEnv: "THE_SECRET" }] },
+      policy: {
+        mode: "open",
+        allow: [],
+        credentials: [{ name: "TOKEN", hosts: ["a.test"], fromEnv: "THE_SECRET" }],
+      },
     }).TOKEN!;
 
   test("puts a credential into headers for its hosts over TLS, and nowhere else", async () => {
@@ -387,9 +440,16 @@ describe("a look into TLS", () => {
     await curl("credentials", "https://a.test/basic", "-u", `user:${placeholder()}`);
     await curl("credentials", "https://a.test/own", "-H", `X-Api-Key: ${placeholder()}`);
     await curl("credentials", "http://a.test/plain", "-H", `Authorization: Bearer ${placeholder()}`);
-    await curl("credentials", "https://other.test:8443/other", "-H", `Authorization: Bearer ${placeholder()}`);
+    await curl(
+      "credentials",
+      "https://other.test:8443/other",
+      "-H",
+      `Authorization: Bearer ${placeholder()}`,
+    );
     const value = (path: string) =>
-      seen.find(({ line }) => line.endsWith(path))?.headers.find((text) => /Bearer|Basic|s3cret|sandpiper_/.test(text));
+      seen
+        .find(({ line }) => line.endsWith(path))
+        ?.headers.find((text) => /Bearer|Basic|s3cret|sandpiper_/.test(text));
     expect(value("/bearer")).toBe(`Bearer ${secret}`);
     expect(value("/basic")).toBe(basic(secret, "user"));
     expect(value("/own")).toBe(secret);
@@ -426,11 +486,17 @@ describe("a look into TLS", () => {
   test("says that a secret is missing on the server", async () => {
     const rule = { name: "GONE", hosts: ["a.test"], fromEnv: "NO_SUCH_VARIABLE" };
     await proxy.attach("missing", { mode: "open", credentials: [rule] });
-    const env = proxy.proxy.environment({ id: "missing", token, policy: { mode: "open", allow: [], credentials: [rule] } });
-    expect((await curl("missing", "https://a.test/")).out).toMatch(/^HTTP\/1\.1 200 Connection.*HTTP\/1\.1 200 OK/s);
-    expect((await curl("missing", "https://a.test/", "-H", `Authorization: Bearer ${env.GONE}`)).out).toContain(
-      "NO_SUCH_VARIABLE has to be set",
+    const env = proxy.proxy.environment({
+      id: "missing",
+      token,
+      policy: { mode: "open", allow: [], credentials: [rule] },
+    });
+    expect((await curl("missing", "https://a.test/")).out).toMatch(
+      /^HTTP\/1\.1 200 Connection.*HTTP\/1\.1 200 OK/s,
     );
+    expect(
+      (await curl("missing", "https://a.test/", "-H", `Authorization: Bearer ${env.GONE}`)).out,
+    ).toContain("NO_SUCH_VARIABLE has to be set");
   });
 
   test("keeps to the methods of a rule and to the host of the tunnel", async () => {
@@ -439,7 +505,9 @@ describe("a look into TLS", () => {
       "403 The network policy of this sandbox does not allow POST to a.test:443",
     );
     expect((await curl("methods", "https://a.test/", "-H", "Host: b.test")).out).toContain("421 ");
-    expect((await curl("methods", "https://a.test/", "--request-target", "http://b.test/")).out).toContain("400 ");
+    expect((await curl("methods", "https://a.test/", "--request-target", "http://b.test/")).out).toContain(
+      "400 ",
+    );
     const { code } = await curl("methods", "https://a.test/", "--connect-to", "::b.test:443");
     expect(code).toBe(56);
   });
@@ -475,7 +543,9 @@ describe("a look into TLS", () => {
     const logger = { debug() {}, info() {}, warn() {}, error() {} };
     const again = await EgressProxy.open({ dir: join(proxy.dir, "network"), logger });
     expect(
-      again.files({ policy: { mode: "open", allow: [], credentials: [{ name: "A", hosts: [], fromEnv: "A" }] } })[0]!.content,
+      again.files({
+        policy: { mode: "open", allow: [], credentials: [{ name: "A", hosts: [], fromEnv: "A" }] },
+      })[0]!.content,
     ).toBe(bundle()[2]);
     expect(again.files({ policy: { mode: "open", allow: [], credentials: [] } })).toEqual([]);
   });
@@ -494,7 +564,9 @@ describe("bounds", () => {
     const late = proxy.connect("gone");
     await closed(late);
     expect(late.bytesRead).toBe(0);
-    await expect.poll(() => new Promise((resolve) => idle.getConnections((_error, count) => resolve(count)))).toBe(0);
+    await expect
+      .poll(() => new Promise((resolve) => idle.getConnections((_error, count) => resolve(count))))
+      .toBe(0);
   });
 
   test("connections beyond the bound are closed, and work goes on when others end", async () => {
@@ -529,7 +601,9 @@ describe("bounds", () => {
     const decisions = await proxy.proxy.decisions("flood", { limit: 10_000 });
     expect(decisions).toHaveLength(600);
     await proxy.proxy.forget("flood");
-    expect(readdirSync(join(proxy.dir, "network", "decisions")).filter((name) => name.startsWith("flood"))).toEqual([]);
+    expect(
+      readdirSync(join(proxy.dir, "network", "decisions")).filter((name) => name.startsWith("flood")),
+    ).toEqual([]);
   });
 
   test("400 MB pass with bounded memory, at the pace of the reader", async () => {

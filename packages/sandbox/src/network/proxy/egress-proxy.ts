@@ -7,13 +7,20 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
 import type { Decision, Egress, Listen, ProxiedSandbox, SecretSource } from "../api.ts";
-import { CertificateAuthority } from "../tls/certificate-authority.ts";
 import { placeholders } from "../credentials.ts";
+import {
+  browserPolicyFiles,
+  caBundleFile,
+  caFile,
+  certificateVariables,
+  proxyEnvironment,
+  proxyPort,
+} from "../environment.ts";
 import { DecisionLog } from "../policy/decision-log.ts";
-import { browserPolicyFiles, caBundleFile, caFile, certificateVariables, proxyEnvironment, proxyPort } from "../environment.ts";
+import { judgeTarget, needsTermination } from "../policy/policy.ts";
+import { CertificateAuthority } from "../tls/certificate-authority.ts";
 import { Exchange, refusalOf } from "./exchange.ts";
 import { forward, forwardUpgrade, idleMs, type Route, refuse, refuseRaw } from "./forward.ts";
-import { judgeTarget, needsTermination } from "../policy/policy.ts";
 import { Refusal } from "./refusal.ts";
 import { Session } from "./session.ts";
 import { authorityOf, parseAuthority, parseProxyUrl, type Target } from "./target.ts";
@@ -88,7 +95,10 @@ export class EgressProxy implements Egress, Inspector {
   files({ policy }: Pick<ProxiedSandbox, "policy">): SandboxFile[] {
     if (!needsTermination(policy)) return [];
     const { certificate } = this.#authority;
-    this.#bundle ??= [certificate, ...new Set([...getCACertificates("system"), ...getCACertificates("default")])].join("\n");
+    this.#bundle ??= [
+      certificate,
+      ...new Set([...getCACertificates("system"), ...getCACertificates("default")]),
+    ].join("\n");
     return [
       { path: caFile, content: `${certificate}\n` },
       { path: caBundleFile, content: `${this.#bundle}\n` },
@@ -103,7 +113,10 @@ export class EgressProxy implements Egress, Inspector {
     await log.ready();
     const { env = process.env, secrets, trusted = [] } = this.#options;
     const session = new Session({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
-    const entry: { session: Session; listener: { close(): void } | undefined } = { session, listener: undefined };
+    const entry: { session: Session; listener: { close(): void } | undefined } = {
+      session,
+      listener: undefined,
+    };
     this.#sessions.set(sandbox.id, entry);
     try {
       const listener = await listen(proxyPort, (connection) => this.#accept(session, connection));
@@ -131,7 +144,9 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   async reap(known: ReadonlySet<string>): Promise<void> {
-    const ids = (await readdir(join(this.#options.dir, "decisions"))).map((name) => name.replace(/\.jsonl(\.old)?$/, ""));
+    const ids = (await readdir(join(this.#options.dir, "decisions"))).map((name) =>
+      name.replace(/\.jsonl(\.old)?$/, ""),
+    );
     for (const id of new Set(ids)) if (!known.has(id)) await this.forget(id);
   }
 
@@ -158,7 +173,11 @@ export class EgressProxy implements Egress, Inspector {
     const { session } = this.#origins.get(client)!;
     const secureContext = this.#authority.contextFor(target.host);
     if (client.destroyed) return;
-    const secure = new TLSSocket(client as never, { isServer: true, secureContext, ALPNProtocols: ["http/1.1"] });
+    const secure = new TLSSocket(client as never, {
+      isServer: true,
+      secureContext,
+      ALPNProtocols: ["http/1.1"],
+    });
     const exchange = new Exchange(session, "CONNECT", target);
     const failed = (error?: NodeJS.ErrnoException) => {
       const reason = `The sandbox's program does not trust the proxy's certificate, or broke off (${error?.code ?? "closed"}): see the certificate variables.`;
@@ -194,7 +213,10 @@ export class EgressProxy implements Egress, Inspector {
     server.on("connect", (request, client, head) => void this.#connect(request, client, head));
     server.on("clientError", (error: NodeJS.ErrnoException, client) => {
       if (client.destroyed || !client.writable) return;
-      refuseRaw(client, new Refusal(error.code === "HPE_HEADER_OVERFLOW" ? 431 : 400, "The request is no proper HTTP."));
+      refuseRaw(
+        client,
+        new Refusal(error.code === "HPE_HEADER_OVERFLOW" ? 431 : 400, "The request is no proper HTTP."),
+      );
     });
     return server;
   }
@@ -242,14 +264,22 @@ export class EgressProxy implements Egress, Inspector {
     if (inside) {
       await session.turn();
       const host = parseAuthority(hostOf(request, inside.secure ? 443 : 80));
-      if (!url.startsWith("/") && url !== "*") throw new Refusal(400, "Inside of a tunnel a request names only a path.");
+      if (!url.startsWith("/") && url !== "*")
+        throw new Refusal(400, "Inside of a tunnel a request names only a path.");
       if (host?.host !== inside.target.host || host.port !== inside.target.port)
-        throw new Refusal(421, `This tunnel leads to ${authorityOf(inside.target)}; another host needs a tunnel of its own.`);
+        throw new Refusal(
+          421,
+          `This tunnel leads to ${authorityOf(inside.target)}; another host needs a tunnel of its own.`,
+        );
       return { session, ...inside, path: url };
     }
     await session.admit(request.headers["proxy-authorization"]);
     const found = parseProxyUrl(url);
-    if (!found) throw new Refusal(400, "This is a proxy: it wants whole http:// URLs, and CONNECT for everything else.");
+    if (!found)
+      throw new Refusal(
+        400,
+        "This is a proxy: it wants whole http:// URLs, and CONNECT for everything else.",
+      );
     const { path, ...target } = found;
     const { refusal } = judgeTarget(session.policy, target);
     if (refusal) throw new Refusal(403, refusal);
@@ -261,7 +291,8 @@ export class EgressProxy implements Egress, Inspector {
     const refusal = refusalOf(error);
     // Many programs ask without the token first, to see whether one is wanted.
     if (refusal.status === 407 && !request.headers["proxy-authorization"]) return refusal;
-    const target = origin.tunnel?.target ?? parseProxyUrl(request.url ?? "") ?? parseAuthority(request.url ?? "");
+    const target =
+      origin.tunnel?.target ?? parseProxyUrl(request.url ?? "") ?? parseAuthority(request.url ?? "");
     const { host, port } = target ?? { host: "", port: 0 };
     new Exchange(origin.session, request.method!, { host, port }).end(refusal.message, "refused");
     return refusal;

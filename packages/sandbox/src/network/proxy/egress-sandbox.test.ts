@@ -4,11 +4,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { RequestListener, Server } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ownAddress, policyOf, serve, TestProxy } from "../../../test/support/egress.ts";
+import { openTestDriver, run, testSpec } from "../../../test/support/oci.ts";
 import type { NetworkPolicy } from "../../driver.ts";
 import type { OciDriver } from "../../drivers/oci/oci-driver.ts";
-import { openTestDriver, run, testSpec } from "../../../test/support/oci.ts";
 import { egressToken } from "../environment.ts";
-import { ownAddress, policyOf, serve, TestProxy } from "../../../test/support/egress.ts";
 
 /** The programs of users in real sandboxes, each against a small real server. */
 
@@ -32,12 +32,23 @@ async function start(id: string, change: Partial<NetworkPolicy>): Promise<void> 
 
 const git: RequestListener = (request, response) => {
   const user = Buffer.from((request.headers.authorization ?? "").replace("Basic ", ""), "base64").toString();
-  if (user !== `user:${secret}`) return void response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
+  if (user !== `user:${secret}`)
+    return void response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
   const [path, query = ""] = request.url!.split("?");
   const backend = spawn("git", ["http-backend"], {
     env: {
-      ...{ PATH: process.env.PATH, GIT_PROJECT_ROOT: folder, GIT_HTTP_EXPORT_ALL: "1", PATH_INFO: path, QUERY_STRING: query },
-      ...{ REQUEST_METHOD: request.method, CONTENT_TYPE: request.headers["content-type"] ?? "", REMOTE_USER: "user" },
+      ...{
+        PATH: process.env.PATH,
+        GIT_PROJECT_ROOT: folder,
+        GIT_HTTP_EXPORT_ALL: "1",
+        PATH_INFO: path,
+        QUERY_STRING: query,
+      },
+      ...{
+        REQUEST_METHOD: request.method,
+        CONTENT_TYPE: request.headers["content-type"] ?? "",
+        REMOTE_USER: "user",
+      },
       ...{
         HTTP_CONTENT_ENCODING: String(request.headers["content-encoding"] ?? ""),
         GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
@@ -69,13 +80,20 @@ const files: RequestListener = (request, response) => {
 };
 
 const sh = (script: string) =>
-  execFileSync("sh", ["-euc", script], { cwd: folder, stdio: "pipe", env: { PATH: process.env.PATH, HOME: folder } });
+  execFileSync("sh", ["-euc", script], {
+    cwd: folder,
+    stdio: "pipe",
+    env: { PATH: process.env.PATH, HOME: folder },
+  });
 
 beforeAll(async () => {
   folder = mkdtempSync("/tmp/sandpiper-test-");
   proxy = await TestProxy.open({ env: { GIT_SECRET: secret }, resolve: async () => [address] });
   ({ driver, end } = await openTestDriver());
-  servers.push(await serve(files, { address, port: 80 }), await serve(git, { address, port: 443, host: "git.test" }));
+  servers.push(
+    await serve(files, { address, port: 80 }),
+    await serve(git, { address, port: 443, host: "git.test" }),
+  );
   servers.push(await serve(files, { address, port: 8443, host: "files.test" }));
   sh(`mkdir work && cd work && git init -q . && echo content >file && git add . && git -c user.name=a -c user.email=a@b commit -qm one
 cd .. && git clone -q --bare work project.git && git -C project.git config http.receivepack true`);
@@ -98,8 +116,16 @@ afterAll(async () => {
 describe("a sandbox with an allowlist", () => {
   test("reaches by curl what is allowed, over HTTP and TLS, and nothing else", async () => {
     writeFileSync(join(folder, "hello"), "hello");
-    expect(await run(driver, "one", "curl -sS http://files.test/hello")).toEqual({ code: 0, out: "hello", err: "" });
-    expect(await run(driver, "one", "curl -sSk https://files.test:8443/hello")).toEqual({ code: 0, out: "hello", err: "" });
+    expect(await run(driver, "one", "curl -sS http://files.test/hello")).toEqual({
+      code: 0,
+      out: "hello",
+      err: "",
+    });
+    expect(await run(driver, "one", "curl -sSk https://files.test:8443/hello")).toEqual({
+      code: 0,
+      out: "hello",
+      err: "",
+    });
     expect(await run(driver, "one", "curl -sS http://other.example/")).toMatchObject({
       out: expect.stringContaining("it would need a rule"),
     });
@@ -107,15 +133,25 @@ describe("a sandbox with an allowlist", () => {
       code: 56,
       err: expect.stringContaining("403"),
     });
-    expect(await run(driver, "one", `curl -sS -m 2 --noproxy '*' http://${address}/hello`)).toMatchObject({ code: 7 });
-    expect((await run(driver, "one", "curl -sS -x http://sandbox:wrong@127.0.0.1:3128 http://files.test/hello")).out).toContain(
-      "token",
-    );
+    expect(await run(driver, "one", `curl -sS -m 2 --noproxy '*' http://${address}/hello`)).toMatchObject({
+      code: 7,
+    });
+    expect(
+      (await run(driver, "one", "curl -sS -x http://sandbox:wrong@127.0.0.1:3128 http://files.test/hello"))
+        .out,
+    ).toContain("token");
   });
 
   test("reaches neither metadata, the host's loopback, nor another sandbox through the proxy", async () => {
     const port = (proxy.ports.get("one") ?? 22).toString();
-    for (const host of ["169.254.169.254", "127.0.0.1", "localhost", "[::1]", `127.0.0.1:${port}`, "127.0.0.1:3128"]) {
+    for (const host of [
+      "169.254.169.254",
+      "127.0.0.1",
+      "localhost",
+      "[::1]",
+      `127.0.0.1:${port}`,
+      "127.0.0.1:3128",
+    ]) {
       const { out } = await run(
         driver,
         "one",
@@ -129,14 +165,23 @@ describe("a sandbox with an allowlist", () => {
     packages();
     const pip =
       "python3 -m pip --disable-pip-version-check --no-cache-dir download -q --no-deps -d /tmp/pip --trusted-host files.test -i http://files.test/simple/ tiny";
-    expect(await run(driver, "one", `${pip} && ls /tmp/pip`)).toMatchObject({ code: 0, out: "tiny-1.0-py3-none-any.whl\n" });
+    expect(await run(driver, "one", `${pip} && ls /tmp/pip`)).toMatchObject({
+      code: 0,
+      out: "tiny-1.0-py3-none-any.whl\n",
+    });
     const npm =
       "mkdir -p /tmp/npm && cd /tmp/npm && npm install --registry http://files.test/npm/ --no-audit --no-fund tiny && cat node_modules/tiny/index.js";
-    expect(await run(driver, "one", npm)).toMatchObject({ code: 0, out: expect.stringContaining("module.exports = 1") });
+    expect(await run(driver, "one", npm)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("module.exports = 1"),
+    });
     const apt = `mkdir -p /tmp/apt/lists/partial /tmp/apt/cache && echo 'deb [trusted=yes] http://files.test/apt/ ./' >/tmp/apt/list
 apt-get -o Dir::Etc::sourcelist=/tmp/apt/list -o Dir::Etc::sourceparts=- -o Dir::State::Lists=/tmp/apt/lists -o Dir::Cache=/tmp/apt/cache \
  -o APT::Sandbox::User= -o Debug::NoLocking=1 -o Dir::State::status=/dev/null update && cat /tmp/apt/lists/*Packages`;
-    expect(await run(driver, "one", apt)).toMatchObject({ code: 0, out: expect.stringContaining("Package: tiny") });
+    expect(await run(driver, "one", apt)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("Package: tiny"),
+    });
   });
 });
 
@@ -145,16 +190,25 @@ test("a sandbox clones and pushes by git with a credential that it does not have
 echo more >>file && git -c user.name=a -c user.email=a@b commit -qam two && git push -q origin HEAD && git ls-remote origin HEAD | cut -f2`;
   expect(await run(driver, "two", script)).toMatchObject({ code: 0, out: "1\ncontent\nHEAD\n" });
   expect(
-    (await run(driver, "two", `cat /proc/*/environ; env; cat ~/.git-credentials /tmp/project/.git/config`)).out,
+    (await run(driver, "two", `cat /proc/*/environ; env; cat ~/.git-credentials /tmp/project/.git/config`))
+      .out,
   ).not.toContain(secret);
   expect(sh("git -C project.git log --format=%s").toString()).toBe("two\none\n");
   const decisions = await proxy.proxy.decisions("two", { limit: 100 });
-  expect(decisions.every((one) => one.decision === "allowed" && one.host === "git.test" && one.address === address)).toBe(true);
+  expect(
+    decisions.every(
+      (one) => one.decision === "allowed" && one.host === "git.test" && one.address === address,
+    ),
+  ).toBe(true);
 });
 
 test("a sandbox without network has no proxy at all", async () => {
-  expect(await run(driver, "none", "env | grep -ic proxy; exec 3<>/dev/tcp/127.0.0.1/3128")).toMatchObject({ out: "0\n" });
-  expect((await run(driver, "none", { argv: ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/3128"] })).err).toContain("refused");
+  expect(await run(driver, "none", "env | grep -ic proxy; exec 3<>/dev/tcp/127.0.0.1/3128")).toMatchObject({
+    out: "0\n",
+  });
+  expect(
+    (await run(driver, "none", { argv: ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/3128"] })).err,
+  ).toContain("refused");
 });
 
 test("a sandbox's way out follows it through a stop and ends with it", async () => {
@@ -186,7 +240,10 @@ printf 'Package: tiny\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: a <a@b>\\
     .digest("base64")}`;
   const dist = { tarball: "http://files.test/npm/tiny.tgz", integrity };
   const versions = { "1.0.0": { name: "tiny", version: "1.0.0", dist } };
-  writeFileSync(join(folder, "npm/tiny"), JSON.stringify({ name: "tiny", "dist-tags": { latest: "1.0.0" }, versions }));
+  writeFileSync(
+    join(folder, "npm/tiny"),
+    JSON.stringify({ name: "tiny", "dist-tags": { latest: "1.0.0" }, versions }),
+  );
   const sum = createHash("sha256")
     .update(readFileSync(join(folder, "apt/Packages")))
     .digest("hex");

@@ -2,9 +2,9 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import { type Duplex, pipeline } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
 import type { HostCredentials, RawHeaders } from "../credentials.ts";
+import { judgeMethod } from "../policy/policy.ts";
 import { Exchange, reasonPhrase } from "./exchange.ts";
 import { endToEnd, headerText } from "./headers.ts";
-import { judgeMethod } from "../policy/policy.ts";
 import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
 import { authorityOf, type Target } from "./target.ts";
@@ -39,7 +39,9 @@ export function forward(route: Route, request: IncomingMessage, response: Server
       socket.destroy();
       fail(new Refusal(502, `${route.target.host} switched to another protocol without being asked.`));
     });
-    upstream.on("response", (answer) => guard(() => answerWith(answer, credentials, request, response, exchange)));
+    upstream.on("response", (answer) =>
+      guard(() => answerWith(answer, credentials, request, response, exchange)),
+    );
     // What the server says to a request that broke off arrives as its answer or error.
     if (again) upstream.end();
     else pipeline(request, upstream, () => {});
@@ -62,9 +64,15 @@ function answerWith(
   response: ServerResponse,
   exchange: Exchange,
 ): void {
-  const headers = endToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders, "content-length");
+  const headers = endToEnd(
+    credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders,
+    "content-length",
+  );
   response.sendDate = false;
-  response.writeHead(answer.statusCode!, reasonPhrase(answer.statusMessage ?? ""), [...headers, ...lengthOf(answer)]);
+  response.writeHead(answer.statusCode!, reasonPhrase(answer.statusMessage ?? ""), [
+    ...headers,
+    ...lengthOf(answer),
+  ]);
   const done = (error: unknown) => {
     exchange.end(error ? "The answer was cut off." : null);
     // An answer that came before the request was through: what is left of the request must not hold the connection.
@@ -82,7 +90,8 @@ export function forwardUpgrade(route: Route, request: IncomingMessage, client: D
     const { upstream, credentials } = open(route, request, exchange);
     const startLine = (answer: IncomingMessage) =>
       `HTTP/1.1 ${answer.statusCode} ${reasonPhrase(answer.statusMessage ?? "")}\r\n`;
-    const headers = (answer: IncomingMessage) => endToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders);
+    const headers = (answer: IncomingMessage) =>
+      endToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders);
     upstream.on("error", fail);
     upstream.on("upgrade", (answer, socket, first) => {
       client.write(
@@ -175,7 +184,14 @@ export function refuse(response: ServerResponse, { status, message }: Refusal, l
 export function refuseRaw(client: Duplex, { status, message }: Refusal): void {
   const text = `${message}\n`;
   const headers = [
-    ...["Content-Type", "text/plain; charset=utf-8", "Content-Length", String(Buffer.byteLength(text)), "Connection", "close"],
+    ...[
+      "Content-Type",
+      "text/plain; charset=utf-8",
+      "Content-Length",
+      String(Buffer.byteLength(text)),
+      "Connection",
+      "close",
+    ],
     ...(status === 407 ? ["Proxy-Authenticate", 'Basic realm="sandpiper"'] : []),
   ];
   client.end(`HTTP/1.1 ${status} ${reasonPhrase(message)}\r\n${headerText(headers)}\r\n${text}`);

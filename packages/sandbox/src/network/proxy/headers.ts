@@ -18,6 +18,7 @@ export function headerText(headers: RawHeaders): string {
 
 function pairsOf(headers: RawHeaders): [string, string][] {
   const pairs: [string, string][] = [];
-  for (let index = 0; index + 1 < headers.length; index += 2) pairs.push([headers[index]!, headers[index + 1]!]);
+  for (let index = 0; index + 1 < headers.length; index += 2)
+    pairs.push([headers[index]!, headers[index + 1]!]);
   return pairs;
 }

@@ -94,7 +94,8 @@ export class Session {
   /** Waits where the sandbox makes too many requests. */
   async turn(): Promise<void> {
     const now = performance.now();
-    this.#nextSlot = Math.max(now - (burst * 1000) / requestsPerSecond, this.#nextSlot) + 1000 / requestsPerSecond;
+    this.#nextSlot =
+      Math.max(now - (burst * 1000) / requestsPerSecond, this.#nextSlot) + 1000 / requestsPerSecond;
     if (this.#nextSlot > now) await delay(this.#nextSlot - now);
     if (this.#closed) throw new Refusal(403, "This sandbox has no network any more.");
   }

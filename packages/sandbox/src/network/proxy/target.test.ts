@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
 import { isReachable, rangesOf } from "@sandpiper/core/outbound/addresses";
+import { expect, test } from "vitest";
 import { matchesHost } from "../policy/policy.ts";
 import { authorityOf, parseAuthority, parseProxyUrl } from "./target.ts";
 
@@ -11,20 +11,25 @@ test("hosts get one form, whatever their spelling", () => {
     "xn--exmple-cua.com",
     "xn--fa-hia.de",
   ]);
-  expect(["0x7f.1", "2130706433", "0177.0.0.1", "127.1.", "１２７.1"].map(host)).toEqual(Array(5).fill("127.0.0.1"));
+  expect(["0x7f.1", "2130706433", "0177.0.0.1", "127.1.", "１２７.1"].map(host)).toEqual(
+    Array(5).fill("127.0.0.1"),
+  );
   expect(["[::FFFF:1.2.3.4]", "[0:0:0:0:0:0:0:1]"].map(host)).toEqual(["::ffff:102:304", "::1"]);
-  expect(["", ".", "a b", "a/b", "a@b", "a#b", "a?b", "[::1%25lo]", "%31.1.1.1", "999.1.1.1", "a\\b", "a..b"].map(host)).toEqual([
-    ...Array(11).fill(undefined),
-    "a..b",
-  ]);
+  expect(
+    ["", ".", "a b", "a/b", "a@b", "a#b", "a?b", "[::1%25lo]", "%31.1.1.1", "999.1.1.1", "a\\b", "a..b"].map(
+      host,
+    ),
+  ).toEqual([...Array(11).fill(undefined), "a..b"]);
 });
 
 test("URLs give host, port and path, and nothing else passes", () => {
   expect(parseProxyUrl("http://a.test/x?y#z")).toEqual({ host: "a.test", port: 80, path: "/x?y#z" });
   expect(parseProxyUrl("HTTP://[::1]:8080?q")).toEqual({ host: "::1", port: 8080, path: "/?q" });
-  expect(["/x", "http:a", "http:///a", "ftp://a/", "http://a:b/", "http://a:0/", "http://u:p@a/"].map(parseProxyUrl)).toEqual(
-    Array(7).fill(undefined),
-  );
+  expect(
+    ["/x", "http:a", "http:///a", "ftp://a/", "http://a:b/", "http://a:0/", "http://u:p@a/"].map(
+      parseProxyUrl,
+    ),
+  ).toEqual(Array(7).fill(undefined));
   expect(authorityOf({ host: "::1", port: 80 }, 80)).toBe("[::1]");
 });
 

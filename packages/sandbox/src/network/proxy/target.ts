@@ -16,7 +16,9 @@ export function parseAuthority(text: string): Target | undefined {
 /** Reads a URL as a proxy gets it; only `http:` without user information. Undefined for anything else. */
 export function parseProxyUrl(text: string): (Target & { path: string }) | undefined {
   const [, authority = "", path = ""] = /^http:\/\/([^/?#\\]+)([/?].*)?$/i.exec(text) ?? [];
-  const found = parseAuthority(/:\d{1,5}$/.test(authority) && !authority.endsWith("]") ? authority : `${authority}:80`);
+  const found = parseAuthority(
+    /:\d{1,5}$/.test(authority) && !authority.endsWith("]") ? authority : `${authority}:80`,
+  );
   return found && { ...found, path: path.startsWith("/") ? path : `/${path}` };
 }
 
@@ -35,7 +37,8 @@ function target(host: string, port: number): Target | undefined {
 /** A host in its canonical form, IPv6 without brackets. Undefined for what cannot be one. */
 export function canonicalHost(text: string): string | undefined {
   const url = URL.parse(`http://${text}/`);
-  if (!url || url.username || url.password || url.port || url.pathname !== "/" || url.search || url.hash) return undefined;
+  if (!url || url.username || url.password || url.port || url.pathname !== "/" || url.search || url.hash)
+    return undefined;
   const name = url.hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
   return name !== "" && name.length <= 253 ? name : undefined;
 }

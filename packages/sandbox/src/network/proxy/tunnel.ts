@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
+import { judgeTarget } from "../policy/policy.ts";
 import { type Opening, readOpening } from "../tls/client-hello.ts";
 import { Exchange } from "./exchange.ts";
 import { idleMs, refuseRaw } from "./forward.ts";
-import { judgeTarget } from "../policy/policy.ts";
 import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
 import type { Target } from "./target.ts";
@@ -26,7 +26,12 @@ const nameAlert = Buffer.from([21, 3, 1, 0, 2, 2, 112]);
  * Serves CONNECT. Where the policy names what is allowed, the first bytes must be what the port is for: TLS that names the same host, HTTP on port 80
  * (which is then seen request by request), and anything but on port 443 otherwise. Never rejects.
  */
-export async function tunnel(session: Session, target: Target, client: Duplex, inspector: Inspector): Promise<void> {
+export async function tunnel(
+  session: Session,
+  target: Target,
+  client: Duplex,
+  inspector: Inspector,
+): Promise<void> {
   const exchange = new Exchange(session, "CONNECT", target);
   let upstream: Socket | undefined;
   const verdict = judgeTarget(session.policy, target);
@@ -42,7 +47,8 @@ export async function tunnel(session: Session, target: Target, client: Duplex, i
     return refuseRaw(client, exchange.fail(error));
   }
   client.write("HTTP/1.1 200 Connection established\r\n\r\n");
-  if (upstream && session.policy.mode === "open") return splice(client, upstream, { idleMs, onDone: () => exchange.end() });
+  if (upstream && session.policy.mode === "open")
+    return splice(client, upstream, { idleMs, onDone: () => exchange.end() });
   // A server may speak first, before the client shows what this is.
   if (upstream && target.port !== 443) upstream.pipe(client);
   const opening = await peek(client, upstream ? idleMs : greetingMs);

@@ -15,7 +15,10 @@ export class UpstreamAgent extends Agent {
     this.#dial = dial;
   }
 
-  override createConnection(options: ClientRequestArgs, give?: (error: Error | null, stream: Duplex) => void): undefined {
+  override createConnection(
+    options: ClientRequestArgs,
+    give?: (error: Error | null, stream: Duplex) => void,
+  ): undefined {
     this.#dial({ host: String(options.host), port: Number(options.port) }).then(
       (socket) => give?.(null, socket),
       (error) => give?.(error, undefined as never),

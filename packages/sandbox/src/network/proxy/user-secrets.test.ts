@@ -2,13 +2,13 @@ import { once } from "node:events";
 import type { RequestListener, Server } from "node:http";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { SandboxSecret } from "../sandbox-secret.ts";
+import { ownAddress, policyOf, serve, TestProxy } from "../../../test/support/egress.ts";
+import { openTestDriver, run, testSpec } from "../../../test/support/oci.ts";
 import type { NetworkPolicy } from "../../driver.ts";
 import type { OciDriver } from "../../drivers/oci/oci-driver.ts";
-import { openTestDriver, run, testSpec } from "../../../test/support/oci.ts";
 import { egressToken } from "../environment.ts";
 import { withRepositoryHost } from "../policy/repository-rule.ts";
-import { ownAddress, policyOf, serve, TestProxy } from "../../../test/support/egress.ts";
+import type { SandboxSecret } from "../sandbox-secret.ts";
 
 /** Secrets of a user on their way out of real sandboxes. */
 
@@ -51,7 +51,11 @@ async function start(id: string, change: Partial<NetworkPolicy>): Promise<void> 
   const sandbox = sandboxOf(id, change);
   const { policy } = sandbox;
   const env = { ...proxy.proxy.environment(sandbox), ...testSpec.env };
-  await driver.start({ id, spec: { ...testSpec, env, network: policy }, files: proxy.proxy.files({ policy }) });
+  await driver.start({
+    id,
+    spec: { ...testSpec, env, network: policy },
+    files: proxy.proxy.files({ policy }),
+  });
   await proxy.proxy.attach(sandbox, (port, accept) => driver.listen(id, port, accept));
 }
 
@@ -61,7 +65,10 @@ beforeAll(async () => {
   const secrets = { forSandbox: (userId: string) => (userId === "ann" ? stored : []) };
   proxy = await TestProxy.open({ env: {}, resolve: async () => [address], secrets });
   ({ driver, end } = await openTestDriver());
-  servers.push(await serve(listener, { address, port: 80 }), await serve(listener, { address, port: 443, host: "a.test" }));
+  servers.push(
+    await serve(listener, { address, port: 80 }),
+    await serve(listener, { address, port: 443, host: "a.test" }),
+  );
   servers.push(await serve(listener, { address, port: 8443, host: "b.test" }));
   stored = [own()];
   await Promise.all([start("listed", { allow: [web] }), start("open", { mode: "open" })]);
@@ -80,7 +87,9 @@ test("a secret reaches an allowed host over TLS, and the sandbox sees its placeh
   const { out } = await run(driver, "listed", bearer("https://a.test/one"));
   expect(seen.get("/one")).toBe(`Bearer ${secret}`);
   expect(out).toMatch(/^you sent Bearer \*+\n$/);
-  expect((await run(driver, "listed", "env; cat /proc/*/environ")).out).toMatch(/API_TOKEN=sandpiper_[0-9a-f]{40}/);
+  expect((await run(driver, "listed", "env; cat /proc/*/environ")).out).toMatch(
+    /API_TOKEN=sandpiper_[0-9a-f]{40}/,
+  );
   expect((await run(driver, "listed", "env; cat /proc/*/environ")).out).not.toContain(secret);
   await run(driver, "listed", "curl -sS -u me:$API_TOKEN https://a.test/basic");
   expect(seen.get("/basic")).toBe(`Basic ${Buffer.from(`me:${secret}`).toString("base64")}`);
@@ -124,9 +133,14 @@ test("another user's sandbox does not get it, whatever placeholder it knows", as
 });
 
 test("what is not TLS goes on untouched to a host that a secret is for", async () => {
-  const ssh = createServer((socket) => socket.on("error", () => {}).on("data", (bytes) => socket.write(`SSH-2.0-test ${bytes}`)));
+  const ssh = createServer((socket) =>
+    socket.on("error", () => {}).on("data", (bytes) => socket.write(`SSH-2.0-test ${bytes}`)),
+  );
   await once(ssh.listen(2222, address), "listening");
-  await proxy.attach("tunnels", { mode: "open", credentials: [{ name: "X", hosts: ["a.test"], fromEnv: "X" }] });
+  await proxy.attach("tunnels", {
+    mode: "open",
+    credentials: [{ name: "X", hosts: ["a.test"], fromEnv: "X" }],
+  });
   const { socket } = await proxy.tunnel("tunnels", "a.test:2222");
   socket.write("SSH-2.0-client\r\n");
   expect(String((await once(socket, "data"))[0])).toBe("SSH-2.0-test SSH-2.0-client\r\n");
@@ -161,6 +175,10 @@ test("a sandbox whose user has no secret is not looked into, and gets what it ne
 test("the host of a repository is allowed once, where the network is not off", () => {
   const policy = policyOf({ allow: [{ host: "git.test", ports: [443], methods: null }] });
   expect(withRepositoryHost(policy, "git.test").allow).toEqual(policy.allow);
-  expect(withRepositoryHost(policy, "Other.test:8443").allow[1]).toEqual({ host: "other.test", ports: [8443], methods: null });
+  expect(withRepositoryHost(policy, "Other.test:8443").allow[1]).toEqual({
+    host: "other.test",
+    ports: [8443],
+    methods: null,
+  });
   expect(withRepositoryHost(policyOf({ mode: "none" }), "git.test")).toEqual({ mode: "none", allow: [] });
 });

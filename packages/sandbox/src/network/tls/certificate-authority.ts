@@ -1,4 +1,10 @@
-import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, X509Certificate } from "node:crypto";
+import {
+  createPrivateKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  X509Certificate,
+} from "node:crypto";
 import { link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
@@ -50,7 +56,10 @@ export class CertificateAuthority {
   contextFor(host: string): SecureContext {
     const known = this.#leaves.get(host);
     this.#leaves.delete(host);
-    const leaf = known && known.until > Date.now() ? known : { until: Date.now() + leafMs / 2, context: this.#issue(host) };
+    const leaf =
+      known && known.until > Date.now()
+        ? known
+        : { until: Date.now() + leafMs / 2, context: this.#issue(host) };
     this.#leaves.set(host, leaf);
     if (this.#leaves.size > maxLeaves) this.#leaves.delete(this.#leaves.keys().next().value!);
     return leaf.context;
@@ -59,7 +68,14 @@ export class CertificateAuthority {
   #issue(host: string): SecureContext {
     const [from, until] = [Date.now() - dayMs / 24, Date.now() + leafMs];
     const names = { subject: "Sandpiper egress proxy", issuer: authorityName };
-    const cert = makeCertificate({ ...names, key: this.#leafKey, issuerKey: this.#key, from, until, use: { host } });
+    const cert = makeCertificate({
+      ...names,
+      key: this.#leafKey,
+      issuerKey: this.#key,
+      from,
+      until,
+      use: { host },
+    });
     return createSecureContext({ key: pem(this.#leafKey), cert });
   }
 }
@@ -85,7 +101,10 @@ async function create(file: string): Promise<void> {
 async function readPrivate(file: string): Promise<string> {
   const { mode } = await stat(file);
   if ((mode & 0o077) !== 0)
-    throw new PlatformError("ConfigInvalid", `The key file ${file} is open to other users: close it with chmod 600 ${file}.`);
+    throw new PlatformError(
+      "ConfigInvalid",
+      `The key file ${file} is open to other users: close it with chmod 600 ${file}.`,
+    );
   return readFile(file, "utf8");
 }
 

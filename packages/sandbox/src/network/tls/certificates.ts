@@ -34,7 +34,11 @@ export function makeCertificate(request: CertificateRequest): string {
     tlv(
       0xa3,
       sequence(
-        extension("2.5.29.19", true, authority ? sequence(tlv(1, Buffer.of(255)), integer(Buffer.of(0))) : sequence()),
+        extension(
+          "2.5.29.19",
+          true,
+          authority ? sequence(tlv(1, Buffer.of(255)), integer(Buffer.of(0))) : sequence(),
+        ),
         // keyCertSign and cRLSign, or digitalSignature.
         extension("2.5.29.15", true, tlv(3, authority ? Buffer.of(1, 0x06) : Buffer.of(7, 0x80))),
         extension("2.5.29.14", false, tlv(4, keyId(key))),

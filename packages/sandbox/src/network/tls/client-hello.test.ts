@@ -14,8 +14,12 @@ function greeting(servername: string): Promise<Buffer> {
 
 test("a greeting tells its server, however it is cut into pieces and records", async () => {
   const hello = await greeting("Some.Name.test");
-  for (let length = 0; length < hello.length; length++) expect(readOpening(hello.subarray(0, length))).toEqual({ kind: "more" });
-  expect(readOpening(Buffer.concat([hello, Buffer.from("more")]))).toEqual({ kind: "tls", serverName: "some.name.test" });
+  for (let length = 0; length < hello.length; length++)
+    expect(readOpening(hello.subarray(0, length))).toEqual({ kind: "more" });
+  expect(readOpening(Buffer.concat([hello, Buffer.from("more")]))).toEqual({
+    kind: "tls",
+    serverName: "some.name.test",
+  });
   expect(readOpening(await greeting(""))).toEqual({ kind: "tls", serverName: null });
   const body = hello.subarray(5);
   const records = [body.subarray(0, 1), body.subarray(1, 7), body.subarray(7)].flatMap((part) => [

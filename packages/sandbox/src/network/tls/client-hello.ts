@@ -36,7 +36,8 @@ function helloOf(bytes: Buffer): Buffer | undefined {
   for (let have = 0; have < need; ) {
     if (bytes.length < at + 5) return undefined;
     const length = bytes.readUInt16BE(at + 3);
-    if (bytes[at] !== handshake || length === 0 || length > 16_384) throw new RangeError("no handshake record");
+    if (bytes[at] !== handshake || length === 0 || length > 16_384)
+      throw new RangeError("no handshake record");
     if (bytes.length < at + 5 + length) return undefined;
     parts.push(bytes.subarray(at + 5, at + 5 + length));
     have += length;

@@ -68,12 +68,18 @@ export class CommandLog {
     this.#handle ??= await open(this.#file, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
     try {
       for (let done = 0; done < record.length; )
-        done += (await this.#handle.write(record, done, record.length - done, this.bytes + done)).bytesWritten;
+        done += (await this.#handle.write(record, done, record.length - done, this.bytes + done))
+          .bytesWritten;
     } catch (error) {
       await this.#handle.truncate(this.bytes).catch(() => {});
       throw error;
     }
-    const entry = { ...facts, log: this, start: this.bytes + front.length, length: record.length - front.length - 1 };
+    const entry = {
+      ...facts,
+      log: this,
+      start: this.bytes + front.length,
+      length: record.length - front.length - 1,
+    };
     this.bytes += record.length;
     this.entries.push(entry);
     return entry;
@@ -90,7 +96,8 @@ export class CommandLog {
   async read(entries: readonly Entry[]): Promise<(Buffer | null)[]> {
     let handle: FileHandle | undefined;
     try {
-      if (entries.some(({ json }) => json === undefined)) handle = await open(this.#file, O_RDONLY | O_NOFOLLOW);
+      if (entries.some(({ json }) => json === undefined))
+        handle = await open(this.#file, O_RDONLY | O_NOFOLLOW);
       const found: Buffer[] = [];
       for (const { json, start, length } of entries)
         found.push(json === undefined ? await readBytes(handle!, start, length) : Buffer.from(json));

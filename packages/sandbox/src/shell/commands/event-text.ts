@@ -28,7 +28,10 @@ export interface PieceText {
 
 // The keys of both begin with what is read back from the front of a stored text.
 
-export function commandText(micros: number, { id, ...rest }: Omit<BashCommand, "timestamp" | "kind">): EventText {
+export function commandText(
+  micros: number,
+  { id, ...rest }: Omit<BashCommand, "timestamp" | "kind">,
+): EventText {
   const event: BashCommand = { id, timestamp: timestampOf(micros), ...rest, kind: "BashCommand" };
   return { id, micros, order: -1, exitCode: null, json: JSON.stringify(event) };
 }
@@ -49,7 +52,13 @@ export function outputText(
     exit_code: exitCode,
   };
   const front = JSON.stringify(head).slice(0, -1);
-  return { id, micros, order, exitCode, json: `${front},"stdout":${text.stdout},"stderr":${text.stderr},"kind":"BashOutput"}` };
+  return {
+    id,
+    micros,
+    order,
+    exitCode,
+    json: `${front},"stdout":${text.stdout},"stderr":${text.stderr},"kind":"BashOutput"}`,
+  };
 }
 
 const head =
@@ -59,7 +68,9 @@ const head =
 export const headBytes = 256;
 
 /** Reads the front of a stored text, `<bytes> <json>`; undefined where it is none. */
-export function readHead(text: string): (Omit<EventText, "json"> & { start: number; length: number }) | undefined {
+export function readHead(
+  text: string,
+): (Omit<EventText, "json"> & { start: number; length: number }) | undefined {
   const found = head.exec(text);
   if (!found) return undefined;
   const [, length = "", id = "", timestamp = "", order = "-1", exit = "null"] = found;
@@ -72,7 +83,8 @@ export function readHead(text: string): (Omit<EventText, "json"> & { start: numb
 /** Cuts a piece so that each part fits into one output: control characters take six times their size in JSON. */
 export function fittingTexts({ stdout, stderr }: Piece): PieceText[] {
   const whole = { stdout: jsonText(stdout), stderr: jsonText(stderr) };
-  if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + frameRoom <= maxOutputJson) return [whole];
+  if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + frameRoom <= maxOutputJson)
+    return [whole];
   const outs = cutText(stdout).map((text) => ({ stdout: text, stderr: "null" }));
   const errs = cutText(stderr).map((text) => ({ stdout: "null", stderr: text }));
   return [...outs, ...errs];

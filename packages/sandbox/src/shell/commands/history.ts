@@ -56,7 +56,9 @@ export class SandboxHistory {
       if (log.entries.length === 0) await log.remove();
       else history.logs.set(id, log);
     }
-    history.#entries = [...history.logs.values()].flatMap(({ entries }) => entries).sort((a, b) => a.micros - b.micros);
+    history.#entries = [...history.logs.values()]
+      .flatMap(({ entries }) => entries)
+      .sort((a, b) => a.micros - b.micros);
     for (const entry of history.#entries) history.#byId.set(entry.id, entry);
     for (const { bytes } of history.logs.values()) history.#bytes += bytes;
     history.#lastMicros = history.#entries.at(-1)?.micros ?? 0;
@@ -69,7 +71,9 @@ export class SandboxHistory {
 
   /** Nobody follows it, and it can be read from its files again. */
   get idle(): boolean {
-    return this.#listeners.size === 0 && this.#entries.every(({ json, log }) => json === undefined && log.ended);
+    return (
+      this.#listeners.size === 0 && this.#entries.every(({ json, log }) => json === undefined && log.ended)
+    );
   }
 
   /** Begins the log of a command. Throws SandboxNotFound after `remove`, and what the file system throws; nothing is left then. */
@@ -120,7 +124,15 @@ export class SandboxHistory {
   /** Page ids are places of events, so that what is added or removed meanwhile moves nothing. */
   search(query: BashQuery): { found: Entry[]; nextPageId: string | null } {
     const { pageBytes } = this.#limits;
-    const { kind, commandId, timeGte = 0, timeLt = Number.POSITIVE_INFINITY, orderGt, descending = false, limit } = query;
+    const {
+      kind,
+      commandId,
+      timeGte = 0,
+      timeLt = Number.POSITIVE_INFINITY,
+      orderGt,
+      descending = false,
+      limit,
+    } = query;
     const within = commandId === undefined ? this.#entries : (this.logs.get(commandId)?.entries ?? []);
     const page = /^\d{1,16}$/.test(query.pageId ?? "") ? Number(query.pageId) : undefined;
     const wanted = ({ order, micros }: Entry) =>
@@ -186,9 +198,14 @@ export class SandboxHistory {
   /** Makes room for one more command. */
   async #trim(): Promise<void> {
     const gone: CommandLog[] = [];
-    let { bytes, events, commands } = { bytes: this.#bytes, events: this.#entries.length, commands: this.logs.size };
+    let { bytes, events, commands } = {
+      bytes: this.#bytes,
+      events: this.#entries.length,
+      commands: this.logs.size,
+    };
     for (const log of this.logs.values()) {
-      if (bytes <= this.#limits.bytes && events <= this.#limits.events && commands < this.#limits.commands) break;
+      if (bytes <= this.#limits.bytes && events <= this.#limits.events && commands < this.#limits.commands)
+        break;
       if (!log.ended) continue;
       bytes -= log.bytes;
       events -= log.entries.length;
@@ -242,7 +259,8 @@ function fitting(
     const entry = entries[at]!;
     if (!wanted(entry)) continue;
     bytes += entry.length;
-    if (found.length === limit || (found.length > 0 && bytes > maxBytes)) return { found, nextPageId: String(entry.micros) };
+    if (found.length === limit || (found.length > 0 && bytes > maxBytes))
+      return { found, nextPageId: String(entry.micros) };
     found.push(entry);
   }
   return { found, nextPageId: null };

@@ -6,7 +6,11 @@ import { Printed } from "./output-chunker.ts";
 const limits = { pieceBytes: 1_000, keptBytes: 10_000, endBytes: 500 };
 
 /** Lets a source be read to its end; gives the pieces, the last of them the rest. */
-async function printed(source: Iterable<Buffer | string>, waitMs?: number, write = async (_piece: Piece) => {}) {
+async function printed(
+  source: Iterable<Buffer | string>,
+  waitMs?: number,
+  write = async (_piece: Piece) => {},
+) {
   const pieces: Piece[] = [];
   const take = async (piece: Piece) => {
     pieces.push(piece);
@@ -24,17 +28,22 @@ test("nothing is lost, repeated or torn, however it is cut", async () => {
   const text = "aä€😀\n".repeat(600);
   const bytes = Buffer.from(text);
   for (const size of [1, 3, 7, 999, 1_000, 6_600]) {
-    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) => bytes.subarray(at * size, (at + 1) * size));
+    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
+      bytes.subarray(at * size, (at + 1) * size),
+    );
     for (const waitMs of [undefined, 0]) {
       const found = await printed(chunks, waitMs, () => new Promise((resolve) => setImmediate(resolve)));
       expect(found.text).toBe(text);
-      for (const { stdout } of found.pieces) expect(Buffer.byteLength(stdout!)).toBeLessThanOrEqual(1_000 + size + 3);
+      for (const { stdout } of found.pieces)
+        expect(Buffer.byteLength(stdout!)).toBeLessThanOrEqual(1_000 + size + 3);
     }
   }
 });
 
 test("bytes that are no text are shown as such, and a byte order mark stays", async () => {
-  expect((await printed([Buffer.from([0xef, 0xbb, 0xbf, 0x61, 0xff, 0xc3])])).text).toBe("\ufeffa\ufffd\ufffd");
+  expect((await printed([Buffer.from([0xef, 0xbb, 0xbf, 0x61, 0xff, 0xc3])])).text).toBe(
+    "\ufeffa\ufffd\ufffd",
+  );
 });
 
 test("beyond what is kept there is a sentence and the end", async () => {
@@ -42,7 +51,9 @@ test("beyond what is kept there is a sentence and the end", async () => {
   const { pieces, text } = await printed(lines);
   expect(text.slice(0, 6)).toBe("0\n1\n2\n");
   expect(text.endsWith("99998\n99999\n")).toBe(true);
-  const left = /\[(\d+) bytes of the output are left out here: more than 10000 are not kept\]/.exec(pieces.at(-1)!.stdout!);
+  const left = /\[(\d+) bytes of the output are left out here: more than 10000 are not kept\]/.exec(
+    pieces.at(-1)!.stdout!,
+  );
   const kept = text.length - left![0].length - 2;
   expect(Number(left![1]) + kept).toBe(lines.join("").length);
   expect(kept).toBeLessThan(20_000);

@@ -11,7 +11,11 @@ export interface PrintedLimits {
   endBytes: number;
 }
 
-export const printedLimits: PrintedLimits = { pieceBytes: 128 * 1024, keptBytes: 128 * 2 ** 20, endBytes: 128 * 1024 };
+export const printedLimits: PrintedLimits = {
+  pieceBytes: 128 * 1024,
+  keptBytes: 128 * 2 ** 20,
+  endBytes: 128 * 1024,
+};
 
 /** Takes out what must not be shown of a text that comes in pieces. */
 export interface PieceMask {
@@ -85,7 +89,8 @@ export class Printed {
   async rest(): Promise<Piece> {
     clearTimeout(this.#timer);
     await this.#writing;
-    const ends = this.#dropped > 0 ? names.map((name) => this.#end(name)) : names.map((name) => this.#text(name, false));
+    const ends =
+      this.#dropped > 0 ? names.map((name) => this.#end(name)) : names.map((name) => this.#text(name, false));
     return { stdout: ends[0]!, stderr: ends[1]! };
   }
 

@@ -45,12 +45,20 @@ export async function runStored({
 }: StoredRun): Promise<Entry> {
   const { signal } = abort;
   const store = (text: PieceText, exitCode: number | null) =>
-    history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, exitCode, text), exitCode !== null);
+    history.append(
+      log,
+      (micros) => outputText(micros, log.id, log.nextOrder, exitCode, text),
+      exitCode !== null,
+    );
   const write = async (piece: Piece) => {
     try {
       for (const part of fittingTexts(piece)) await store(part, null);
     } catch (error) {
-      abort.abort(isFull(error) ? "The server's disk is full, so the command was ended." : "The output could not be stored.");
+      abort.abort(
+        isFull(error)
+          ? "The server's disk is full, so the command was ended."
+          : "The output could not be stored.",
+      );
       throw error;
     }
   };

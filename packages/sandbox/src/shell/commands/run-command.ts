@@ -3,8 +3,8 @@ import { finished } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ExecRequest, SandboxProcess } from "../../driver.ts";
 import { pathInside } from "../../files/path-inside.ts";
-import { exitCode, runToEnd } from "../run.ts";
 import type { Sandbox } from "../../sandbox.ts";
+import { exitCode, runToEnd } from "../run.ts";
 import type { Printed } from "./output-chunker.ts";
 
 /** Most bytes of one argument; Linux takes 128 KiB. */
@@ -52,7 +52,10 @@ export async function runCommand(
   const { workingDir } = sandbox.spec;
   const mark = randomBytes(9).toString("hex");
   const folder = cwd === null ? workingDir : pathInside(workingDir, cwd);
-  const child = await sandbox.exec({ argv: ["sh", "-c", script, "sh", mark, folder, ...parts(command)], cwd: "/" });
+  const child = await sandbox.exec({
+    argv: ["sh", "-c", script, "sh", mark, folder, ...parts(command)],
+    cwd: "/",
+  });
   child.stdin.on("error", () => {});
   child.stdin.end();
   const { promise: aborted, resolve: abort } = Promise.withResolvers<"aborted">();
@@ -60,7 +63,9 @@ export async function runCommand(
   signal.addEventListener("abort", onAbort);
   if (signal.aborted) onAbort();
   // The exit comes when everything was read from the pipes; what was read may still wait to be gathered.
-  const ended = Promise.allSettled([child.stdout, child.stderr].map((stream) => finished(stream))).then(() => child.exit);
+  const ended = Promise.allSettled([child.stdout, child.stderr].map((stream) => finished(stream))).then(
+    () => child.exit,
+  );
   printed.read("stdout", child.stdout);
   const leader = readLeader(child, mark, printed);
   try {
@@ -74,9 +79,17 @@ export async function runCommand(
   }
 }
 
-async function end(sandbox: Sandbox, child: SandboxProcess, leader: string | undefined, frozen: boolean): Promise<void> {
+async function end(
+  sandbox: Sandbox,
+  child: SandboxProcess,
+  leader: string | undefined,
+  frozen: boolean,
+): Promise<void> {
   if (leader !== undefined && !frozen) {
-    const request: ExecRequest = { argv: [...(sandbox.shell ?? ["sh"]), "-c", endScript, "sh", leader], cwd: "/" };
+    const request: ExecRequest = {
+      argv: [...(sandbox.shell ?? ["sh"]), "-c", endScript, "sh", leader],
+      cwd: "/",
+    };
     // A sandbox that is full of processes, or gone, cannot run this.
     await runToEnd(sandbox, request, { timeoutMs: patienceMs, maxOutputBytes: 1_024 }).catch(() => {});
   }

@@ -1,10 +1,10 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { SandboxRow } from "../../sandbox-store.ts";
+import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
 import type { Sandboxes } from "../../api.ts";
+import type { SandboxRow } from "../../sandbox-store.ts";
 import type { Bash, BashQuery, PlacedEvent } from "./api.ts";
 import type { Entry } from "./command-log.ts";
 import { commandText, outputText } from "./event-text.ts";
@@ -46,7 +46,8 @@ export interface BashServiceOptions {
 const commandEnded = "The server was ended, and the command with it.";
 
 /** What a killed server leaves of its commands. */
-const serverEnded = "The server ended while this command ran; what it started may still run in the sandbox.\n";
+const serverEnded =
+  "The server ended while this command ran; what it started may still run in the sandbox.\n";
 
 interface Running {
   /** Aborted with the sentence that says why. */
@@ -76,7 +77,8 @@ export class BashService implements Bash {
   /** Removes what a crash left of sandboxes that are gone. `exists` tells whether there is a record. */
   async open(exists: (sandboxId: string) => boolean): Promise<void> {
     const names = await readdir(this.#options.dir).catch(() => []);
-    for (const name of names) if (!exists(name)) await rm(join(this.#options.dir, name), { recursive: true, force: true });
+    for (const name of names)
+      if (!exists(name)) await rm(join(this.#options.dir, name), { recursive: true, force: true });
   }
 
   async start(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
@@ -89,7 +91,8 @@ export class BashService implements Bash {
     // Clients take the last piece for all of the output, so it is as large as it can be.
     const { history, done } = await this.#begin(row, request, false);
     const [text] = await history.texts([await done]);
-    if (text === undefined) throw new PlatformError("EventNotFound", "The command's events were removed while it ran.");
+    if (text === undefined)
+      throw new PlatformError("EventNotFound", "The command's events were removed while it ran.");
     return text;
   }
 
@@ -135,7 +138,12 @@ export class BashService implements Bash {
         if (!left) leave = history.follow(listener);
         listener();
       })
-      .catch((error) => this.#options.logger.warn({ sandbox: sandboxId, reason: errorText(error) }, "commands cannot be read"));
+      .catch((error) =>
+        this.#options.logger.warn(
+          { sandbox: sandboxId, reason: errorText(error) },
+          "commands cannot be read",
+        ),
+      );
     return () => {
       left = true;
       leave?.();
@@ -154,14 +162,16 @@ export class BashService implements Bash {
     const { command, cwd = null, timeout: asked = 300 } = request;
     const timeout = Math.max(1, asked);
     const { id: sandboxId } = row;
-    if (row.status === "ERROR") throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
+    if (row.status === "ERROR")
+      throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
     if (Buffer.byteLength(command) > this.#limits.commandBytes)
       throw new PlatformError(
         "BodyTooLarge",
         `A command may have ${this.#limits.commandBytes} bytes: upload a script and run that.`,
       );
     const slots = this.#slotsOf(sandboxId);
-    if (this.#closed) throw new PlatformError("SandboxFailed", "The server is ending; try again when it is back.");
+    if (this.#closed)
+      throw new PlatformError("SandboxFailed", "The server is ending; try again when it is back.");
     if (slots.waiting >= this.#limits.waiting) {
       const many = `There are ${slots.waiting} commands waiting in this sandbox: wait until some have ended.`;
       throw new PlatformError("TooManyRequests", many, { retryAfter: 5 });
@@ -175,7 +185,9 @@ export class BashService implements Bash {
     try {
       const history = await this.#history(sandboxId);
       const id = hexId(newId());
-      const entry = await history.begin(id, (micros) => commandText(micros, { id, command, cwd, timeout })).catch(throwFull);
+      const entry = await history
+        .begin(id, (micros) => commandText(micros, { id, command, cwd, timeout }))
+        .catch(throwFull);
       // It was stored while the server began to end.
       if (this.#closed) abort.abort(commandEnded);
       const { sandboxes } = this.#options;
@@ -266,5 +278,8 @@ export class BashService implements Bash {
 
 function throwFull(error: unknown): never {
   if (!isFull(error)) throw error;
-  throw new PlatformError("StorageFull", "The disk of the data folder is full: nothing was started; make room and try again.");
+  throw new PlatformError(
+    "StorageFull",
+    "The disk of the data folder is full: nothing was started; make room and try again.",
+  );
 }

@@ -50,7 +50,10 @@ export class Capture {
   async end(): Promise<Captured> {
     if (!this.#overflow) return { text: this.#head + this.#tail };
     const saved = await this.#overflow.end();
-    const [head, tail] = [whole(this.#head.slice(0, half - spared)), whole(this.#tail.slice(-(half - spared)))];
+    const [head, tail] = [
+      whole(this.#head.slice(0, half - spared)),
+      whole(this.#tail.slice(-(half - spared))),
+    ];
     const where = saved
       ? `The ${saved.complete ? "whole" : "beginning of the"} output is in ${saved.path}; the part left out begins at line ${head.split("\n").length}.`
       : "It could not be saved in the sandbox.";

@@ -21,7 +21,8 @@ test.each([
 
 test("characters and sequences that are split anywhere come out whole", () => {
   const bytes = Buffer.from("é€😀\x1b[31mrot\x1b[0m\r\n10%\r20%\r\n\x1b]0;t\x07ende");
-  for (let at = 0; at <= bytes.length; at++) expect(clean(bytes.subarray(0, at), bytes.subarray(at))).toBe("é€😀rot\n20%\nende");
+  for (let at = 0; at <= bytes.length; at++)
+    expect(clean(bytes.subarray(0, at), bytes.subarray(at))).toBe("é€😀rot\n20%\nende");
 });
 
 test("any bytes give text without escapes, and printable text stays as it is", () => {

@@ -45,7 +45,8 @@ export class TerminalCleaner {
 }
 
 /** CSI; OSC, DCS, SOS, PM and APC with their text; two-character and charset sequences. A line break ends what does not end itself. */
-const sequences = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-OQ-WYZ`-~\\])/g;
+const sequences =
+  /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-OQ-WYZ`-~\\])/g;
 const openSequence = /\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]{0,8})$/;
 
 function plainLines(text: string): string {

@@ -1,10 +1,10 @@
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { runToEnd } from "../run.ts";
-import type { Sandbox } from "../../sandbox.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
 import { testSandbox } from "../../../test/support/terminal-sandbox.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { runToEnd } from "../run.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 let sandbox: Sandbox;
 let removeSandbox: () => Promise<void>;
@@ -41,7 +41,9 @@ describe("output", () => {
     const observation = await run("seq 1 20000");
     expect(text(observation).length).toBeLessThanOrEqual(30_000);
     const [, left, total, path, line] =
-      /\[(\d+) of (\d+) characters are left out.* whole output is in (\S+); .*line (\d+)\.\]/.exec(text(observation))!;
+      /\[(\d+) of (\d+) characters are left out.* whole output is in (\S+); .*line (\d+)\.\]/.exec(
+        text(observation),
+      )!;
     expect([Number(total), Number(left) > 0]).toEqual([108_894, true]);
     expect(text(observation)).toMatch(/^1\n2\n[\s\S]*\n19999\n20000\n$/);
     expect(path).toMatch(/^\/tmp\/terminal_output\/terminal_output_[0-9a-f]{8}\.txt$/);
@@ -62,7 +64,9 @@ describe("output", () => {
       worst = Math.max(worst, performance.now() - last);
       last = performance.now();
     }, 5);
-    const observation = await run("head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo end", { timeout: 60 });
+    const observation = await run("head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo end", {
+      timeout: 60,
+    });
     clearInterval(timer);
     expect(observation.exit_code).toBe(0);
     expect(text(observation)).toMatch(/beginning of the output is in/);
@@ -81,9 +85,9 @@ describe("output", () => {
 
   test("of binary garbage and escapes does no harm", async () => {
     await run("head -c 300000 /dev/urandom");
-    expect(await output("printf '\\033[31mred\\033[0m \\033]0;title\\007\\033[2J\\033[?1049h\\033c|\\303|\\n'")).toBe(
-      "red |\ufffd|\n",
-    );
+    expect(
+      await output("printf '\\033[31mred\\033[0m \\033]0;title\\007\\033[2J\\033[?1049h\\033c|\\303|\\n'"),
+    ).toBe("red |\ufffd|\n");
     expect(await output("printf 'no line break'")).toBe("no line break");
     expect(await output("printf '\\033]0;open'")).toBe("");
     expect(await output("echo 'grüße 😀 日本'")).toBe("grüße 😀 日本\n");
@@ -179,15 +183,18 @@ describe("a shell that ends", () => {
     ["exec false", 1, false],
     ["set -e; false", 1, false],
     ["kill -9 $$", 137, true],
-  ])("%s is explained, and the next command has a new one in the same place", async (command, code, isError) => {
-    await run("cd /tmp && X=1");
-    const observation = await run(command);
-    expect(observation).toMatchObject({ exit_code: code, is_error: isError });
-    expect(observation.metadata.suffix).toMatch(/shell itself ended with exit code.*new shell in \/tmp/);
-    const next = await run("pwd; echo [$X]");
-    expect(text(next)).toBe("/tmp\n[]\n");
-    expect(next.metadata.prefix).toMatch(/new one/);
-  });
+  ])(
+    "%s is explained, and the next command has a new one in the same place",
+    async (command, code, isError) => {
+      await run("cd /tmp && X=1");
+      const observation = await run(command);
+      expect(observation).toMatchObject({ exit_code: code, is_error: isError });
+      expect(observation.metadata.suffix).toMatch(/shell itself ended with exit code.*new shell in \/tmp/);
+      const next = await run("pwd; echo [$X]");
+      expect(text(next)).toBe("/tmp\n[]\n");
+      expect(next.metadata.prefix).toMatch(/new one/);
+    },
+  );
 
   test("while nothing runs is replaced too, elsewhere when its folder is gone", async () => {
     await run("mkdir /tmp/gone && cd /tmp/gone && rmdir /tmp/gone");
@@ -203,7 +210,9 @@ test("startup files count", async () => {
 });
 
 test("without bash the terminal works over sh", async () => {
-  await run("mkdir -p /tmp/bin && cd /tmp/bin && ln -s /bin/sh /usr/bin/cat /usr/bin/sleep /usr/bin/seq /usr/bin/mkdir . && cd");
+  await run(
+    "mkdir -p /tmp/bin && cd /tmp/bin && ln -s /bin/sh /usr/bin/cat /usr/bin/sleep /usr/bin/seq /usr/bin/mkdir . && cd",
+  );
   terminal.close();
   terminal = openTerminal(sandbox, { env: { PATH: "/tmp/bin" }, quietMs: 300 });
   expect(await output("echo [$BASH_VERSION] it\\'s; cd /tmp; X=1; f() { echo f $X; }")).toBe("[] it's\n");

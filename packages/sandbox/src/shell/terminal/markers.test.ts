@@ -23,7 +23,13 @@ test("markers are found wherever the output is cut, and the text around them is 
       {
         kind: "end",
         number: 7,
-        status: { shellPid: 12, exitCode: 3, jobPid: 45, workingDir: "/tmp/a:b\nc", python: "/usr/bin/python3" },
+        status: {
+          shellPid: 12,
+          exitCode: 3,
+          jobPid: 45,
+          workingDir: "/tmp/a:b\nc",
+          python: "/usr/bin/python3",
+        },
       },
       {
         kind: "end",

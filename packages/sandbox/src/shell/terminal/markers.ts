@@ -24,7 +24,13 @@ const longest = 16_384;
  * (C-c, a failed expansion) skips the rest of the line. They are set for each command, so no prompt that was recorded before it can end it.
  * The typed text never holds a marker as it will be printed, so neither its echo nor `set -x` can pass for one.
  */
-export function commandLine(nonce: string, number: number, word: string, bash: boolean, lastExitCode: number): string {
+export function commandLine(
+  nonce: string,
+  number: number,
+  word: string,
+  bash: boolean,
+  lastExitCode: number,
+): string {
   const builtin = bash ? "\\builtin " : "\\";
   const fields = `"$$" "$?" "\${!:-}" "$PWD" ${nonce}`;
   return [
@@ -67,7 +73,12 @@ export class MarkerScanner {
         searchFrom = from;
       } else searchFrom = at + this.#nonce.length;
     }
-    return this.#hold(parts, data, from, Math.max(searchFrom, data.length - partialLength(data, this.#nonce)));
+    return this.#hold(
+      parts,
+      data,
+      from,
+      Math.max(searchFrom, data.length - partialLength(data, this.#nonce)),
+    );
   }
 
   /** Gives out what is held back: no marker will end it. */
@@ -92,7 +103,10 @@ function partialLength(data: Buffer, nonce: string): number {
   return 0;
 }
 
-function parseMarker(text: string, nonce: string): { marker: Marker; length: number } | "incomplete" | undefined {
+function parseMarker(
+  text: string,
+  nonce: string,
+): { marker: Marker; length: number } | "incomplete" | undefined {
   const start = new RegExp(`^${nonce}:S(\\d+):`).exec(text);
   if (start) return { marker: { kind: "start", number: Number(start[1]) }, length: start[0].length };
   const head = `^${nonce}:([EP])(\\d+):(\\d+):(\\d+):(\\d*):`;
@@ -110,7 +124,9 @@ function parseMarker(text: string, nonce: string): { marker: Marker; length: num
   }
   if (text.length >= longest) return undefined;
   const rest = text.slice(nonce.length);
-  return /^(:?|:S\d*|:[EP]\d*|:[EP]\d+(:\d*){1,3})$/.test(rest) || new RegExp(head).test(text) ? "incomplete" : undefined;
+  return /^(:?|:S\d*|:[EP]\d*|:[EP]\d+(:\d*){1,3})$/.test(rest) || new RegExp(head).test(text)
+    ? "incomplete"
+    : undefined;
 }
 
 function utf8(latin1: string): string {

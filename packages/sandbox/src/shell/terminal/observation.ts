@@ -23,7 +23,11 @@ export interface ShellFacts {
 }
 
 /** The observation of a call (events.md section 4; metadata as in agent-behaviour.md section 13). */
-export function terminalObservation(action: TerminalAction, outcome: Outcome, facts: ShellFacts): TerminalObservation {
+export function terminalObservation(
+  action: TerminalAction,
+  outcome: Outcome,
+  facts: ShellFacts,
+): TerminalObservation {
   const { output, exitCode, note, prefix = "", isError = false } = outcome;
   const reset = action.reset ? ["[RESET]", action.command].filter(Boolean).join(" ") : undefined;
   return {
@@ -57,11 +61,13 @@ export const notes = {
     const key = sent === undefined ? undefined : controlKeyName(sent);
     return `The command completed with exit code ${exitCode}.${key ? ` ${key} was sent.` : ""}`;
   },
-  quiet: (seconds: number) => `The command is still running; it has had no new output for ${seconds} seconds. ${options}`,
+  quiet: (seconds: number) =>
+    `The command is still running; it has had no new output for ${seconds} seconds. ${options}`,
   long: (minutes: number) =>
     `The command has been running for ${minutes} minutes and still prints. Stop it if it never ends by itself. ${options}`,
   time: (seconds: number) => `The command is still running after ${seconds} seconds, its timeout. ${options}`,
-  busy: (running: string) => `The command was NOT run: the earlier command ${brief(running)} is still running. ${options}`,
+  busy: (running: string) =>
+    `The command was NOT run: the earlier command ${brief(running)} is still running. ${options}`,
   idle: "Nothing is running in the terminal, so there is no output to wait for and nothing that takes input. Send a command.",
   several: (commands: string[]) =>
     `Only one command is run at a time; these are ${commands.length}:\n${commands.map((command, index) => `${index + 1}. ${brief(command)}`).join("\n")}\n` +
@@ -72,7 +78,8 @@ export const notes = {
   nul: "The command holds a NUL character, which a shell cannot take; nothing was run.",
   longInput: (bytes: number) =>
     `The input is longer than the ${bytes} bytes that a terminal takes in a line; nothing was sent. Put it into a file.`,
-  reset: "The terminal was reset: this is a new shell; its environment, working directory and state were cleared.",
+  reset:
+    "The terminal was reset: this is a new shell; its environment, working directory and state were cleared.",
   ended: (code: number | null, signal: string | null, workingDir: string) =>
     `The shell itself ended ${signal ? `by ${signal}` : `with exit code ${code}`}. The next command gets a new shell in ${workingDir}; ` +
     "variables, functions and background jobs of the old one are lost.",

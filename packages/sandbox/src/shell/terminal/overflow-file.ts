@@ -13,7 +13,12 @@ const patience = 10_000;
  * Streams an output into a new file `terminal_output_<hash8>.txt` in a folder of the sandbox.
  * `onFull` and `onDrained` tell when to stop and go on reading the source, so that memory stays bounded.
  */
-export function overflowFile(sandbox: Sandbox, folder: string, onFull: () => void, onDrained: () => void): Overflow {
+export function overflowFile(
+  sandbox: Sandbox,
+  folder: string,
+  onFull: () => void,
+  onDrained: () => void,
+): Overflow {
   const path = `${folder}/terminal_output_${randomBytes(4).toString("hex")}.txt`;
   const opened = sandbox.exec({
     argv: ["/bin/sh", "-c", `mkdir -p ${shellQuote(folder)} && exec cat > ${shellQuote(path)}`],

@@ -3,10 +3,10 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { runToEnd } from "../run.ts";
-import type { Sandbox } from "../../sandbox.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
 import { testSandbox } from "../../../test/support/terminal-sandbox.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { runToEnd } from "../run.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 let sandbox: Sandbox;
 let removeSandbox: () => Promise<void>;
@@ -55,7 +55,9 @@ describe("a command", () => {
   });
 
   test("leaves directory, variables, functions, aliases, options and exit code to the next", async () => {
-    await run("mkdir -p '/tmp/a b' && cd '/tmp/a b'; export X=1; y=2; f() { echo \"f $X $y\"; }; alias g='f'; shopt -s nullglob");
+    await run(
+      "mkdir -p '/tmp/a b' && cd '/tmp/a b'; export X=1; y=2; f() { echo \"f $X $y\"; }; alias g='f'; shopt -s nullglob",
+    );
     expect(await output("pwd; g; echo *")).toBe("/tmp/a b\nf 1 2\n\n");
     await run("(exit 9)");
     expect(await output("echo $?")).toBe("9\n");
@@ -63,11 +65,21 @@ describe("a command", () => {
 
   test("may be of several lines when it is one command", async () => {
     expect(await output('for i in 1 2; do\n  echo "n $i"\ndone')).toBe("n 1\nn 2\n");
-    expect(await output("cat <<'EOF'\nit's \"$HOME\" `x` \\ !!\n\ttab\nEOF")).toBe('it\'s "$HOME" `x` \\ !!\n\ttab\n');
+    expect(await output("cat <<'EOF'\nit's \"$HOME\" `x` \\ !!\n\ttab\nEOF")).toBe(
+      'it\'s "$HOME" `x` \\ !!\n\ttab\n',
+    );
   });
 
   test("with a syntax error answers at once", async () => {
-    for (const broken of ["echo 'open", 'echo "open', "if true; then", "echo $(", "cat <<EOF\nopen", ")", "for"]) {
+    for (const broken of [
+      "echo 'open",
+      'echo "open',
+      "if true; then",
+      "echo $(",
+      "cat <<EOF\nopen",
+      ")",
+      "for",
+    ]) {
       const observation = await run(broken, { timeout: 5 });
       expect(observation.metadata.suffix, broken).toMatch(/completed with exit code/);
     }
@@ -90,7 +102,12 @@ describe("a command", () => {
 describe("a command that goes on", () => {
   test("answers after a while without new output, is polled, and ends", async () => {
     const quiet = await run("echo one; until [ -e /tmp/poll ]; do sleep 0.01; done; echo two");
-    expect(quiet).toMatchObject({ exit_code: -1, is_error: false, timeout: false, metadata: { exit_code: -1 } });
+    expect(quiet).toMatchObject({
+      exit_code: -1,
+      is_error: false,
+      timeout: false,
+      metadata: { exit_code: -1 },
+    });
     expect(quiet.metadata.suffix).toMatch(/no new output for 0\.3 seconds.*empty command.*C-c/);
     expect(text(quiet)).toBe("one\n");
     const refused = await run("touch /tmp/other");
@@ -116,7 +133,10 @@ describe("a command that goes on", () => {
     await leave("ended-1");
     const polled = await run("");
     expect(polled).toMatchObject({ exit_code: 3, is_error: false, content: [{ text: "last\n" }] });
-    expect(polled.metadata).toMatchObject({ prefix: expect.stringMatching(/earlier command/), working_dir: "/tmp" });
+    expect(polled.metadata).toMatchObject({
+      prefix: expect.stringMatching(/earlier command/),
+      working_dir: "/tmp",
+    });
     expect((await run("")).metadata.suffix).toBe("");
 
     await leave("ended-2");
@@ -127,7 +147,9 @@ describe("a command that goes on", () => {
     await leave("ended-3");
     const next = await run("pwd");
     expect(next).toMatchObject({ exit_code: 0, content: [{ text: "/tmp\n" }] });
-    expect(next.metadata.prefix).toMatch(/earlier command `echo first.*has ended[\s\S]*\nlast\n\[.*exit code 3/);
+    expect(next.metadata.prefix).toMatch(
+      /earlier command `echo first.*has ended[\s\S]*\nlast\n\[.*exit code 3/,
+    );
     expect((await run("pwd")).metadata.prefix).toBe("");
   });
 
@@ -173,7 +195,21 @@ while b'q' not in data: data += sys.stdin.buffer.raw.read(64)
 termios.tcsetattr(0, termios.TCSADRAIN, old)
 print(data)
 "`);
-    for (const key of ["UP", "DOWN", "LEFT", "RIGHT", "HOME", "END", "PGUP", "PGDN", "TAB", "ESC", "BS", "ENTER", "C-a"])
+    for (const key of [
+      "UP",
+      "DOWN",
+      "LEFT",
+      "RIGHT",
+      "HOME",
+      "END",
+      "PGUP",
+      "PGDN",
+      "TAB",
+      "ESC",
+      "BS",
+      "ENTER",
+      "C-a",
+    ])
       await run(key, { is_input: true, timeout: 0.02 });
     const end = await input("q");
     expect(text(end) + text(await run("", { timeout: 5 }))).toContain(
@@ -262,7 +298,13 @@ describe("an interrupt", () => {
     await run("X=kept");
     for (let lateMs = 0; lateMs < 8; lateMs += 0.5) {
       const controller = new AbortController();
-      const action = { kind: "TerminalAction", command: "sleep 100", is_input: false, reset: false, timeout: 60 } as const;
+      const action = {
+        kind: "TerminalAction",
+        command: "sleep 100",
+        is_input: false,
+        reset: false,
+        timeout: 60,
+      } as const;
       const running = terminal.run(action, controller.signal);
       // Timers are too coarse for this.
       for (const from = performance.now(); performance.now() - from < lateMs; ) await setImmediate();

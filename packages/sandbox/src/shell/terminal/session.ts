@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../../files/files.ts";
-import { runToEnd } from "../run.ts";
 import type { Sandbox } from "../../sandbox.ts";
-import { changeDirectory, keepCommand } from "./shell-state.ts";
+import { runToEnd } from "../run.ts";
 import { inputCharacters, keyCharacters } from "./keys.ts";
 import { notes, type Outcome, terminalObservation } from "./observation.ts";
 import { refusal } from "./refusal.ts";
 import { Shell, type Waited } from "./shell.ts";
+import { changeDirectory, keepCommand } from "./shell-state.ts";
 
 export interface SessionOptions {
   cwd: string;
@@ -64,7 +64,10 @@ export class TerminalSession {
 
   /** A command runs in the foreground. */
   get busy(): boolean {
-    return this.#calls > 0 || (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined);
+    return (
+      this.#calls > 0 ||
+      (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined)
+    );
   }
 
   get live(): boolean {
@@ -75,7 +78,8 @@ export class TerminalSession {
     const { stateFile } = this.#options;
     const shell = this.#shell;
     if (stateFile === undefined || !shell || shell.ended) return;
-    const asked = !this.busy && (await this.#inTurn(() => this.#ask(shell, keepCommand(stateFile, this.#workingDir))));
+    const asked =
+      !this.busy && (await this.#inTurn(() => this.#ask(shell, keepCommand(stateFile, this.#workingDir))));
     if (!asked) await writeFile(this.#sandbox, stateFile, changeDirectory(this.#workingDir));
   }
 
@@ -109,7 +113,8 @@ export class TerminalSession {
     const running = this.#shell?.ended ? undefined : this.#shell?.running;
     if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
     const poll = !action.command.trim();
-    if (action.is_input || poll || keyCharacters(action.command) !== undefined) return this.#tellEnd({ sent: !poll });
+    if (action.is_input || poll || keyCharacters(action.command) !== undefined)
+      return this.#tellEnd({ sent: !poll });
     const reason = refusal(action.command);
     if (reason) return refused(reason);
     return this.#command(action, signal);
@@ -137,7 +142,9 @@ export class TerminalSession {
 
   async #reset(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
     if (action.is_input)
-      throw new Error("reset and is_input cannot be used together: a new shell runs nothing that takes input.");
+      throw new Error(
+        "reset and is_input cannot be used together: a new shell runs nothing that takes input.",
+      );
     const reason = action.command.trim() ? refusal(action.command) : undefined;
     if (reason) return refused(reason);
     this.#shell?.kill();
@@ -159,7 +166,10 @@ export class TerminalSession {
     if (!this.#shell || renewed) this.#shell = await this.#open(signal);
     this.#lost = false;
     const shell = this.#shell;
-    const file = Buffer.byteLength(action.command) > maxTyped ? await this.#commandFile(action.command, signal) : undefined;
+    const file =
+      Buffer.byteLength(action.command) > maxTyped
+        ? await this.#commandFile(action.command, signal)
+        : undefined;
     const background = shell.start(action.command, file);
     const untold = this.#untold;
     this.#untold = undefined;
@@ -169,7 +179,12 @@ export class TerminalSession {
   }
 
   /** A call while a command runs: more of its output, or input for it. */
-  async #follow(shell: Shell, running: string, action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+  async #follow(
+    shell: Shell,
+    running: string,
+    action: TerminalAction,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
     const { command } = action;
     const key = keyCharacters(command) !== undefined;
     const prefix = notes.continued(running);
@@ -182,7 +197,13 @@ export class TerminalSession {
     return this.#outcome(shell, action, signal, prefix, command);
   }
 
-  async #outcome(shell: Shell, action: TerminalAction, signal: AbortSignal, prefix: string, sent?: string): Promise<Outcome> {
+  async #outcome(
+    shell: Shell,
+    action: TerminalAction,
+    signal: AbortSignal,
+    prefix: string,
+    sent?: string,
+  ): Promise<Outcome> {
     const timeout = action.timeout ?? undefined;
     const command = shell.running ?? action.command;
     this.#left = undefined;
@@ -201,8 +222,14 @@ export class TerminalSession {
     return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
   }
 
-  #verdict(shell: Shell, waited: Waited, timeout: number | undefined, sent: string | undefined): Omit<Outcome, "output"> {
-    if (waited === "ended") return { exitCode: shell.status.exitCode, note: notes.completed(shell.status.exitCode, sent) };
+  #verdict(
+    shell: Shell,
+    waited: Waited,
+    timeout: number | undefined,
+    sent: string | undefined,
+  ): Omit<Outcome, "output"> {
+    if (waited === "ended")
+      return { exitCode: shell.status.exitCode, note: notes.completed(shell.status.exitCode, sent) };
     if (waited === "died") {
       const { code, signal } = shell.ended!;
       const killed = code === null || code > 128;
@@ -263,7 +290,11 @@ export class TerminalSession {
   async #open(signal: AbortSignal): Promise<Shell> {
     const { env, outputDir, cwd } = this.#options;
     const stateFile = this.#inherits ? this.#options.stateFile : undefined;
-    const shell = await Shell.open(this.#sandbox, { workingDirs: [this.#workingDir, cwd], env, outputDir, stateFile }, signal);
+    const shell = await Shell.open(
+      this.#sandbox,
+      { workingDirs: [this.#workingDir, cwd], env, outputDir, stateFile },
+      signal,
+    );
     this.#inherits = false;
     this.#workingDir = shell.status.workingDir || this.#workingDir;
     return shell;

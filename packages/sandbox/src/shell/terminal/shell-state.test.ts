@@ -1,10 +1,10 @@
 import { contentText } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { readFile } from "../../files/files.ts";
-import { runToEnd } from "../run.ts";
-import type { Sandbox } from "../../sandbox.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
 import { testSandbox } from "../../../test/support/terminal-sandbox.ts";
+import { readFile } from "../../files/files.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { runToEnd } from "../run.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 const stateFile = "/tmp/terminal_output/it's a state";
 
@@ -34,7 +34,10 @@ async function run(terminal: Terminal, command: string, timeout: number | null =
 test("a shell that is opened later begins where the first one was kept, with its exported variables", async () => {
   const first = open();
   await run(first, 'mkdir -p "/tmp/it\'s a dir" && cd "/tmp/it\'s a dir"');
-  await run(first, "export WORD=\"a 'b' \\$c \\\"d\\\"\"; export LINES_OF_TEXT=$'one\\ntwo\\e[1m\\x01'; unset LANG; local_one=1");
+  await run(
+    first,
+    "export WORD=\"a 'b' \\$c \\\"d\\\"\"; export LINES_OF_TEXT=$'one\\ntwo\\e[1m\\x01'; unset LANG; local_one=1",
+  );
   const shown = 'printf "%s|" "$PWD" "$WORD" "$LINES_OF_TEXT" "${LANG-none}" | od -An -c';
   const before = await run(first, shown);
   await first.keep();
@@ -76,7 +79,9 @@ test("a stopped shell keeps nobody waiting, and a damaged file does no harm", as
   await run(first, "cd /usr");
   const pid = Number.parseInt(await run(first, "echo $$; (sleep 0.3; kill -STOP $$) >/dev/null 2>&1 &"), 10);
   await expect
-    .poll(async () => (await runToEnd(sandbox, { argv: ["cat", `/proc/${pid}/stat`] })).stdout.toString(), { timeout: 5_000 })
+    .poll(async () => (await runToEnd(sandbox, { argv: ["cat", `/proc/${pid}/stat`] })).stdout.toString(), {
+      timeout: 5_000,
+    })
     .toMatch(/\) T /);
   const began = performance.now();
   await first.keep();

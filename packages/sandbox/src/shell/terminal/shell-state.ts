@@ -14,7 +14,9 @@ const forgetOthers =
 
 /** Shell text that writes the state of the shell that runs it. */
 export function keepCommand(file: string, workingDir: string): string {
-  const [begin, end] = [forgetOthers, `${changeDirectory(workingDir)}\n`].map((text) => `printf %s ${shellQuote(text)}`);
+  const [begin, end] = [forgetOthers, `${changeDirectory(workingDir)}\n`].map(
+    (text) => `printf %s ${shellQuote(text)}`,
+  );
   const folder = `command mkdir -p -- ${shellQuote(folderOf(file))}`;
   return `(umask 077; ${folder} && { ${begin}; export -p; ${end}; } >|${shellQuote(file)}) 2>/dev/null || :`;
 }

@@ -4,10 +4,10 @@ import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
-import { restoreCommand } from "./shell-state.ts";
 import { commandLine, type Marker, MarkerScanner, type ShellStatus } from "./markers.ts";
 import { overflowFile } from "./overflow-file.ts";
 import { shellQuote, typedQuote } from "./quote.ts";
+import { restoreCommand } from "./shell-state.ts";
 
 export interface ShellOptions {
   /** Where the shell begins, and where it does when that folder is gone. */
@@ -103,8 +103,16 @@ export class Shell {
     for (const startupFiles of ["", "--norc"]) {
       const env = { TERM: "dumb", PAGER: "cat", GIT_PAGER: "cat", ...options.env };
       const argv = ["/bin/sh", "-c", startScript, "sh", ...options.workingDirs, startupFiles];
-      const shell = new Shell(sandbox, await sandbox.exec({ argv, cwd: "/", env, tty: size }), options.outputDir);
-      shell.start(options.stateFile === undefined ? initCommand : `${initCommand}; ${restoreCommand(options.stateFile)}`);
+      const shell = new Shell(
+        sandbox,
+        await sandbox.exec({ argv, cwd: "/", env, tty: size }),
+        options.outputDir,
+      );
+      shell.start(
+        options.stateFile === undefined
+          ? initCommand
+          : `${initCommand}; ${restoreCommand(options.stateFile)}`,
+      );
       const waited = await shell.wait({ timeMs: startPatience, signal });
       if (waited === "ended") {
         shell.#bash = (await shell.take()).text.includes("bash");
@@ -114,7 +122,10 @@ export class Shell {
       signal.throwIfAborted();
       if (waited === "died") break;
     }
-    throw new PlatformError("SandboxFailed", "No shell could be started in the sandbox; it needs a working /bin/sh.");
+    throw new PlatformError(
+      "SandboxFailed",
+      "No shell could be started in the sandbox; it needs a working /bin/sh.",
+    );
   }
 
   /**
@@ -132,7 +143,9 @@ export class Shell {
     this.#number += 1;
     // C-u drops what was typed into the line without Enter.
     const word =
-      file === undefined ? typedQuote(command, this.#bash) : `"$(/bin/cat ${shellQuote(file)}; /bin/rm -f ${shellQuote(file)})"`;
+      file === undefined
+        ? typedQuote(command, this.#bash)
+        : `"$(/bin/cat ${shellQuote(file)}; /bin/rm -f ${shellQuote(file)})"`;
     const line = commandLine(this.#nonce, this.#number, word, this.#bash, this.status.exitCode);
     this.#process.stdin.write(this.#openLine ? `\x15${line}` : line);
     this.#openLine = false;
@@ -215,7 +228,8 @@ export class Shell {
     if (marker.kind === "start") {
       this.started = true;
       this.#cleaner = new TerminalCleaner();
-    } else if (this.started && [0, marker.status.shellPid].includes(this.status.shellPid)) this.#done(marker.status);
+    } else if (this.started && [0, marker.status.shellPid].includes(this.status.shellPid))
+      this.#done(marker.status);
   }
 
   #done(status: ShellStatus): void {

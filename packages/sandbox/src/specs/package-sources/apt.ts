@@ -12,7 +12,9 @@ export function aptAddresses(etc = "/etc/apt"): string[] {
 
 /** `deb [options] https://… suite component`. */
 function fromLines(text: string): string[] {
-  return text.split("\n").flatMap((line) => /^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)/.exec(line)?.[1] ?? []);
+  return text
+    .split("\n")
+    .flatMap((line) => /^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)/.exec(line)?.[1] ?? []);
 }
 
 /** `URIs: https://… https://…`, in stanzas that an empty line ends. */

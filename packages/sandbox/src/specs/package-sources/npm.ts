@@ -16,7 +16,10 @@ export function npmAddresses(env: Readonly<Record<string, string | undefined>>, 
     const [, key, value] = /^\s*((?:@[^:=\s]+:)?registry)\s*=\s*"?([^"\s]+)"?\s*$/.exec(line) ?? [];
     return key === undefined ? [] : [{ key, value: value! }];
   });
-  const main = env.npm_config_registry ?? env.NPM_CONFIG_REGISTRY ?? settings.findLast(({ key }) => key === "registry")?.value;
+  const main =
+    env.npm_config_registry ??
+    env.NPM_CONFIG_REGISTRY ??
+    settings.findLast(({ key }) => key === "registry")?.value;
   const scoped = settings.filter(({ key }) => key !== "registry").map(({ value }) => value);
   return [main ?? builtIn(env.PATH) ?? "", ...scoped];
 }
@@ -26,8 +29,13 @@ function builtIn(path: string | undefined): string | undefined {
   for (const folder of [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]) {
     try {
       const program = realpathSync(join(folder, "npm"));
-      const definitions = join(dirname(dirname(program)), "node_modules/@npmcli/config/lib/definitions/definitions.js");
-      const address = /registry: new Definition\('registry', \{\s*default: '(https?:[^']+)'/.exec(textOf(definitions))?.[1];
+      const definitions = join(
+        dirname(dirname(program)),
+        "node_modules/@npmcli/config/lib/definitions/definitions.js",
+      );
+      const address = /registry: new Definition\('registry', \{\s*default: '(https?:[^']+)'/.exec(
+        textOf(definitions),
+      )?.[1];
       if (address) return address;
     } catch {
       // No npm in this folder.

@@ -19,24 +19,38 @@ function write(path: string, text: string): void {
 }
 
 test("apt's repositories, in both forms", () => {
-  write("sources.list", "# deb http://old.example/ x\ndeb [arch=amd64 signed-by=/k] https://a.example/debian stable main\n");
+  write(
+    "sources.list",
+    "# deb http://old.example/ x\ndeb [arch=amd64 signed-by=/k] https://a.example/debian stable main\n",
+  );
   write(
     "sources.list.d/b.sources",
     "# x\nTypes: deb\n# c\nURIs: http://b.example/debian\n https://c.example:8443/\nSuites: x\n\nEnabled: no\nURIs: http://d.example/\n",
   );
   write("sources.list.d/e.list.disabled", "deb http://e.example/ x\n");
-  expect(aptAddresses(folder)).toEqual(["https://a.example/debian", "http://b.example/debian", "https://c.example:8443/"]);
+  expect(aptAddresses(folder)).toEqual([
+    "https://a.example/debian",
+    "http://b.example/debian",
+    "https://c.example:8443/",
+  ]);
   expect(aptAddresses(join(folder, "missing"))).toEqual([]);
 });
 
 test("npm's registries, configured and built in", () => {
-  write("npmrc", "registry=https://a.example/npm/\n@scope:registry = https://b.example/\n//a.example/npm/:_authToken=secret\n");
+  write(
+    "npmrc",
+    "registry=https://a.example/npm/\n@scope:registry = https://b.example/\n//a.example/npm/:_authToken=secret\n",
+  );
   expect(npmAddresses({ HOME: folder }, folder)).toEqual(["https://a.example/npm/", "https://b.example/"]);
   write(".npmrc", 'registry="https://user.example/"\n');
   expect(npmAddresses({ HOME: folder }, folder)[0]).toBe("https://user.example/");
-  expect(npmAddresses({ HOME: folder, npm_config_registry: "https://c.example/" }, folder)[0]).toBe("https://c.example/");
+  expect(npmAddresses({ HOME: folder, npm_config_registry: "https://c.example/" }, folder)[0]).toBe(
+    "https://c.example/",
+  );
   // The Node that runs this test came with an npm, or the machine has one.
-  expect(npmAddresses({ HOME: "/nonexistent", PATH: process.env.PATH }, "/nonexistent")[0]).toMatch(/^https:\/\/.+/);
+  expect(npmAddresses({ HOME: "/nonexistent", PATH: process.env.PATH }, "/nonexistent")[0]).toMatch(
+    /^https:\/\/.+/,
+  );
 });
 
 test("pip's indexes, configured", () => {
@@ -49,7 +63,9 @@ test("pip's indexes, configured", () => {
     "https://b.example/simple",
     "file:///opt/x",
   ]);
-  expect(pipAddresses({ HOME: "/nonexistent", PIP_INDEX_URL: "https://c.example/" }, folder)[0]).toBe("https://c.example/");
+  expect(pipAddresses({ HOME: "/nonexistent", PIP_INDEX_URL: "https://c.example/" }, folder)[0]).toBe(
+    "https://c.example/",
+  );
 });
 
 test("the allowlist names hosts and ports alone: no path, no password, no file", () => {

@@ -12,7 +12,10 @@ export function pipAddresses(env: Readonly<Record<string, string | undefined>>, 
   ];
   const configured = files.map(textOf);
   const main = env.PIP_INDEX_URL ?? configured.flatMap((text) => values(text, "index-url")).at(-1);
-  const extra = [env.PIP_EXTRA_INDEX_URL ?? "", ...configured.flatMap((text) => values(text, "extra-index-url"))];
+  const extra = [
+    env.PIP_EXTRA_INDEX_URL ?? "",
+    ...configured.flatMap((text) => values(text, "extra-index-url")),
+  ];
   return [...(main === undefined ? builtIn() : [main]), ...extra.flatMap((text) => text.split(/\s+/))].filter(
     (address) => address !== "",
   );
@@ -32,7 +35,8 @@ function builtIn(): string[] {
   ];
   for (const folder of folders) {
     const text = textOf(join(folder, "pip/_internal/models/index.py"));
-    const [, index, files] = /^PyPI = PackageIndex\(\s*"(https?:[^"]+)",\s*file_storage_domain="([^"]+)"/m.exec(text) ?? [];
+    const [, index, files] =
+      /^PyPI = PackageIndex\(\s*"(https?:[^"]+)",\s*file_storage_domain="([^"]+)"/m.exec(text) ?? [];
     if (index) return [index, `https://${files}/`];
   }
   return [];

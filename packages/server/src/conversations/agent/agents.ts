@@ -1,13 +1,18 @@
-import type { ConfirmationPolicy, GivenAgent, GivenLlm, SecurityAnalyzer } from "@sandpiper/wire";
-import { type CondenserOptions, condenserOfAgent, condenserOfSettings, planningCondenser } from "@sandpiper/agent/condenser/options";
+import {
+  type CondenserOptions,
+  condenserOfAgent,
+  condenserOfSettings,
+  planningCondenser,
+} from "@sandpiper/agent/condenser/options";
 import { policyFromSettings } from "@sandpiper/agent/loop/confirmation";
 import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import { chooseAnalyzer, namedAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
-import type { Tool } from "@sandpiper/agent/tools/tool";
 import { namesOf, type ToolChoice } from "@sandpiper/agent/tools/choose";
+import type { Tool } from "@sandpiper/agent/tools/tool";
 import { awsAccess } from "@sandpiper/models/aws";
 import { addressOptions, callOptions } from "@sandpiper/models/call-options";
 import type { ModelConfig } from "@sandpiper/models/model";
+import type { ConfirmationPolicy, GivenAgent, GivenLlm, SecurityAnalyzer } from "@sandpiper/wire";
 import type { AgentDocument } from "../../store/conversation-parts.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -82,7 +87,8 @@ export class Agents {
       ...((base_url || aws?.endpoint) && userId !== defaultUser && { guarded: true }),
       ...(aws && { aws }),
     };
-    if (apiKey !== undefined || aws?.secretAccessKey) return { model, ...(apiKey && { apiKey }), ...address, ...options };
+    if (apiKey !== undefined || aws?.secretAccessKey)
+      return { model, ...(apiKey && { apiKey }), ...address, ...options };
     const { settings } = this.#deps;
     const stored = settings.model(userId);
     if (base_url && base_url !== stored.baseUrl) return { model, ...address, ...options };
@@ -122,7 +128,10 @@ export class Agents {
 
   /** Calls of tools that may run at the same time. */
   concurrency(row: Row): number {
-    return this.own(row)?.agent?.tool_concurrency_limit ?? this.#deps.settings.agent(row.userId).toolConcurrencyLimit;
+    return (
+      this.own(row)?.agent?.tool_concurrency_limit ??
+      this.#deps.settings.agent(row.userId).toolConcurrencyLimit
+    );
   }
 
   /** What judges the risk of actions, as clients read it: what was given with the conversation, else what the settings name. */
@@ -160,5 +169,8 @@ export class Agents {
 /** The agent of the settings in the shape in which clients give theirs. */
 function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
   const names = namesOf(tools).filter((name) => name !== "finish" && name !== "think");
-  return { tools: names.map((name) => ({ name, params: {} })), include_default_tools: ["FinishTool", "ThinkTool"] };
+  return {
+    tools: names.map((name) => ({ name, params: {} })),
+    include_default_tools: ["FinishTool", "ThinkTool"],
+  };
 }

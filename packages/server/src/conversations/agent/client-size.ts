@@ -14,11 +14,19 @@ const cutText = 128;
 export function checkGivenSize(document: AgentDocument): void {
   if (JSON.stringify(document).length > maxLength) throw tooLong("4 MiB of JSON");
   const { agent, ...rest } = document;
-  const shown = { ...rest, agent: agent && { ...agent, agent_context: { ...agent.agent_context, skills: [] } } };
-  const cut = JSON.stringify(shown, (_key, value) => (typeof value === "string" ? value.slice(0, cutText) : value));
+  const shown = {
+    ...rest,
+    agent: agent && { ...agent, agent_context: { ...agent.agent_context, skills: [] } },
+  };
+  const cut = JSON.stringify(shown, (_key, value) =>
+    typeof value === "string" ? value.slice(0, cutText) : value,
+  );
   if (Buffer.byteLength(cut) > maxStructure) throw tooLong("512 KiB without long texts and skills");
 }
 
 function tooLong(limit: string): PlatformError {
-  return new PlatformError("InvalidParameter", `Agent, tools and hooks of a conversation may together have ${limit} at most.`);
+  return new PlatformError(
+    "InvalidParameter",
+    `Agent, tools and hooks of a conversation may together have ${limit} at most.`,
+  );
 }

@@ -33,7 +33,12 @@ export function secretsIn(value: unknown, name = "", place: Place = "open"): str
 
 function isSecret(name: string, place: Place): boolean {
   if (place === "auth") return !openInAuth.has(name);
-  return place === "secret" || place === "sources" || (place === "source" && name === "value") || secretField.test(name);
+  return (
+    place === "secret" ||
+    place === "sources" ||
+    (place === "source" && name === "value") ||
+    secretField.test(name)
+  );
 }
 
 function placeInside(name: string, place: Place): Place {

@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
-import { readServers, type SpecSources, serverSpecs } from "./mcp-specs.ts";
+import { expect, test } from "vitest";
 import { pluginServers } from "../project/plugin-servers.ts";
+import { readServers, type SpecSources, serverSpecs } from "./mcp-specs.ts";
 
 const row = { id: "one", userId: "ann", config: {} } as unknown as Parameters<typeof serverSpecs>[1];
 const stored = {
@@ -10,7 +10,11 @@ const stored = {
   off: { url: "https://off.example", enabled: false },
 };
 
-function sources(own: unknown, plugins: Record<string, unknown> = {}, refs: string[] | null = null): SpecSources {
+function sources(
+  own: unknown,
+  plugins: Record<string, unknown> = {},
+  refs: string[] | null = null,
+): SpecSources {
   return {
     agents: { own: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
     settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
@@ -19,7 +23,11 @@ function sources(own: unknown, plugins: Record<string, unknown> = {}, refs: stri
 }
 
 test("the servers of the settings, without disabled ones, and those of plugins under free names", () => {
-  const plugins = { kept: { command: "evil" }, more: { command: "x", args: ["y"] }, none: { args: ["no command"] } };
+  const plugins = {
+    kept: { command: "evil" },
+    more: { command: "x", args: ["y"] },
+    none: { args: ["no command"] },
+  };
   expect(serverSpecs(sources(undefined, plugins), row)).toEqual([
     { name: "kept", server: stored.kept, from: "user" },
     { name: "more", server: { command: "x", args: ["y"] }, from: "plugin" },
@@ -45,7 +53,11 @@ test("configurations of other programs are read, and what is no server is left o
     },
   };
   expect(readServers(given, {})).toEqual({
-    remote: { transport: "streamable-http", url: "https://a.example", auth: { strategy: "bearer", value: "a-token" } },
+    remote: {
+      transport: "streamable-http",
+      url: "https://a.example",
+      auth: { strategy: "bearer", value: "a-token" },
+    },
     old: { transport: "sse", url: "https://b.example" },
   });
 });

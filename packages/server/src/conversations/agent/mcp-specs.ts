@@ -1,9 +1,9 @@
+import { restore } from "@sandpiper/agent/mcp/config";
+import type { ServerSpec } from "@sandpiper/agent/mcp/server-spec";
 import { McpServer, type McpServers } from "@sandpiper/wire";
 import { Value } from "typebox/value";
-import type { ServerSpec } from "@sandpiper/agent/mcp/server-spec";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
-import { restore } from "@sandpiper/agent/mcp/config";
 import type { Agents } from "./agents.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "config">;
@@ -33,13 +33,18 @@ export function serverSpecs(
   const specs: ServerSpec[] = Object.entries(own).map(([name, server]) => ({ name, server, from: "user" }));
   for (const [name, server] of Object.entries(readServers(foundServers(row, invoked), {})))
     if (!Object.hasOwn(own, name)) specs.push({ name, server, from: "plugin" });
-  return specs.filter(({ server }) => server.enabled !== false && (server.url || server.command)).slice(0, maxServers);
+  return specs
+    .filter(({ server }) => server.enabled !== false && (server.url || server.command))
+    .slice(0, maxServers);
 }
 
 /** The servers in what somebody gave: a map by name, alone or below `mcpServers`. */
 export function readServers(given: Readonly<Record<string, unknown>>, stored: McpServers): McpServers {
   const { mcpServers } = given;
-  const map = isMap(mcpServers) && mcpServers.url === undefined && mcpServers.command === undefined ? mcpServers : given;
+  const map =
+    isMap(mcpServers) && mcpServers.url === undefined && mcpServers.command === undefined
+      ? mcpServers
+      : given;
   const found = Object.entries(map).flatMap(([name, value]): [string, McpServer][] => {
     const server = readServer(value);
     if (!server || name === "" || name.length > 256) return [];
@@ -52,13 +57,16 @@ export function readServers(given: Readonly<Record<string, unknown>>, stored: Mc
 function readServer(value: unknown): McpServer | undefined {
   if (!isMap(value)) return undefined;
   const { type, auth, ...rest } = value;
-  const transport = rest.transport ?? (type === "shttp" || type === "streamableHttp" ? "streamable-http" : type);
+  const transport =
+    rest.transport ?? (type === "shttp" || type === "streamableHttp" ? "streamable-http" : type);
   const known = Object.fromEntries(
     Object.entries({
       ...rest,
       transport,
       auth: typeof auth === "string" && auth !== "oauth" ? { strategy: "bearer", value: auth } : auth,
-    }).filter(([field, one]) => Object.hasOwn(McpServer.properties, field) && one !== undefined && one !== "oauth"),
+    }).filter(
+      ([field, one]) => Object.hasOwn(McpServer.properties, field) && one !== undefined && one !== "oauth",
+    ),
   );
   return Value.Check(McpServer, known) ? known : undefined;
 }

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../../../test/support/platform.ts";
 import { type RemoteMcp, startRemoteMcp } from "@sandpiper/agent/test/support/remote-mcp";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { until } from "../../../test/support/platform.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
 import { McpTools } from "./mcp.ts";
 

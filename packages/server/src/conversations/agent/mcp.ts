@@ -1,7 +1,7 @@
 import { sessionOpener } from "@sandpiper/agent/mcp/open-session";
 import { McpServers } from "@sandpiper/agent/mcp/servers";
-import type { Tool } from "@sandpiper/agent/tools/tool";
 import { namesMatching } from "@sandpiper/agent/tools/choose";
+import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -51,7 +51,8 @@ export class McpTools implements ToolSource {
     const { agents } = this.#deps;
     const tools = servers.tools(new Set(agents.tools(row).map(({ name }) => name)));
     // A planning agent changes nothing.
-    if (row.config.agentType === "plan") return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
+    if (row.config.agentType === "plan")
+      return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
     const expression = agents.own(row)?.agent?.filter_tools_regex;
     return expression ? filtered(tools, expression) : tools;
   }
@@ -66,14 +67,22 @@ export class McpTools implements ToolSource {
     const specs = serverSpecs(this.#deps, row, known?.invoked);
     clearTimeout(known?.timer);
     if (specs.length === 0 && !known) return [];
-    const kept = known ?? { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+    const kept = known ?? {
+      servers: new McpServers(this.#opener(row)),
+      timer: undefined,
+      invoked: new Set(),
+    };
     this.#kept.set(row.id, kept);
     return kept.servers.prepare(specs, signal);
   }
 
   /** Adds the servers of a skill that the agent reads in its run, as `prepare`. */
   async join(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]> {
-    const kept = this.#kept.get(row.id) ?? { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+    const kept = this.#kept.get(row.id) ?? {
+      servers: new McpServers(this.#opener(row)),
+      timer: undefined,
+      invoked: new Set(),
+    };
     this.#kept.set(row.id, kept);
     kept.invoked.add(skill);
     return this.prepare(row, signal);

@@ -14,7 +14,9 @@ export function conversationModel(
   row: { userId: string; config: Pick<ConversationConfig, "llmModel" | "llmProfile"> },
   settings: Settings,
 ): Partial<ModelConfig> {
-  const profile = row.config.llmProfile ? settings.profileModel(row.userId, row.config.llmProfile) : undefined;
+  const profile = row.config.llmProfile
+    ? settings.profileModel(row.userId, row.config.llmProfile)
+    : undefined;
   if (profile?.model) return profile;
   const stored = settings.model(row.userId);
   const own = row.config.llmModel;
@@ -22,5 +24,7 @@ export function conversationModel(
   const { options, ...address } = stored;
   const sameProvider = providerOf(own) === providerOf(stored.model ?? "");
   const keepAddress = stored.baseUrl !== undefined && !own.startsWith("demo");
-  return sameProvider || keepAddress ? { ...address, model: own, ...addressOptions(options) } : { model: own };
+  return sameProvider || keepAddress
+    ? { ...address, model: own, ...addressOptions(options) }
+    : { model: own };
 }

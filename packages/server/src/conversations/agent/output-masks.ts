@@ -1,9 +1,9 @@
 import { hiddenSecret, type OutputMask } from "@sandpiper/agent/masking/output-mask";
-import type { AgentDocument } from "../../store/conversation-parts.ts";
-import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { SecretMatcher } from "@sandpiper/core/secrets/secret-matcher";
 import { hideSecrets, SecretStream } from "@sandpiper/core/secrets/secret-stream";
+import type { AgentDocument } from "../../store/conversation-parts.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import type { Agents } from "./agents.ts";
 import { secretsIn } from "./mask-secrets.ts";
@@ -67,7 +67,10 @@ export class OutputMasks {
 }
 
 /** What hides a user's secrets in texts that belong to no conversation yet, such as its title. */
-export function userMask(deps: Omit<OutputMasksDependencies, "agents">, userId: string): (text: string) => string {
+export function userMask(
+  deps: Omit<OutputMasksDependencies, "agents">,
+  userId: string,
+): (text: string) => string {
   learnSecrets(deps, userId, "");
   return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
 }

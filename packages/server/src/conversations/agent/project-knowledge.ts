@@ -1,6 +1,3 @@
-import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
-import { contentText, textContent } from "@sandpiper/wire";
-import { abortable } from "@sandpiper/core/abortable";
 import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { planPathOf } from "@sandpiper/agent/prompt/planning";
 import { systemPromptEvent } from "@sandpiper/agent/prompt/prompt";
@@ -12,15 +9,18 @@ import { skillBlocks } from "@sandpiper/agent/skills/prompt-text";
 import { enabledSkills, mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import { type Activation, activateSkills } from "@sandpiper/agent/skills/triggers";
 import type { Tool } from "@sandpiper/agent/tools/tool";
+import { abortable } from "@sandpiper/core/abortable";
 import type { Files } from "@sandpiper/sandbox/files/files";
+import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
+import { contentText, textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import type { Agents } from "./agents.ts";
-import type { OutputMasks } from "./output-masks.ts";
 import { type PluginParts, withPlugins } from "../project/plugin-parts.ts";
 import { pluginServers } from "../project/plugin-servers.ts";
 import { ProjectContexts } from "../project/project-context.ts";
+import type { Agents } from "./agents.ts";
+import type { OutputMasks } from "./output-masks.ts";
 
 export interface KnowledgeDependencies {
   store: Pick<Store, "contexts">;
@@ -68,7 +68,9 @@ export class Knowledge {
       loadAgentDefinitions(sandbox, { workingDir, plugins, tell }).catch(() => []),
     ]);
     const problems = [...project.problems, ...hooks.problems, ...odd];
-    const names = late ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name) : [];
+    const names = late
+      ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name)
+      : [];
     await this.contexts.change(row.id, (before) => ({
       ...before,
       skills: mergeSkills(project.skills, before.skills),
@@ -101,7 +103,10 @@ export class Knowledge {
   skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
     const { settings, globalSkills } = this.#deps;
     const all = mergeSkills(live, this.contexts.get(row.id).skills, globalSkills?.(row.userId) ?? []);
-    return enabledSkills(all, [...settings.agent(row.userId).disabledSkills, ...(row.config.disabledSkills ?? [])]);
+    return enabledSkills(all, [
+      ...settings.agent(row.userId).disabledSkills,
+      ...(row.config.disabledSkills ?? []),
+    ]);
   }
 
   /** Whether the agent reads and keeps a memory. */
@@ -114,7 +119,9 @@ export class Knowledge {
   /** Reads the memory, where there is one, for the prompt that is written next. What goes wrong, or takes longer than the signal lets it, leaves it empty. */
   async recall(row: ConversationRow, sandbox: () => Promise<Files>, signal: AbortSignal): Promise<void> {
     if (!this.remembers(row)) return;
-    const memory = abortable(sandbox(), signal).then((files) => loadMemory(files, row.config.workingDir, signal));
+    const memory = abortable(sandbox(), signal).then((files) =>
+      loadMemory(files, row.config.workingDir, signal),
+    );
     this.#memories.set(row.id, await memory.catch(() => ({ notes: [] })));
   }
 
@@ -128,7 +135,13 @@ export class Knowledge {
 
   /** The first event of a conversation. */
   systemPrompt(row: ConversationRow, tools: readonly Tool[]): NewEvent {
-    const { workingDir, systemMessageSuffix: suffix, selectedRepository, selectedBranch, agentType } = row.config;
+    const {
+      workingDir,
+      systemMessageSuffix: suffix,
+      selectedRepository,
+      selectedBranch,
+      agentType,
+    } = row.config;
     const memory = this.#memories.get(row.id) ?? (this.remembers(row) ? { notes: [] } : undefined);
     this.#memories.delete(row.id);
     return systemPromptEvent(tools, {
@@ -150,7 +163,9 @@ export class Knowledge {
   activate(row: KnownRow, content: readonly Content[]): Activation {
     const { names, content: found } = this.#activate(row, content);
     const own = this.#deps.agents.own(row)?.agent;
-    const suffix = own ? own.agent_context?.user_message_suffix : this.#deps.settings.agent(row.userId).userMessageSuffix;
+    const suffix = own
+      ? own.agent_context?.user_message_suffix
+      : this.#deps.settings.agent(row.userId).userMessageSuffix;
     return { names, content: this.#hidden(row, suffix?.trim() ? [...found, textContent(suffix)] : found) };
   }
 
@@ -163,10 +178,12 @@ export class Knowledge {
     const all = this.skills(row);
     const known = new Set(this.activated(row.id));
     const skills = all.filter(({ triggers }) => triggers.length > 0);
-    const found = skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
+    const found =
+      skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
     const lateNames = new Set(this.contexts.get(row.id).late);
     const late = all.filter(
-      ({ name, triggers, paths }) => triggers.length === 0 && !paths && lateNames.has(name) && !known.has(name),
+      ({ name, triggers, paths }) =>
+        triggers.length === 0 && !paths && lateNames.has(name) && !known.has(name),
     );
     if (late.length === 0) return found;
     return {
@@ -179,7 +196,10 @@ export class Knowledge {
    * The MCP servers of a conversation's plugins, and under free names those of its skills that are always in the prompt, came with a message or were read
    * by its agent (`invoked` has names that the log does not tell yet). Unchecked.
    */
-  servers(row: Pick<ConversationRow, "id" | "userId" | "config">, invoked: Iterable<string>): Readonly<Record<string, unknown>> {
+  servers(
+    row: Pick<ConversationRow, "id" | "userId" | "config">,
+    invoked: Iterable<string>,
+  ): Readonly<Record<string, unknown>> {
     const { mcpServers = {}, folded } = this.contexts.get(row.id);
     const skills = this.skills(row).filter((skill) => skill.mcpServers);
     if (skills.length === 0) return mcpServers;
@@ -190,7 +210,8 @@ export class Knowledge {
 
   /** Remembers what a message that is in the log has brought along. */
   async remember(id: string, { names }: Activation): Promise<void> {
-    if (names.length > 0) await this.#deps.store.contexts.activate(id, [...new Set([...this.activated(id), ...names])]);
+    if (names.length > 0)
+      await this.#deps.store.contexts.activate(id, [...new Set([...this.activated(id), ...names])]);
   }
 
   /** Names of the skills that messages brought along so far. */

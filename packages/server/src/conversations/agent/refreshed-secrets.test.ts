@@ -1,9 +1,9 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
-import { createTestStore } from "../../../test/support/store.ts";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestStore } from "../../../test/support/store.ts";
 import { StoredSecrets } from "../../users/secrets.ts";
 import { LookedUpSecrets } from "./refreshed-secrets.ts";
 import { aboutSecrets, resolveSecrets } from "./secret-sources.ts";
@@ -42,7 +42,11 @@ afterAll(async () => {
 
 async function give(sources: Parameters<typeof resolveSecrets>[2]): Promise<void> {
   const deps = { secrets, outbound, publicUrl: () => "http://sandpiper.test" };
-  await secrets.putConversation(owner, await resolveSecrets(deps, owner, sources), aboutSecrets(deps, sources));
+  await secrets.putConversation(
+    owner,
+    await resolveSecrets(deps, owner, sources),
+    aboutSecrets(deps, sources),
+  );
 }
 
 const open = (freshMs: number) => new LookedUpSecrets({ store: opened.store, secrets, outbound, freshMs });
@@ -50,7 +54,10 @@ const value = (name: string) => secrets.forSandbox("ann", "s").find((one) => one
 
 test("an address is asked again once its value is old; the last value stays where that fails, which is told once", async () => {
   answer = { status: 200, text: "first-token" };
-  await give({ TOKEN: { kind: "LookupSecret", url, headers: { "X-Key": "open" }, description: "Changes" }, FIXED: "always" });
+  await give({
+    TOKEN: { kind: "LookupSecret", url, headers: { "X-Key": "open" }, description: "Changes" },
+    FIXED: "always",
+  });
   expect(value("TOKEN")).toBe("first-token");
 
   answer.text = "second-token";

@@ -62,7 +62,10 @@ export class LookedUpSecrets implements ToolSource {
     if (!state) return [];
     const fresh = [...state.problems].filter(([name]) => !state.told.has(name));
     state.told = new Set(state.problems.keys());
-    return fresh.map(([name, problem]) => `The secret ${name} could not be fetched again, so its last value is used: ${problem}`);
+    return fresh.map(
+      ([name, problem]) =>
+        `The secret ${name} could not be fetched again, so its last value is used: ${problem}`,
+    );
   }
 
   close(): void {
@@ -70,12 +73,19 @@ export class LookedUpSecrets implements ToolSource {
   }
 
   async #renew({ userId, sandboxId }: Row): Promise<void> {
-    const state = this.#states.get(sandboxId) ?? { next: 0, renewal: undefined, problems: new Map(), told: new Set() };
+    const state = this.#states.get(sandboxId) ?? {
+      next: 0,
+      renewal: undefined,
+      problems: new Map(),
+      told: new Set(),
+    };
     if (!state.renewal && state.next <= Date.now()) {
       this.#keep(sandboxId, state);
       const age = this.#deps.freshMs ?? freshMs;
       state.next = Date.now() + age;
-      const rows = this.#deps.store.conversationSecrets.bySandbox(sandboxId).filter((row) => row.userId === userId);
+      const rows = this.#deps.store.conversationSecrets
+        .bySandbox(sandboxId)
+        .filter((row) => row.userId === userId);
       state.renewal = Promise.all(rows.map((row) => this.#renewRow(row, state, age)))
         .then(() => {})
         .catch(() => {})
@@ -84,7 +94,11 @@ export class LookedUpSecrets implements ToolSource {
     await state.renewal;
   }
 
-  async #renewRow({ conversationId, userId, sources = {} }: ConversationSecretsRow, state: State, age: number): Promise<void> {
+  async #renewRow(
+    { conversationId, userId, sources = {} }: ConversationSecretsRow,
+    state: State,
+    age: number,
+  ): Promise<void> {
     const old = Object.entries(sources).filter(([, { at }]) => at + age <= Date.now());
     if (old.length === 0) return;
     const found: Record<string, { source: LookedUpSecret; value: string }> = {};

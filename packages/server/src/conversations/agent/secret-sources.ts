@@ -1,6 +1,6 @@
-import type { SecretSource } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { SecretSource } from "@sandpiper/wire";
 import type { ConversationSecretsRow, LookedUpSecret } from "../../store/conversation-parts.ts";
 import type { Secrets } from "../../users/api.ts";
 import { unmasked } from "./mask-secrets.ts";
@@ -48,7 +48,8 @@ export function aboutSecrets(
     if (typeof source === "string") continue;
     const { description, url, headers } = source;
     if (description) descriptions[name] = description;
-    if (url && ownName(url, publicUrl()) === undefined) sources[name] = { url, ...(headers && { headers }), at: Date.now() };
+    if (url && ownName(url, publicUrl()) === undefined)
+      sources[name] = { url, ...(headers && { headers }), at: Date.now() };
   }
   return { descriptions, sources };
 }
@@ -65,11 +66,16 @@ async function readSource(
     const wanted = decoded(own);
     if (wanted === name && secrets.value(userId, name) !== undefined) return undefined;
     const found = secrets.forSandbox(userId, sandboxId).find((secret) => secret.name === wanted);
-    if (!found) throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
+    if (!found)
+      throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
     return found.value;
   }
-  if (!URL.canParse(source.url)) throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
-  return fetchSecret({ outbound }, name, { url: source.url, ...(source.headers && { headers: source.headers }) });
+  if (!URL.canParse(source.url))
+    throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
+  return fetchSecret({ outbound }, name, {
+    url: source.url,
+    ...(source.headers && { headers: source.headers }),
+  });
 }
 
 /** The value that an address gives. Throws OutboundFailed or OutboundRefused, in whose sentences no value stands. */

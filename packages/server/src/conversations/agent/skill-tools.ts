@@ -1,6 +1,6 @@
 import { isInvocable } from "@sandpiper/agent/skills/prompt-text";
-import type { Tool } from "@sandpiper/agent/tools/tool";
 import { invokeSkillTool } from "@sandpiper/agent/tools/invoke-skill";
+import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Knowledge } from "./project-knowledge.ts";

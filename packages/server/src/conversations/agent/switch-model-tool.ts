@@ -1,5 +1,5 @@
-import type { Tool } from "@sandpiper/agent/tools/tool";
 import { switchLlmTool } from "@sandpiper/agent/tools/switch-llm";
+import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { Agents } from "./agents.ts";
@@ -28,13 +28,17 @@ export class SwitchTool implements ToolSource {
     const { settings, agents, switchProfile } = this.#deps;
     const own = agents.own(row);
     const isWanted = own?.agent
-      ? [...(own.agent.tools ?? []).map(({ name }) => name), ...(own.agent.include_default_tools ?? [])].some((name) =>
-          names.includes(name),
+      ? [...(own.agent.tools ?? []).map(({ name }) => name), ...(own.agent.include_default_tools ?? [])].some(
+          (name) => names.includes(name),
         ) &&
         (own.keptTools?.includes("switch_llm") ?? true)
       : settings.agent(row.userId).enableSwitchLlmTool;
     if (!isWanted) return [];
-    const profiles = settings.profiles.list(row.userId).profiles.flatMap(({ name, model }) => (model ? [{ name, model }] : []));
-    return profiles.length > 0 ? [switchLlmTool(profiles, (id, profile) => switchProfile(row.userId, id, profile))] : [];
+    const profiles = settings.profiles
+      .list(row.userId)
+      .profiles.flatMap(({ name, model }) => (model ? [{ name, model }] : []));
+    return profiles.length > 0
+      ? [switchLlmTool(profiles, (id, profile) => switchProfile(row.userId, id, profile))]
+      : [];
   }
 }

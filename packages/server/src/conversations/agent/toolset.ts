@@ -44,7 +44,11 @@ export class Toolsets {
     const adapt = this.#adapt;
     return {
       get tools() {
-        return adapt(sources.length === 1 ? sources[0]!.tools(row) : firstOfName(sources.flatMap((source) => source.tools(row))));
+        return adapt(
+          sources.length === 1
+            ? sources[0]!.tools(row)
+            : firstOfName(sources.flatMap((source) => source.tools(row))),
+        );
       },
       async prepare(signal) {
         const notes = await Promise.all(sources.map((source) => source.prepare?.(row, signal) ?? []));

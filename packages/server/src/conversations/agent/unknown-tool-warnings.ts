@@ -1,7 +1,7 @@
 import { namesWithoutTool, usableTools } from "@sandpiper/agent/tools/choose";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { Agents } from "./agents.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
+import type { Agents } from "./agents.ts";
 import type { ToolSource } from "./toolset.ts";
 
 /** Names that one sentence tells, and characters of each. */
@@ -12,7 +12,10 @@ const maxName = 60;
 export class MissedTools implements ToolSource {
   readonly #deps: { agents: Pick<Agents, "toolNames">; contexts: Pick<ProjectContexts, "get" | "change"> };
 
-  constructor(deps: { agents: Pick<Agents, "toolNames">; contexts: Pick<ProjectContexts, "get" | "change"> }) {
+  constructor(deps: {
+    agents: Pick<Agents, "toolNames">;
+    contexts: Pick<ProjectContexts, "get" | "change">;
+  }) {
     this.#deps = deps;
   }
 

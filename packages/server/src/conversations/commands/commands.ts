@@ -1,15 +1,15 @@
-import type { Content } from "@sandpiper/wire";
 import { listed, stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
 import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Content } from "@sandpiper/wire";
 import type { Store } from "../../store/store.ts";
 import type { Access } from "../access.ts";
 import type { SendOptions } from "../api.ts";
-import type { Goals } from "./goals.ts";
 import { rejections, unansweredReason } from "../log/rejections.ts";
 import type { Runner } from "../run/runner.ts";
-import type { Sending } from "./sending.ts";
 import type { SubAgents } from "../run/sub-agents.ts";
+import type { Goals } from "./goals.ts";
+import type { Sending } from "./sending.ts";
 
 export interface CommandsDependencies {
   store: Pick<Store, "conversations" | "events">;
@@ -38,7 +38,8 @@ export class Commands {
     // It rejects what waits, unless an approval is on its way.
     const rejects = options.run && access.workable(id).summary.executionStatus === "waiting_for_confirmation";
     const send = async () => {
-      if (rejects && subAgents.isWaiting(id)) await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
+      if (rejects && subAgents.isWaiting(id))
+        await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
       await sending.send(access.workable(id), content, options);
     };
     await (rejects ? this.#runsAsked.add(id, send) : send());
@@ -55,7 +56,10 @@ export class Commands {
     const row = access.workable(id);
     const status = row.summary.executionStatus;
     if (status === "running" && (runner.isAwake(id) || runner.isWaiting(row))) {
-      throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
+      throw new PlatformError(
+        "ConversationRunning",
+        "Conversation already running. Wait for completion or pause first.",
+      );
     }
     if (status === "finished") return runner.announcements.announceEnd(id);
     if (status === "waiting_for_confirmation" && subAgents.isWaiting(id))
@@ -99,7 +103,10 @@ export class Commands {
     const { access, runner, store } = this.#deps;
     const status = access.runnable(id).summary.executionStatus;
     if (status !== "idle" && status !== "running") return;
-    await store.events.append(id, [listed({ kind: "PauseEvent", source: "user" }), stateRecord("execution_status", "paused")]);
+    await store.events.append(id, [
+      listed({ kind: "PauseEvent", source: "user" }),
+      stateRecord("execution_status", "paused"),
+    ]);
     runner.announcements.announceEnd(id);
   }
 

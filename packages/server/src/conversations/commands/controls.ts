@@ -1,3 +1,8 @@
+import { checkAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type {
   ConfirmationPolicy,
   GivenLlm,
@@ -6,24 +11,19 @@ import type {
   SecretSource,
   SecurityAnalyzer,
 } from "@sandpiper/wire";
-import { checkAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
 import type { Callbacks } from "../../callbacks/api.ts";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { Outbound } from "@sandpiper/core/outbound/api";
-import { Queues } from "@sandpiper/core/scheduling/queues";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import type { Agents } from "../agent/agents.ts";
 import { refuseExternal } from "../access.ts";
+import type { Agents } from "../agent/agents.ts";
 import { checkGivenSize } from "../agent/client-size.ts";
-import type { Hub } from "../log/hub.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
 import { unmasked } from "../agent/mask-secrets.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
+import { aboutSecrets, resolveSecrets } from "../agent/secret-sources.ts";
+import type { Hub } from "../log/hub.ts";
 import { fetchPlugins, type PluginParts, type PluginPlace } from "../project/plugin-parts.ts";
 import type { Runner } from "../run/runner.ts";
-import { aboutSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 
 export interface ControlDependencies {
   store: Pick<Store, "conversations" | "agents" | "events">;
@@ -55,7 +55,10 @@ export class Controls {
 
   /** Title and tags; tags replace all that were there. */
   async describe(row: ConversationRow, { title, tags }: PatchConversationRequest): Promise<void> {
-    await this.#deps.store.conversations.update(row.id, { ...(title && { title }), ...(tags && { config: { tags } }) });
+    await this.#deps.store.conversations.update(row.id, {
+      ...(title && { title }),
+      ...(tags && { config: { tags } }),
+    });
     this.#deps.callbacks.changed(row.id);
     if (tags) this.#tell(row.id, "tags", tags);
     else if (title) this.#deps.runner.announcements.announceTitle(row.id);
@@ -120,7 +123,9 @@ export class Controls {
       checkGivenSize(document);
       await store.agents.put(id, document);
       const llmRevision = (now.config.llmRevision ?? 0) + 1;
-      await store.conversations.update(id, { config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision } });
+      await store.conversations.update(id, {
+        config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision },
+      });
     });
     const changed = store.conversations.get(id);
     if (changed) this.#tell(id, "agent", agents.shown(changed, { skills: false }));
@@ -151,7 +156,12 @@ export class Controls {
     this.#closing.abort(new Error("The server is ending."));
   }
 
-  async #configure(row: ConversationRow, config: Partial<ConversationConfig>, key: string, value: unknown): Promise<void> {
+  async #configure(
+    row: ConversationRow,
+    config: Partial<ConversationConfig>,
+    key: string,
+    value: unknown,
+  ): Promise<void> {
     refuseExternal(row);
     await this.#deps.store.conversations.update(row.id, { config });
     this.#tell(row.id, key, value);
@@ -160,7 +170,12 @@ export class Controls {
   /** Followers get the changed field, and the whole state. */
   #tell(id: string, key: string, value: unknown): void {
     const { hub, runner } = this.#deps;
-    hub.publishEvent(id, { kind: "ConversationStateUpdateEvent", source: "environment", key, value: value ?? undefined });
+    hub.publishEvent(id, {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key,
+      value: value ?? undefined,
+    });
     runner.announcements.announce(id);
   }
 }
@@ -190,7 +205,9 @@ function withSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   return {
     ...given,
     ...(key && isMasked(key) && { api_key: source?.api_key ?? null }),
-    ...Object.fromEntries(awsSecrets.flatMap((name) => (isMasked(given[name] ?? "") ? [[name, source?.[name] ?? null]] : []))),
+    ...Object.fromEntries(
+      awsSecrets.flatMap((name) => (isMasked(given[name] ?? "") ? [[name, source?.[name] ?? null]] : [])),
+    ),
     ...(headers && { extra_headers: Object.fromEntries(opened) }),
   };
 }

@@ -1,16 +1,16 @@
-import type { ReportedConversation, ReportedEvent } from "@sandpiper/wire";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { stateRecord } from "@sandpiper/agent/loop/records";
-import type { Callbacks } from "../../callbacks/api.ts";
 import { PlatformError } from "@sandpiper/core/errors";
 import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { ReportedConversation, ReportedEvent } from "@sandpiper/wire";
+import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { Store } from "../../store/store.ts";
-import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
 import type { Runner } from "../run/runner.ts";
+import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
 
 export interface ExternalDependencies {
   store: Pick<Store, "conversations" | "events">;
@@ -60,7 +60,8 @@ export class ExternalConversations {
 
       const records: NewRecord[] = [];
       const status = readStatus(info.execution_status);
-      if (status && status !== row.summary.executionStatus) records.push(stateRecord("execution_status", status as "idle"));
+      if (status && status !== row.summary.executionStatus)
+        records.push(stateRecord("execution_status", status as "idle"));
       const stats = readStats(info.stats);
       if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
       if (records.length > 0) await this.#deps.store.events.append(id, records);
@@ -100,26 +101,38 @@ export class ExternalConversations {
     if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id) {
       throw new PlatformError("ConversationNotFound", "Conversation not found");
     }
-    if (!row.config.external) throw external("This server runs the conversation by itself and takes no reports of it.");
+    if (!row.config.external)
+      throw external("This server runs the conversation by itself and takes no reports of it.");
     return row;
   }
 
   async #make(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { store, callbacks } = this.#deps;
     if (store.conversations.bySandbox(sandbox.id).length >= maxConversations) {
-      throw external(`The sandbox has ${maxConversations} conversations, which is the most that are kept: delete one.`);
+      throw external(
+        `The sandbox has ${maxConversations} conversations, which is the most that are kept: delete one.`,
+      );
     }
     await callbacks.register(sandbox.userId, id, []);
     const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
     const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
-    const row = { id, userId: sandbox.userId, sandboxId: sandbox.id, config, title: null, parentId: null, createdAt: Date.now() };
+    const row = {
+      id,
+      userId: sandbox.userId,
+      sandboxId: sandbox.id,
+      config,
+      title: null,
+      parentId: null,
+      createdAt: Date.now(),
+    };
     await store.conversations.create(row);
     return store.conversations.get(id)!;
   }
 
   #spend(sandboxId: string, length: number): void {
     const spent = (this.#lengths.get(sandboxId) ?? 0) + length;
-    if (spent > maxLength) throw external("The sandbox has reported more than is kept: nothing further is taken of it.");
+    if (spent > maxLength)
+      throw external("The sandbox has reported more than is kept: nothing further is taken of it.");
     this.#lengths.set(sandboxId, spent);
   }
 }
@@ -130,6 +143,8 @@ function external(sentence: string): PlatformError {
 
 /** Reported tags come over the known ones. */
 function mergedTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
-  const bounded = Object.entries(reported).map(([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const);
+  const bounded = Object.entries(reported).map(
+    ([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const,
+  );
   return Object.fromEntries([...Object.entries(known), ...bounded].slice(0, maxTags));
 }

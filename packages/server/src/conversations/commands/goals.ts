@@ -1,9 +1,9 @@
-import type { Content } from "@sandpiper/wire";
-import { newId, textContent } from "@sandpiper/wire";
 import { transcript } from "@sandpiper/agent/condenser/transcript";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { Content } from "@sandpiper/wire";
+import { newId, textContent } from "@sandpiper/wire";
 import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { SendOptions } from "../api.ts";
@@ -118,9 +118,16 @@ export class Goals {
     await same(async () => {
       if (runner.isAwake(id)) return;
       if (done) return this.#set(id, { ...goal, status: "complete", detail: feedback });
-      if (goal.iteration >= goal.maxIterations) return this.#set(id, { ...goal, status: "exhausted", detail: feedback });
+      if (goal.iteration >= goal.maxIterations)
+        return this.#set(id, { ...goal, status: "exhausted", detail: feedback });
       const message = `The goal is not reached yet.\n\n<FEEDBACK>\n${feedback}\n</FEEDBACK>\n\nGo on until it is.`;
-      await this.#go(id, { ...goal, iteration: goal.iteration + 1, detail: feedback, messageId: newId(), message });
+      await this.#go(id, {
+        ...goal,
+        iteration: goal.iteration + 1,
+        detail: feedback,
+        messageId: newId(),
+        message,
+      });
     });
   }
 
@@ -129,9 +136,15 @@ export class Goals {
     await this.#set(id, goal);
     const content = [textContent(goal.message)];
     try {
-      await this.#deps.send(id, content, { run: true, sender: "goal", eventId: goal.messageId, ofGoal: true });
+      await this.#deps.send(id, content, {
+        run: true,
+        sender: "goal",
+        eventId: goal.messageId,
+        ofGoal: true,
+      });
     } catch (error) {
-      if (!this.#closing) await this.#set(id, { ...goal, status: "failed", detail: errorText(error) }).catch(() => {});
+      if (!this.#closing)
+        await this.#set(id, { ...goal, status: "failed", detail: errorText(error) }).catch(() => {});
       throw error;
     }
   }
@@ -154,9 +167,9 @@ export class Goals {
     if (!(error instanceof PlatformError))
       this.#deps.logger.error({ err: error, conversation: id }, "a goal could not be judged");
     const failed = { status: "failed", detail: errorText(error) } as const;
-    await this.#change(id, (goal) => (goal.messageId === messageId ? this.#set(id, { ...goal, ...failed }) : undefined)).catch(
-      () => {},
-    );
+    await this.#change(id, (goal) =>
+      goal.messageId === messageId ? this.#set(id, { ...goal, ...failed }) : undefined,
+    ).catch(() => {});
   }
 
   /** Gives the goal that there was. */
@@ -165,7 +178,10 @@ export class Goals {
     if (config?.goal?.status === "running")
       throw new PlatformError("GoalRunning", "A goal is being pursued already: stop it first.");
     if (summary?.executionStatus === "running" || this.#deps.runner.isAwake(id))
-      throw new PlatformError("ConversationRunning", "Conversation already running. Wait for completion or pause first.");
+      throw new PlatformError(
+        "ConversationRunning",
+        "Conversation already running. Wait for completion or pause first.",
+      );
     return config?.goal;
   }
 

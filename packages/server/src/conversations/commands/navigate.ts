@@ -1,13 +1,13 @@
-import type { FilesOutcome } from "../api.ts";
 import { stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Queues } from "@sandpiper/core/scheduling/queues";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import type { FilesOutcome } from "../api.ts";
 import { skillsOn } from "../log/branch.ts";
-import { snapshotAt, stageFiles } from "./snapshot-lookup.ts";
 import type { Runner } from "../run/runner.ts";
+import { snapshotAt, stageFiles } from "./snapshot-lookup.ts";
 
 export interface BranchDependencies {
   store: Store;
@@ -22,17 +22,23 @@ export interface BranchDependencies {
  * An ended or waiting conversation is idle then. Where a snapshot has the files of that time, the working folder gets them.
  * Throws EventNotFound, ConversationRunning, GoalRunning, and what the copy of the files throws; nothing is changed then.
  */
-export async function navigate(deps: BranchDependencies, row: ConversationRow, eventId: string | null): Promise<FilesOutcome> {
+export async function navigate(
+  deps: BranchDependencies,
+  row: ConversationRow,
+  eventId: string | null,
+): Promise<FilesOutcome> {
   const { store, sandboxes, runner, replacements } = deps;
   const { events } = store;
   const way = events.wayTo(row.id, eventId);
   if (!way) throw new PlatformError("EventNotFound", "Event not found");
-  if (row.config.goal?.status === "running") throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
+  if (row.config.goal?.status === "running")
+    throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
   return replacements.add(row.sandboxId, async () => {
     await runner.atRest(row.id);
     const { workingDir } = row.config;
     const snapshot = snapshotAt({ events, sandboxes }, row, way);
-    const staged = snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
+    const staged =
+      snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
     const workspace = runner.workspace(row);
     // A run that begins between the move and the swap waits with its tools.
     const release = workspace.hold();
@@ -42,7 +48,8 @@ export async function navigate(deps: BranchDependencies, row: ConversationRow, e
         await runner.atRest(row.id);
         const status = store.conversations.get(row.id)?.summary.executionStatus;
         const leaf = stateRecord("leaf_event_id", eventId);
-        const records = status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
+        const records =
+          status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
         await events.append(row.id, records, { navigate: eventId });
       } catch (error) {
         await staged?.discard();

@@ -1,12 +1,11 @@
-import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { Queues } from "@sandpiper/core/scheduling/queues";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
-import { requireSandbox } from "../access.ts";
-import { refuseExternal } from "../access.ts";
+import { refuseExternal, requireSandbox } from "../access.ts";
 
 /** Messages that may wait for one conversation (app-server.md section 2.8). */
 export const maxPending = 10;
@@ -89,7 +88,8 @@ export class PendingMessages {
     const id = parseId(target.replace(/^task-/, ""));
     if (target.startsWith("task-")) {
       const task = id === undefined ? undefined : this.#deps.store.startTasks.get(id);
-      if (!task || task.userId !== userId) throw new PlatformError("StartTaskNotFound", "Start task not found");
+      if (!task || task.userId !== userId)
+        throw new PlatformError("StartTaskNotFound", "Start task not found");
       this.#check(task);
       return task.conversationId;
     }
@@ -123,7 +123,10 @@ export class PendingMessages {
   }
 
   #taskOf(userId: string, conversationId: string): StartTaskRow | undefined {
-    return this.#deps.store.startTasks.search({ userId, conversationId }, { limit: 1, sort: "CREATED_AT_DESC" }).items[0];
+    return this.#deps.store.startTasks.search(
+      { userId, conversationId },
+      { limit: 1, sort: "CREATED_AT_DESC" },
+    ).items[0];
   }
 }
 

@@ -1,12 +1,12 @@
-import type { Callbacks } from "../../callbacks/api.ts";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
+import { dropWorktree } from "../project/worktree.ts";
 import type { Runner } from "../run/runner.ts";
 import type { SubAgents } from "../run/sub-agents.ts";
-import { dropWorktree } from "../project/worktree.ts";
 
 interface SandboxRemoval {
   store: Pick<Store, "conversations">;
@@ -37,10 +37,16 @@ export async function removeConversation(
   const tellDeletion = callbacks.farewell(id);
   // Again where it has got a child meanwhile.
   do {
-    const children = (conversations.childrenOf([id]).get(id) ?? []).flatMap((child) => conversations.get(child) ?? []);
+    const children = (conversations.childrenOf([id]).get(id) ?? []).flatMap(
+      (child) => conversations.get(child) ?? [],
+    );
     if (keepSandbox && children.some(({ sandboxId }) => sandboxId !== row.sandboxId))
-      throw new PlatformError("BadRequest", "The conversation has sub-conversations in other sandboxes: delete them first.");
-    for (const child of children) if (conversations.get(child.id)) await removeConversation(deps, child, { keepSandbox });
+      throw new PlatformError(
+        "BadRequest",
+        "The conversation has sub-conversations in other sandboxes: delete them first.",
+      );
+    for (const child of children)
+      if (conversations.get(child.id)) await removeConversation(deps, child, { keepSandbox });
     await deps.runner.forget(id);
     await removeWithSandbox(deps, row, { keepSandbox });
     await callbacks.drop(id);
@@ -62,6 +68,7 @@ export async function removeWithSandbox(
 ): Promise<void> {
   const remove = async () => void (conversations.get(id) && (await conversations.remove(id, endsStart)));
   const isLast = conversations.bySandbox(sandboxId).every((other) => other.id === id);
-  if (isLast && !keepSandbox && sandboxes.get(userId, sandboxId)) await sandboxes.remove(userId, sandboxId, remove);
+  if (isLast && !keepSandbox && sandboxes.get(userId, sandboxId))
+    await sandboxes.remove(userId, sandboxId, remove);
   await remove();
 }

@@ -1,3 +1,6 @@
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { PlatformError } from "@sandpiper/core/errors";
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import {
   Event,
   emptyUsage,
@@ -12,15 +15,14 @@ import {
   type TokenUsage,
 } from "@sandpiper/wire";
 import { Value } from "typebox/value";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { withoutNulls } from "../../store/event-text.ts";
 
 type Fields = Record<string, unknown>;
 type KindSchema = { properties: { kind: { const: string } } };
 
-const schemas = new Map((Event.anyOf as unknown as KindSchema[]).map((schema) => [schema.properties.kind.const, schema]));
+const schemas = new Map(
+  (Event.anyOf as unknown as KindSchema[]).map((schema) => [schema.properties.kind.const, schema]),
+);
 
 /** Never stored: they say nothing that a later event does not say. */
 const passing = new Set(["StreamingDeltaEvent", "ServerErrorEvent", "TokenEvent", "LLMCompletionLogEvent"]);
@@ -33,7 +35,10 @@ const passing = new Set(["StreamingDeltaEvent", "ServerErrorEvent", "TokenEvent"
 export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
   if (!(eventKinds as readonly string[]).includes(event.kind) || passing.has(event.kind)) return undefined;
   if (JSON.stringify(event).length > maxReportedEventLength) {
-    throw new PlatformError("InvalidParameter", `The event ${event.id} is longer than ${maxReportedEventLength} characters.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `The event ${event.id} is longer than ${maxReportedEventLength} characters.`,
+    );
   }
   if (event.kind === "ConversationStateUpdateEvent") return stateUpdate(event as Fields);
   const compact = withoutNulls(event as unknown as NewEvent) as unknown as Fields;
@@ -44,7 +49,10 @@ export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
   const [problem] = Value.Errors(schema as never, stamped);
   if (problem) {
     const place = problem.instancePath === "" ? "" : ` at ${problem.instancePath.slice(0, 128)}`;
-    throw new PlatformError("InvalidParameter", `The event ${event.id} is no ${event.kind}: it ${problem.message}${place}.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `The event ${event.id} is no ${event.kind}: it ${problem.message}${place}.`,
+    );
   }
   return record({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
 }
@@ -72,7 +80,9 @@ const ownKinds: ReadonlySet<string> = new Set(
 
 function isForeign(part: Fields | undefined, suffix: "Action" | "Observation"): part is Fields {
   const kind = part?.kind;
-  return typeof kind === "string" && new RegExp(`^[A-Za-z]{1,64}${suffix}$`).test(kind) && !ownKinds.has(kind);
+  return (
+    typeof kind === "string" && new RegExp(`^[A-Za-z]{1,64}${suffix}$`).test(kind) && !ownKinds.has(kind)
+  );
 }
 
 function record(event: Fields): NewRecord {
@@ -81,7 +91,8 @@ function record(event: Fields): NewRecord {
 }
 
 function stateUpdate({ key, value }: Fields): NewRecord | undefined {
-  const kept = key === "stats" ? readStats(value) : key === "execution_status" ? readStatus(value) : undefined;
+  const kept =
+    key === "stats" ? readStats(value) : key === "execution_status" ? readStatus(value) : undefined;
   if (kept === undefined) return undefined;
   return {
     listed: false,
@@ -91,7 +102,9 @@ function stateUpdate({ key, value }: Fields): NewRecord | undefined {
 
 /** A status that a conversation may have; `deleting` is none (app-server.md section 8). */
 export function readStatus(value: unknown): string | undefined {
-  return value !== "deleting" && (executionStatuses as readonly unknown[]).includes(value) ? (value as string) : undefined;
+  return value !== "deleting" && (executionStatuses as readonly unknown[]).includes(value)
+    ? (value as string)
+    : undefined;
 }
 
 const maxUsageIds = 100;
@@ -101,7 +114,11 @@ export function readStats(value: unknown): Stats | undefined {
   const usages = (value as { usage_to_metrics?: unknown } | null | undefined)?.usage_to_metrics;
   if (typeof usages !== "object" || usages === null) return undefined;
   const entries = Object.entries(usages).slice(0, maxUsageIds);
-  return { usage_to_metrics: Object.fromEntries(entries.map(([id, metrics]) => [id.slice(0, 128), readMetrics(metrics)])) };
+  return {
+    usage_to_metrics: Object.fromEntries(
+      entries.map(([id, metrics]) => [id.slice(0, 128), readMetrics(metrics)]),
+    ),
+  };
 }
 
 function readMetrics(value: unknown): MetricsSnapshot {

@@ -1,17 +1,17 @@
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { listed, nudge, stateRecord } from "@sandpiper/agent/loop/records";
 import type { Content } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
-import { listed, nudge, stateRecord } from "@sandpiper/agent/loop/records";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import type { Store } from "../../store/store.ts";
-import type { SendOptions } from "../api.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
-import { titleFrom, userMessage } from "../log/messages.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { Toolsets } from "../agent/toolset.ts";
+import type { SendOptions } from "../api.ts";
+import { titleFrom, userMessage } from "../log/messages.ts";
 import { rejections, unansweredReason } from "../log/rejections.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Titles } from "../run/titles.ts";
-import type { Toolsets } from "../agent/toolset.ts";
 
 export interface SendingDependencies {
   store: Pick<Store, "conversations" | "events">;
@@ -66,19 +66,33 @@ export class Sending {
     }
   }
 
-  async #send(row: ConversationRow, content: Content[], options: SendOptions, begin?: Beginning): Promise<void> {
+  async #send(
+    row: ConversationRow,
+    content: Content[],
+    options: SendOptions,
+    begin?: Beginning,
+  ): Promise<void> {
     const { store, knowledge, runner, titles, masks } = this.#deps;
     const { id } = row;
     const skills = knowledge.activate(row, content);
-    const message = { ...userMessage(content, options.sender, skills), ...(options.eventId && { id: options.eventId }) };
+    const message = {
+      ...userMessage(content, options.sender, skills),
+      ...(options.eventId && { id: options.eventId }),
+    };
     const status = row.summary.executionStatus;
     const waits = options.run && status === "waiting_for_confirmation";
     const rejected = waits ? rejections(runner.histories.openActions(id), unansweredReason) : [];
-    const records: NewRecord[] = [...(begin ? [begin.prompt] : []), ...rejected, listed(message), ...(begin?.notes ?? [])];
+    const records: NewRecord[] = [
+      ...(begin ? [begin.prompt] : []),
+      ...rejected,
+      listed(message),
+      ...(begin?.notes ?? []),
+    ];
     // Also when a run goes on: it may be ending without having seen this message.
     if (options.run) records.push(stateRecord("execution_status", "running"));
     // A new message re-opens an ended turn (agent-server.md section 4).
-    if (!options.run && (status === "finished" || status === "stuck")) records.push(stateRecord("execution_status", "idle"));
+    if (!options.run && (status === "finished" || status === "stuck"))
+      records.push(stateRecord("execution_status", "idle"));
     const { delivers } = options;
     await store.events.append(id, records, { delivers });
     await knowledge.remember(id, skills);

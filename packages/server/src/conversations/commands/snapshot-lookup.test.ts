@@ -1,10 +1,10 @@
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { stateRecord } from "@sandpiper/agent/loop/records";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { stateRecord } from "@sandpiper/agent/loop/records";
-import { SandboxRecords } from "../../../test/support/test-sandboxes.ts";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
-import type { Store } from "../../store/store.ts";
 import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import { SandboxRecords } from "../../../test/support/test-sandboxes.ts";
+import type { Store } from "../../store/store.ts";
 import { snapshotAt } from "./snapshot-lookup.ts";
 
 let store: Store;
@@ -65,7 +65,13 @@ test("the snapshot of an event is one made after the work before it and before t
   // Nothing has been done since: the files are as they were.
   expect(found(late)).toBeUndefined();
   const second = await add(action());
-  expect([found(null), found(asked), found(first), found(late), found(second)]).toEqual([start, start, kept, kept, undefined]);
+  expect([found(null), found(asked), found(first), found(late), found(second)]).toEqual([
+    start,
+    start,
+    kept,
+    kept,
+    undefined,
+  ]);
 
   // After the move the files are those of then, and so is what is kept now.
   await move(first);

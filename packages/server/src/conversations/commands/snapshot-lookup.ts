@@ -1,9 +1,9 @@
-import type { Event } from "@sandpiper/wire";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type StagedFolder, stageFolder } from "@sandpiper/sandbox/files/replace-folder";
+import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
+import type { Event } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
-import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
 
 /** Time in which the files of a snapshot have to be copied, ms. */
 const copyMs = 600_000;
@@ -25,13 +25,19 @@ export function snapshotAt(
   { index, leftAt }: Place,
 ): SnapshotRow | undefined {
   const next = actedAt(events, row.id, { first: index + 1, last: Number.MAX_SAFE_INTEGER }, false);
-  const until = Math.min(next ?? Number.POSITIVE_INFINITY, leftAt === undefined ? Number.POSITIVE_INFINITY : leftAt / 1000);
+  const until = Math.min(
+    next ?? Number.POSITIVE_INFINITY,
+    leftAt === undefined ? Number.POSITIVE_INFINITY : leftAt / 1000,
+  );
   if (until === Number.POSITIVE_INFINITY) return undefined;
   const last = actedAt(events, row.id, { first: 1, last: index }, true) ?? beganAt(events, row);
   // The end of a fork's copied events is followed by more in the conversation that they are of.
   const since = until > row.createdAt ? Math.max(last, row.createdAt) : last;
   for (let pageId: string | undefined; ; ) {
-    const page = sandboxes.snapshots.search(row.userId, { limit: 100, ...(pageId !== undefined && { pageId }) });
+    const page = sandboxes.snapshots.search(row.userId, {
+      limit: 100,
+      ...(pageId !== undefined && { pageId }),
+    });
     for (const snapshot of page.items) {
       if (snapshot.createdAt < since) return undefined;
       if (snapshot.sandboxId === row.sandboxId && snapshot.createdAt <= until) return snapshot;
@@ -42,7 +48,12 @@ export function snapshotAt(
 }
 
 /** When the first or the last tool was at work in a part of a log, ms since the epoch. */
-function actedAt(events: EventLog, id: string, span: { first: number; last: number }, descending: boolean): number | undefined {
+function actedAt(
+  events: EventLog,
+  id: string,
+  span: { first: number; last: number },
+  descending: boolean,
+): number | undefined {
   if (span.last < span.first) return undefined;
   const times = ["ActionEvent", "ObservationEvent"].flatMap((kind) =>
     events.search(id, { kind, span, descending, limit: 1 }).items.map(timeOf),

@@ -7,7 +7,10 @@ import type { EventLog } from "../../store/event-log.ts";
 const pageSize = 100;
 
 /** Id of the event to which the next one is appended; undefined where there is none. */
-export function leafOf(events: EventLog, { id, head }: Pick<ConversationRow, "id" | "head">): string | undefined {
+export function leafOf(
+  events: EventLog,
+  { id, head }: Pick<ConversationRow, "id" | "head">,
+): string | undefined {
   if (head !== null) return head || undefined;
   const [json] = events.search(id, { descending: true, limit: 1 }).items;
   return json ? (JSON.parse(json) as { id: string }).id : undefined;
@@ -24,7 +27,8 @@ export async function skillsOn(events: EventLog, id: string, spans: readonly Spa
         pageId,
         limit: pageSize,
       });
-      for (const json of page.items) for (const name of (JSON.parse(json) as MessageEvent).activated_skills) names.add(name);
+      for (const json of page.items)
+        for (const name of (JSON.parse(json) as MessageEvent).activated_skills) names.add(name);
       pageId = page.nextPageId;
       await new Promise((resolve) => setImmediate(resolve));
     }

@@ -1,11 +1,11 @@
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { stateRecord } from "@sandpiper/agent/loop/records";
+import { View } from "@sandpiper/agent/prompt/view";
 import { newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { stateRecord } from "@sandpiper/agent/loop/records";
-import { View } from "@sandpiper/agent/prompt/view";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
-import type { Store } from "../../store/store.ts";
 import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import type { Store } from "../../store/store.ts";
 import { LogFollower } from "./follower.ts";
 
 let store: Store;
@@ -32,7 +32,13 @@ const action = (callId: string): NewRecord => ({
 });
 const result = (callId: string): NewRecord => ({
   listed: true,
-  event: { kind: "AgentErrorEvent", source: "agent", tool_name: "think", tool_call_id: callId, error: `no ${callId}` },
+  event: {
+    kind: "AgentErrorEvent",
+    source: "agent",
+    tool_name: "think",
+    tool_call_id: callId,
+    error: `no ${callId}`,
+  },
 });
 
 const shown = ({ state, view, recent }: LogFollower) => ({
@@ -65,12 +71,15 @@ test("a follower that was there all along reads the same as one that comes later
           navigate = { navigate: target };
           records = [stateRecord("leaf_event_id", target), stateRecord("execution_status", "idle")];
         }
-        for (const { listed, event } of await store.events.append(row.id, records, navigate)) if (listed) ids.push(event.id);
+        for (const { listed, event } of await store.events.append(row.id, records, navigate))
+          if (listed) ids.push(event.id);
         const late = new LogFollower(store.events, row.id, new View());
         late.close();
         late.finish();
         expect(shown(live)).toEqual(shown(late));
-        expect(live.state.leafEventId).toBe((store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined);
+        expect(live.state.leafEventId).toBe(
+          (store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined,
+        );
       }
       live.close();
     }),
@@ -84,14 +93,19 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
   const [second] = await store.events.append(row.id, [message("two"), action("b")]);
   const follower = new LogFollower(store.events, row.id, new View());
-  const move = (to: string | null) => store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+  const move = (to: string | null) =>
+    store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
   await follower.ready;
   expect([...follower.state.open.keys()]).toEqual(["b"]);
   await move(first!.event.id);
   expect([...follower.state.open.keys()]).toEqual([]);
   expect(follower.state.lastUserMessageId).toBe(first!.event.id);
   await move(null);
-  expect(follower.state).toMatchObject({ lastUserMessageSeq: 0, lastUserMessageId: undefined, leafEventId: undefined });
+  expect(follower.state).toMatchObject({
+    lastUserMessageSeq: 0,
+    lastUserMessageId: undefined,
+    leafEventId: undefined,
+  });
   expect(follower.view.messages).toEqual([]);
   await move(second!.event.id);
   const texts = follower.view.messages.map(({ role }) => role);
@@ -102,11 +116,14 @@ test("what was open, asked or planned beside the branch is not part of it, and c
 test("a long log is read while the server goes on, with what is appended and moved meanwhile", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
-  const append = (records: NewRecord[], navigate?: { navigate: string | null }) => store.events.append(row.id, records, navigate);
+  const append = (records: NewRecord[], navigate?: { navigate: string | null }) =>
+    store.events.append(row.id, records, navigate);
   const move = (to: string) => append([stateRecord("leaf_event_id", to)], { navigate: to });
   let middle = "";
   for (let batch = 0; batch < 9; batch++) {
-    const records = await append(Array.from({ length: 400 }, (_, index) => message(`text ${batch} ${index}`)));
+    const records = await append(
+      Array.from({ length: 400 }, (_, index) => message(`text ${batch} ${index}`)),
+    );
     if (batch === 4) middle = records[7]!.event.id;
   }
   await move(middle);

@@ -1,10 +1,10 @@
-import type { Event } from "@sandpiper/wire";
+import type { LogRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import { countsAsProgress, stuckWindow } from "@sandpiper/agent/loop/stuck";
 import type { View } from "@sandpiper/agent/prompt/view";
 import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { Event } from "@sandpiper/wire";
 import { isInside } from "../../store/branch.ts";
 import type { Branch, EventLog } from "../../store/event-log.ts";
-import type { LogRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
 /** Records that are read before others get their turn. */

@@ -1,6 +1,6 @@
-import type { Frame } from "../api.ts";
 import { eventTime, newId } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
+import type { Frame } from "../api.ts";
 
 type Listener = (frame: Frame) => void;
 

@@ -1,7 +1,7 @@
-import type { Content, NewEvent, SendMessageRequest } from "@sandpiper/wire";
-import { contentText } from "@sandpiper/wire";
 import type { Activation } from "@sandpiper/agent/skills/triggers";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { Content, NewEvent, SendMessageRequest } from "@sandpiper/wire";
+import { contentText } from "@sandpiper/wire";
 
 /** Longest message, characters of its texts and images together: it is read again with each page of events that it stands in. */
 export const maxMessageLength = 8 * 1024 * 1024;
@@ -9,13 +9,19 @@ export const maxMessageLength = 8 * 1024 * 1024;
 /** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). Throws InvalidParameter for a longer one. */
 export function readContent(parts: SendMessageRequest["content"]): Content[] {
   const content = parts.map((part): Content => {
-    if (part.type === "text") return { type: "text", text: part.text, cache_prompt: part.cache_prompt ?? false };
+    if (part.type === "text")
+      return { type: "text", text: part.text, cache_prompt: part.cache_prompt ?? false };
     const image_urls = part.type === "image" ? part.image_urls : [part.image_url.url];
     return { type: "image", image_urls, cache_prompt: false };
   });
-  const lengths = content.flatMap((part) => (part.type === "text" ? part.text.length : part.image_urls.map((url) => url.length)));
+  const lengths = content.flatMap((part) =>
+    part.type === "text" ? part.text.length : part.image_urls.map((url) => url.length),
+  );
   if (lengths.reduce((sum, length) => sum + length, 0) > maxMessageLength)
-    throw new PlatformError("InvalidParameter", `A message has at most ${maxMessageLength} characters, images included.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `A message has at most ${maxMessageLength} characters, images included.`,
+    );
   return content;
 }
 

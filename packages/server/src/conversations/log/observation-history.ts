@@ -1,5 +1,5 @@
-import type { Observation, ObservationEvent } from "@sandpiper/wire";
 import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { Observation, ObservationEvent } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
 
 /** Results that are read at a time, and at most. */
@@ -9,13 +9,22 @@ const most = 2_000;
 const turns = new Turns();
 
 /** The results of a conversation's calls on its active branch, the last first, read while others are served. */
-export async function* pastObservations(events: EventLog, conversationId: string): AsyncGenerator<Observation> {
+export async function* pastObservations(
+  events: EventLog,
+  conversationId: string,
+): AsyncGenerator<Observation> {
   let left = most;
   for (const span of events.branch(conversationId).spans.toReversed()) {
     let pageId: string | undefined;
     do {
       await turns.next();
-      const query = { kind: "ObservationEvent", descending: true, limit: pageSize, span, ...(pageId && { pageId }) };
+      const query = {
+        kind: "ObservationEvent",
+        descending: true,
+        limit: pageSize,
+        span,
+        ...(pageId && { pageId }),
+      };
       const page = events.search(conversationId, query);
       for (const json of page.items) {
         if (left-- === 0) return;

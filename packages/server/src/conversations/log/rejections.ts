@@ -1,6 +1,6 @@
-import type { ActionEvent } from "@sandpiper/wire";
 import { rejection } from "@sandpiper/agent/loop/acting";
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { ActionEvent } from "@sandpiper/wire";
 
 /** What the model reads of actions that waited when the user went on without an answer. */
 export const unansweredReason = "it waited for the user's approval, and the user wrote instead.";

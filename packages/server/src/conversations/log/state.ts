@@ -1,6 +1,13 @@
-import type { ActionEvent, ExecutionStatus, HookExecutionEvent, MessageEvent, Stats, TaskItem } from "@sandpiper/wire";
-import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
 import type { ParsedRecord } from "@sandpiper/agent/loop/log-record";
+import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
+import type {
+  ActionEvent,
+  ExecutionStatus,
+  HookExecutionEvent,
+  MessageEvent,
+  Stats,
+  TaskItem,
+} from "@sandpiper/wire";
 
 /** The state of a conversation: a fold over its log, and nothing else. */
 export interface ConversationState {
@@ -116,7 +123,8 @@ export function fold(state: ConversationState, { seq, listed, event }: ParsedRec
 function becomes(state: ConversationState, status: ExecutionStatus, seq: number): void {
   const open = [...state.open.values()].map(({ id }) => id);
   // Where it is a sub-agent that asks, the newest event is its question.
-  if (status === "waiting_for_confirmation") state.waiting = new Set(open.includes(state.leafEventId ?? "") ? open : []);
+  if (status === "waiting_for_confirmation")
+    state.waiting = new Set(open.includes(state.leafEventId ?? "") ? open : []);
   const wrote = state.lastUserMessageSeq === seq - 1;
   if (status === "running" && state.status === "waiting_for_confirmation") {
     state.unanswered = new Set(wrote ? open : []);
@@ -145,7 +153,8 @@ function checked(state: ConversationState, event: HookExecutionEvent): void {
   }
   if (!blocked) return;
   if (message !== undefined) keepBlocked(state.blockedMessages, message, reason);
-  if (action !== undefined && event.hook_event_type === "PreToolUse") keepBlocked(state.blockedActions, action, reason);
+  if (action !== undefined && event.hook_event_type === "PreToolUse")
+    keepBlocked(state.blockedActions, action, reason);
 }
 
 /** Most blocked actions and messages that are remembered each, the newest, and characters of a reason. */
@@ -159,7 +168,12 @@ function keepBlocked(blocked: Record<string, string>, id: string, reason: string
 }
 
 /** What of the state clients are shown of a sleeping conversation too. */
-export function foldedFacts({ pathRules, invokedSkills, blockedActions, blockedMessages }: ConversationState): FoldedFacts {
+export function foldedFacts({
+  pathRules,
+  invokedSkills,
+  blockedActions,
+  blockedMessages,
+}: ConversationState): FoldedFacts {
   return { pathRules: [...pathRules], invokedSkills: [...invokedSkills], blockedActions, blockedMessages };
 }
 

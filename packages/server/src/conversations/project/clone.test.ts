@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Files } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { ServiceBench, sh } from "../../../test/support/sandbox-service.ts";
 import { cloneRepository } from "./clone.ts";
 import type { Repository } from "./repository.ts";
@@ -27,26 +27,42 @@ const repository: Repository = {
 };
 
 /** Clones with these programs, beside some of the sandbox's own. */
-async function clone(name: string, programs: Record<string, string>, target = `/tmp/${name}/work/tool`): Promise<void> {
+async function clone(
+  name: string,
+  programs: Record<string, string>,
+  target = `/tmp/${name}/work/tool`,
+): Promise<void> {
   const folder = `/tmp/${name}/bin`;
   const own = "for one in sh mkdir ls rm rmdir mv sleep cat; do ln -sf $(command -v $one) .; done";
   await sh(sandbox, `mkdir -p ${folder} && cd ${folder} && ${own}`);
   for (const [program, text] of Object.entries(programs))
-    await sh(sandbox, `cd ${folder} && printf '%s' '#!/bin/sh\n${text}\n' >${program} && chmod +x ${program}`);
+    await sh(
+      sandbox,
+      `cd ${folder} && printf '%s' '#!/bin/sh\n${text}\n' >${program} && chmod +x ${program}`,
+    );
   const files: Files = {
     ...sandbox,
     // Not the resident one, which has programs of its own.
     shell: ["sh"],
     exec: (request) => sandbox.exec({ ...request, env: { ...request.env, PATH: folder } }),
   };
-  const request = { repository, target, branch: null, newBranch: null, full: true, identity: { name: "a", email: "a@b" } };
+  const request = {
+    repository,
+    target,
+    branch: null,
+    newBranch: null,
+    full: true,
+    identity: { name: "a", email: "a@b" },
+  };
   await cloneRepository(files, request, new AbortController().signal);
 }
 
 const failing = (message: RegExp) => ({ code: "RepositoryFailed", message: expect.stringMatching(message) });
 
 test("without git in the image, the sentence says so", async () => {
-  await expect(clone("none", {})).rejects.toMatchObject(failing(/ann\/tool cannot be cloned: the sandbox's image has no git/));
+  await expect(clone("none", {})).rejects.toMatchObject(
+    failing(/ann\/tool cannot be cloned: the sandbox's image has no git/),
+  );
 });
 
 test("a clone that takes too long is ended, and half of it is cleared away", async () => {
@@ -55,14 +71,24 @@ test("a clone that takes too long is ended, and half of it is cleared away", asy
     timeout: 'shift 3; "$@" & sleep 1; kill -9 $!; exit 137',
     git: 'for last; do :; done; mkdir -p "$last/.git"; exec sleep 60',
   };
-  await expect(clone("slow", programs)).rejects.toMatchObject(failing(/took longer than 120 s; a shallow clone/));
+  await expect(clone("slow", programs)).rejects.toMatchObject(
+    failing(/took longer than 120 s; a shallow clone/),
+  );
   expect(await sh(sandbox, "ls -A /tmp/slow/work")).toBe("");
 });
 
 test.each([
-  ["asks", "could not read Username for https://git.example", /private and needs a github token in the settings/],
+  [
+    "asks",
+    "could not read Username for https://git.example",
+    /private and needs a github token in the settings/,
+  ],
   ["missing", "remote: Repository not found.", /does not exist, or it is private/],
-  ["policy", "CONNECT tunnel failed, response 403", /the network policy of the sandbox does not allow git\.example/],
+  [
+    "policy",
+    "CONNECT tunnel failed, response 403",
+    /the network policy of the sandbox does not allow git\.example/,
+  ],
   [
     "other",
     "fatal: unable to access https://me:pass@git.example/: no route",
@@ -74,7 +100,9 @@ test.each([
 
 test("a folder that holds something else is left as it is", async () => {
   await sh(sandbox, "mkdir -p /tmp/full/tool && echo mine >/tmp/full/tool/file");
-  await expect(clone("busy", { git: "exit 0" }, "/tmp/full/tool")).rejects.toMatchObject(failing(/holds something else already/));
+  await expect(clone("busy", { git: "exit 0" }, "/tmp/full/tool")).rejects.toMatchObject(
+    failing(/holds something else already/),
+  );
   expect(await sh(sandbox, "cat /tmp/full/tool/file")).toBe("mine\n");
   await expect(clone("shut", { git: "exit 0" }, "/proc/none/tool")).rejects.toMatchObject(
     failing(/the folder of .* cannot be made/),

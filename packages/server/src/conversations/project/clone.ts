@@ -24,7 +24,15 @@ export interface GitIdentity {
   email: string;
 }
 
-const codes = { noGit: 61, noFolder: 62, otherRepository: 63, notEmpty: 64, clone: 65, branch: 66, tooLong: 67 } as const;
+const codes = {
+  noGit: 61,
+  noFolder: 62,
+  otherRepository: 63,
+  notEmpty: 64,
+  clone: 65,
+  branch: 66,
+  tooLong: 67,
+} as const;
 
 /**
  * The clone is made beside its place and moved there when all is done, so that what has a \`.git\` is whole: a start that goes on after a crash
@@ -70,31 +78,57 @@ trap - EXIT`;
  * Clones a repository inside a sandbox, through its egress proxy, and checks out a branch. Where it is there already it stays as it is, but for the branch.
  * Throws RepositoryFailed with one sentence on why and what to do, what `exec` throws, and the signal's reason.
  */
-export async function cloneRepository(sandbox: Files, request: CloneRequest, signal: AbortSignal): Promise<void> {
+export async function cloneRepository(
+  sandbox: Files,
+  request: CloneRequest,
+  signal: AbortSignal,
+): Promise<void> {
   const { repository, target, branch, newBranch, full, identity } = request;
   const { login, url } = repository;
   const helper = login
     ? `!f() { test "$1" = get && test -n "$${login.variable}" && printf 'username=%s\\npassword=%s\\n' '${login.user}' "$${login.variable}"; }; f`
     : "";
   const word = randomBytes(6).toString("hex");
-  const words = [target, word, url, branch ?? "", newBranch ?? "", full ? "full" : "shallow", identity.name, identity.email];
-  const command = scriptCommand(sandbox, cloneScript, [...words, helper, new URL(url).origin, String(cloneSeconds)]);
+  const words = [
+    target,
+    word,
+    url,
+    branch ?? "",
+    newBranch ?? "",
+    full ? "full" : "shallow",
+    identity.name,
+    identity.email,
+  ];
+  const command = scriptCommand(sandbox, cloneScript, [
+    ...words,
+    helper,
+    new URL(url).origin,
+    String(cloneSeconds),
+  ]);
   const limits = { timeoutMs: (cloneSeconds + 10) * 1000, maxOutputBytes: 64 * 1024, signal };
   const { code, stderr, stdout, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
   if (code !== 0) throw failed(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
 }
 
-function failed(code: number, output: string, { repository, target, branch, full }: CloneRequest): PlatformError {
+function failed(
+  code: number,
+  output: string,
+  { repository, target, branch, full }: CloneRequest,
+): PlatformError {
   const { fullName, host } = repository;
   const said = lastWords(output);
   switch (code) {
     case codes.noGit:
-      return refused(`${fullName} cannot be cloned: the sandbox's image has no git; choose an image that has it.`);
+      return refused(
+        `${fullName} cannot be cloned: the sandbox's image has no git; choose an image that has it.`,
+      );
     case codes.noFolder:
       return refused(`${fullName} cannot be cloned: the folder of ${target} cannot be made (${said}).`);
     case codes.otherRepository:
     case codes.notEmpty:
-      return refused(`${fullName} cannot be cloned: ${target} holds something else already; start in another sandbox.`);
+      return refused(
+        `${fullName} cannot be cloned: ${target} holds something else already; start in another sandbox.`,
+      );
     case codes.tooLong:
       return refused(
         `Cloning ${fullName} took longer than ${cloneSeconds} s${full ? "; a shallow clone (git_full_clone off in the settings) takes less" : ""}.`,
@@ -106,7 +140,11 @@ function failed(code: number, output: string, { repository, target, branch, full
     return refused(`${fullName} has no branch or tag ${branch}: choose another one.`);
   if (/CONNECT tunnel failed|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
     return refused(`${fullName} cannot be cloned: the network policy of the sandbox does not allow ${host}.`);
-  if (/could not read (Username|Password)|Authentication failed|returned error: 40[13]|not found|does not exist/i.test(output))
+  if (
+    /could not read (Username|Password)|Authentication failed|returned error: 40[13]|not found|does not exist/i.test(
+      output,
+    )
+  )
     return refused(accessSentence(repository));
   return refused(`${fullName} could not be cloned: ${said}.`);
 }
@@ -120,7 +158,8 @@ function accessSentence({ fullName, provider, host, login }: Repository): string
 /** The last line that says something, short and without addresses' credentials. */
 function lastWords(output: string): string {
   const lines = output.split(/[\r\n]+/).map((line) => line.trim());
-  const line = lines.findLast((text) => text !== "" && !/^(hint|warning):/.test(text)) ?? "git gave no reason";
+  const line =
+    lines.findLast((text) => text !== "" && !/^(hint|warning):/.test(text)) ?? "git gave no reason";
   return line
     .replace(/^(fatal|error): /, "")
     .replace(/:\/\/[^/@\s]*@/g, "://")

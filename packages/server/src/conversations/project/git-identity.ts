@@ -5,6 +5,9 @@ import type { GitIdentity } from "./clone.ts";
 const fallback: GitIdentity = { name: "openhands", email: "openhands@all-hands.dev" };
 
 /** Author of the commits that are made for a user. */
-export function gitIdentity({ gitUserName, gitUserEmail }: Pick<AgentPreferences, "gitUserName" | "gitUserEmail">): GitIdentity {
+export function gitIdentity({
+  gitUserName,
+  gitUserEmail,
+}: Pick<AgentPreferences, "gitUserName" | "gitUserEmail">): GitIdentity {
   return { name: gitUserName?.trim() || fallback.name, email: gitUserEmail?.trim() || fallback.email };
 }

@@ -1,10 +1,10 @@
 import { posix } from "node:path";
-import type { PluginSpec } from "@sandpiper/wire";
 import { type HookConfig, mergeHookConfigs } from "@sandpiper/agent/hooks/config";
 import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { loadSkills } from "@sandpiper/agent/skills/load";
 import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { PluginSpec } from "@sandpiper/wire";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { cloneRepository } from "./clone.ts";
 import { gitIdentity } from "./git-identity.ts";
@@ -55,7 +55,11 @@ export async function fetchPlugins(
   for (const plugin of plugins) {
     const target = pluginFolder(sandbox.spec.user.home, plugin);
     const { repository, ref: branch } = plugin;
-    await cloneRepository(sandbox, { repository, target, branch, newBranch: null, full: false, identity }, signal);
+    await cloneRepository(
+      sandbox,
+      { repository, target, branch, newBranch: null, full: false, identity },
+      signal,
+    );
     folders.push(posix.join(target, plugin.path));
   }
   const isTheirs = ({ location }: Skill) => folders.some((folder) => location?.startsWith(`${folder}/`));
@@ -64,11 +68,20 @@ export async function fetchPlugins(
     loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
     pluginServers(sandbox, folders),
   ]);
-  return { folders, skills: found.filter(isTheirs), hooks: hooks.config, mcpServers, problems: hooks.problems };
+  return {
+    folders,
+    skills: found.filter(isTheirs),
+    hooks: hooks.config,
+    mcpServers,
+    problems: hooks.problems,
+  };
 }
 
 /** A context with what plugins bring, in the place of what it has by the same names. */
-export function withPlugins(before: KnownContext, { folders, skills, hooks, mcpServers, problems }: PluginParts): KnownContext {
+export function withPlugins(
+  before: KnownContext,
+  { folders, skills, hooks, mcpServers, problems }: PluginParts,
+): KnownContext {
   const known = new Set(before.plugins);
   // One that is loaded again does not run its hooks twice.
   const newHooks = folders.every((folder) => known.has(folder)) ? {} : hooks;
@@ -76,7 +89,9 @@ export function withPlugins(before: KnownContext, { folders, skills, hooks, mcpS
     ...before,
     skills: mergeSkills(skills, before.skills),
     ...(folders.length > 0 && { plugins: [...new Set([...known, ...folders])] }),
-    ...(Object.keys(newHooks).length > 0 && { pluginHooks: mergeHookConfigs([before.pluginHooks ?? {}, newHooks]) }),
+    ...(Object.keys(newHooks).length > 0 && {
+      pluginHooks: mergeHookConfigs([before.pluginHooks ?? {}, newHooks]),
+    }),
     ...(Object.keys(mcpServers).length > 0 && { mcpServers: { ...before.mcpServers, ...mcpServers } }),
     ...(problems.length > 0 && { problems: [...(before.problems ?? []), ...problems] }),
   };

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Content, PluginSpec, ProviderType } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { ProviderToken } from "../../users/api.ts";
 import { checkBranch, findRepository, type Repository } from "./repository.ts";
 
@@ -34,9 +34,16 @@ function byAddress(text: string): Repository {
   const url = URL.parse(text);
   const path = url?.pathname.replace(/^\/|\/+$|\.git\/*$/g, "") ?? "";
   const folder = path.split("/").at(-1) ?? "";
-  const plain = url?.protocol === "https:" && url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  const plain =
+    url?.protocol === "https:" &&
+    url.username === "" &&
+    url.password === "" &&
+    url.search === "" &&
+    url.hash === "";
   if (!url || !plain || !/^[A-Za-z0-9_.~][A-Za-z0-9_.~-]*$/.test(folder))
-    throw invalid("source of a plugin must be `github:owner/repo`, `owner/repo` or an https address without credentials.");
+    throw invalid(
+      "source of a plugin must be `github:owner/repo`, `owner/repo` or an https address without credentials.",
+    );
   return { fullName: path, folder, provider: "github", host: url.host, url: url.href, login: null };
 }
 
@@ -47,7 +54,10 @@ export function pluginFolder(home: string, { repository, ref }: Plugin): string 
 }
 
 /** The first message with the values that the user gave to plugins, as the reference sends them. Undefined where there is neither. */
-export function withParameters(content: Content[] | undefined, plugins: readonly PluginSpec[]): Content[] | undefined {
+export function withParameters(
+  content: Content[] | undefined,
+  plugins: readonly PluginSpec[],
+): Content[] | undefined {
   const given = plugins.filter(({ parameters }) => parameters && Object.keys(parameters).length > 0);
   if (given.length === 0) return content;
   const blocks = given.map(({ source, parameters }) => {

@@ -31,7 +31,12 @@ export interface KnownContext {
 }
 
 /** Those of a conversation in which nothing of that has happened. */
-export const noFacts: FoldedFacts = { pathRules: [], invokedSkills: [], blockedActions: {}, blockedMessages: {} };
+export const noFacts: FoldedFacts = {
+  pathRules: [],
+  invokedSkills: [],
+  blockedActions: {},
+  blockedMessages: {},
+};
 
 const nothing: KnownContext = { skills: [], notes: [] };
 
@@ -59,7 +64,8 @@ export class ProjectContexts {
   /** Keeps what the log tells, where it is not kept already. */
   async keepFacts(id: string, folded: FoldedFacts): Promise<void> {
     const before = this.get(id).folded ?? noFacts;
-    if (!isDeepStrictEqual(before, folded)) await this.change(id, (context) => ({ ...context, folded: structuredClone(folded) }));
+    if (!isDeepStrictEqual(before, folded))
+      await this.change(id, (context) => ({ ...context, folded: structuredClone(folded) }));
   }
 
   /** Changes the context of a conversation, one change after the other. Throws ConversationNotFound. */
@@ -80,6 +86,11 @@ export class ProjectContexts {
 
 /** A stored context for a conversation that is made of another one. */
 export function withoutFacts(document: unknown): unknown {
-  const { folded: _folded, problems: _problems, missedTools: _missed, ...rest } = (document ?? {}) as Partial<KnownContext>;
+  const {
+    folded: _folded,
+    problems: _problems,
+    missedTools: _missed,
+    ...rest
+  } = (document ?? {}) as Partial<KnownContext>;
   return document === null ? null : rest;
 }

@@ -1,8 +1,8 @@
 import { providerTypes, type SuggestedTask } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
+import { suggestedTaskPrompt } from "../start/suggested-task.ts";
 import { findPlugin, pluginFolder, withParameters } from "./plugins.ts";
 import { checkBranch, checkRepositoryName, findRepository } from "./repository.ts";
-import { suggestedTaskPrompt } from "../start/suggested-task.ts";
 
 const none = new Map();
 const invalid = expect.objectContaining({ code: "InvalidParameter" });
@@ -15,13 +15,26 @@ describe("a repository", () => {
     });
     const gitlab = new Map([["gitlab", { token: "t", host: "git.example.com:8443" }]] as const);
     expect(findRepository("a/b/c.git", null, gitlab)).toMatchObject({
-      ...{ url: "https://git.example.com:8443/a/b/c.git", folder: "c", login: { user: "oauth2", variable: "GITLAB_TOKEN" } },
+      ...{
+        url: "https://git.example.com:8443/a/b/c.git",
+        folder: "c",
+        login: { user: "oauth2", variable: "GITLAB_TOKEN" },
+      },
     });
-    expect(findRepository("a/b", "forgejo", gitlab)).toMatchObject({ url: "https://codeberg.org/a/b.git", login: null });
+    expect(findRepository("a/b", "forgejo", gitlab)).toMatchObject({
+      url: "https://codeberg.org/a/b.git",
+      login: null,
+    });
     const bitbucket = new Map([["bitbucket", { token: "ann:app-password", host: null }]] as const);
-    expect(findRepository("a/b", "bitbucket", bitbucket).login).toEqual({ user: "ann", variable: "BITBUCKET_TOKEN" });
+    expect(findRepository("a/b", "bitbucket", bitbucket).login).toEqual({
+      user: "ann",
+      variable: "BITBUCKET_TOKEN",
+    });
     const http = new Map([["github", { token: "t", host: "http://127.0.0.9:80" }]] as const);
-    expect(findRepository("a/b", "github", http)).toMatchObject({ url: "http://127.0.0.9:80/a/b.git", host: "127.0.0.9:80" });
+    expect(findRepository("a/b", "github", http)).toMatchObject({
+      url: "http://127.0.0.9:80/a/b.git",
+      host: "127.0.0.9:80",
+    });
     expect(() => findRepository("a/b", "azure_devops", none)).toThrow(invalid);
   });
 
@@ -61,7 +74,8 @@ describe("a repository", () => {
   });
 
   test("has a branch with a plain name", () => {
-    for (const name of ["main", "feature/one", "v1.2.3", "ünï", "a-b_c+d#1"]) expect(checkBranch(name)).toBe(name);
+    for (const name of ["main", "feature/one", "v1.2.3", "ünï", "a-b_c+d#1"])
+      expect(checkBranch(name)).toBe(name);
     for (const name of [
       "",
       "-x",
@@ -88,7 +102,9 @@ describe("a repository", () => {
 });
 
 test("a plugin without an owner is told of the plugin", () => {
-  expect(() => findPlugin({ source: "nonsense" }, none)).toThrow(/^source of a plugin must be a name such as "owner\/name"/);
+  expect(() => findPlugin({ source: "nonsense" }, none)).toThrow(
+    /^source of a plugin must be a name such as "owner\/name"/,
+  );
 });
 
 test("plugins come from GitHub, another service or an https address, and nothing else", () => {
@@ -129,8 +145,16 @@ test("every suggested task becomes a prompt that names repository and number and
     issue_number: 7,
     title: 'Say "hi"\nand go',
   };
-  expect(suggestedTaskPrompt(task)).toMatch(/merge request #7[\s\S]*a\/b \(gitlab\)[\s\S]*"Say \\"hi\\" and go"/);
+  expect(suggestedTaskPrompt(task)).toMatch(
+    /merge request #7[\s\S]*a\/b \(gitlab\)[\s\S]*"Say \\"hi\\" and go"/,
+  );
   for (const git_provider of providerTypes)
-    for (const task_type of ["MERGE_CONFLICTS", "FAILING_CHECKS", "UNRESOLVED_COMMENTS", "OPEN_ISSUE", "OPEN_PR"] as const)
+    for (const task_type of [
+      "MERGE_CONFLICTS",
+      "FAILING_CHECKS",
+      "UNRESOLVED_COMMENTS",
+      "OPEN_ISSUE",
+      "OPEN_PR",
+    ] as const)
       expect(suggestedTaskPrompt({ ...task, git_provider, task_type })).toContain("#7");
 });

@@ -1,5 +1,5 @@
-import type { ProviderType } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { ProviderType } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
 import { providerSecretNames, publicHost } from "../../users/provider-hosts.ts";
 
@@ -59,17 +59,25 @@ export function findRepository(
     provider: chosen,
     host,
     url: `${scheme}${host}/${fullName}.git`,
-    login: token?.token ? { user: loginName(service, token.token), variable: providerSecretNames(chosen).variable } : null,
+    login: token?.token
+      ? { user: loginName(service, token.token), variable: providerSecretNames(chosen).variable }
+      : null,
   };
 }
 
 /** The parts of a repository's name. Throws InvalidParameter that says what a name looks like in this field of the request. */
-export function checkRepositoryName(text: string, provider: ProviderType | null, field = "selected_repository"): string[] {
+export function checkRepositoryName(
+  text: string,
+  provider: ProviderType | null,
+  field = "selected_repository",
+): string[] {
   const parts = text.replace(/\.git$/, "").split("/");
   const nested = provider !== null && services[provider]?.nested === true;
   const count = nested ? parts.length >= 2 && parts.length <= maxParts : parts.length === 2;
   // Names become arguments of git and parts of an address and a path.
-  const plain = parts.every((part) => /^[A-Za-z0-9_.~][A-Za-z0-9_.~-]{0,254}$/.test(part) && !/^\.+$/.test(part));
+  const plain = parts.every(
+    (part) => /^[A-Za-z0-9_.~][A-Za-z0-9_.~-]{0,254}$/.test(part) && !/^\.+$/.test(part),
+  );
   if (count && plain) return parts;
   const shape = nested ? '"group/name", with as many groups as there are' : '"owner/name"';
   throw invalid(`${field} must be a name such as ${shape}, of letters, digits and . _ - ~.`);

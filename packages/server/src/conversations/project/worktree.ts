@@ -56,9 +56,12 @@ export async function makeWorktree(
 ): Promise<MadeWorktree | undefined> {
   const sandbox = await sandboxes.running(sandboxId);
   const branch = `conversation-${id.slice(0, 8)}`;
-  const result = await script(sandbox, makeScript, [checked(folder), `${root}/${id}`, branch], { timeoutMs: makeMs });
+  const result = await script(sandbox, makeScript, [checked(folder), `${root}/${id}`, branch], {
+    timeoutMs: makeMs,
+  });
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
-  if (result.code !== 0) throw new PlatformError("GitFailed", `The worktree could not be made: ${reason(result)}`);
+  if (result.code !== 0)
+    throw new PlatformError("GitFailed", `The worktree could not be made: ${reason(result)}`);
   const [repository, tree, inner] = result.stdout.toString().split("\0");
   return {
     worktree: { repository: repository!, folder: tree!, branch },
@@ -71,7 +74,10 @@ export async function makeWorktree(
  * Never rejects.
  */
 export async function dropWorktree(
-  { store, sandboxes }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "get" | "running"> },
+  {
+    store,
+    sandboxes,
+  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "get" | "running"> },
   { userId, sandboxId }: Pick<ConversationRow, "userId" | "sandboxId">,
   worktree: Worktree | undefined,
 ): Promise<void> {
@@ -79,7 +85,8 @@ export async function dropWorktree(
   const { repository, folder, branch } = worktree;
   const isInside = (path: string) => path === folder || path.startsWith(`${folder}/`);
   if (store.conversations.bySandbox(sandboxId).some(({ config }) => isInside(config.workingDir))) return;
-  const remove = async (sandbox: Files) => script(sandbox, removeScript, [repository, folder, branch], { timeoutMs: removeMs });
+  const remove = async (sandbox: Files) =>
+    script(sandbox, removeScript, [repository, folder, branch], { timeoutMs: removeMs });
   await sandboxes
     .running(sandboxId)
     .then(remove)

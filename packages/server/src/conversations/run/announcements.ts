@@ -1,6 +1,6 @@
 import type { Store } from "../../store/store.ts";
-import type { Histories } from "./histories.ts";
 import type { Hub } from "../log/hub.ts";
+import type { Histories } from "./histories.ts";
 
 /**
  * How long after the end of a run its closing state is sent again, ms. The Python client arms its wait only after the answer

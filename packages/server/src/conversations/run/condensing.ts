@@ -1,7 +1,7 @@
-import { hexId } from "@sandpiper/wire";
 import { listed } from "@sandpiper/agent/loop/records";
 import { condensationFailed } from "@sandpiper/agent/prompt/view";
 import { PlatformError } from "@sandpiper/core/errors";
+import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Runner } from "./runner.ts";
@@ -15,7 +15,10 @@ export interface CondensingDependencies {
  * Has the history of a conversation summarised (agent-server.md section 3, condense): a run that goes on does it with its next step, else it is waited for.
  * Too little history is fine. Throws ModelFailed where no summary came of it, and ConversationNotFound for one that was deleted meanwhile.
  */
-export async function condense({ store, runner }: CondensingDependencies, row: ConversationRow): Promise<void> {
+export async function condense(
+  { store, runner }: CondensingDependencies,
+  row: ConversationRow,
+): Promise<void> {
   const { id } = row;
   const request = listed({ kind: "CondensationRequest", source: "environment" });
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));

@@ -1,10 +1,10 @@
-import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import { type HookConfig, mergeHookConfigs, readHookConfig } from "@sandpiper/agent/hooks/config";
 import { type Hooks, type HookVerdict, noHooks } from "@sandpiper/agent/hooks/hooks";
 import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { type HooksOfRun, ProjectHooks } from "@sandpiper/agent/hooks/project-hooks";
 import { nudge } from "@sandpiper/agent/loop/records";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
+import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Agents } from "../agent/agents.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
@@ -112,7 +112,8 @@ class LateHooks implements Hooks {
   }
 
   async sessionStart(): Promise<void> {
-    if (this.#hooks && this.#hooks !== noHooks && this.#parts.beginsSession()) await this.#hooks.sessionStart();
+    if (this.#hooks && this.#hooks !== noHooks && this.#parts.beginsSession())
+      await this.#hooks.sessionStart();
   }
 
   async userPrompt(message: MessageEvent): Promise<HookVerdict> {

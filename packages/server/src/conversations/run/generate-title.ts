@@ -1,5 +1,5 @@
-import { contentText, type Event, type GivenLlm } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import { contentText, type Event, type GivenLlm } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { SideCalls } from "./side-calls.ts";
@@ -20,11 +20,14 @@ export async function askedTitle(
   { max, llm }: { max: number; llm?: GivenLlm | undefined },
 ): Promise<string> {
   const message = firstMessage(store.events, row.id);
-  if (message === undefined) throw new PlatformError("BadRequest", "There is no message of the user to make a title of.");
-  const answer = await sideCalls.askAlone(row, "title", titleInstructions(max), message, llm).catch((error: unknown) => {
-    if (error instanceof PlatformError && error.code === "BudgetReached") throw error;
-    return "";
-  });
+  if (message === undefined)
+    throw new PlatformError("BadRequest", "There is no message of the user to make a title of.");
+  const answer = await sideCalls
+    .askAlone(row, "title", titleInstructions(max), message, llm)
+    .catch((error: unknown) => {
+      if (error instanceof PlatformError && error.code === "BudgetReached") throw error;
+      return "";
+    });
   return readTitle(answer, max) ?? readTitle(message, max)!;
 }
 

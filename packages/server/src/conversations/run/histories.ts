@@ -1,16 +1,16 @@
-import type { ActionEvent } from "@sandpiper/wire";
 import { forgettable } from "@sandpiper/agent/condenser/forgettable";
-import type { Tool } from "@sandpiper/agent/tools/tool";
 import { View } from "@sandpiper/agent/prompt/view";
+import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { ModelMessage } from "@sandpiper/models/model";
+import type { ActionEvent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Agents } from "../agent/agents.ts";
-import { LogFollower } from "../log/follower.ts";
-import { fullState } from "./full-state.ts";
 import type { Knowledge } from "../agent/project-knowledge.ts";
-import { noFacts } from "../project/project-context.ts";
 import type { Toolsets } from "../agent/toolset.ts";
+import { LogFollower } from "../log/follower.ts";
+import { noFacts } from "../project/project-context.ts";
+import { fullState } from "./full-state.ts";
 
 export interface HistoriesDependencies {
   store: Pick<Store, "conversations" | "conversationSecrets" | "events">;

@@ -1,10 +1,10 @@
-import type { TokenUsage } from "@sandpiper/wire";
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import type { SummaryBounds } from "@sandpiper/agent/condenser/summarise";
 import { maxTranscriptChars } from "@sandpiper/agent/condenser/transcript";
 import { charsOf } from "@sandpiper/agent/prompt/view-size";
 import type { Model } from "@sandpiper/models/model";
+import type { TokenUsage } from "@sandpiper/wire";
 import type { LogFollower } from "../log/follower.ts";
 
 /** Characters of a summary, and of each thing that is added to it word for word. */
@@ -42,7 +42,10 @@ export class PromptSizes {
   limit(model: Model | undefined, options: CondenserOptions | undefined): number {
     const { limits, userId } = this.#env;
     const known = model ? limits.of(userId, model) : Number.POSITIVE_INFINITY;
-    return Math.min(known, Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.beginning() + minRoom));
+    return Math.min(
+      known,
+      Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.beginning() + minRoom),
+    );
   }
 
   /** Of a summary for which there are so many tokens; `scale` makes what it is made of shorter. */

@@ -1,15 +1,20 @@
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
-import { everything, type Forgettable, forgettable, type Target } from "@sandpiper/agent/condenser/forgettable";
+import {
+  everything,
+  type Forgettable,
+  forgettable,
+  type Target,
+} from "@sandpiper/agent/condenser/forgettable";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import { isHistoryRefused } from "@sandpiper/agent/condenser/refused-history";
 import { askForSummary, NoSummary, withKeptWords } from "@sandpiper/agent/condenser/summarise";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
 import { condensationFailed } from "@sandpiper/agent/prompt/view";
 import { charsOf } from "@sandpiper/agent/prompt/view-size";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { isContextExceeded } from "@sandpiper/models/failure";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import type { LogFollower } from "../log/follower.ts";
 import { PromptSizes } from "./prompt-sizes.ts";
 
@@ -126,7 +131,8 @@ export class RunCondensing {
       tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#sizes.beginning())) / 2),
       progress,
     };
-    if (view.condensationRequested) return { reason: "request", target: this.#overflows > 0 ? half : { keepFirst } };
+    if (view.condensationRequested)
+      return { reason: "request", target: this.#overflows > 0 ? half : { keepFirst } };
     if (!options) return undefined;
     if (tokens > limit && tokens > this.#tokensBefore) return { reason: "tokens", target: half };
     const { eventCount } = view;
@@ -148,7 +154,10 @@ export class RunCondensing {
     // Who asks for a summary of a part does not want the rest to go too.
     const isAsked = need.reason === "request" && !isForced;
     const mayReset = !isAsked && need.reason !== "events";
-    const limit = Math.min(this.#sizes.limit(model, options), isForced ? this.#sizes.tokens() : Number.POSITIVE_INFINITY);
+    const limit = Math.min(
+      this.#sizes.limit(model, options),
+      isForced ? this.#sizes.tokens() : Number.POSITIVE_INFINITY,
+    );
     let isReset = this.#isRefused || this.#overflows > 1;
     let failure: unknown;
     for (let attempt = 0; attempt <= resets; attempt++) {
@@ -171,7 +180,8 @@ export class RunCondensing {
     this.#tokensBefore = this.#sizes.tokens() * (1 + minimumProgress);
     this.#eventsBefore = view.eventCount * (1 + minimumProgress);
     // Where there is nothing to forget the model is simply asked: a short history is no trouble of anybody's before it is refused.
-    if (isAsked || (!this.#hasTold && !(failure instanceof NothingToForget))) await this.#tell(errorText(failure));
+    if (isAsked || (!this.#hasTold && !(failure instanceof NothingToForget)))
+      await this.#tell(errorText(failure));
     if (!isAsked) this.#hasTold = true;
   }
 
@@ -181,11 +191,19 @@ export class RunCondensing {
     const model = this.#env.openCondenser();
     const bounds = this.#sizes.bounds(model, room, scale);
     const signal = AbortSignal.any([this.#env.signal, AbortSignal.timeout(timeoutMs)]);
-    const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch((error: unknown) => {
-      if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
-      throw error;
-    });
-    const stats = addUsage(withUsage(follower.state.stats, beside), "condenser", model.name, response, budget);
+    const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch(
+      (error: unknown) => {
+        if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
+        throw error;
+      },
+    );
+    const stats = addUsage(
+      withUsage(follower.state.stats, beside),
+      "condenser",
+      model.name,
+      response,
+      budget,
+    );
     if (text === "") {
       await append([stateRecord("stats", stats)]);
       throw new NoSummary(model.name);
@@ -211,7 +229,12 @@ export class RunCondensing {
 
   #tell(reason: string): Promise<void> {
     const detail = `The history could not be summarised: ${reason}`;
-    const event = { kind: "ConversationErrorEvent", source: "environment", code: condensationFailed, detail } as const;
+    const event = {
+      kind: "ConversationErrorEvent",
+      source: "environment",
+      code: condensationFailed,
+      detail,
+    } as const;
     return this.#env.append([listed(event)]).then(() => {});
   }
 }

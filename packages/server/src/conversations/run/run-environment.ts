@@ -1,26 +1,26 @@
-import type { Action, ConfirmationPolicy, NewEvent, TextContent } from "@sandpiper/wire";
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import type { Hooks } from "@sandpiper/agent/hooks/hooks";
 import type { HooksOfRun } from "@sandpiper/agent/hooks/project-hooks";
+import type { UsageMetrics } from "@sandpiper/agent/loop/records";
 import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import type { OutputMask } from "@sandpiper/agent/masking/output-mask";
-import type { UsageMetrics } from "@sandpiper/agent/loop/records";
 import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import type { Tool, ToolContext } from "@sandpiper/agent/tools/tool";
 import type { Model, OpenModel } from "@sandpiper/models/model";
+import type { Action, ConfirmationPolicy, NewEvent, TextContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
 import type { Agents } from "../agent/agents.ts";
-import type { ConversationHooks } from "./conversation-hooks.ts";
-import type { Hub } from "../log/hub.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
-import { spentBeside } from "./shared-budget.ts";
-import type { FoldedFacts } from "../log/state.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
 import type { Toolset, Toolsets } from "../agent/toolset.ts";
+import type { Hub } from "../log/hub.ts";
+import type { FoldedFacts } from "../log/state.ts";
+import type { ConversationHooks } from "./conversation-hooks.ts";
+import { spentBeside } from "./shared-budget.ts";
 
 /** What a run takes from its surroundings. */
 export interface RunEnvironment {
@@ -79,7 +79,11 @@ export interface EnvironmentSources {
 type OwnParts = Pick<RunEnvironment, "contextLimits" | "toolContext" | "beside" | "approved">;
 
 /** The surroundings of a run of a conversation. What clients change while it goes on is as it is at the moment. */
-export function runEnvironment(sources: EnvironmentSources, row: ConversationRow, own: OwnParts): RunEnvironment {
+export function runEnvironment(
+  sources: EnvironmentSources,
+  row: ConversationRow,
+  own: OwnParts,
+): RunEnvironment {
   const { store, hub, settings, agents, toolsets, knowledge, hooks, masks, openModel, limits } = sources;
   const now = () => store.conversations.get(row.id) ?? row;
   return {

@@ -4,7 +4,13 @@ import { RunQueue, wakeOrder } from "./run-queue.ts";
 
 test("beyond the limit conversations wait in order, each user for themselves", () => {
   const queue = new RunQueue(2);
-  expect(["a", "b", "c", "d", "c"].map((id) => queue.enter("ann", id))).toEqual([true, true, false, false, false]);
+  expect(["a", "b", "c", "d", "c"].map((id) => queue.enter("ann", id))).toEqual([
+    true,
+    true,
+    false,
+    false,
+    false,
+  ]);
   expect(queue.enter("bob", "x")).toBe(true);
   expect(queue.isWaiting("ann", "c")).toBe(true);
   expect(queue.next("ann")).toBeUndefined();

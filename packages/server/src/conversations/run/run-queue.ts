@@ -61,7 +61,11 @@ export function wakeOrder<T extends Pick<ConversationRow, "id" | "updatedAt">>(
   const waits = (id: string) => {
     const [last] = events.read(id, events.lastSeq(id) - 1, 1);
     const event = last?.event;
-    return event?.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" && event.value === "running";
+    return (
+      event?.kind === "ConversationStateUpdateEvent" &&
+      event.key === "execution_status" &&
+      event.value === "running"
+    );
   };
   return rows
     .map((row) => ({ row, waits: waits(row.id) }))

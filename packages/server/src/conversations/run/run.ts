@@ -1,27 +1,27 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
-import { abortable } from "@sandpiper/core/abortable";
-import { type ActContext, act, cutOff } from "@sandpiper/agent/loop/acting";
 import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
+import { type ActContext, act, cutOff } from "@sandpiper/agent/loop/acting";
+import type { LogRecord, NewRecord } from "@sandpiper/agent/loop/log-record";
 import { failure, listed, nudge, stateRecord, withUsage } from "@sandpiper/agent/loop/records";
-import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
 import { type StepContext, step } from "@sandpiper/agent/loop/step";
 import { judgeStuck } from "@sandpiper/agent/loop/stuck";
 import { View } from "@sandpiper/agent/prompt/view";
+import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
+import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { Turns } from "@sandpiper/core/scheduling/in-turns";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
 import { CallRecorder } from "@sandpiper/models/recording/recorder";
-import type { LogRecord, NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
 import { ownCost } from "../../store/summary.ts";
 import { Deltas } from "../log/deltas.ts";
 import { LogFollower } from "../log/follower.ts";
 import { pastObservations } from "../log/observation-history.ts";
+import { agentState } from "../log/present-goal.ts";
 import { rejections, unansweredReason } from "../log/rejections.ts";
+import { foldedFacts } from "../log/state.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
-import { agentState } from "../log/present-goal.ts";
-import { foldedFacts } from "../log/state.ts";
 
 /** Why a run is cut off: the user interrupts it, its sandbox was paused, or the process ends and leaves the rest to the next start. */
 export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
@@ -62,7 +62,10 @@ export class Run {
     this.#deltas = new Deltas(env.hub, env.row.id);
     this.follower = new LogFollower(env.store.events, env.row.id, new View());
     const { state } = this.follower;
-    this.#calls = new CallRecorder({ seq: () => state.seq, lastTools: env.store.modelCalls.lastTools(this.#id) });
+    this.#calls = new CallRecorder({
+      seq: () => state.seq,
+      lastTools: env.store.modelCalls.lastTools(this.#id),
+    });
     this.#hooks = env.openHooks({
       sandbox: () => abortable(env.toolContext.sandbox(), this.#abort.signal),
       openModel: (usageId) => this.#calls.beside(env.openModel(), usageId),
@@ -130,10 +133,13 @@ export class Run {
       }
       if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
       this.#abort.signal.throwIfAborted();
-      if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#mayEnd())) continue;
+      if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#mayEnd()))
+        continue;
 
       if (iteration >= maxIterations) {
-        await this.#append(failure("MaxIterationsReached", `The run reached its limit of ${maxIterations} iterations.`));
+        await this.#append(
+          failure("MaxIterationsReached", `The run reached its limit of ${maxIterations} iterations.`),
+        );
         break;
       }
       const spent = this.#spent();
@@ -143,12 +149,14 @@ export class Run {
       }
       const model = this.#calls.agent(this.#env.openModel());
       if (await this.#condensing.beforeStep(model)) continue;
-      const verdict = this.#env.row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
+      const verdict =
+        this.#env.row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
       if (verdict === "stuck") {
         await this.#append([stateRecord("execution_status", "stuck")]);
         break;
       }
-      if (verdict === "nudge") await this.#append([nudge("The same call failed three times. Change what you do.")]);
+      if (verdict === "nudge")
+        await this.#append([nudge("The same call failed three times. Change what you do.")]);
       if (!(await this.#admit()) && iteration === 0) {
         this.#readSeq = state.seq;
         await this.#append([stateRecord("execution_status", "finished")]);
@@ -232,7 +240,8 @@ export class Run {
     const context = this.#actContext();
     const { approved } = this.#env;
     const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
-    const isIdempotent = (event: ActionEvent) => context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true;
+    const isIdempotent = (event: ActionEvent) =>
+      context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true;
     const canRun = (event: ActionEvent) =>
       event.action && (approved.has(event.id) || (isIdempotent(event) && !isUnanswered(event)));
     const open = [...state.open.values()];
@@ -319,10 +328,15 @@ export class Run {
     const { beside } = this.#env;
     const { stats } = this.follower.state;
     const told = new Map(
-      records.map(({ event }) => (event.kind === "ConversationStateUpdateEvent" ? [event.key, event.value] : ["", null])),
+      records.map(({ event }) =>
+        event.kind === "ConversationStateUpdateEvent" ? [event.key, event.value] : ["", null],
+      ),
     );
-    if (!told.has("execution_status") || told.get("execution_status") === "running" || told.has("stats")) return [];
-    const late = [...beside].some(([usageId, metrics]) => !isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics));
+    if (!told.has("execution_status") || told.get("execution_status") === "running" || told.has("stats"))
+      return [];
+    const late = [...beside].some(
+      ([usageId, metrics]) => !isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics),
+    );
     return late ? [stateRecord("stats", withUsage(stats, beside))] : [];
   }
 
@@ -331,7 +345,9 @@ export class Run {
     if (cause === "shutdown" || cause === "removed") return false;
     // The log tells that already, and nothing was begun.
     if (cause === "paused" && this.follower.state.open.size === 0) return true;
-    const open = [...this.follower.state.open.values()].map((event) => cutOff(event, { begun: this.#begun.has(event.id) }));
+    const open = [...this.follower.state.open.values()].map((event) =>
+      cutOff(event, { begun: this.#begun.has(event.id) }),
+    );
     // Nothing is wrong with the run: it is taken up again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;
     if (cause === "interrupt") {

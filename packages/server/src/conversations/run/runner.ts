@@ -1,23 +1,23 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Stats } from "@sandpiper/wire";
 import { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import type { UsageMetrics } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ModelResponse } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Stats } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
+import type { OutputMasks } from "../agent/output-masks.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { Toolsets } from "../agent/toolset.ts";
 import { Announcements } from "./announcements.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
 import { Histories } from "./histories.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
-import type { OutputMasks } from "../agent/output-masks.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { type EnvironmentSources, runEnvironment } from "./run-environment.ts";
 import { RunQueue } from "./run-queue.ts";
 import { endSession } from "./session-end.ts";
-import type { Toolsets } from "../agent/toolset.ts";
 import { UsageBeside } from "./side-call-usage.ts";
 import type { Workspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
@@ -70,7 +70,11 @@ export class Runner {
   constructor(deps: RunnerDependencies) {
     this.#deps = deps;
     this.histories = new Histories({ ...deps, follower: (id) => this.#runs.get(id)?.follower });
-    this.announcements = new Announcements({ ...deps, histories: this.histories, isAwake: (id) => this.isAwake(id) });
+    this.announcements = new Announcements({
+      ...deps,
+      histories: this.histories,
+      isAwake: (id) => this.isAwake(id),
+    });
     this.#beside = new UsageBeside(deps.store.events);
     this.#queue = new RunQueue(deps.limits.maxRuns);
     this.#workspaces = new Workspaces({
@@ -91,7 +95,8 @@ export class Runner {
 
   /** Waits a little for the end of what a run does after it was paused. Throws ConversationRunning where a run goes on. */
   async atRest(conversationId: string): Promise<void> {
-    const isRunning = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
+    const isRunning = () =>
+      this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     const run = this.#runs.get(conversationId);
     if (run && !isRunning()) {
       let timer: NodeJS.Timeout | undefined;
@@ -99,7 +104,10 @@ export class Runner {
       clearTimeout(timer);
     }
     if (isRunning() || this.#runs.has(conversationId))
-      throw new PlatformError("ConversationRunning", "The conversation is running: pause it first, or interrupt it.");
+      throw new PlatformError(
+        "ConversationRunning",
+        "The conversation is running: pause it first, or interrupt it.",
+      );
   }
 
   workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
@@ -113,7 +121,10 @@ export class Runner {
 
   /** Lets the next run do the actions that are open now, and none that come later. Gives the function that takes it back. */
   approve(conversationId: string): () => void {
-    this.#approved.set(conversationId, new Set(this.histories.openActions(conversationId).map(({ id }) => id)));
+    this.#approved.set(
+      conversationId,
+      new Set(this.histories.openActions(conversationId).map(({ id }) => id)),
+    );
     return () => void this.#approved.delete(conversationId);
   }
 
@@ -173,7 +184,12 @@ export class Runner {
   }
 
   /** Adds a model call beside the run to the metrics of a conversation. */
-  async addUsage(conversationId: string, usageId: string, model: string, response: ModelResponse): Promise<void> {
+  async addUsage(
+    conversationId: string,
+    usageId: string,
+    model: string,
+    response: ModelResponse,
+  ): Promise<void> {
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
     const stats = this.histories.stateOf(row).stats as Stats;
@@ -183,7 +199,8 @@ export class Runner {
 
   /** Lets the metrics of a conversation tell what one of its sub-agents has used. */
   useTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
-    const known = this.#deps.store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
+    const known =
+      this.#deps.store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
     if (!isDeepStrictEqual(known, metrics)) this.#beside.set(conversationId, usageId, metrics);
   }
 
@@ -259,17 +276,24 @@ export class Runner {
     this.#workspaces.close();
   }
 
-  #ended({ userId, id: conversationId }: ConversationRow, complete: boolean, stats: Stats, wantsSummary: boolean): void {
+  #ended(
+    { userId, id: conversationId }: ConversationRow,
+    complete: boolean,
+    stats: Stats,
+    wantsSummary: boolean,
+  ): void {
     this.#runs.delete(conversationId);
     this.#queue.leave(userId, conversationId);
     // A message may have woken it while it was being deleted.
     if (!this.#deps.store.conversations.get(conversationId)) this.#dropWorkspace(conversationId);
-    const goesOnForSummary = complete && wantsSummary && this.#summaries.has(conversationId) && !this.#closing;
+    const goesOnForSummary =
+      complete && wantsSummary && this.#summaries.has(conversationId) && !this.#closing;
     if (!goesOnForSummary) this.#summarised(conversationId);
     if (this.#closing) return;
     this.#wakeNext(userId);
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
-    const goesOn = () => this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
+    const goesOn = () =>
+      this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (goesOnForSummary || (complete && goesOn())) return this.wake(conversationId);
     this.#beside.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {

@@ -1,8 +1,8 @@
+import type { ModelResponse } from "@sandpiper/models/model";
 import { emptyUsage, type Stats } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ModelResponse } from "@sandpiper/models/model";
-import type { Store } from "../../store/store.ts";
 import { conversationRow, createTestStore } from "../../../test/support/store.ts";
+import type { Store } from "../../store/store.ts";
 import { UsageBeside } from "./side-call-usage.ts";
 
 let store: Store;
@@ -32,7 +32,10 @@ test("calls beside each other that end at the same time all count, and nothing o
     return usage.write(row.id, stats());
   };
   await Promise.all(["ask-agent", "title", "ask-agent", "ask-agent"].map(call));
-  const costs = Object.entries(stats().usage_to_metrics).map(([id, metrics]) => [id, metrics.accumulated_cost]);
+  const costs = Object.entries(stats().usage_to_metrics).map(([id, metrics]) => [
+    id,
+    metrics.accumulated_cost,
+  ]);
   expect(Object.fromEntries(costs)).toEqual({ "ask-agent": 3, title: 1 });
   expect(usage.of(row.id).size).toBe(0);
 });
@@ -46,6 +49,8 @@ test("what could not be stored counts with the next call, and what belongs to no
   const usage = new UsageBeside(store.events);
   const { id } = conversationRow();
   usage.add(id, "title", "m", response, { usage_to_metrics: {} });
-  await expect(usage.write(id, { usage_to_metrics: {} })).rejects.toMatchObject({ code: "ConversationNotFound" });
+  await expect(usage.write(id, { usage_to_metrics: {} })).rejects.toMatchObject({
+    code: "ConversationNotFound",
+  });
   expect(usage.of(id).size).toBe(0);
 });

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Stats } from "@sandpiper/wire";
 import { addUsage, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ModelResponse } from "@sandpiper/models/model";
+import type { Stats } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
 
 /**
@@ -47,7 +47,8 @@ export class UsageBeside {
       if (error instanceof PlatformError && error.code === "ConversationNotFound") waiting.clear();
       throw error;
     } finally {
-      if (waiting.size === 0 && this.#waiting.get(conversationId) === waiting) this.#waiting.delete(conversationId);
+      if (waiting.size === 0 && this.#waiting.get(conversationId) === waiting)
+        this.#waiting.delete(conversationId);
     }
   }
 

@@ -1,11 +1,11 @@
-import type { Content, GivenLlm } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import { modelTools } from "@sandpiper/agent/tools/call";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
 import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
+import type { Content, GivenLlm } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Agents } from "../agent/agents.ts";
@@ -48,7 +48,9 @@ export class SideCalls {
     const { userId } = row;
     const waiting = this.#questions.get(userId) ?? 0;
     if (waiting >= maxQuestions)
-      throw new PlatformError("TooManyRequests", "Too many questions wait for an answer: ask again later.", { retryAfter: 1 });
+      throw new PlatformError("TooManyRequests", "Too many questions wait for an answer: ask again later.", {
+        retryAfter: 1,
+      });
     this.#questions.set(userId, waiting + 1);
     this.#asked++;
     try {
@@ -72,7 +74,13 @@ export class SideCalls {
   }
 
   /** Asks without the history, `llm` in the place of the conversation's model. Throws as `ask`. */
-  async askAlone(row: ConversationRow, usageId: string, system: string, question: string, llm?: GivenLlm): Promise<string> {
+  async askAlone(
+    row: ConversationRow,
+    usageId: string,
+    system: string,
+    question: string,
+    llm?: GivenLlm,
+  ): Promise<string> {
     const messages = [{ role: "user" as const, content: [textContent(question)] }];
     return this.#complete(row, usageId, { system: [system], messages, tools: [] }, llm);
   }
@@ -81,7 +89,12 @@ export class SideCalls {
     this.#closing.abort(new Error("The server is ending."));
   }
 
-  async #complete(row: ConversationRow, usageId: string, request: Omit<ModelRequest, "signal">, llm?: GivenLlm): Promise<string> {
+  async #complete(
+    row: ConversationRow,
+    usageId: string,
+    request: Omit<ModelRequest, "signal">,
+    llm?: GivenLlm,
+  ): Promise<string> {
     const { agents, openModel, runner, limits, masks, store } = this.#deps;
     const exhausted = limits.dailyBudget.exhausted(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);

@@ -1,9 +1,9 @@
+import { listed, stateRecord } from "@sandpiper/agent/loop/records";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { listed, stateRecord } from "@sandpiper/agent/loop/records";
 import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
-import { SubAgentTurn } from "./sub-agent-turn.ts";
 import type { SubAgentDependencies } from "./sub-agent-turn.ts";
+import { SubAgentTurn } from "./sub-agent-turn.ts";
 
 let store: Awaited<ReturnType<typeof createTestStore>>["store"];
 let close: () => Promise<void>;
@@ -27,7 +27,10 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
     async pause(id: string) {
       pauseAsked.resolve();
       await parentGoesOn.promise;
-      await store.events.append(id, [listed({ kind: "PauseEvent", source: "user" }), stateRecord("execution_status", "paused")]);
+      await store.events.append(id, [
+        listed({ kind: "PauseEvent", source: "user" }),
+        stateRecord("execution_status", "paused"),
+      ]);
     },
     // What a sub-agent does once it runs again.
     async run(id: string) {
@@ -37,7 +40,13 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
   } as Partial<SubAgentDependencies> as SubAgentDependencies;
 
   await becomes(parent.id, "paused");
-  const turn = new SubAgentTurn(deps, store.conversations.get(parent.id)!, child.id, newId(), new AbortController().signal);
+  const turn = new SubAgentTurn(
+    deps,
+    store.conversations.get(parent.id)!,
+    child.id,
+    newId(),
+    new AbortController().signal,
+  );
   const observation = turn.observation(async () => {
     await store.events.append(child.id, [message("Work"), stateRecord("execution_status", "running")]);
   });

@@ -1,16 +1,15 @@
+import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
+import type { Event, ExecutionStatus, TaskObservation } from "@sandpiper/wire";
+import { contentText, hexId, textContent } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { Agents } from "../agent/agents.ts";
 import type { SendOptions } from "../api.ts";
-import type { Runner } from "./runner.ts";
-
-import type { Event, ExecutionStatus, TaskObservation } from "@sandpiper/wire";
-import { contentText, hexId, textContent } from "@sandpiper/wire";
-import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
-import type { ConversationRow } from "../../store/conversation-store.ts";
 import { derivedId } from "../log/derived-id.ts";
+import type { Runner } from "./runner.ts";
 
 /** Events from the end of a sub-agent's log among which its last words are looked for. */
 const lookBack = 100;
@@ -31,12 +30,19 @@ export class SubAgentTurn {
   #pausedWithParent: boolean;
 
   /** `actionId` is the call's, which an earlier process may have begun. */
-  constructor(deps: SubAgentDependencies, parent: ConversationRow, childId: string, actionId: string, signal: AbortSignal) {
+  constructor(
+    deps: SubAgentDependencies,
+    parent: ConversationRow,
+    childId: string,
+    actionId: string,
+    signal: AbortSignal,
+  ) {
     this.#deps = deps;
     this.#parent = parent;
     this.childId = childId;
     this.#signal = signal;
-    this.#pausedWithParent = this.#child()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
+    this.#pausedWithParent =
+      this.#child()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
   }
 
   /** Sends the task by `send` and waits for what comes of it. Throws the signal's reason; an interrupt reaches the sub-agent first. */
@@ -77,7 +83,8 @@ export class SubAgentTurn {
     this.#telling = this.#telling.then(() => this.#tellParent()).catch(() => {});
     if (status === "running" || status === "waiting_for_confirmation") return;
     // One that is paused goes on some time; one that was interrupted does not.
-    if (status === "paused" && this.#last(["InterruptEvent", "PauseEvent"])?.kind !== "InterruptEvent") return;
+    if (status === "paused" && this.#last(["InterruptEvent", "PauseEvent"])?.kind !== "InterruptEvent")
+      return;
     this.#over.resolve();
   }
 
@@ -153,7 +160,9 @@ export class SubAgentTurn {
     const text = done ? (said ?? "(The sub-agent finished without a word.)") : this.#failure(status, said);
     return {
       kind: "TaskObservation",
-      content: [textContent(text.length > maxAnswer ? `${text.slice(0, maxAnswer)}\n[The rest was cut off.]` : text)],
+      content: [
+        textContent(text.length > maxAnswer ? `${text.slice(0, maxAnswer)}\n[The rest was cut off.]` : text),
+      ],
       is_error: !done,
       task_id: task?.id ?? "",
       subagent: task?.subagent ?? "",

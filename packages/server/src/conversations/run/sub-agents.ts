@@ -1,17 +1,17 @@
-import type { SubAgentDependencies } from "./sub-agent-turn.ts";
-import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import { taskUsage } from "@sandpiper/agent/loop/records";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
-import type { Tool } from "@sandpiper/agent/tools/tool";
 import { taskTool } from "@sandpiper/agent/tools/task";
+import type { Tool } from "@sandpiper/agent/tools/tool";
 import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
+import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { ToolSource } from "../agent/toolset.ts";
 import { derivedId } from "../log/derived-id.ts";
 import { withoutFacts } from "../project/project-context.ts";
+import type { SubAgentDependencies } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
-import type { ToolSource } from "../agent/toolset.ts";
 
 /** Sub-agents of one conversation at work at a time, and in all. */
 const maxAtOnce = 20;
@@ -37,7 +37,9 @@ export class SubAgents implements ToolSource {
     const own = agents.own(row)?.agent;
     const { enableSubAgents, tools } = settings.agent(row.userId);
     const wanted = (own ? own.tools : tools) ?? [];
-    const named = wanted.some(({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task");
+    const named = wanted.some(
+      ({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task",
+    );
     if (!named && (own || !enableSubAgents)) return [];
     const known = this.#deps.known(row.id).filter(({ name }) => name !== "general-purpose");
     const others = builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name));
@@ -69,7 +71,12 @@ export class SubAgents implements ToolSource {
     for (const turns of this.#turns.values()) for (const turn of turns) if (turn.childId === id) turn.look();
   }
 
-  async #run(parentId: string, action: TaskAction, actionId: string, signal: AbortSignal): Promise<TaskObservation> {
+  async #run(
+    parentId: string,
+    action: TaskAction,
+    actionId: string,
+    signal: AbortSignal,
+  ): Promise<TaskObservation> {
     const parent = this.#deps.store.conversations.get(parentId);
     if (!parent) return failed("", action.subagent_type, "The conversation is gone.");
     const begun = await this.#beginnings.add(parentId, () => this.#begin(parent, action, actionId));
@@ -89,14 +96,22 @@ export class SubAgents implements ToolSource {
   }
 
   /** The sub-agent's conversation: that of an earlier run of the call, or of the task that is to go on, or a new one. */
-  async #begin(parent: ConversationRow, action: TaskAction, actionId: string): Promise<ConversationRow | TaskObservation> {
+  async #begin(
+    parent: ConversationRow,
+    action: TaskAction,
+    actionId: string,
+  ): Promise<ConversationRow | TaskObservation> {
     const { conversations } = this.#deps.store;
     const children = this.#childrenOf(parent.id);
     const { resume, subagent_type: kind } = action;
     if (resume) {
       const found = children.find(({ config }) => config.task?.id === resume);
       if (!found)
-        return failed("", kind, `There is no task ${resume}: the tasks are ${children.map(taskId).join(", ") || "none yet"}.`);
+        return failed(
+          "",
+          kind,
+          `There is no task ${resume}: the tasks are ${children.map(taskId).join(", ") || "none yet"}.`,
+        );
       if (found.summary.executionStatus === "running" && !this.#hasMessage(found.id, actionId))
         return failed(resume, kind, `The task ${resume} is still at work.`);
       return found;
@@ -112,7 +127,9 @@ export class SubAgents implements ToolSource {
     if (typeof definition === "string") return failed("", kind, definition);
     const problem = this.#modelProblem(parent, definition);
     if (problem) return failed("", kind, problem);
-    const number = Math.max(0, ...children.map((child) => Number.parseInt(taskId(child).slice("task_".length), 16) || 0)) + 1;
+    const number =
+      Math.max(0, ...children.map((child) => Number.parseInt(taskId(child).slice("task_".length), 16) || 0)) +
+      1;
     await this.#create(parent, id, definition, {
       id: `task_${number.toString(16).padStart(8, "0")}`,
       title: action.description?.trim() || action.prompt.trim(),
@@ -129,9 +146,13 @@ export class SubAgents implements ToolSource {
     const { store, agents } = this.#deps;
     const own = agents.own(parent);
     const { goal: _goal, forkedFrom: _forkedFrom, worktree: _worktree, ...inherited } = parent.config;
-    const names = definition.tools ?? own?.agent?.tools?.map(({ name }) => name).filter((name) => !/^task/i.test(name));
+    const names =
+      definition.tools ?? own?.agent?.tools?.map(({ name }) => name).filter((name) => !/^task/i.test(name));
     const context = store.contexts.get(parent.id);
-    const suffix = [parent.config.systemMessageSuffix, `<SUB_AGENT>\n${definition.systemPrompt}\n</SUB_AGENT>`];
+    const suffix = [
+      parent.config.systemMessageSuffix,
+      `<SUB_AGENT>\n${definition.systemPrompt}\n</SUB_AGENT>`,
+    ];
     await store.conversations.create(
       {
         id,
@@ -161,7 +182,10 @@ export class SubAgents implements ToolSource {
   /** Sends the task, once for each call. */
   async #message(child: ConversationRow, action: TaskAction, actionId: string): Promise<void> {
     if (this.#hasMessage(child.id, actionId)) return;
-    await this.#deps.send(child.id, [textContent(action.prompt)], { run: true, eventId: derivedId("message", actionId) });
+    await this.#deps.send(child.id, [textContent(action.prompt)], {
+      run: true,
+      eventId: derivedId("message", actionId),
+    });
   }
 
   #hasMessage(childId: string, actionId: string): boolean {
@@ -192,11 +216,14 @@ export class SubAgents implements ToolSource {
   }
 
   #waiting(parentId: string): ConversationRow[] {
-    return this.#childrenOf(parentId).filter(({ summary }) => summary.executionStatus === "waiting_for_confirmation");
+    return this.#childrenOf(parentId).filter(
+      ({ summary }) => summary.executionStatus === "waiting_for_confirmation",
+    );
   }
 
   #tellMetrics(parentId: string, { config, summary }: ConversationRow): void {
-    if (config.task && summary.metrics) this.#deps.runner.useTaskMetrics(parentId, taskUsage(config.task.id), summary.metrics);
+    if (config.task && summary.metrics)
+      this.#deps.runner.useTaskMetrics(parentId, taskUsage(config.task.id), summary.metrics);
   }
 }
 

@@ -1,10 +1,10 @@
-import type { Content } from "@sandpiper/wire";
-import { contentText, textContent } from "@sandpiper/wire";
 import { maskedModel } from "@sandpiper/agent/masking/masked-model";
-import type { Callbacks } from "../../callbacks/api.ts";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { ModelResponse, OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
+import type { Content } from "@sandpiper/wire";
+import { contentText, textContent } from "@sandpiper/wire";
+import type { Callbacks } from "../../callbacks/api.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
@@ -48,7 +48,8 @@ export class Titles {
     const message = titledText(content);
     if (message === "") return;
     this.#make(id, message).catch((err) => {
-      if (!this.#closing.signal.aborted) this.#deps.logger.warn({ err, conversation: id }, "a title could not be made");
+      if (!this.#closing.signal.aborted)
+        this.#deps.logger.warn({ err, conversation: id }, "a title could not be made");
     });
   }
 

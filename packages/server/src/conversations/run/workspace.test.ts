@@ -16,10 +16,15 @@ afterEach(() => bench.end());
 
 function open(number: number, isAwake = () => false): Workspace {
   const id = `00000000-0000-4000-8000-00000000000${number}`;
-  return new Workspace(bench.service, { id, sandboxId, config: { workingDir: "/workspace/project" } } as never, isAwake, () => ({
-    name: "Ann",
-    email: "ann@example.com",
-  }));
+  return new Workspace(
+    bench.service,
+    { id, sandboxId, config: { workingDir: "/workspace/project" } } as never,
+    isAwake,
+    () => ({
+      name: "Ann",
+      email: "ann@example.com",
+    }),
+  );
 }
 
 async function run(workspace: Workspace, command: string, timeout = 20): Promise<string> {

@@ -1,12 +1,12 @@
-import { hexId } from "@sandpiper/wire";
 import { Browser } from "@sandpiper/agent/browser/browser";
 import { planPathOf } from "@sandpiper/agent/prompt/planning";
 import type { ToolContext } from "@sandpiper/agent/tools/tool";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { openTerminal, type Terminal } from "@sandpiper/sandbox/shell/terminal";
+import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { GitIdentity } from "../project/clone.ts";
 
@@ -182,12 +182,19 @@ export class Workspace {
   }
 }
 
-async function prepare(sandbox: Sandbox, config: ConversationRow["config"], { name, email }: GitIdentity): Promise<void> {
+async function prepare(
+  sandbox: Sandbox,
+  config: ConversationRow["config"],
+  { name, email }: GitIdentity,
+): Promise<void> {
   const { workingDir } = config;
   // What a clone is to be made of stays empty, and a worktree has its repository.
   const kind = config.selectedRepository || config.worktree ? "plain" : "repository";
   const argv = ["sh", "-c", prepareScript, "sh", workingDir, kind, name, email];
   const { code, stderr } = await runToEnd(sandbox, { argv, cwd: "/" }, { timeoutMs: prepareTimeout });
   if (code === 0) return;
-  throw new PlatformError("SandboxFailed", `The working folder ${workingDir} could not be made: ${stderr.toString().trim()}`);
+  throw new PlatformError(
+    "SandboxFailed",
+    `The working folder ${workingDir} could not be made: ${stderr.toString().trim()}`,
+  );
 }

@@ -31,7 +31,12 @@ afterEach(async () => {
 });
 
 const open = () =>
-  workspaces.of({ id, userId: "me", sandboxId, config: { workingDir: "/workspace/project" } } as never) as Workspace;
+  workspaces.of({
+    id,
+    userId: "me",
+    sandboxId,
+    config: { workingDir: "/workspace/project" },
+  } as never) as Workspace;
 
 async function run(command: string): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;

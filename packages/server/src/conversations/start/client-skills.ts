@@ -1,7 +1,7 @@
-import type { GivenAgent } from "@sandpiper/wire";
 import { readList, readText } from "@sandpiper/agent/skills/front-matter";
 import { readServers } from "@sandpiper/agent/skills/parse";
 import type { Skill } from "@sandpiper/agent/skills/skill";
+import type { GivenAgent } from "@sandpiper/wire";
 
 const bounds = { maxItems: 100, maxLength: 256 };
 

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { PlatformError } from "@sandpiper/core/errors";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { read, startServer, type TestServer } from "../../../test/support/test-server.ts";
 
 let server: TestServer;
@@ -10,13 +10,15 @@ afterAll(() => server.close());
 
 test("of a conversation that cannot be stored, and of a fork, no secret stays in the sandbox", async () => {
   const sandbox = server.sandboxes.add();
-  const call = (path: string, body: unknown) => read(server.call("POST", path, { key: sandbox.sessionKey, body }));
+  const call = (path: string, body: unknown) =>
+    read(server.call("POST", path, { key: sandbox.sessionKey, body }));
   const request = {
     agent: { kind: "Agent", llm: { model: "openai/any" }, tools: [] },
     workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" },
     secrets: { TOKEN: "a-planted-secret" },
   };
-  const kept = () => server.store.conversationSecrets.bySandbox(sandbox.id).map(({ conversationId }) => conversationId);
+  const kept = () =>
+    server.store.conversationSecrets.bySandbox(sandbox.id).map(({ conversationId }) => conversationId);
   const { conversations } = server.store;
   const create = conversations.create;
   const fill = () => {

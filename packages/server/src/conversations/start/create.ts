@@ -1,29 +1,35 @@
 import { posix } from "node:path";
-import type { CondenserSettings, GivenAgent, GivenAgentSettings, PluginSpec, StartConversationRequest } from "@sandpiper/wire";
-import { newId, parseId } from "@sandpiper/wire";
 import { checkAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
 import { mergeSkills } from "@sandpiper/agent/skills/skill";
 import { checkTools, defaultTools, usualTools } from "@sandpiper/agent/tools/choose";
-import type { Callbacks } from "../../callbacks/api.ts";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type {
+  CondenserSettings,
+  GivenAgent,
+  GivenAgentSettings,
+  PluginSpec,
+  StartConversationRequest,
+} from "@sandpiper/wire";
+import { newId, parseId } from "@sandpiper/wire";
+import type { Callbacks } from "../../callbacks/api.ts";
 import type { AgentDocument } from "../../store/conversation-parts.ts";
 import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { agentParts } from "./agent-parts.ts";
-import type { SendOptions } from "../api.ts";
 import { checkGivenSize } from "../agent/client-size.ts";
-import { givenSkills } from "./client-skills.ts";
-import { readContent, titleFrom } from "../log/messages.ts";
 import { type OutputMasksDependencies, userMask } from "../agent/output-masks.ts";
+import { aboutSecrets, resolveSecrets } from "../agent/secret-sources.ts";
+import type { SendOptions } from "../api.ts";
 import { ignoreDelivered } from "../commands/pending.ts";
+import { readContent, titleFrom } from "../log/messages.ts";
 import { type PluginParts, type PluginPlace, withPlugins } from "../project/plugin-parts.ts";
 import { withParameters } from "../project/plugins.ts";
-import { aboutSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 import { dropWorktree, makeWorktree } from "../project/worktree.ts";
+import { agentParts } from "./agent-parts.ts";
+import { givenSkills } from "./client-skills.ts";
 
 export interface CreateDependencies {
   store: Store;
@@ -80,7 +86,10 @@ export async function createConversation(
   if (request.security_analyzer) checkAnalyzer(request.security_analyzer);
   const sources = { ...agent?.agent_context?.secrets, ...request.secrets };
   const values = await resolveSecrets(deps, { userId, sandboxId }, sources);
-  const suffixes = [agent?.agent_context?.system_message_suffix, request.agent_launch_additions?.system_message_suffix_append];
+  const suffixes = [
+    agent?.agent_context?.system_message_suffix,
+    request.agent_launch_additions?.system_message_suffix_append,
+  ];
 
   const config: ConversationConfig = {
     ...emptyConfig(posix.resolve("/", request.workspace.working_dir)),
@@ -104,7 +113,8 @@ export async function createConversation(
   };
   checkGivenSize(document);
   if (Object.keys(document).length > 0) config.ownAgent = true;
-  const title = (request.autotitle !== false && content && titleFrom(content, userMask(deps, userId))) || null;
+  const title =
+    (request.autotitle !== false && content && titleFrom(content, userMask(deps, userId))) || null;
   const parentId = parent?.id ?? null;
   // A crash before it is delivered leaves it to the next start of the server.
   const message = content && { id: newId(), content };
@@ -113,7 +123,8 @@ export async function createConversation(
   const fetched = await deps.fetchPlugins({ userId, sandboxId, workingDir: config.workingDir }, plugins);
   const parts = { ...fetched, skills: mergeSkills(givenSkills(agent), fetched.skills) };
   const context = withPlugins({ skills: [], notes: [] }, parts);
-  if (request.worktree) Object.assign(config, await makeWorktree(sandboxes, { id, sandboxId }, config.workingDir));
+  if (request.worktree)
+    Object.assign(config, await makeWorktree(sandboxes, { id, sandboxId }, config.workingDir));
 
   const row = {
     ...{ id, userId, sandboxId, config, title, parentId, createdAt: Date.now() },
@@ -123,7 +134,8 @@ export async function createConversation(
   // What belongs to it is stored first: a crash between leaves what the next start of the server removes.
   try {
     const owner = { userId, conversationId: id, sandboxId };
-    if (Object.keys(values).length > 0) await secrets.putConversation(owner, values, aboutSecrets(deps, sources));
+    if (Object.keys(values).length > 0)
+      await secrets.putConversation(owner, values, aboutSecrets(deps, sources));
     await Promise.all([
       callbacks.register(userId, id, []),
       store.conversations.create(row, config.ownAgent ? document : undefined),
@@ -142,12 +154,19 @@ export async function createConversation(
 }
 
 /** Takes the secrets back of a conversation that could not be stored: its sandbox would have them. Never rejects; the next start removes what is left. */
-export async function dropSecrets({ store, secrets }: Pick<CreateDependencies, "store" | "secrets">, id: string): Promise<void> {
+export async function dropSecrets(
+  { store, secrets }: Pick<CreateDependencies, "store" | "secrets">,
+  id: string,
+): Promise<void> {
   if (!store.conversations.get(id)) await secrets.dropConversation(id).catch(() => {});
 }
 
 /** The parent has to work in the same sandbox. */
-function findParent({ conversations }: Pick<Store, "conversations">, { userId, sandboxId }: Place, text?: string | null) {
+function findParent(
+  { conversations }: Pick<Store, "conversations">,
+  { userId, sandboxId }: Place,
+  text?: string | null,
+) {
   if (!text) return undefined;
   const id = parseId(text);
   const row = id ? conversations.get(id) : undefined;
@@ -164,7 +183,11 @@ interface Chosen {
 }
 
 /** The agent that a request describes; exactly one way has to be chosen. */
-function readAgent({ settings }: CreateDependencies, userId: string, request: StartConversationRequest): Chosen {
+function readAgent(
+  { settings }: CreateDependencies,
+  userId: string,
+  request: StartConversationRequest,
+): Chosen {
   const { agent, agent_settings: given, agent_profile_id: profileId } = request;
   if ([agent, given, profileId].filter(Boolean).length !== 1)
     throw invalid("Give one of agent, agent_settings and agent_profile_id.");
@@ -184,7 +207,8 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
   // A whole agent has the MCP servers that it names; one of settings that name none has the user's.
   if (agent) return { agent: withKind({ ...agent, mcp_config: agent.mcp_config ?? {} }) };
   const { agent_kind: kind, llm } = given!;
-  if (kind && kind !== "openhands") throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
+  if (kind && kind !== "openhands")
+    throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
   const model = llm?.model || settings.model(userId).model;
   if (!model) throw invalid("agent_settings.llm.model is missing, and the settings name no model.");
   const parts = agentParts(given!);
@@ -197,19 +221,27 @@ function readAgent({ settings }: CreateDependencies, userId: string, request: St
 
 /** Settings say with switches what an agent says by the names of its tools. Schema defaults: no sub-agents, and models that can be switched. */
 function toolsOfSettings(given: GivenAgentSettings): Pick<GivenAgent, "tools" | "include_default_tools"> {
-  const { tools, include_default_tools: builtIn, enable_sub_agents: subAgents, enable_switch_llm_tool: switching } = given;
+  const {
+    tools,
+    include_default_tools: builtIn,
+    enable_sub_agents: subAgents,
+    enable_switch_llm_tool: switching,
+  } = given;
   const usual = tools ?? usualTools ?? [];
   const named = subAgents && !usual.some(({ name }) => name === "task_tool_set");
   return {
     tools: named ? [...usual, { name: "task_tool_set", params: {} }] : usual,
     ...((builtIn || switching !== false) && {
-      include_default_tools: [...new Set([...(builtIn ?? defaultTools), ...(switching === false ? [] : ["SwitchLLMTool"])])],
+      include_default_tools: [
+        ...new Set([...(builtIn ?? defaultTools), ...(switching === false ? [] : ["SwitchLLMTool"])]),
+      ],
     }),
   };
 }
 
 function withKind(agent: GivenAgent): GivenAgent {
-  if (agent.kind && agent.kind !== "Agent") throw invalid(`Agents of kind ${agent.kind} are not run here: the kind is Agent.`);
+  if (agent.kind && agent.kind !== "Agent")
+    throw invalid(`Agents of kind ${agent.kind} are not run here: the kind is Agent.`);
   return { ...agent, kind: "Agent" };
 }
 

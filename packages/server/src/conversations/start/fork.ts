@@ -1,17 +1,17 @@
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { ForkConversationRequest } from "@sandpiper/wire";
 import { hexId, newId, parseId } from "@sandpiper/wire";
-import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
 import type { Callbacks } from "../../callbacks/api.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import type { Secrets } from "../../users/api.ts";
-import { leafOf, skillsOn } from "../log/branch.ts";
-import { dropSecrets } from "./create.ts";
-import { snapshotAt, stageFiles } from "../commands/snapshot-lookup.ts";
-import type { BranchDependencies } from "../commands/navigate.ts";
 import type { FilesOutcome } from "../api.ts";
+import type { BranchDependencies } from "../commands/navigate.ts";
+import { snapshotAt, stageFiles } from "../commands/snapshot-lookup.ts";
+import { leafOf, skillsOn } from "../log/branch.ts";
 import { withoutFacts } from "../project/project-context.ts";
+import { dropSecrets } from "./create.ts";
 
 export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
   secrets: Secrets;
@@ -33,7 +33,8 @@ export async function forkConversation(
   const { userId, sandboxId } = source;
   const id = request.id ? parseId(request.id) : newId();
   if (!id) throw new PlatformError("InvalidParameter", "id is not a UUID.");
-  if (conversations.get(id)) throw new PlatformError("ConversationExists", `A conversation with the id ${id} exists already.`);
+  if (conversations.get(id))
+    throw new PlatformError("ConversationExists", `A conversation with the id ${id} exists already.`);
   const { from_event_id: from } = request;
   const eventId = from ? (parseId(from) ?? from) : (leafOf(events, source) ?? null);
   const way = events.wayTo(source.id, eventId);
@@ -54,7 +55,14 @@ export async function forkConversation(
   const context = store.contexts.get(source.id);
   const skills = await skillsOn(events, source.id, way.spans);
   const forked = {
-    ...{ id, userId, sandboxId, parentId: null, createdAt: Date.now(), title: titleOf(source, id, request.title) },
+    ...{
+      id,
+      userId,
+      sandboxId,
+      parentId: null,
+      createdAt: Date.now(),
+      title: titleOf(source, id, request.title),
+    },
     config: {
       ...config,
       workingDir,
@@ -100,7 +108,11 @@ async function copyFiles(
 }
 
 /** One without a name of its own gets the one that new conversations have, until its first message. */
-function titleOf({ id, title }: ConversationRow, forkId: string, wanted: string | null | undefined): string | null {
+function titleOf(
+  { id, title }: ConversationRow,
+  forkId: string,
+  wanted: string | null | undefined,
+): string | null {
   if (wanted) return wanted;
   if (title === null) return null;
   if (title === `Conversation ${hexId(id).slice(0, 5)}`) return `Conversation ${hexId(forkId).slice(0, 5)}`;

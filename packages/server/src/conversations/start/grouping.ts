@@ -1,7 +1,7 @@
-import type { AppConversationStartRequest, GroupingStrategy } from "@sandpiper/wire";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { AppConversationStartRequest, GroupingStrategy } from "@sandpiper/wire";
 import type { Store } from "../../store/store.ts";
 import { type Plan, sourceHosts } from "./start-plan.ts";
 
@@ -15,7 +15,10 @@ export interface GroupingCandidate {
 const full = 20;
 
 /** The running sandbox of a user that a new conversation joins, or undefined for a new one. */
-export function chooseSandbox(strategy: GroupingStrategy, candidates: readonly GroupingCandidate[]): string | undefined {
+export function chooseSandbox(
+  strategy: GroupingStrategy,
+  candidates: readonly GroupingCandidate[],
+): string | undefined {
   const open = candidates.filter(({ conversations }) => conversations < full);
   switch (strategy) {
     case "NO_GROUPING":
@@ -36,7 +39,10 @@ export function chooseSandbox(strategy: GroupingStrategy, candidates: readonly G
  * into it.
  */
 export function sandboxToShare(
-  { store, sandboxes }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "specOf"> },
+  {
+    store,
+    sandboxes,
+  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "specOf"> },
   { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
   { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
 ): string | undefined {
@@ -48,7 +54,9 @@ export function sandboxToShare(
   };
   const candidates = sandboxes
     .search(userId, { limit: 1_000 })
-    .items.filter((row) => row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row))
+    .items.filter(
+      (row) => row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row),
+    )
     .map(({ id, createdAt }) => {
       const filter = { userId, sandboxId: id, includeSubConversations: true };
       return { id, createdAt, conversations: store.conversations.count(filter) };

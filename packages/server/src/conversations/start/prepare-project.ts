@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { posix } from "node:path";
-import type { StartTaskStatus } from "@sandpiper/wire";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { StartTaskStatus } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import { cloneRepository, type GitIdentity } from "../project/clone.ts";
-import { installHooks } from "./hooks-install.ts";
 import { pluginFolder } from "../project/plugins.ts";
+import { installHooks } from "./hooks-install.ts";
 import { runSetupScript, setupNote } from "./setup.ts";
 import type { StartWork } from "./start-plan.ts";
 
@@ -31,16 +31,26 @@ export interface PreparedProject {
  * Makes a project ready inside a sandbox (app-server.md section 2.4): clone, setup script, hooks, plugins. Every step finds what a start before a
  * crash has done. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
-export async function prepareProject(sandbox: Sandbox, preparation: ProjectPreparation): Promise<PreparedProject> {
+export async function prepareProject(
+  sandbox: Sandbox,
+  preparation: ProjectPreparation,
+): Promise<PreparedProject> {
   const { conversation, work, joinsProject, identity, fullClone: full, onStep, signal } = preparation;
   const { workingDir, selectedBranch: branch } = conversation.config;
   const { repository, plugins } = work;
   const notes: string[] = [];
 
-  await onStep("PREPARING_REPOSITORY", repository ? `Cloning ${repository.fullName} from ${repository.host}.` : null);
+  await onStep(
+    "PREPARING_REPOSITORY",
+    repository ? `Cloning ${repository.fullName} from ${repository.host}.` : null,
+  );
   if (repository) {
     const newBranch = branch ? null : `openhands-workspace-${randomBytes(4).toString("hex")}`;
-    await cloneRepository(sandbox, { repository, target: workingDir, branch, newBranch, full, identity }, signal);
+    await cloneRepository(
+      sandbox,
+      { repository, target: workingDir, branch, newBranch, full, identity },
+      signal,
+    );
   }
   await onStep("RUNNING_SETUP_SCRIPT", null);
   if (repository && !joinsProject) {
@@ -54,7 +64,14 @@ export async function prepareProject(sandbox: Sandbox, preparation: ProjectPrepa
   const folders: string[] = [];
   for (const plugin of plugins) {
     const target = pluginFolder(sandbox.spec.user.home, plugin);
-    const request = { repository: plugin.repository, target, branch: plugin.ref, newBranch: null, full: false, identity };
+    const request = {
+      repository: plugin.repository,
+      target,
+      branch: plugin.ref,
+      newBranch: null,
+      full: false,
+      identity,
+    };
     await cloneRepository(sandbox, request, signal);
     folders.push(posix.join(target, plugin.path));
   }

@@ -52,7 +52,10 @@ export async function runSetupScript(
   if (timedOut) return { code: 124, output: "" };
   if (code === 60) return undefined;
   if (code !== 0)
-    throw new PlatformError("SandboxFailed", `The setup script cannot be run: ${stderr.toString().trim().slice(0, 300)}.`);
+    throw new PlatformError(
+      "SandboxFailed",
+      `The setup script cannot be run: ${stderr.toString().trim().slice(0, 300)}.`,
+    );
   const [first = "", ...rest] = stdout.toString().split("\n");
   return { code: Number.parseInt(first, 10) || 0, output: rest.join("\n").trim() };
 }
@@ -60,6 +63,7 @@ export async function runSetupScript(
 /** What the agent reads of a setup script that failed; undefined where it did not. */
 export function setupNote(result: SetupResult | undefined): string | undefined {
   if (!result || result.code === 0) return undefined;
-  const how = result.code === 124 ? `did not end within ${setupSeconds} s` : `ended with exit code ${result.code}`;
+  const how =
+    result.code === 124 ? `did not end within ${setupSeconds} s` : `ended with exit code ${result.code}`;
   return `The repository's script .openhands/setup.sh ${how}. The end of its output:\n${result.output || "(nothing)"}`;
 }

@@ -1,15 +1,15 @@
 import { posix } from "node:path";
-import type { AppConversationStartRequest, Content, GroupingStrategy } from "@sandpiper/wire";
-import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import { browserPrograms } from "@sandpiper/agent/browser/launch";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { hasAnyFile } from "@sandpiper/sandbox/specs/programs";
+import type { AppConversationStartRequest, Content, GroupingStrategy } from "@sandpiper/wire";
+import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import type { ConversationConfig, ConversationRow, NewConversation } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { readContent, titleFrom } from "../log/messages.ts";
 import { type OutputMasksDependencies, userMask } from "../agent/output-masks.ts";
+import { readContent, titleFrom } from "../log/messages.ts";
 import { findPlugin, type Plugin, withParameters } from "../project/plugins.ts";
 import { checkBranch, findRepository, type Repository } from "../project/repository.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
@@ -63,24 +63,37 @@ export function planStart(
     ? settings.agentProfiles.byId(userId, request.agent_profile_id)
     : settings.agentProfiles.active(userId);
   if (request.agent_profile_id && !profile)
-    throw new PlatformError("ProfileNotFound", "The agent profile does not exist: leave out agent_profile_id.");
+    throw new PlatformError(
+      "ProfileNotFound",
+      "The agent profile does not exist: leave out agent_profile_id.",
+    );
   const preferences = settings.agent(userId);
 
-  const parent = request.parent_conversation_id ? findParent(deps, userId, request.parent_conversation_id) : undefined;
+  const parent = request.parent_conversation_id
+    ? findParent(deps, userId, request.parent_conversation_id)
+    : undefined;
   const sandboxId = request.sandbox_id || parent?.sandboxId;
   const sandbox = sandboxId ? sandboxes.get(userId, sandboxId) : undefined;
-  if (sandboxId && !sandbox) throw new PlatformError("SandboxNotFound", `The sandbox ${sandboxId} does not exist.`);
+  if (sandboxId && !sandbox)
+    throw new PlatformError("SandboxNotFound", `The sandbox ${sandboxId} does not exist.`);
   if (sandbox && request.network)
     throw invalid("The network of a sandbox is set when it is made: leave out network or sandbox_id.");
-  const spec = sandbox ? sandboxes.specOf(sandbox) : sandboxes.specFor(userId, request.sandbox_spec_id ?? undefined);
+  const spec = sandbox
+    ? sandboxes.specOf(sandbox)
+    : sandboxes.specFor(userId, request.sandbox_spec_id ?? undefined);
   const strategy = settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING";
 
   const task = request.suggested_task ?? undefined;
-  if (task && request.initial_message) throw invalid("Give either suggested_task or initial_message, not both.");
+  if (task && request.initial_message)
+    throw invalid("Give either suggested_task or initial_message, not both.");
   const own = request.selected_repository || task?.repo;
-  const inherited = parent !== undefined && request.sandbox_id !== parent.sandboxId && request.sandbox_id ? undefined : parent;
+  const inherited =
+    parent !== undefined && request.sandbox_id !== parent.sandboxId && request.sandbox_id
+      ? undefined
+      : parent;
   // A profile that is only the user's default does not change the model of a sub-conversation.
-  const llmProfile = parent && !request.agent_profile_id ? parent.config.llmProfile : profile?.llm_profile_ref;
+  const llmProfile =
+    parent && !request.agent_profile_id ? parent.config.llmProfile : profile?.llm_profile_ref;
   const config: ConversationConfig = {
     llmModel: request.llm_model || parent?.config.llmModel || null,
     selectedRepository: own || parent?.config.selectedRepository || null,
@@ -92,7 +105,8 @@ export function planStart(
     tags: request.tags ?? {},
     agentType: request.agent_type ?? "default",
     ...(hasAnyFile(spec, browserPrograms) && { browser: true }),
-    systemMessageSuffix: request.system_message_suffix ?? profile?.system_message_suffix ?? preferences.systemMessageSuffix,
+    systemMessageSuffix:
+      request.system_message_suffix ?? profile?.system_message_suffix ?? preferences.systemMessageSuffix,
     workingDir: "",
     maxIterations: preferences.maxIterations,
     ...(profile && {
@@ -111,7 +125,8 @@ export function planStart(
 
   const hide = userMask(deps, userId);
   const title =
-    request.title?.trim() || (task ? titleFrom([textContent(task.title)], hide) : titleFrom(work.message ?? [], hide));
+    request.title?.trim() ||
+    (task ? titleFrom([textContent(task.title)], hide) : titleFrom(work.message ?? [], hide));
   const conversation = {
     id,
     userId,
@@ -146,7 +161,9 @@ export function startWork(
 
 /** Hosts, with their ports, from which a start clones. */
 export function sourceHosts({ repository, plugins }: Pick<StartWork, "repository" | "plugins">): string[] {
-  const sources = [repository, ...plugins.map((plugin) => plugin.repository)].filter((one) => one !== undefined);
+  const sources = [repository, ...plugins.map((plugin) => plugin.repository)].filter(
+    (one) => one !== undefined,
+  );
   return sources.map(({ url }) => {
     const { hostname, port, protocol } = new URL(url);
     return `${hostname}:${port || (protocol === "http:" ? 80 : 443)}`;

@@ -1,27 +1,27 @@
-import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
-import { abortable } from "@sandpiper/core/abortable";
 import { failure } from "@sandpiper/agent/loop/records";
-import type { Callbacks } from "../../callbacks/api.ts";
+import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
-import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
+import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
+import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow, NewConversation } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import type { SendOptions } from "../api.ts";
-import { gitIdentity } from "../project/git-identity.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
-import type { readContent } from "../log/messages.ts";
 import { conversationModel } from "../agent/model.ts";
+import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { SendOptions } from "../api.ts";
 import type { PendingMessages } from "../commands/pending.ts";
-import { type PreparedProject, prepareProject } from "./prepare-project.ts";
 import { removeWithSandbox } from "../commands/removal.ts";
+import type { readContent } from "../log/messages.ts";
+import { gitIdentity } from "../project/git-identity.ts";
 import type { Runner } from "../run/runner.ts";
+import { type PreparedProject, prepareProject } from "./prepare-project.ts";
 import { type StartWork, sourceHosts } from "./start-plan.ts";
 import type { TaskFeed } from "./task-feed.ts";
 
@@ -141,7 +141,9 @@ export class StartSteps {
     // The image may bring skills along: messages from now on may name them.
     const row = store.conversations.get(id);
     if (row && !preparesFirst)
-      await knowledge.gather(row, sandbox, { plugins: [], notes: [], late: !this.#isEmpty() }).catch(() => {});
+      await knowledge
+        .gather(row, sandbox, { plugins: [], notes: [], late: !this.#isEmpty() })
+        .catch(() => {});
   }
 
   /** The sandbox with its project, and the conversation with its first message. A snapshot or a stop may end a step's processes: then all are done again. */
@@ -231,7 +233,8 @@ export class StartSteps {
   async #tellFailure(error: unknown): Promise<void> {
     const { store, runner } = this.#deps;
     const { id } = this.#conversation;
-    const code = error instanceof PlatformError && error.code === "RepositoryFailed" ? error.code : "SandboxFailed";
+    const code =
+      error instanceof PlatformError && error.code === "RepositoryFailed" ? error.code : "SandboxFailed";
     await store.events.append(id, failure(code, errorText(error)));
     runner.announcements.announceEnd(id);
   }

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { PlatformError } from "@sandpiper/core/errors";
+import { newSandboxId } from "@sandpiper/sandbox/ids";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText, newId } from "@sandpiper/wire";
 import { withoutCallbackSecrets } from "../../callbacks/api.ts";
-import { PlatformError } from "@sandpiper/core/errors";
-import { newSandboxId } from "@sandpiper/sandbox/ids";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
-import { sandboxToShare } from "./grouping.ts";
 import type { OutputMasksDependencies } from "../agent/output-masks.ts";
 import type { PendingMessages } from "../commands/pending.ts";
+import { sandboxToShare } from "./grouping.ts";
 import { planStart, startWork } from "./start-plan.ts";
 import { reasonOf, StartSteps, type StartStepsDependencies } from "./start-steps.ts";
 import { TaskFeed } from "./task-feed.ts";
@@ -52,7 +52,10 @@ export class Starter {
     return this.tasks.follow(task);
   }
 
-  async #start(userId: string, request: AppConversationStartRequest): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
+  async #start(
+    userId: string,
+    request: AppConversationStartRequest,
+  ): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
     const { callbacks, secrets, store } = this.#deps;
     const plan = planStart(this.#deps, userId, request, (id) => this.#starting.has(id));
     const { id: conversationId, createdAt: now } = plan.conversation;
@@ -76,15 +79,25 @@ export class Starter {
       // Values are not in the task's request, so they are kept before the task is: a start that goes on after a crash has them. What a crash leaves
       // without its task, the store removes when it is opened.
       const owner = { userId, conversationId, sandboxId };
-      if (request.secrets && Object.keys(request.secrets).length > 0) await secrets.putConversation(owner, request.secrets);
+      if (request.secrets && Object.keys(request.secrets).length > 0)
+        await secrets.putConversation(owner, request.secrets);
       // Given in one turn, so they are one transaction.
-      await Promise.all([callbacks.register(userId, conversationId, processors), store.startTasks.create(task)]);
+      await Promise.all([
+        callbacks.register(userId, conversationId, processors),
+        store.startTasks.create(task),
+      ]);
     } catch (error) {
       await this.#forget(conversationId);
       this.#starting.delete(conversationId);
       throw error;
     }
-    const steps = new StartSteps(this.#stepsDeps, task, { ...plan.conversation, sandboxId }, plan.work, shared === undefined);
+    const steps = new StartSteps(
+      this.#stepsDeps,
+      task,
+      { ...plan.conversation, sandboxId },
+      plan.work,
+      shared === undefined,
+    );
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
     this.#track(task, steps.begin(request, onStored).finally(onStored));
     return { task, stored };
@@ -104,12 +117,18 @@ export class Starter {
     if (!conversation) {
       // The sandbox that was made for it has its network already.
       const made = task.sandboxId !== null && sandboxes.get(userId, task.sandboxId) !== undefined;
-      const plan = planStart(this.#deps, userId, { ...request, conversation_id: conversationId }, () => false);
+      const plan = planStart(
+        this.#deps,
+        userId,
+        { ...request, conversation_id: conversationId },
+        () => false,
+      );
       const planned = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
       return new StartSteps(this.#stepsDeps, task, planned, plan.work, !made).begin(request);
     }
     const work = startWork({ secrets }, userId, request, conversation.config, named);
-    const ownSandbox = !named && (settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING") === "NO_GROUPING";
+    const ownSandbox =
+      !named && (settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING") === "NO_GROUPING";
     await new StartSteps(this.#stepsDeps, task, conversation, work, ownSandbox).goOn();
   }
 
@@ -157,7 +176,10 @@ export class Starter {
 }
 
 /** The request as its task keeps and shows it: without the values of secrets. */
-function storedRequest(request: AppConversationStartRequest, conversationId: string): AppConversationStartRequest {
+function storedRequest(
+  request: AppConversationStartRequest,
+  conversationId: string,
+): AppConversationStartRequest {
   const { secrets, processors } = request;
   return {
     ...request,

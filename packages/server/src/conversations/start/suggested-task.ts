@@ -21,7 +21,13 @@ const work: Record<SuggestedTask["task_type"], (number: number, request: string)
 };
 
 /** The first message that a suggested task stands for. The title comes from the service and is quoted as data. */
-export function suggestedTaskPrompt({ git_provider, task_type, repo, issue_number, title }: SuggestedTask): string {
+export function suggestedTaskPrompt({
+  git_provider,
+  task_type,
+  repo,
+  issue_number,
+  title,
+}: SuggestedTask): string {
   const task = work[task_type](issue_number, requestWord(git_provider));
   const quoted = JSON.stringify(title.replace(/\s+/g, " ").trim().slice(0, 500));
   return `${task}

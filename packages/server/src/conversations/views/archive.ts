@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { AppConversation } from "@sandpiper/wire";
 import yazl from "yazl";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLog } from "../../store/event-log.ts";
 
 /** Most events of an archive. */

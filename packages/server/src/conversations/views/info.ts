@@ -37,7 +37,9 @@ export function conversationInfo({ row, state, children, agents, skills }: InfoF
     // Switching goes by LLM profiles and by descriptions of models here, not by a list of an agent's own.
     available_models: [],
     supports_runtime_model_switch: false,
-    launched_agent_profile: launchedProfile ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision } : null,
+    launched_agent_profile: launchedProfile
+      ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision }
+      : null,
     client_tools: agents.own(row)?.clientTools ?? [],
   } as unknown as ConversationInfo;
 }

@@ -1,11 +1,11 @@
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { newId } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
+import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import { StoredSettings } from "../../users/settings/settings.ts";
-import { ListJson } from "./list-cache.ts";
 import { conversationModel } from "../agent/model.ts";
+import { ListJson } from "./list-cache.ts";
 import { presentConversation } from "./present.ts";
 
 const userId = "default";
@@ -57,14 +57,22 @@ async function addConversation(change: Partial<ConversationRow> = {}): Promise<C
 
 async function addSandbox(id: string): Promise<void> {
   const times = { createdAt: 1, lastUsedAt: 1 };
-  const rest = { statusDetail: null, incarnation: "1", spec: null, prepared: true, snapshotId: null, ...times };
+  const rest = {
+    statusDetail: null,
+    incarnation: "1",
+    spec: null,
+    prepared: true,
+    snapshotId: null,
+    ...times,
+  };
   const row: SandboxRow = { id, userId, specId: "host", status: "RUNNING", sessionKey: newId(), ...rest };
   await opened.store.sandboxes.create(row);
 }
 
 test("a write makes only that conversation's text anew, a write elsewhere none", async () => {
   const rows: ConversationRow[] = [];
-  for (let index = 0; index < 5; index++) rows.push(await addConversation({ createdAt: index, sandboxId: `sandbox ${index}` }));
+  for (let index = 0; index < 5; index++)
+    rows.push(await addConversation({ createdAt: index, sandboxId: `sandbox ${index}` }));
   const filter = { ...all, createdAtGte: 1 };
   const ask = () => {
     made = [];
@@ -102,9 +110,13 @@ test("whatever is written, every page shows it at once", async () => {
     () => add(null),
     () => add(pick()),
     () => store.events.append(pick(), [message("hello")]),
-    () => store.events.append(pick(), [stateUpdate("execution_status", random() < 0.5 ? "running" : "finished")]),
+    () =>
+      store.events.append(pick(), [stateUpdate("execution_status", random() < 0.5 ? "running" : "finished")]),
     () => store.conversations.update(pick(), { title: random() < 0.5 ? "One of these" : "another" }),
-    () => store.conversations.update(pick(), { config: { tags: { a: String(random()) }, selectedRepository: "a/b" } }),
+    () =>
+      store.conversations.update(pick(), {
+        config: { tags: { a: String(random()) }, selectedRepository: "a/b" },
+      }),
     () => store.conversations.update(pick(), { config: { llmModel: null } }),
     async () => {
       const id = pick();
@@ -132,7 +144,8 @@ test("whatever is written, every page shows it at once", async () => {
     if (!store.sandboxes.get(shared)) await addSandbox(shared);
     if (ids.size < 5) await add(null);
     await writes[Math.floor(random() * writes.length)]!();
-    for (const filter of filters) expect(JSON.parse(lists.page(filter, { limit: 8 }))).toEqual(truth(filter, 8));
+    for (const filter of filters)
+      expect(JSON.parse(lists.page(filter, { limit: 8 }))).toEqual(truth(filter, 8));
   }
 });
 

@@ -1,8 +1,8 @@
+import type { PageRequest } from "@sandpiper/core/paging";
 import type { AppConversation } from "@sandpiper/wire";
 import { BoundedCache } from "../../store/bounded-cache.ts";
 import { conversationSet } from "../../store/changes.ts";
 import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
-import type { PageRequest } from "@sandpiper/core/paging";
 import type { Store } from "../../store/store.ts";
 
 export interface ListSources {
@@ -83,7 +83,11 @@ export class ListJson {
       const { id, sandboxId } = read[index]!;
       const json = JSON.stringify(shown);
       made.set(id, json);
-      this.#items.set(id, { json, sandboxId, own: changes.of(id), sandbox: changes.of(sandboxId), settings }, json.length);
+      this.#items.set(
+        id,
+        { json, sandboxId, own: changes.of(id), sandbox: changes.of(sandboxId), settings },
+        json.length,
+      );
     }
     return ids.map((id, index) => texts[index] ?? made.get(id)!);
   }
@@ -91,7 +95,10 @@ export class ListJson {
   #known(id: string, settings: object | undefined): string | undefined {
     const { changes } = this.#sources.store;
     const item = this.#items.get(id);
-    const holds = item?.settings === settings && item?.own === changes.of(id) && item.sandbox === changes.of(item.sandboxId);
+    const holds =
+      item?.settings === settings &&
+      item?.own === changes.of(id) &&
+      item.sandbox === changes.of(item.sandboxId);
     return holds ? item.json : undefined;
   }
 }

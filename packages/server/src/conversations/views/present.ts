@@ -1,8 +1,13 @@
-import type { AppConversation, AppConversationStartRequest, AppConversationStartTask, SandboxStatus } from "@sandpiper/wire";
-import { hexId, isoTime } from "@sandpiper/wire";
-import { agentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
-import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { agentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
+import type {
+  AppConversation,
+  AppConversationStartRequest,
+  AppConversationStartTask,
+  SandboxStatus,
+} from "@sandpiper/wire";
+import { hexId, isoTime } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { createdBy } from "../../users/default-user.ts";
 import { shownRequest } from "./present-request.ts";
@@ -10,7 +15,12 @@ import { shownRequest } from "./present-request.ts";
 /** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */
 export function presentConversation(
   row: ConversationRow,
-  facts: { sandbox: SandboxRow | undefined; children: readonly string[]; model: string | undefined; publicUrl: string },
+  facts: {
+    sandbox: SandboxRow | undefined;
+    children: readonly string[];
+    model: string | undefined;
+    publicUrl: string;
+  },
 ): AppConversation {
   const { config, summary } = row;
   const launched = config.launchedProfile;
@@ -37,7 +47,9 @@ export function presentConversation(
     updated_at: isoTime(row.updatedAt),
     sandbox_status: status,
     execution_status: running ? summary.executionStatus : null,
-    conversation_url: running ? `${agentServerUrl(facts.publicUrl, row.sandboxId)}/api/conversations/${hexId(row.id)}` : null,
+    conversation_url: running
+      ? `${agentServerUrl(facts.publicUrl, row.sandboxId)}/api/conversations/${hexId(row.id)}`
+      : null,
     session_api_key: running?.sessionKey ?? null,
     acp_server: null,
     launched_agent_profile: launched ? { agent_profile_id: launched.id, revision: launched.revision } : null,
@@ -55,7 +67,8 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     detail: row.detail,
     app_conversation_id: row.status === "READY" ? hexId(row.conversationId) : null,
     sandbox_id: row.status === "WORKING" ? null : row.sandboxId,
-    agent_server_url: withAgentUrl.has(row.status) && row.sandboxId ? agentServerUrl(publicUrl, row.sandboxId) : null,
+    agent_server_url:
+      withAgentUrl.has(row.status) && row.sandboxId ? agentServerUrl(publicUrl, row.sandboxId) : null,
     request: shownRequest(row.request as AppConversationStartRequest),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),

@@ -1,15 +1,19 @@
+import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { AppConversation, ConversationInfo } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { ConversationFilter, ConversationPage, ConversationRow } from "../../store/conversation-store.ts";
-import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import type {
+  ConversationFilter,
+  ConversationPage,
+  ConversationRow,
+} from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { Agents } from "../agent/agents.ts";
+import { conversationModel } from "../agent/model.ts";
 import type { Histories } from "../run/histories.ts";
 import { conversationInfo } from "./info.ts";
 import { ListJson } from "./list-cache.ts";
-import { conversationModel } from "../agent/model.ts";
 import { presentConversation } from "./present.ts";
 
 export interface ReadsDependencies {
@@ -50,7 +54,9 @@ export class Reads {
 
   batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
     const rows = ids.map((id) => (id ? this.get(userId, id) : undefined));
-    const shown = new Map(this.present(rows.filter((row) => row !== undefined)).map((item) => [item.id, item]));
+    const shown = new Map(
+      this.present(rows.filter((row) => row !== undefined)).map((item) => [item.id, item]),
+    );
     return rows.map((row) => (row ? (shown.get(hexId(row.id)) ?? null) : null));
   }
 

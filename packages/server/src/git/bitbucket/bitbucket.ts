@@ -52,7 +52,9 @@ class Bitbucket implements GitProvider {
   }
 
   async installations(): Promise<string[]> {
-    const { value } = await this.#connection.get(forms.BitbucketWorkspaces, "/user/workspaces", { pagelen: 100 });
+    const { value } = await this.#connection.get(forms.BitbucketWorkspaces, "/user/workspaces", {
+      pagelen: 100,
+    });
     return value.values.map(({ workspace }) => workspace.slug);
   }
 
@@ -69,13 +71,21 @@ class Bitbucket implements GitProvider {
     const sort = ask.order === "updated-asc" ? "updated_on" : "-updated_on";
     if (workspace !== undefined) return this.#ofWorkspace(workspace, { q, sort }, ask);
     const workspaces = (await this.installations()).slice(0, maxWorkspaces);
-    const lists = await forEach(workspaces, (one) => this.#ofWorkspace(one, { q, sort }, { limit: maxOfWorkspace }));
-    const all = lists.flatMap(({ items }) => items).sort((a, b) => (b.pushed_at ?? "").localeCompare(a.pushed_at ?? ""));
+    const lists = await forEach(workspaces, (one) =>
+      this.#ofWorkspace(one, { q, sort }, { limit: maxOfWorkspace }),
+    );
+    const all = lists
+      .flatMap(({ items }) => items)
+      .sort((a, b) => (b.pushed_at ?? "").localeCompare(a.pushed_at ?? ""));
     if (sort === "updated_on") all.reverse();
     return paged(all, ask);
   }
 
-  async #ofWorkspace(workspace: string, query: { q: string | undefined; sort: string }, part: Part): Promise<Listed<Repository>> {
+  async #ofWorkspace(
+    workspace: string,
+    query: { q: string | undefined; sort: string },
+    part: Part,
+  ): Promise<Listed<Repository>> {
     const path = `/repositories/${encodeURIComponent(workspace)}`;
     const asked = { ...query, role: "member", pagelen: part.limit, page: pageNumber(part) };
     const { value } = await this.#connection.get(forms.BitbucketRepositories, path, asked);
@@ -83,7 +93,9 @@ class Bitbucket implements GitProvider {
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf((await this.#connection.get(forms.BitbucketRepository, `/repositories/${repositoryPath(name)}`)).value);
+    return repositoryOf(
+      (await this.#connection.get(forms.BitbucketRepository, `/repositories/${repositoryPath(name)}`)).value,
+    );
   }
 
   /** Which branches are protected is for administrators only, so none is said to be. */
@@ -116,10 +128,14 @@ class Bitbucket implements GitProvider {
   }
 
   async changedAt(repository: string, path: string): Promise<string | undefined> {
-    const { value } = await this.#connection.get(forms.BitbucketCommits, `/repositories/${repositoryPath(repository)}/commits`, {
-      path,
-      pagelen: 1,
-    });
+    const { value } = await this.#connection.get(
+      forms.BitbucketCommits,
+      `/repositories/${repositoryPath(repository)}/commits`,
+      {
+        path,
+        pagelen: 1,
+      },
+    );
     return value.values[0]?.date ?? undefined;
   }
 

@@ -19,7 +19,9 @@ export const BitbucketUser = Type.Object({
   display_name: Maybe,
   links: Type.Optional(Type.Object({ avatar: Link })),
 });
-export const BitbucketEmails = BitbucketPage(Type.Object({ email: Text, is_primary: Type.Optional(Type.Boolean()) }));
+export const BitbucketEmails = BitbucketPage(
+  Type.Object({ email: Text, is_primary: Type.Optional(Type.Boolean()) }),
+);
 export const BitbucketWorkspaces = BitbucketPage(Type.Object({ workspace: Type.Object({ slug: Text }) }));
 
 export const BitbucketRepository = Type.Object({
@@ -31,7 +33,9 @@ export const BitbucketRepository = Type.Object({
 });
 export const BitbucketRepositories = BitbucketPage(BitbucketRepository);
 
-export const BitbucketBranches = BitbucketPage(Type.Object({ name: Text, target: Type.Object({ hash: Text, date: Maybe }) }));
+export const BitbucketBranches = BitbucketPage(
+  Type.Object({ name: Text, target: Type.Object({ hash: Text, date: Maybe }) }),
+);
 
 export const BitbucketPulls = BitbucketPage(
   Type.Object({

@@ -23,20 +23,29 @@ export async function bitbucketTasks(
   const tasks = await forEach(pulls.slice(0, maxPulls), async (pull): Promise<SuggestedTask[]> => {
     const task_type = await orElse(problemOf(connection, pull), undefined, unreadable);
     const repo = pull.destination.repository.full_name;
-    return task_type ? [{ git_provider: "bitbucket", task_type, repo, issue_number: pull.id, title: pull.title }] : [];
+    return task_type
+      ? [{ git_provider: "bitbucket", task_type, repo, issue_number: pull.id, title: pull.title }]
+      : [];
   });
   return tasks.flat();
 }
 
 /** The problem of a pull request that has to be solved first. */
-async function problemOf(connection: Connection, pull: forms.BitbucketPull): Promise<SuggestedTask["task_type"] | undefined> {
+async function problemOf(
+  connection: Connection,
+  pull: forms.BitbucketPull,
+): Promise<SuggestedTask["task_type"] | undefined> {
   const path = `/repositories/${repositoryPath(pull.destination.repository.full_name)}/pullrequests/${pull.id}`;
   const files = await connection.get(forms.BitbucketDiffstat, `${path}/diffstat`, { pagelen: 100 });
   if (files.value.values.some(({ status }) => status?.includes("conflict"))) return "MERGE_CONFLICTS";
   const statuses = await connection.get(forms.BitbucketStatuses, `${path}/statuses`, { pagelen: 100 });
   if (statuses.value.values.some(({ state }) => state === "FAILED")) return "FAILING_CHECKS";
   if ((pull.task_count ?? 0) > 0) return "UNRESOLVED_COMMENTS";
-  const { value: comments } = await connection.get(forms.BitbucketComments, `${path}/comments`, { pagelen: 100 });
-  const open = comments.values.some(({ deleted, parent, inline, resolution }) => !deleted && !parent && inline && !resolution);
+  const { value: comments } = await connection.get(forms.BitbucketComments, `${path}/comments`, {
+    pagelen: 100,
+  });
+  const open = comments.values.some(
+    ({ deleted, parent, inline, resolution }) => !deleted && !parent && inline && !resolution,
+  );
   return open ? "UNRESOLVED_COMMENTS" : undefined;
 }

@@ -36,11 +36,20 @@ class Forgejo implements GitProvider {
   async user(): Promise<UserGitInfo> {
     const { value } = await this.#connection.get(forms.ForgejoUser, "/user");
     const { id, login, avatar_url, full_name, email } = value;
-    return { id: String(id), login, avatar_url: avatar_url ?? "", company: null, name: full_name || null, email: email || null };
+    return {
+      id: String(id),
+      login,
+      avatar_url: avatar_url ?? "",
+      company: null,
+      name: full_name || null,
+      email: email || null,
+    };
   }
 
   async organizations(): Promise<string[]> {
-    const { value } = await this.#connection.get(forms.ForgejoOrganizations, "/user/orgs", { limit: pageSize });
+    const { value } = await this.#connection.get(forms.ForgejoOrganizations, "/user/orgs", {
+      limit: pageSize,
+    });
     return value.flatMap(({ name, username }) => name ?? username ?? []);
   }
 
@@ -51,13 +60,15 @@ class Forgejo implements GitProvider {
   async repositories(ask: RepositoryQuery): Promise<Listed<Repository>> {
     const part = { limit: ask.limit, page: pageNumber(ask) };
     if (ask.query) return this.#search(ask.query, ask);
-    const path = ask.installation === undefined ? "/user/repos" : `/orgs/${encodeURIComponent(ask.installation)}/repos`;
+    const path =
+      ask.installation === undefined ? "/user/repos" : `/orgs/${encodeURIComponent(ask.installation)}/repos`;
     const { value, headers } = await this.#connection.get(forms.ForgejoRepositories, path, part);
     return { items: value.map(repositoryOf), next: linkedPage(headers) };
   }
 
   async #search(query: string, ask: RepositoryQuery): Promise<Listed<Repository>> {
-    const named = nameInAddress(query, this.#connection.host) ?? (/^[\w.-]+\/[\w.-]+$/.test(query) ? query : undefined);
+    const named =
+      nameInAddress(query, this.#connection.host) ?? (/^[\w.-]+\/[\w.-]+$/.test(query) ? query : undefined);
     if (named !== undefined) {
       const found = await orElse(this.repository(named), undefined, ["RepositoryNotFound"]);
       return { items: found ? [found] : [], next: null };
@@ -69,7 +80,9 @@ class Forgejo implements GitProvider {
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf((await this.#connection.get(forms.ForgejoRepository, `/repos/${repositoryPath(name)}`)).value);
+    return repositoryOf(
+      (await this.#connection.get(forms.ForgejoRepository, `/repos/${repositoryPath(name)}`)).value,
+    );
   }
 
   async branches(ask: BranchQuery): Promise<Listed<Branch>> {
@@ -110,7 +123,11 @@ class Forgejo implements GitProvider {
       ...{ git_provider: "forgejo", task_type, repo: repository.full_name, issue_number: number, title },
     });
     const problems = await forEach(pulls.value, async (pull) => {
-      const problem = await orElse(this.#problemOf(pull.repository.full_name, pull.number), undefined, unreadable);
+      const problem = await orElse(
+        this.#problemOf(pull.repository.full_name, pull.number),
+        undefined,
+        unreadable,
+      );
       return problem ? [task(pull, problem)] : [];
     });
     return [...problems.flat(), ...issues.value.map((issue) => task(issue, "OPEN_ISSUE"))];
@@ -121,20 +138,33 @@ class Forgejo implements GitProvider {
     const path = `/repos/${repositoryPath(repository)}`;
     const { value: pull } = await this.#connection.get(forms.ForgejoPull, `${path}/pulls/${number}`);
     if (pull.mergeable === false) return "MERGE_CONFLICTS";
-    const status = await this.#connection.get(forms.ForgejoStatus, `${path}/commits/${encodeURIComponent(pull.head.sha)}/status`);
+    const status = await this.#connection.get(
+      forms.ForgejoStatus,
+      `${path}/commits/${encodeURIComponent(pull.head.sha)}/status`,
+    );
     if (status.value.state === "failure" || status.value.state === "error") return "FAILING_CHECKS";
-    const { value: reviews } = await this.#connection.get(forms.ForgejoReviews, `${path}/pulls/${number}/reviews`, {
-      limit: pageSize,
-    });
-    const asks = reviews.some(({ state, dismissed, stale }) => state === "REQUEST_CHANGES" && !dismissed && !stale);
+    const { value: reviews } = await this.#connection.get(
+      forms.ForgejoReviews,
+      `${path}/pulls/${number}/reviews`,
+      {
+        limit: pageSize,
+      },
+    );
+    const asks = reviews.some(
+      ({ state, dismissed, stale }) => state === "REQUEST_CHANGES" && !dismissed && !stale,
+    );
     return asks ? "UNRESOLVED_COMMENTS" : undefined;
   }
 
   async changedAt(repository: string, path: string): Promise<string | undefined> {
-    const { value } = await this.#connection.get(forms.ForgejoCommits, `/repos/${repositoryPath(repository)}/commits`, {
-      path,
-      limit: 1,
-    });
+    const { value } = await this.#connection.get(
+      forms.ForgejoCommits,
+      `/repos/${repositoryPath(repository)}/commits`,
+      {
+        path,
+        limit: 1,
+      },
+    );
     return value[0]?.commit?.committer?.date ?? value[0]?.created ?? undefined;
   }
 }

@@ -6,8 +6,16 @@ import { Type } from "typebox";
 const Text = Type.String();
 const Maybe = Type.Optional(Nullable(Text));
 
-export const ForgejoUser = Type.Object({ id: Type.Integer(), login: Text, avatar_url: Maybe, full_name: Maybe, email: Maybe });
-export const ForgejoOrganizations = Type.Array(Type.Object({ name: Type.Optional(Text), username: Type.Optional(Text) }));
+export const ForgejoUser = Type.Object({
+  id: Type.Integer(),
+  login: Text,
+  avatar_url: Maybe,
+  full_name: Maybe,
+  email: Maybe,
+});
+export const ForgejoOrganizations = Type.Array(
+  Type.Object({ name: Type.Optional(Text), username: Type.Optional(Text) }),
+);
 
 export const ForgejoRepository = Type.Object({
   id: Type.Integer(),
@@ -37,7 +45,11 @@ export const ForgejoPull = Type.Object({
 });
 export const ForgejoStatus = Type.Object({ state: Maybe });
 export const ForgejoReviews = Type.Array(
-  Type.Object({ state: Text, dismissed: Type.Optional(Type.Boolean()), stale: Type.Optional(Type.Boolean()) }),
+  Type.Object({
+    state: Text,
+    dismissed: Type.Optional(Type.Boolean()),
+    stale: Type.Optional(Type.Boolean()),
+  }),
 );
 
 export const ForgejoCommits = Type.Array(

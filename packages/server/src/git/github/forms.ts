@@ -28,7 +28,9 @@ export const GithubRepository = Type.Object({
 export const GithubRepositories = Type.Array(GithubRepository);
 export const GithubFound = Type.Object({ items: GithubRepositories });
 export const GithubInstalled = Type.Object({ repositories: GithubRepositories });
-export const GithubInstallations = Type.Object({ installations: Type.Array(Type.Object({ id: Type.Integer() })) });
+export const GithubInstallations = Type.Object({
+  installations: Type.Array(Type.Object({ id: Type.Integer() })),
+});
 export const GithubOrganizations = Type.Array(Type.Object({ login: Text }));
 
 export const GithubBranches = Type.Array(
@@ -53,13 +55,16 @@ export const GithubRefs = Type.Object({
   ),
 });
 
-const Nodes = <T extends Parameters<typeof Type.Array>[0]>(item: T) => Type.Object({ nodes: Type.Array(Nullable(item)) });
+const Nodes = <T extends Parameters<typeof Type.Array>[0]>(item: T) =>
+  Type.Object({ nodes: Type.Array(Nullable(item)) });
 const Subject = { number: Type.Integer(), title: Text, repository: Type.Object({ nameWithOwner: Text }) };
 export const GithubPull = Type.Object({
   ...Subject,
   mergeable: Text,
   reviewDecision: Maybe,
-  commits: Nodes(Type.Object({ commit: Type.Object({ statusCheckRollup: Nullable(Type.Object({ state: Text })) }) })),
+  commits: Nodes(
+    Type.Object({ commit: Type.Object({ statusCheckRollup: Nullable(Type.Object({ state: Text })) }) }),
+  ),
   reviewThreads: Nodes(Type.Object({ isResolved: Type.Boolean() })),
 });
 export const GithubTasks = Type.Object({

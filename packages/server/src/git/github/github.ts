@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { BranchQuery, Listed, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { contentsApi } from "../contents.ts";
@@ -70,7 +70,10 @@ class GitHub implements GitProvider {
     const part = { per_page: ask.limit, page: pageNumber(ask) };
     if (ask.query) return this.#search(ask.query, ask);
     if (ask.installation === undefined) {
-      const { value, headers } = await this.#connection.get(forms.GithubRepositories, "/user/repos", { sort: "pushed", ...part });
+      const { value, headers } = await this.#connection.get(forms.GithubRepositories, "/user/repos", {
+        sort: "pushed",
+        ...part,
+      });
       return { items: value.map(repositoryOf), next: linkedPage(headers) };
     }
     if (!/^\d{1,18}$/.test(ask.installation))
@@ -90,10 +93,15 @@ class GitHub implements GitProvider {
     const options = { sort, order, per_page: ask.limit, page: pageNumber(ask) };
     const q = await this.#searchText(query);
     // GitHub calls a search senseless whose owner does not exist, and one beyond its thousandth result.
-    const found = await orElse(this.#connection.get(forms.GithubFound, "/search/repositories", { q, ...options }), undefined, [
-      "BadRequest",
-    ]);
-    return { items: found?.value.items.map(repositoryOf) ?? [], next: found ? linkedPage(found.headers) : null };
+    const found = await orElse(
+      this.#connection.get(forms.GithubFound, "/search/repositories", { q, ...options }),
+      undefined,
+      ["BadRequest"],
+    );
+    return {
+      items: found?.value.items.map(repositoryOf) ?? [],
+      next: found ? linkedPage(found.headers) : null,
+    };
   }
 
   /** Within one owner where the query names one, else within the user's own repositories and those of the user's organizations. */
@@ -106,7 +114,9 @@ class GitHub implements GitProvider {
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf((await this.#connection.get(forms.GithubRepository, `/repos/${repositoryPath(name)}`)).value);
+    return repositoryOf(
+      (await this.#connection.get(forms.GithubRepository, `/repos/${repositoryPath(name)}`)).value,
+    );
   }
 
   async branches(ask: BranchQuery): Promise<Listed<Branch>> {
@@ -124,7 +134,11 @@ class GitHub implements GitProvider {
     return { items, next: linkedPage(headers) };
   }
 
-  async #searchBranches(repository: string, query: string, { from, limit }: BranchQuery): Promise<Listed<Branch>> {
+  async #searchBranches(
+    repository: string,
+    query: string,
+    { from, limit }: BranchQuery,
+  ): Promise<Listed<Branch>> {
     repositoryPath(repository);
     const [owner, name] = repositoryParts(repository);
     const variables = { owner, name, query, first: limit, after: from ?? null };
@@ -148,14 +162,20 @@ class GitHub implements GitProvider {
 
   async suggestedTasks() {
     const issues = "is:open is:issue assignee:@me archived:false sort:updated-desc";
-    return githubTasks(await this.#connection.graphql(forms.GithubTasks, this.#graphql, tasksQuery, { issues }));
+    return githubTasks(
+      await this.#connection.graphql(forms.GithubTasks, this.#graphql, tasksQuery, { issues }),
+    );
   }
 
   async changedAt(repository: string, path: string): Promise<string | undefined> {
-    const { value } = await this.#connection.get(forms.GithubCommits, `/repos/${repositoryPath(repository)}/commits`, {
-      path,
-      per_page: 1,
-    });
+    const { value } = await this.#connection.get(
+      forms.GithubCommits,
+      `/repos/${repositoryPath(repository)}/commits`,
+      {
+        path,
+        per_page: 1,
+      },
+    );
     return value[0]?.commit.committer?.date ?? undefined;
   }
 }

@@ -46,7 +46,9 @@ export const GitlabMergeRequest = Type.Object({
   resolvedDiscussionsCount: Count,
 });
 export const GitlabTasks = Type.Object({
-  currentUser: Nullable(Type.Object({ authoredMergeRequests: Nullable(Type.Object({ nodes: Type.Array(GitlabMergeRequest) })) })),
+  currentUser: Nullable(
+    Type.Object({ authoredMergeRequests: Nullable(Type.Object({ nodes: Type.Array(GitlabMergeRequest) })) }),
+  ),
 });
 export const GitlabIssues = Type.Array(
   Type.Object({ iid: Type.Integer(), title: Text, references: Type.Object({ full: Text }) }),

@@ -19,7 +19,11 @@ export const gitlab: GitService = {
 };
 
 /** GitLab does not sort by forks. */
-const orders: Record<string, string> = { stars: "star_count", forks: "star_count", updated: "last_activity_at" };
+const orders: Record<string, string> = {
+  stars: "star_count",
+  forks: "star_count",
+  updated: "last_activity_at",
+};
 
 class GitLab implements GitProvider {
   readonly #connection: Connection;
@@ -31,7 +35,14 @@ class GitLab implements GitProvider {
   async user(): Promise<UserGitInfo> {
     const { value } = await this.#connection.get(forms.GitlabUser, "/user");
     const { id, username, avatar_url, organization, name = null, email = null } = value;
-    return { id: String(id), login: username, avatar_url: avatar_url ?? "", company: organization || null, name, email };
+    return {
+      id: String(id),
+      login: username,
+      avatar_url: avatar_url ?? "",
+      company: organization || null,
+      name,
+      email,
+    };
   }
 
   async organizations(): Promise<string[]> {
@@ -96,22 +107,35 @@ class GitLab implements GitProvider {
     const url = this.#connection.api.replace(/\/v4$/, "/graphql");
     const [requests, issues] = await Promise.all([
       this.#connection.graphql(forms.GitlabTasks, url, tasksQuery),
-      this.#connection.get(forms.GitlabIssues, "/issues", { scope: "assigned_to_me", state: "opened", per_page: 50 }),
+      this.#connection.get(forms.GitlabIssues, "/issues", {
+        scope: "assigned_to_me",
+        state: "opened",
+        per_page: 50,
+      }),
     ]);
     return gitlabTasks(requests, issues.value);
   }
 
   async folder(repository: string, path: string) {
-    const asked = this.#connection.get(forms.GitlabTree, `${projectPath(repository)}/repository/tree`, { path, per_page: 100 });
+    const asked = this.#connection.get(forms.GitlabTree, `${projectPath(repository)}/repository/tree`, {
+      path,
+      per_page: 100,
+    });
     const entries = (await orElse(asked, undefined, ["RepositoryNotFound"]))?.value ?? [];
-    return entries.filter(({ type }) => type === "blob").map((entry) => ({ name: entry.name, path: entry.path }));
+    return entries
+      .filter(({ type }) => type === "blob")
+      .map((entry) => ({ name: entry.name, path: entry.path }));
   }
 
   async changedAt(repository: string, path: string): Promise<string | undefined> {
-    const { value } = await this.#connection.get(forms.GitlabCommits, `${projectPath(repository)}/repository/commits`, {
-      path,
-      per_page: 1,
-    });
+    const { value } = await this.#connection.get(
+      forms.GitlabCommits,
+      `${projectPath(repository)}/repository/commits`,
+      {
+        path,
+        per_page: 1,
+      },
+    );
     return value[0]?.committed_date ?? undefined;
   }
 

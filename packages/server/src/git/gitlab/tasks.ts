@@ -20,12 +20,17 @@ export const tasksQuery = `query SuggestedTasks {
 }`;
 
 /** The answers as tasks, merge requests first. Those with nothing to do are left out. */
-export function gitlabTasks({ currentUser }: Static<typeof GitlabTasks>, issues: Static<typeof GitlabIssues>): SuggestedTask[] {
+export function gitlabTasks(
+  { currentUser }: Static<typeof GitlabTasks>,
+  issues: Static<typeof GitlabIssues>,
+): SuggestedTask[] {
   const requests = (currentUser?.authoredMergeRequests?.nodes ?? []).flatMap((request): SuggestedTask[] => {
     const task_type = problemOf(request);
     if (!task_type) return [];
     const { title, project } = request;
-    return [{ git_provider: "gitlab", task_type, repo: project.fullPath, issue_number: Number(request.iid), title }];
+    return [
+      { git_provider: "gitlab", task_type, repo: project.fullPath, issue_number: Number(request.iid), title },
+    ];
   });
   const assigned = issues.map(({ iid, title, references }): SuggestedTask => {
     const repo = references.full.replace(/#\d+$/, "");

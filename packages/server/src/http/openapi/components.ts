@@ -28,7 +28,8 @@ export class Components {
       this.schemas[name] = this.#inner((wire as unknown as Record<string, JsonSchema>)[name]!);
     }
     const reference: JsonSchema = { $ref: `#/components/schemas/${name}` };
-    for (const keyword of beside) if (schema[keyword] !== undefined) Object.assign(reference, { [keyword]: schema[keyword] });
+    for (const keyword of beside)
+      if (schema[keyword] !== undefined) Object.assign(reference, { [keyword]: schema[keyword] });
     return reference;
   }
 
@@ -40,7 +41,8 @@ export class Components {
   #inner(schema: JsonSchema): JsonSchema {
     const result: JsonSchema = {};
     for (const [keyword, value] of Object.entries(schema)) {
-      if (keyword === "properties" || keyword === "patternProperties") result[keyword] = this.#each(value as never);
+      if (keyword === "properties" || keyword === "patternProperties")
+        result[keyword] = this.#each(value as never);
       else if (keyword === "anyOf" || keyword === "allOf") {
         result[keyword] = (value as JsonSchema[]).map((one) => this.refer(one));
       } else if (keyword === "items" || (keyword === "additionalProperties" && typeof value === "object")) {
@@ -58,7 +60,11 @@ export class Components {
 /** Objects, unions and closed sets get names; what is a plain text or number stays where it is. */
 function isNameable(schema: JsonSchema): boolean {
   if (typeof schema !== "object" || schema === null) return false;
-  return schema.properties !== undefined || schema.enum !== undefined || (schema.anyOf !== undefined && !isNullable(schema));
+  return (
+    schema.properties !== undefined ||
+    schema.enum !== undefined ||
+    (schema.anyOf !== undefined && !isNullable(schema))
+  );
 }
 
 function isNullable({ anyOf = [] }: JsonSchema): boolean {
@@ -68,7 +74,9 @@ function isNullable({ anyOf = [] }: JsonSchema): boolean {
 function keyOf(schema: JsonSchema): string {
   const rest = { ...schema };
   for (const keyword of beside) delete rest[keyword];
-  return JSON.stringify(rest, (_key, value) => (isPlain(value) ? Object.fromEntries(Object.entries(value).sort()) : value));
+  return JSON.stringify(rest, (_key, value) =>
+    isPlain(value) ? Object.fromEntries(Object.entries(value).sort()) : value,
+  );
 }
 
 function isPlain(value: unknown): value is Record<string, unknown> {

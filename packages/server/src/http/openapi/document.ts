@@ -26,7 +26,8 @@ const securitySchemes = {
     type: "apiKey",
     in: "cookie",
     name: "sandpiper_login",
-    description: "A login of a browser (`POST /login`), for the server's own pages; over https the name begins with `__Host-`",
+    description:
+      "A login of a browser (`POST /login`), for the server's own pages; over https the name begins with `__Host-`",
   },
   sandbox: {
     type: "apiKey",
@@ -46,14 +47,18 @@ const surfaces = {
   },
   "agent-server": {
     title: "Sandpiper agent server",
-    description: "What the session key of a sandbox opens: its conversations, files, commands and git repositories",
+    description:
+      "What the session key of a sandbox opens: its conversations, files, commands and git repositories",
     servers: [{ url: "/agent/{sandbox_id}", variables: { sandbox_id: { default: "sbx-" } } }, { url: "/" }],
     security: [...userSecurity, { sandbox: [] }],
   },
 };
 
 /** The OpenAPI document of routes: their schemas, with named components, the failures that each can give, and examples. */
-export function buildDocument(routes: readonly RouteOptions[], surface: keyof typeof surfaces = "platform"): OpenApiDocument {
+export function buildDocument(
+  routes: readonly RouteOptions[],
+  surface: keyof typeof surfaces = "platform",
+): OpenApiDocument {
   const components = new Components();
   const failures = new FailureResponses(components);
   const paths: OpenApiDocument["paths"] = {};
@@ -92,7 +97,8 @@ function operationOf(
   for (const [status, answer] of Object.entries(schema.response ?? { 200: {} })) {
     responses[status] = responseOf(answer, schema.produces, components);
   }
-  for (const status of failureStatuses(route, surface === "agent-server")) responses[status] ??= failures.refer(status, family);
+  for (const status of failureStatuses(route, surface === "agent-server"))
+    responses[status] ??= failures.refer(status, family);
   const parameters = parametersOf(path, schema, components);
   return {
     operationId: schema.operationId ?? operationId(String(route.method), path),
@@ -138,12 +144,20 @@ function parametersOf(path: string, schema: RouteSchema, components: Components)
   return [...inPath, ...ofKind("query", schema.querystring), ...ofKind("header", schema.headers)];
 }
 
-function bodyOf(body: JsonSchema | undefined, consumes = ["application/json"], components: Components): Operation["requestBody"] {
+function bodyOf(
+  body: JsonSchema | undefined,
+  consumes = ["application/json"],
+  components: Components,
+): Operation["requestBody"] {
   // A body without a schema is a stream of bytes.
-  if (!body) return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
+  if (!body)
+    return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
   const { default: whenAbsent, examples, ...schema } = body;
   const media = { schema: components.refer(schema), example: examples?.[0] ?? exampleOf(schema, "request") };
-  return { required: whenAbsent === undefined, content: Object.fromEntries(consumes.map((type) => [type, media])) };
+  return {
+    required: whenAbsent === undefined,
+    content: Object.fromEntries(consumes.map((type) => [type, media])),
+  };
 }
 
 function responseOf(
@@ -153,13 +167,19 @@ function responseOf(
 ): Response {
   const { description = "The answer", content, ...schema } = answer;
   if (content) {
-    const media = Object.entries(content).map(([type, one]) => [type, { ...one, schema: components.refer(one.schema) }]);
+    const media = Object.entries(content).map(([type, one]) => [
+      type,
+      { ...one, schema: components.refer(one.schema) },
+    ]);
     return { description, content: Object.fromEntries(media) };
   }
   if (schema.type === "null") return { description };
   if (Object.keys(schema).length === 0) return { description, content: bytes(produces) };
   const media = { schema: components.refer(schema), example: exampleOf(schema, "answer") };
-  return { description, content: Object.fromEntries((produces ?? ["application/json"]).map((type) => [type, media])) };
+  return {
+    description,
+    content: Object.fromEntries((produces ?? ["application/json"]).map((type) => [type, media])),
+  };
 }
 
 /** An answer without a schema is a stream of bytes. */

@@ -66,30 +66,50 @@ export function exampleOf(schema: JsonSchema, side: "request" | "answer", name =
   if (schema.type === "string") return exampleOfText(schema, name);
   if (schema.default !== undefined) return schema.default;
   if (schema.type === "boolean") return name === "success";
-  if (schema.type === "integer" || schema.type === "number") return schema.minimum ?? (schema.exclusiveMinimum ?? -1) + 1;
+  if (schema.type === "integer" || schema.type === "number")
+    return schema.minimum ?? (schema.exclusiveMinimum ?? -1) + 1;
   return {};
 }
 
-function exampleOfUnion(branches: JsonSchema[], side: "request" | "answer", name: string, depth: number): unknown {
+function exampleOfUnion(
+  branches: JsonSchema[],
+  side: "request" | "answer",
+  name: string,
+  depth: number,
+): unknown {
   const nullable = branches.some(({ type }) => type === "null");
-  if (nullable && (depth > 2 || (!(name in byName) && side === "answer") || secretName.test(name))) return null;
+  if (nullable && (depth > 2 || (!(name in byName) && side === "answer") || secretName.test(name)))
+    return null;
   if (nullable && byName[name] === null) return null;
   return exampleOf(branches.find(({ type }) => type !== "null") ?? {}, side, name, depth);
 }
 
-function exampleOfObject({ properties = {}, required = [] }: JsonSchema, side: "request" | "answer", depth: number): unknown {
+function exampleOfObject(
+  { properties = {}, required = [] }: JsonSchema,
+  side: "request" | "answer",
+  depth: number,
+): unknown {
   const shown = Object.entries(properties).filter(
-    ([key]) => required.includes(key) || (side === "request" && depth === 0 && key in byName && !secretName.test(key)),
+    ([key]) =>
+      required.includes(key) || (side === "request" && depth === 0 && key in byName && !secretName.test(key)),
   );
   return Object.fromEntries(shown.map(([key, property]) => [key, exampleOf(property, side, key, depth + 1)]));
 }
 
-function exampleOfArray({ items, minItems = 0 }: JsonSchema, side: "request" | "answer", name: string, depth: number): unknown {
+function exampleOfArray(
+  { items, minItems = 0 }: JsonSchema,
+  side: "request" | "answer",
+  name: string,
+  depth: number,
+): unknown {
   const wanted = minItems > 0 || ["items", "content"].includes(name) || depth === 0;
   return wanted && items ? [exampleOf(items, side, name, depth + 1)] : [];
 }
 
-function exampleOfText({ format, pattern, minLength = 0, default: fallback }: JsonSchema, name: string): unknown {
+function exampleOfText(
+  { format, pattern, minLength = 0, default: fallback }: JsonSchema,
+  name: string,
+): unknown {
   const known = byName[name];
   if (format === "uuid") return uuid;
   if (format === "date-time") return time;

@@ -26,12 +26,16 @@ const sentences: Record<number, string> = {
  * The statuses of failures that a route can give: those of its kind, and those that its configuration names. Below a sandbox every route that
  * wants a key answers 404 to the key of a user who has no such sandbox.
  */
-export function failureStatuses({ method, url, schema = {}, config }: RouteOptions, isBelowSandbox = false): number[] {
+export function failureStatuses(
+  { method, url, schema = {}, config }: RouteOptions,
+  isBelowSandbox = false,
+): number[] {
   const changes = method !== "GET" && method !== "HEAD";
   const statuses = new Set<number>(config?.failures);
   // Reads too are refused with 403: to another site's page that makes use of a login, and some of them to read-only keys.
   for (const status of config?.access === "public" ? [429] : [401, 403, 429]) statuses.add(status);
-  if (schema.params || schema.querystring || schema.headers || schema.body) statuses.add(config?.invalidInput ?? 422);
+  if (schema.params || schema.querystring || schema.headers || schema.body)
+    statuses.add(config?.invalidInput ?? 422);
   if (url.includes("/:") || url.includes("*")) for (const status of [400, 404]) statuses.add(status);
   if (schema.body) for (const status of [400, 413, 415]) statuses.add(status);
   if (isBelowSandbox && config?.access !== "public") statuses.add(404);
@@ -54,7 +58,10 @@ export class FailureResponses {
     this.responses[name] ??= {
       description: sentences[status] ?? STATUS_CODES[status]!,
       content: {
-        "application/json": { schema: this.#components.refer(shapeOf(status, family)), example: exampleOf(status, family) },
+        "application/json": {
+          schema: this.#components.refer(shapeOf(status, family)),
+          example: exampleOf(status, family),
+        },
       },
     };
     return { $ref: `#/components/responses/${name}` };
@@ -70,6 +77,9 @@ function shapeOf(status: number, family: string): JsonSchema {
 function exampleOf(status: number, family: string): unknown {
   const text = sentences[status] ?? STATUS_CODES[status]!;
   if (family === "openai") return openAiFailure({ status, text });
-  const detail = status === 422 ? [{ loc: ["query", "limit"], msg: "Input must be <= 100", type: "less_than_equal" }] : text;
+  const detail =
+    status === 422
+      ? [{ loc: ["query", "limit"], msg: "Input must be <= 100", type: "less_than_equal" }]
+      : text;
   return family === "detail" ? { detail } : { [family]: text, detail };
 }

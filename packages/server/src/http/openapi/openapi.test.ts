@@ -1,7 +1,7 @@
 import { Compile } from "typebox/compile";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { JsonSchema, OpenApiDocument, Operation } from "./schema.ts";
 import { read, startServer, type TestServer } from "../../../test/support/test-server.ts";
+import type { JsonSchema, OpenApiDocument, Operation } from "./schema.ts";
 
 let server: TestServer;
 let document: OpenApiDocument;
@@ -18,7 +18,11 @@ async function load(path: string): Promise<OpenApiDocument> {
 
 function operationsOf({ paths }: OpenApiDocument): { name: string; path: string; operation: Operation }[] {
   return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })),
+    Object.entries(methods).map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${path}`,
+      path,
+      operation,
+    })),
   );
 }
 
@@ -110,7 +114,8 @@ test("the example of a start can be sent as it is", () => {
 test("the settings family has its own shape of failures", () => {
   const settings = document.paths["/api/settings"]!.post!;
   expect(settings.responses["422"]).toEqual({ $ref: "#/components/responses/UnprocessableEntity.error" });
-  const shape = document.components.responses["UnprocessableEntity.error"]!.content!["application/json"]!.schema;
+  const shape =
+    document.components.responses["UnprocessableEntity.error"]!.content!["application/json"]!.schema;
   expect(shape).toEqual({ $ref: "#/components/schemas/SettingsFailure" });
   expect(document.paths["/api/v1/sandboxes/search"]!.get!.responses["422"]).toEqual({
     $ref: "#/components/responses/UnprocessableEntity",

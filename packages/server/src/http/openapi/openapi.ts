@@ -1,9 +1,9 @@
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
 import type { RouteOptions } from "fastify";
+import type { App } from "../server/services.ts";
 import { buildDocument } from "./document.ts";
 import type { OpenApiDocument } from "./schema.ts";
-import type { App } from "../server/services.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -13,7 +13,8 @@ declare module "fastify" {
 }
 
 /** The page's. The package's own has `upgrade-insecure-requests`: over http it stays empty then where the server is not on the browser's machine. */
-const contentPolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
+const contentPolicy =
+  "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
 
 /**
  * Makes the OpenAPI documents out of the schemas of the routes, and serves that of the platform as a page under `/docs` without outside resources.
@@ -38,7 +39,9 @@ export function installOpenApi(app: App): { agentServer: () => OpenApiDocument }
   return {
     agentServer() {
       const own = new Set(agentRoutes.map(key));
-      const open = routes.filter((route) => ["agent", "public"].includes(route.config?.access ?? "user") && !own.has(key(route)));
+      const open = routes.filter(
+        (route) => ["agent", "public"].includes(route.config?.access ?? "user") && !own.has(key(route)),
+      );
       return buildDocument([...agentRoutes, ...open], "agent-server");
     },
   };
@@ -61,9 +64,13 @@ export function documentRoutes(app: App, agentServer: () => OpenApiDocument): vo
   for (const { paths, constraints, make } of documents) {
     let text: string | undefined;
     for (const path of paths)
-      app.get(path, { constraints, config: { access: "public" }, schema: { hide: true } }, (_request, reply) => {
-        text ??= JSON.stringify(make());
-        return reply.type("application/json").send(text);
-      });
+      app.get(
+        path,
+        { constraints, config: { access: "public" }, schema: { hide: true } },
+        (_request, reply) => {
+          text ??= JSON.stringify(make());
+          return reply.type("application/json").send(text);
+        },
+      );
   }
 }

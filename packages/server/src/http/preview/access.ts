@@ -25,11 +25,15 @@ export function authorize(
 ): PreviewAccess {
   const principal = authenticator.byHeaders(request.headers);
   if (principal?.readOnly) {
-    throw new PlatformError("ReadOnlyKey", "This key is read-only: it does not open previews, in which anything can be done.");
+    throw new PlatformError(
+      "ReadOnlyKey",
+      "This key is read-only: it does not open previews, in which anything can be done.",
+    );
   }
   if (principal) {
     const row =
-      (principal.sandboxId ?? target.sandboxId) === target.sandboxId && sandboxes.get(principal.userId, target.sandboxId);
+      (principal.sandboxId ?? target.sandboxId) === target.sandboxId &&
+      sandboxes.get(principal.userId, target.sandboxId);
     if (!row) throw new PlatformError("SandboxNotFound", "There is no such sandbox.");
     return { row, by: "key" };
   }
@@ -56,7 +60,12 @@ export function authorize(
  * for browsers, so that SameSite does not keep them apart.
  */
 function ownRequest(request: IncomingMessage, target: PreviewTarget, upgrading: boolean): boolean {
-  const { origin, "sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination } = request.headers;
+  const {
+    origin,
+    "sec-fetch-site": site,
+    "sec-fetch-mode": mode,
+    "sec-fetch-dest": destination,
+  } = request.headers;
   const fromOwnPage = origin === undefined || originOf(origin) === originOf(target.origin);
   if (upgrading || site === undefined) return fromOwnPage;
   if (site === "same-origin" || site === "none") return true;

@@ -48,11 +48,17 @@ export function isForPreview(request: IncomingMessage, publicUrl: string): boole
  * Reads the address of a request for a preview; a `location` is where it should go instead. Throws PlatformError BadRequest for what no
  * client sends, and PathNotFound for ports and ids that cannot be.
  */
-export function readTarget(request: IncomingMessage, publicUrl: string): PreviewTarget | { location: string } {
+export function readTarget(
+  request: IncomingMessage,
+  publicUrl: string,
+): PreviewTarget | { location: string } {
   const url = request.url!;
   const codings = request.headers["transfer-encoding"];
   if (!url.startsWith("/") || url.includes("#") || request.headersDistinct.host?.length !== 1) {
-    throw new PlatformError("BadRequest", "The request needs one Host header and a path that begins with a slash.");
+    throw new PlatformError(
+      "BadRequest",
+      "The request needs one Host header and a path that begins with a slash.",
+    );
   }
   if (codings !== undefined && codings.toLowerCase() !== "chunked") {
     throw new PlatformError("BadRequest", "The body of a request may have no transfer coding but chunked.");
@@ -62,7 +68,8 @@ export function readTarget(request: IncomingMessage, publicUrl: string): Preview
   if (byHost) {
     const protocol = byHost.domain === previewDomain(publicUrl) ? own.protocol : "http:";
     const address = `${protocol}//${byHost.host}`;
-    if (!URL.canParse(address)) throw new PlatformError("BadRequest", "The Host header of the request is malformed.");
+    if (!URL.canParse(address))
+      throw new PlatformError("BadRequest", "The Host header of the request is malformed.");
     return {
       form: "host",
       ...portOfSandbox(byHost.sandboxId, byHost.port),
@@ -122,7 +129,10 @@ function hostForm(
 function portOfSandbox(sandboxId: string, portText: string): PortOfSandbox {
   const port = /^[1-9]\d{0,4}$/.test(portText) ? Number(portText) : 0;
   if (port >= 1 && port <= 65_535 && /^[a-z0-9-]{1,63}$/.test(sandboxId)) return { sandboxId, port };
-  throw new PlatformError("PathNotFound", "The address of a preview names a port from 1 to 65535 and the id of a sandbox.");
+  throw new PlatformError(
+    "PathNotFound",
+    "The address of a preview names a port from 1 to 65535 and the id of a sandbox.",
+  );
 }
 
 /** The parameter goes as text, so that the rest of the query reaches the app byte for byte. */
@@ -134,5 +144,8 @@ function withoutLinkToken(url: string): { appPath: string; linkToken: string | u
   const link = pairs.find(isLink);
   if (link === undefined) return { appPath: url, linkToken: undefined };
   const rest = pairs.filter((pair) => !isLink(pair)).join("&");
-  return { appPath: url.slice(0, start) + (rest && `?${rest}`), linkToken: link.slice(tokenParameter.length + 1) };
+  return {
+    appPath: url.slice(0, start) + (rest && `?${rest}`),
+    linkToken: link.slice(tokenParameter.length + 1),
+  };
 }

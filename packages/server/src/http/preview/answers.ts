@@ -42,7 +42,12 @@ export function answerEmpty(
 ): void {
   if (hasBody(request)) response.shouldKeepAlive = false;
   const length = status === 204 ? {} : { "content-length": 0 };
-  response.writeHead(status, { ...headers, ...length, "cache-control": "no-store", "referrer-policy": "no-referrer" });
+  response.writeHead(status, {
+    ...headers,
+    ...length,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+  });
   response.end();
 }
 

@@ -21,7 +21,9 @@ export function sessionCookies(token: string, { origin }: PreviewTarget, expires
 
 /** The session tokens in a Cookie header; pages of neighbouring hosts may have put wrong ones beside the right one. */
 export function sessionTokens(header: string | undefined): string[] {
-  return pairs(header).flatMap(([name, value]) => (name === sessionCookie || name === laxCookie ? [value] : []));
+  return pairs(header).flatMap(([name, value]) =>
+    name === sessionCookie || name === laxCookie ? [value] : [],
+  );
 }
 
 /** The Cookie header that the app gets; undefined when nothing is left of it. */

@@ -1,4 +1,9 @@
-import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
+import {
+  request as httpRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type ServerResponse,
+} from "node:http";
 import { type Duplex, pipeline } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { type ResponseRules, responseHeaders } from "./response-headers.ts";
@@ -35,7 +40,12 @@ export function forward(
     };
     const broken = (cause: unknown) => fail(failure(cause, port));
     const silence = setTimeout(() => {
-      fail(new PlatformError("PreviewTimeout", `What listens on port ${port} has not answered within ${answerMs / 1000} s.`));
+      fail(
+        new PlatformError(
+          "PreviewTimeout",
+          `What listens on port ${port} has not answered within ${answerMs / 1000} s.`,
+        ),
+      );
     }, answerMs);
     request.on("data", () => silence.refresh());
     // With the answer ends the app's connection, be it that the client goes away or that it got an error.
@@ -46,7 +56,13 @@ export function forward(
     };
     response.once("close", gone);
 
-    const options = { method: request.method, path: appPath, headers, setHost: false, maxHeaderSize: maxHeadBytes };
+    const options = {
+      method: request.method,
+      path: appPath,
+      headers,
+      setHost: false,
+      maxHeaderSize: maxHeadBytes,
+    };
     const toApp = httpRequest({ ...options, createConnection: () => connection });
     toApp.on("error", broken);
     toApp.on("upgrade", (answer, app, head) => {

@@ -4,10 +4,10 @@ import { type AddressInfo, connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
-import { createAuthenticator } from "../server/auth.ts";
-import { key, strangerKey } from "../../../test/support/test-server.ts";
-import { createPreviews, type PreviewLimits, previewLimits } from "./preview.ts";
 import { echo, navigation, type PreviewAnswer, PreviewBench } from "../../../test/support/preview.ts";
+import { key, strangerKey } from "../../../test/support/test-server.ts";
+import { createAuthenticator } from "../server/auth.ts";
+import { createPreviews, type PreviewLimits, previewLimits } from "./preview.ts";
 import { makeToken } from "./token.ts";
 
 let bench: PreviewBench;
@@ -66,7 +66,9 @@ test("keys of the user and of the sandbox open it and never reach the app; other
   for (const other of [strangerKey, row("sbx-two").sessionKey]) {
     expect((await bench.call("/", { host, key: other })).status).toBe(404);
     expect((await bench.call("/preview/sbx-one/8000/", { key: other })).status).toBe(404);
-    expect((await bench.call("/api/v1/sandboxes/sbx-one/preview?port=8000", { key: other })).status).toBe(404);
+    expect((await bench.call("/api/v1/sandboxes/sbx-one/preview?port=8000", { key: other })).status).toBe(
+      404,
+    );
   }
   expect((await bench.call("/", { host: bench.host(8000, "sbx-theirs") })).status).toBe(404);
   expect((await bench.call("/api/v1/sandboxes/sbx-theirs/preview?port=8000")).status).toBe(404);
@@ -80,7 +82,9 @@ test("a token opens its port of its sandbox for its purpose, until it ends", asy
     const answers = [
       await bench.call("/", { host: to, key: null, headers: { cookie: `sandpiper_preview=${token}` } }),
       await bench.call(`/?sandpiper_token=${token}`, { host: to, key: null }),
-      await bench.call(`/preview/${/^\d+-(.*?)\./.exec(to)![1]}/${/^\d+/.exec(to)![0]}/~${token}/`, { key: null }),
+      await bench.call(`/preview/${/^\d+-(.*?)\./.exec(to)![1]}/${/^\d+/.exec(to)![0]}/~${token}/`, {
+        key: null,
+      }),
     ];
     return answers.map((answer) => answer.status);
   };
@@ -118,17 +122,28 @@ test("another page cannot use the cookie, be it a neighbouring preview: only lin
     (await bench.call("/", { host, key: null, method, headers: { cookie, ...headers } })).status;
   for (const site of ["same-site", "cross-site"]) {
     for (const mode of ["cors", "no-cors", "same-origin"]) {
-      expect(await status("GET", { "sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": "script" })).toBe(403);
+      expect(
+        await status("GET", { "sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": "script" }),
+      ).toBe(403);
     }
     const opens = { "sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
     expect(await status("GET", opens)).toBe(200);
     expect(await status("POST", opens)).toBe(403);
     expect(await status("GET", { ...opens, "sec-fetch-dest": "object" })).toBe(403);
   }
-  for (const origin of [neighbour, "null", bench.server.url, `http://${bench.host(8001)}`, "http://evil.example", "garbage"]) {
+  for (const origin of [
+    neighbour,
+    "null",
+    bench.server.url,
+    `http://${bench.host(8001)}`,
+    "http://evil.example",
+    "garbage",
+  ]) {
     expect(await status("GET", { origin })).toBe(403);
     expect(await status("POST", { origin })).toBe(403);
-    const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}/`, { headers: { host, cookie, origin } });
+    const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}/`, {
+      headers: { host, cookie, origin },
+    });
     const [, refusal] = (await once(socket, "unexpected-response")) as [unknown, IncomingMessage];
     expect(refusal.statusCode).toBe(403);
     refusal.destroy();
@@ -137,11 +152,19 @@ test("another page cannot use the cookie, be it a neighbouring preview: only lin
   expect(await status("POST", { origin: "null", "sec-fetch-site": "same-origin" })).toBe(200);
   const own = await bench.call("/", { host, key: null, headers: { cookie } });
   expect(own.headers["cross-origin-resource-policy"]).toBe("same-origin");
-  expect(own.headers["content-security-policy"]).toMatch(/^frame-ancestors 'self' http:\/\/127\.0\.0\.1:\d+ /);
+  expect(own.headers["content-security-policy"]).toMatch(
+    /^frame-ancestors 'self' http:\/\/127\.0\.0\.1:\d+ /,
+  );
 });
 
 test("no route of the platform answers on a preview's host name", async () => {
-  for (const path of ["/api/v1/sandboxes/search", "/openapi.json", "/health", "/docs", "/preview/sbx-one/8001/x"]) {
+  for (const path of [
+    "/api/v1/sandboxes/search",
+    "/openapi.json",
+    "/health",
+    "/docs",
+    "/preview/sbx-one/8001/x",
+  ]) {
     const answer = await bench.call(path, { host });
     expect(JSON.parse(answer.text)).toMatchObject({ url: path, headers: { host } });
     expect((await bench.call(path, { host, key: null })).status).toBe(401);
@@ -176,9 +199,11 @@ test("in the path form a page has no origin, and nothing that it sends touches t
   expect(answer.headers["x-own"]).toBe("1");
   const policies = String(answer.headers["content-security-policy"]).split(", ");
   expect(policies).toContain("sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
-  expect((await bench.call(path, { key: null, headers: { origin: "null" } })).headers["access-control-allow-origin"]).toBe(
-    "null",
-  );
+  expect(
+    (await bench.call(path, { key: null, headers: { origin: "null" } })).headers[
+      "access-control-allow-origin"
+    ],
+  ).toBe("null");
   expect((await bench.call(path, { key: null, headers: { "service-worker": "script" } })).status).toBe(403);
 });
 
@@ -193,7 +218,10 @@ test("addresses that cannot be are refused in a sentence", async () => {
     ["8000", "x".repeat(64)],
   ] as const) {
     const answer = await bench.call("/", { host: bench.host(port, id) });
-    expect(answer).toMatchObject({ status: 404, text: expect.stringContaining("names a port from 1 to 65535") });
+    expect(answer).toMatchObject({
+      status: 404,
+      text: expect.stringContaining("names a port from 1 to 65535"),
+    });
   }
   for (const path of [
     "/preview/",
@@ -227,12 +255,28 @@ test("malformed and ambiguous requests are refused and never reach the app", asy
   expect(await statuses("GET http://evil.example/ HTTP/1.1", to, own, "", "")).toEqual(["400"]);
   expect(await statuses("OPTIONS * HTTP/1.1", to, own, "", "")).toEqual(["400"]);
   expect(await statuses("GET / HTTP/1.1", to, "Host: evil.example", own, "", "")).toEqual(["400"]);
-  expect(await statuses("POST / HTTP/1.1", to, own, "Content-Length: 1", "Transfer-Encoding: chunked", "", "0", "", "")).toEqual([
-    "400",
-  ]);
-  expect(await statuses("POST / HTTP/1.1", to, own, "Content-Length: 1", "Content-Length: 2", "", "xx")).toEqual(["400"]);
-  expect(await statuses("POST / HTTP/1.1", to, own, "Transfer-Encoding: gzip, chunked", "", "0", "", "")).toEqual(["400"]);
-  expect(await statuses("POST / HTTP/1.1", to, own, "Connection: upgrade", "Upgrade: websocket", "", "")).toEqual(["400"]);
+  expect(
+    await statuses(
+      "POST / HTTP/1.1",
+      to,
+      own,
+      "Content-Length: 1",
+      "Transfer-Encoding: chunked",
+      "",
+      "0",
+      "",
+      "",
+    ),
+  ).toEqual(["400"]);
+  expect(
+    await statuses("POST / HTTP/1.1", to, own, "Content-Length: 1", "Content-Length: 2", "", "xx"),
+  ).toEqual(["400"]);
+  expect(
+    await statuses("POST / HTTP/1.1", to, own, "Transfer-Encoding: gzip, chunked", "", "0", "", ""),
+  ).toEqual(["400"]);
+  expect(
+    await statuses("POST / HTTP/1.1", to, own, "Connection: upgrade", "Upgrade: websocket", "", ""),
+  ).toEqual(["400"]);
   const handshake = ["GET / HTTP/1.1", to, own, "Connection: upgrade", "Upgrade: websocket"];
   expect(await statuses(...handshake, "Content-Length: 1", "", "x")).toEqual(["400"]);
   expect(await statuses(...handshake, "Transfer-Encoding: chunked", "", "0", "", "")).toEqual(["400"]);
@@ -241,7 +285,9 @@ test("malformed and ambiguous requests are refused and never reach the app", asy
   expect(await statuses("CONNECT localhost:22 HTTP/1.1", to, own, "", "")).toEqual([]);
   expect(await statuses("GET / HTTP/1.1", `${to}9`, own, "", "")).toEqual(["400"]);
   expect(reached).toBe(0);
-  expect(await statuses("POST / HTTP/1.1", to, own, "Transfer-Encoding: chunked", "", "zz", "")).toEqual(["400"]);
+  expect(await statuses("POST / HTTP/1.1", to, own, "Transfer-Encoding: chunked", "", "zz", "")).toEqual([
+    "400",
+  ]);
 });
 
 test("a body stays a body, also where the request offers another protocol", async () => {
@@ -251,7 +297,12 @@ test("a body stays a body, also where the request offers another protocol", asyn
     response.end();
   });
   const inner = `GET /smuggled HTTP/1.1\r\nHost: ${bench.host(8007)}\r\n\r\n`;
-  const head = [`Host: ${bench.host(8007)}`, `X-Session-API-Key: ${key}`, "Connection: Upgrade, close", "Upgrade: h2c"];
+  const head = [
+    `Host: ${bench.host(8007)}`,
+    `X-Session-API-Key: ${key}`,
+    "Connection: Upgrade, close",
+    "Upgrade: h2c",
+  ];
   await statuses("GET /outer HTTP/1.1", ...head, `Content-Length: ${inner.length}`, "", inner);
   expect(seen).toEqual([`GET /outer ${inner}`]);
 });
@@ -293,7 +344,11 @@ test("an app that misbehaves gives a sentence, and the server goes on", async ()
     headers: { host: bench.host(8004), "x-session-api-key": key },
   });
   const [, refusal] = (await once(socket, "unexpected-response")) as [unknown, IncomingMessage];
-  expect([refusal.statusCode, refusal.headers["x-own"], (await buffer(refusal)).toString()]).toEqual([403, "1", "no"]);
+  expect([refusal.statusCode, refusal.headers["x-own"], (await buffer(refusal)).toString()]).toEqual([
+    403,
+    "1",
+    "no",
+  ]);
   answer = "HTTP/1.1 200 OK\r\nConnection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\nok";
   const unwilling = new WebSocket(`ws://127.0.0.1:${bench.server.port}/`, {
     headers: { host: bench.host(8004), "x-session-api-key": key },
@@ -306,7 +361,9 @@ test("an app that misbehaves gives a sentence, and the server goes on", async ()
 /** Asks previews with limits of their own. */
 async function limited(
   change: Partial<PreviewLimits>,
-  use: (ask: (to: string) => Promise<{ status: number | undefined; answer: IncomingMessage }>) => Promise<void>,
+  use: (
+    ask: (to: string) => Promise<{ status: number | undefined; answer: IncomingMessage }>,
+  ) => Promise<void>,
 ): Promise<void> {
   const { config, sandboxes, logger } = bench.server;
   const authenticator = createAuthenticator(bench.server);
@@ -335,7 +392,10 @@ test("an app that never answers is given up, and its connection ends", async () 
   });
   await limited({ answerMs: 50 }, async (ask) => {
     const { status, answer } = await ask(bench.host(8005));
-    expect([status, (await buffer(answer)).toString()]).toEqual([504, expect.stringContaining("has not answered within 0.05 s")]);
+    expect([status, (await buffer(answer)).toString()]).toEqual([
+      504,
+      expect.stringContaining("has not answered within 0.05 s"),
+    ]);
     await cut;
   });
 });
@@ -346,7 +406,10 @@ test("a sandbox that does not wake is given up, and a connection that comes too 
   const connecting = vi.spyOn(bench.server.sandboxes, "connect").mockReturnValueOnce(waking.promise as never);
   await limited({ connectMs: 50 }, async (ask) => {
     const { status, answer } = await ask(host);
-    expect([status, (await buffer(answer)).toString()]).toEqual([504, expect.stringContaining("did not become ready")]);
+    expect([status, (await buffer(answer)).toString()]).toEqual([
+      504,
+      expect.stringContaining("did not become ready"),
+    ]);
   });
   waking.resolve(late);
   await expect.poll(() => late.destroy).toHaveBeenCalled();
@@ -365,7 +428,12 @@ test("a sandbox has so many connections at a time, and one that ends makes room"
 
 test("tokens and keys are in no log", async () => {
   const text = bench.server.logs.join("\n");
-  for (const secret of [key, strangerKey, row().sessionKey, makeToken(row(), 8000, "link", later()).slice(-43)])
+  for (const secret of [
+    key,
+    strangerKey,
+    row().sessionKey,
+    makeToken(row(), 8000, "link", later()).slice(-43),
+  ])
     expect(text).not.toContain(secret);
   expect(text).not.toMatch(/sandpiper_token=(?!\*)/);
 });

@@ -27,20 +27,29 @@ test("a link opens a preview under its host name: the browser gets a cookie and 
     headers: { location: `http://${url.host}/a/b?x=1`, "referrer-policy": "no-referrer" },
   });
   const [secure, lax] = first.headers["set-cookie"]!;
-  expect(secure).toMatch(/^sandpiper_preview=\S+; Path=\/; HttpOnly; Max-Age=86(399|400); Secure; SameSite=None; Partitioned$/);
+  expect(secure).toMatch(
+    /^sandpiper_preview=\S+; Path=\/; HttpOnly; Max-Age=86(399|400); Secure; SameSite=None; Partitioned$/,
+  );
   expect(lax).toMatch(/^sandpiper_preview_lax=\S+; Path=\/; HttpOnly; Max-Age=\d+; SameSite=Lax$/);
   for (const cookie of [secure!, lax!]) {
     const headers = { ...navigation, cookie: `own=1; ${cookie.split(";")[0]}; other=2` };
     const answer = await bench.call("/a/b?x=1", { host: url.host, key: null, headers });
     expect(answer.status).toBe(200);
-    expect(got(answer)).toMatchObject({ method: "GET", url: "/a/b?x=1", headers: { cookie: "own=1; other=2" } });
+    expect(got(answer)).toMatchObject({
+      method: "GET",
+      url: "/a/b?x=1",
+      headers: { cookie: "own=1; other=2" },
+    });
   }
 });
 
 test("a link opens a preview under a path, where the session stays in the path and the app gets its prefix", async () => {
   const { pathUrl } = await bench.link(8000);
   expect(pathUrl.origin).toBe(bench.server.url);
-  const opened = await bench.call(`${pathUrl.pathname}a/b${pathUrl.search}&x=1`, { key: null, headers: navigation });
+  const opened = await bench.call(`${pathUrl.pathname}a/b${pathUrl.search}&x=1`, {
+    key: null,
+    headers: navigation,
+  });
   expect(opened).toMatchObject({
     status: 303,
     headers: { location: expect.stringMatching(/\/preview\/sbx-one\/8000\/~[^/]+\/a\/b\?x=1$/) },
@@ -64,7 +73,11 @@ test("a link opens a preview under a path, where the session stays in the path a
 
 test("a page without an origin may ask from the path form what it likes: the server answers its preflights", async () => {
   const path = await bench.pathSession(8000);
-  const headers = { origin: "null", "access-control-request-method": "PATCH", "access-control-request-headers": "x-own" };
+  const headers = {
+    origin: "null",
+    "access-control-request-method": "PATCH",
+    "access-control-request-headers": "x-own",
+  };
   expect(await bench.call(path, { key: null, method: "OPTIONS", headers })).toMatchObject({
     status: 204,
     headers: {
@@ -95,14 +108,22 @@ test("the links of WORKER_1 and WORKER_2 can be polled from the GUI's page, and 
     accept: "text/html",
   };
   const polled = await bench.call(url.pathname + url.search, { host: url.host, key: null, headers });
-  expect(polled).toMatchObject({ status: 200, headers: { "access-control-allow-origin": "http://localhost:3001" } });
+  expect(polled).toMatchObject({
+    status: 200,
+    headers: { "access-control-allow-origin": "http://localhost:3001" },
+  });
   expect(got(polled).url).toBe("/");
 });
 
 test("any method and any body passes, and the headers of the way are right", async () => {
   const host = bench.host(8000);
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "PROPFIND"]) {
-    const answer = await bench.call("/x?a=%2F&b", { host, method, body: "text", headers: { "content-length": "4" } });
+    const answer = await bench.call("/x?a=%2F&b", {
+      host,
+      method,
+      body: "text",
+      headers: { "content-length": "4" },
+    });
     expect(got(answer)).toMatchObject({ method, url: "/x?a=%2F&b", body: "text" });
   }
   expect(got(await bench.call("/", { host, method: "POST" })).headers["content-length"]).toBe("0");
@@ -162,9 +183,18 @@ test("redirects and cookies of an app stay within its preview", async () => {
     expect((await ask(location, { key: null }, `${prefix}/dir/`)).headers.location).toBe(byPath);
   }
   const byHost = await ask("/", { host }, "/");
-  expect(byHost.headers["set-cookie"]).toEqual(["a=1; Path=/app; HttpOnly", "b=2", "__Host-c=3; Path=/; Secure", "d=4"]);
+  expect(byHost.headers["set-cookie"]).toEqual([
+    "a=1; Path=/app; HttpOnly",
+    "b=2",
+    "__Host-c=3; Path=/; Secure",
+    "d=4",
+  ]);
   const own = "/preview/sbx-one/8002/";
-  const byPath = await ask("/", { key: null, headers: { cookie: "a=0; preview_a=1; sandpiper=2; preview_b=2" } }, `${prefix}/`);
+  const byPath = await ask(
+    "/",
+    { key: null, headers: { cookie: "a=0; preview_a=1; sandpiper=2; preview_b=2" } },
+    `${prefix}/`,
+  );
   expect(byPath.text).toBe("a=1; b=2");
   expect(byPath.headers["set-cookie"]).toEqual([
     `preview_a=1; HttpOnly; Path=${own}app`,
@@ -181,7 +211,10 @@ test("what an app sends piece by piece arrives piece by piece, and the app hears
     response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
     next = () => response.write("data: tick\n\n");
   });
-  const call = httpRequest({ port: bench.server.port, headers: { host: bench.host(8003), cookie: await bench.session(8003) } });
+  const call = httpRequest({
+    port: bench.server.port,
+    headers: { host: bench.host(8003), cookie: await bench.session(8003) },
+  });
   const [answer] = (await once(call.end(), "response")) as [IncomingMessage];
   for (let count = 0; count < 3; count++) {
     next();
@@ -194,7 +227,10 @@ test("what an app sends piece by piece arrives piece by piece, and the app hears
 test("an app that has not answered yet hears when the client leaves", async () => {
   const asked = Promise.withResolvers<IncomingMessage>();
   await bench.app(8009, (request) => asked.resolve(request));
-  const call = httpRequest({ port: bench.server.port, headers: { host: bench.host(8009), cookie: await bench.session(8009) } });
+  const call = httpRequest({
+    port: bench.server.port,
+    headers: { host: bench.host(8009), cookie: await bench.session(8009) },
+  });
   call.on("error", () => {}).end();
   const { socket } = await asked.promise;
   const left = once(socket, "close");
@@ -243,7 +279,11 @@ test("uploads and downloads stream, and wait for the side that is slow", async (
 
 test("an answer that comes before the body has gone up still arrives", async () => {
   await bench.app(8005, (_request, response) => response.writeHead(413).end("too large"));
-  const answer = await bench.call("/", { host: bench.host(8005), method: "POST", body: Buffer.alloc(300_000) });
+  const answer = await bench.call("/", {
+    host: bench.host(8005),
+    method: "POST",
+    body: Buffer.alloc(300_000),
+  });
   expect(answer).toMatchObject({ status: 413, text: "too large" });
 });
 
@@ -255,7 +295,9 @@ test("a WebSocket passes in both directions", async () => {
     const own = path.startsWith("/preview")
       ? { origin: "null" }
       : { host: bench.host(8001), cookie: await bench.session(8001), origin: `http://${bench.host(8001)}` };
-    const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}${path}`, ["chat", "other"], { headers: own });
+    const socket = new WebSocket(`ws://127.0.0.1:${bench.server.port}${path}`, ["chat", "other"], {
+      headers: own,
+    });
     await once(socket, "open");
     expect(socket.protocol).toBe("chat");
     socket.send("x".repeat(1_000_000));
@@ -269,13 +311,21 @@ test("a WebSocket passes in both directions", async () => {
 test("bytes that come with a handshake, before its answer, are not lost", async () => {
   await bench.rawApp(8006, (socket) => {
     socket.once("data", () => {
-      socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly");
+      socket.write(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly",
+      );
       socket.pipe(socket);
     });
   });
   const socket = connect(bench.server.port, "127.0.0.1");
   const cookie = await bench.session(8006);
-  const head = ["GET / HTTP/1.1", `Host: ${bench.host(8006)}`, `Cookie: ${cookie}`, "Connection: Upgrade", "Upgrade: websocket"];
+  const head = [
+    "GET / HTTP/1.1",
+    `Host: ${bench.host(8006)}`,
+    `Cookie: ${cookie}`,
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+  ];
   socket.end(`${head.join("\r\n")}\r\n\r\nhello`);
   const text = (await buffer(socket)).toString();
   expect(text).toMatch(/^HTTP\/1.1 101 /);
@@ -288,7 +338,10 @@ test("where nothing listens a browser gets a page that looks again, and a progra
   expect(page.text).toContain("Nothing listens on port 8999");
   expect(page.text).toContain('http-equiv="refresh"');
   const program = await bench.call("/", { host: bench.host(8999) });
-  expect(program).toMatchObject({ status: 502, text: expect.stringMatching(/^{"detail":"Nothing listens on port 8999/) });
+  expect(program).toMatchObject({
+    status: 502,
+    text: expect.stringMatching(/^{"detail":"Nothing listens on port 8999/),
+  });
 });
 
 test("a public name has previews under it, in which the app believes to be opened on its own machine", async () => {
@@ -310,7 +363,10 @@ test("a public name has previews under it, in which the app believes to be opene
       referer: "http://localhost:8000/page",
     });
     expect(seen["x-forwarded-host"]).toBeUndefined();
-    const opened = await remote.call(`/preview/sbx-one/8000/${pathUrl.search}`, { key: null, headers: navigation });
+    const opened = await remote.call(`/preview/sbx-one/8000/${pathUrl.search}`, {
+      key: null,
+      headers: navigation,
+    });
     expect(opened.headers.location).toMatch(/^\/base\/preview\/sbx-one\/8000\/~/);
     expect((await remote.call("/health", { host: "sand.example", key: null })).status).toBe(200);
   } finally {
@@ -321,7 +377,10 @@ test("a public name has previews under it, in which the app believes to be opene
 test("a server that shuts down ends open previews at once", async () => {
   const other = await PreviewBench.start();
   await other.app(8000, (_request, response) => response.writeHead(200).flushHeaders());
-  const call = httpRequest({ port: other.server.port, headers: { host: other.host(8000), cookie: await other.session(8000) } });
+  const call = httpRequest({
+    port: other.server.port,
+    headers: { host: other.host(8000), cookie: await other.session(8000) },
+  });
   const [answer] = (await once(call.end(), "response")) as [IncomingMessage];
   const ended = once(answer, "error");
   const began = performance.now();

@@ -1,9 +1,9 @@
 import { type IncomingMessage, type OutgoingHttpHeaders, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { newId } from "@sandpiper/wire";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { splice } from "@sandpiper/core/http-proxy";
+import { newId } from "@sandpiper/wire";
 import type { Authenticator } from "../server/auth.ts";
 import type { HttpServices } from "../server/services.ts";
 import { publicUrl } from "../server/urls.ts";
@@ -56,7 +56,10 @@ export function createPreviews(
   let closing = false;
   const address = () => publicUrl(config, server());
 
-  const connect = async ({ sandboxId, port }: PreviewTarget, response: ServerResponse): Promise<Duplex | undefined> => {
+  const connect = async (
+    { sandboxId, port }: PreviewTarget,
+    response: ServerResponse,
+  ): Promise<Duplex | undefined> => {
     if (closing) throw new PlatformError("SandboxFailed", "The server is shutting down.");
     const siblings = open.get(sandboxId) ?? new Set();
     if (siblings.size >= limits.connections) {
@@ -71,12 +74,14 @@ export function createPreviews(
       siblings.delete(entry);
       if (siblings.size === 0 && open.get(sandboxId) === siblings) open.delete(sandboxId);
     };
-    const connection = await connectInTime(() => sandboxes.connect(sandboxId, port), limits.connectMs, response).catch(
-      (error) => {
-        over();
-        throw error;
-      },
-    );
+    const connection = await connectInTime(
+      () => sandboxes.connect(sandboxId, port),
+      limits.connectMs,
+      response,
+    ).catch((error) => {
+      over();
+      throw error;
+    });
     if (!connection) return void over();
     entry.end = () => connection.destroy();
     if (connection.destroyed) over();
@@ -84,14 +89,19 @@ export function createPreviews(
     return connection;
   };
 
-  const serve = async (request: IncomingMessage, response: ServerResponse, onUpgrade?: Splice): Promise<void> => {
+  const serve = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    onUpgrade?: Splice,
+  ): Promise<void> => {
     const target = readTarget(request, address());
     if ("location" in target) return answerEmpty(request, response, 308, { location: target.location });
     if (onUpgrade && (request.method !== "GET" || hasBody(request))) {
       throw new PlatformError("BadRequest", "A WebSocket begins with a GET request without a body.");
     }
     const access = authorize(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
-    if (access.by === "link" && !onUpgrade && isNavigation(request)) return enter(request, response, target, access);
+    if (access.by === "link" && !onUpgrade && isNavigation(request))
+      return enter(request, response, target, access);
     const cors = access.by === "link" || access.by === "path" ? corsFor(request) : undefined;
     if (cors && request.method === "OPTIONS" && "access-control-request-method" in request.headers) {
       return answerEmpty(request, response, 204, cors);
@@ -110,13 +120,19 @@ export function createPreviews(
       byCookie: access.by === "cookie",
       frameAncestors: frameAncestors(address(), config.corsOrigins),
     };
-    const headers = requestHeaders(request, target, onUpgrade !== undefined, (text) => isForApp(text, authenticator));
+    const headers = requestHeaders(request, target, onUpgrade !== undefined, (text) =>
+      isForApp(text, authenticator),
+    );
     const upgraded: OnUpgrade | undefined =
       onUpgrade && ((answer, app, head) => onUpgrade(answer, app, responseHeaders(answer, rules), head));
     await forward(request, response, connection, { ...rules, headers, answerMs: limits.answerMs }, upgraded);
   };
 
-  const answer = async (request: IncomingMessage, response: ServerResponse, onUpgrade?: Splice): Promise<void> => {
+  const answer = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    onUpgrade?: Splice,
+  ): Promise<void> => {
     quiet(request.socket);
     request.on("error", () => {});
     response.on("error", () => {});
@@ -132,7 +148,10 @@ export function createPreviews(
     if (error instanceof PlatformError && error.status !== 500) return error;
     const errorId = newId();
     logger.error({ errorId, reason: errorText(error) }, "a preview failed");
-    return new PlatformError("PreviewFailed", `The preview failed inside the server; its log tells more under ${errorId}.`);
+    return new PlatformError(
+      "PreviewFailed",
+      `The preview failed inside the server; its log tells more under ${errorId}.`,
+    );
   };
 
   return {
@@ -188,16 +207,27 @@ function quiet(socket: Socket): void {
 /** Whether a browser opens a page, rather than a page or a program fetching something. */
 function isNavigation({ method, headers }: IncomingMessage): boolean {
   const mode = headers["sec-fetch-mode"];
-  return method === "GET" && (mode === undefined ? /\btext\/html\b/.test(headers.accept ?? "") : mode === "navigate");
+  return (
+    method === "GET" &&
+    (mode === undefined ? /\btext\/html\b/.test(headers.accept ?? "") : mode === "navigate")
+  );
 }
 
 /** Exchanges a link for a session, and leads on to the same page without the link. */
-function enter(request: IncomingMessage, response: ServerResponse, target: PreviewTarget, { row }: PreviewAccess): void {
+function enter(
+  request: IncomingMessage,
+  response: ServerResponse,
+  target: PreviewTarget,
+  { row }: PreviewAccess,
+): void {
   const expires = Date.now() + sessionMs;
   const token = makeToken(row, target.port, "session", expires);
   if (target.form === "host") {
     const location = target.origin + target.appPath;
-    return answerEmpty(request, response, 303, { location, "set-cookie": sessionCookies(token, target, expires) });
+    return answerEmpty(request, response, 303, {
+      location,
+      "set-cookie": sessionCookies(token, target, expires),
+    });
   }
   // A page without an origin sends no cookies, so the token stays in its path.
   return answerEmpty(request, response, 303, { location: `${target.cookiePath}~${token}${target.appPath}` });

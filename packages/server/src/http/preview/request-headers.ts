@@ -48,7 +48,11 @@ export function requestHeaders(
 }
 
 /** Makes Origin and Referer of the preview's own pages those of `http://localhost:<port>`, and drops other Referers, which are not the app's business. */
-function sameOriginInside(result: OutgoingHttpHeaders, { headers }: IncomingMessage, target: PreviewTarget): void {
+function sameOriginInside(
+  result: OutgoingHttpHeaders,
+  { headers }: IncomingMessage,
+  target: PreviewTarget,
+): void {
   const inside = `http://localhost:${target.port}`;
   const ownOrigin = headers.origin === target.origin || (target.form === "path" && headers.origin === "null");
   if (ownOrigin) result.origin = inside;

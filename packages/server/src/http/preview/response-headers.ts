@@ -45,10 +45,15 @@ export function responseHeaders(
   for (const [name, values] of Object.entries(answer.headersDistinct)) {
     if (values && !perConnection.has(name) && !dropped.has(name)) result[name] = values;
   }
-  const cookies = (answer.headers["set-cookie"] ?? []).flatMap((cookie) => cookieFromApp(cookie, target) ?? []);
+  const cookies = (answer.headers["set-cookie"] ?? []).flatMap(
+    (cookie) => cookieFromApp(cookie, target) ?? [],
+  );
   if (cookies.length > 0) result["set-cookie"] = cookies;
   if (answer.headers.location !== undefined) result.location = outerLocation(answer.headers.location, target);
-  const policies = [answer.headersDistinct["content-security-policy"] ?? [], `frame-ancestors ${frameAncestors}`].flat();
+  const policies = [
+    answer.headersDistinct["content-security-policy"] ?? [],
+    `frame-ancestors ${frameAncestors}`,
+  ].flat();
   if (target.form === "path") {
     policies.push(sandboxPolicy);
     // Without an origin the page would be kept from its own pictures and scripts.
@@ -80,7 +85,11 @@ const loopbackNames = new Set(["localhost", "127.0.0.1", "[::1]", "0.0.0.0"]);
 
 /** Lets the page that holds a token in its URL read the answer, whatever its origin; the token has opened it, so nothing is given away. */
 export function corsFor(request: IncomingMessage): OutgoingHttpHeaders | undefined {
-  const { origin, "access-control-request-method": method, "access-control-request-headers": names } = request.headers;
+  const {
+    origin,
+    "access-control-request-method": method,
+    "access-control-request-headers": names,
+  } = request.headers;
   if (origin === undefined) return undefined;
   const preflight = {
     ...(method === undefined ? {} : { "access-control-allow-methods": method }),

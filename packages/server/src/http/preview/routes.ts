@@ -1,16 +1,19 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, PreviewLink } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
+import { sandboxId } from "../routes/v1/sandboxes.ts";
 import type { App, HttpServices } from "../server/services.ts";
 import { publicUrl } from "../server/urls.ts";
-import { sandboxId } from "../routes/v1/sandboxes.ts";
 import { previewLink } from "./links.ts";
 
 /** How long a link can be opened, ms; the session that it begins holds longer. */
 const linkMs = 60 * 60 * 1000;
 
 /** Gives out the addresses of previews; an addition to the contract. */
-export function previewRoutes(app: App, { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">): void {
+export function previewRoutes(
+  app: App,
+  { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
+): void {
   app.get(
     "/api/v1/sandboxes/:sandbox_id/preview",
     {
@@ -26,10 +29,13 @@ export function previewRoutes(app: App, { sandboxes, config }: Pick<HttpServices
     (request, reply) => {
       const { principal, params, query } = request;
       const row = sandboxes.get(principal.userId, sandboxId(params.sandbox_id));
-      if (!row || (principal.sandboxId ?? row.id) !== row.id) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+      if (!row || (principal.sandboxId ?? row.id) !== row.id)
+        throw new PlatformError("SandboxNotFound", "Sandbox not found");
       const expires = Math.floor(Date.now() / 1000) * 1000 + linkMs;
       const { url, pathUrl } = previewLink(row, query.port, publicUrl(config, app.server), expires);
-      reply.header("cache-control", "no-store").send({ url, path_url: pathUrl, expires_at: isoTime(expires) });
+      reply
+        .header("cache-control", "no-store")
+        .send({ url, path_url: pathUrl, expires_at: isoTime(expires) });
     },
   );
 }

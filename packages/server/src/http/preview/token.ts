@@ -43,7 +43,9 @@ export function openToken(
   if (Number.parseInt(seconds, 36) * 1000 <= Date.now()) return undefined;
   const row = sandboxes.get(Buffer.from(user, "base64url").toString(), sandboxId);
   if (!row) return undefined;
-  return timingSafeEqual(Buffer.from(signed, "base64url"), signature(row, port, purpose, seconds)) ? row : undefined;
+  return timingSafeEqual(Buffer.from(signed, "base64url"), signature(row, port, purpose, seconds))
+    ? row
+    : undefined;
 }
 
 function signature(row: SandboxRow, port: number, purpose: TokenPurpose, seconds: string): Buffer {

@@ -1,14 +1,14 @@
-import type { Principal } from "./principal.ts";
 import type { IncomingHttpHeaders } from "node:http";
-import type { FastifyReply, FastifyRequest } from "fastify";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ApiKeys, Logins } from "../../users/api.ts";
+import { loginTokens } from "../routes/account/login/cookie.ts";
+import { fromOwnPage } from "../routes/account/login/same-origin.ts";
 import { prefixSandbox } from "../routes/agent-server/view.ts";
 import { workspaceSandbox } from "../routes/agent-server/workspace-cookie.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
-import { loginTokens } from "../routes/account/login/cookie.ts";
-import { fromOwnPage } from "../routes/account/login/same-origin.ts";
+import type { Principal } from "./principal.ts";
 import { decodedPath } from "./urls.ts";
 
 /** `public` needs no key, `user` (the default) a user's API key, `agent` that or a sandbox's session key. */
@@ -35,7 +35,10 @@ export interface Authenticator {
   /** Reads `X-Session-API-Key` and `Authorization: Bearer`; the first that is a user's key wins, then a session key. */
   byHeaders(headers: IncomingHttpHeaders): Principal | undefined;
   /** Reads the login cookie, which counts only for requests without any key. Throws PlatformError CrossOrigin when another site's page makes use of it. */
-  byCookie(request: { method?: string | undefined; headers: IncomingHttpHeaders }, upgrading: boolean): Principal | undefined;
+  byCookie(
+    request: { method?: string | undefined; headers: IncomingHttpHeaders },
+    upgrading: boolean,
+  ): Principal | undefined;
   /** Reads the cookie for the files of workspaces: it stands for the holder of that sandbox (`only` this one, where one is named), and only to read. */
   byWorkspaceCookie(headers: IncomingHttpHeaders, only: string | undefined): Principal | undefined;
   /**
@@ -53,7 +56,12 @@ export interface AuthenticatorServices {
 }
 
 /** The one place that tells who a key, a session key or a cookie stands for. */
-export function createAuthenticator({ apiKeys, logins, sandboxes, config }: AuthenticatorServices): Authenticator {
+export function createAuthenticator({
+  apiKeys,
+  logins,
+  sandboxes,
+  config,
+}: AuthenticatorServices): Authenticator {
   const bySession = (key: string): Principal | undefined => {
     const row = sandboxes.bySessionKey(key);
     return row && { userId: row.userId, sandboxId: row.id };
@@ -77,7 +85,10 @@ export function createAuthenticator({ apiKeys, logins, sandboxes, config }: Auth
         const holder = logins.authenticate(token);
         if (!holder) continue;
         if (fromOwnPage({ method, headers, publicUrl: config.publicUrl, upgrading })) return holder;
-        throw new PlatformError("CrossOrigin", "The login counts only for pages of this server: send a key from elsewhere.");
+        throw new PlatformError(
+          "CrossOrigin",
+          "The login counts only for pages of this server: send a key from elsewhere.",
+        );
       }
       return undefined;
     },
@@ -88,7 +99,8 @@ export function createAuthenticator({ apiKeys, logins, sandboxes, config }: Auth
     within(sandboxId, caller) {
       if (caller?.sandboxId !== undefined) return caller.sandboxId === sandboxId ? caller : undefined;
       if (!caller) return undefined;
-      if (!sandboxes.get(caller.userId, sandboxId)) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+      if (!sandboxes.get(caller.userId, sandboxId))
+        throw new PlatformError("SandboxNotFound", "Sandbox not found");
       return { ...caller, sandboxId };
     },
   };
@@ -99,7 +111,8 @@ export function credentials(headers: IncomingHttpHeaders): string[] {
   const keys: string[] = [];
   const own = headers["x-session-api-key"];
   if (typeof own === "string" && own !== "") keys.push(own);
-  const bearer = headers.authorization === undefined ? null : /^bearer\s+(\S+)\s*$/i.exec(headers.authorization);
+  const bearer =
+    headers.authorization === undefined ? null : /^bearer\s+(\S+)\s*$/i.exec(headers.authorization);
   if (bearer) keys.push(bearer[1]!);
   return keys;
 }
@@ -143,10 +156,12 @@ function guard(request: FastifyRequest, authenticator: Authenticator, limit: Req
 export function findCaller(request: FastifyRequest, authenticator: Authenticator): Principal | undefined {
   const { raw, query, routeOptions } = request;
   const inQuery = routeOptions.config.keyInQuery && (query as Record<string, unknown>).session_api_key;
-  const headers = typeof inQuery === "string" && inQuery !== "" ? { "x-session-api-key": inQuery } : request.headers;
+  const headers =
+    typeof inQuery === "string" && inQuery !== "" ? { "x-session-api-key": inQuery } : request.headers;
   const found = authenticator.byHeaders(headers);
   if (found || credentials(headers).length > 0) return found;
-  const shown = routeOptions.config.workspaceCookie && authenticator.byWorkspaceCookie(headers, prefixSandbox(raw));
+  const shown =
+    routeOptions.config.workspaceCookie && authenticator.byWorkspaceCookie(headers, prefixSandbox(raw));
   return shown || authenticator.byCookie(raw, false);
 }
 

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { connect } from "node:net";
+import { maxPageLength } from "@sandpiper/core/paging";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { read, startServer, type TestServer } from "../../../test/support/test-server.ts";
 import { maxMessageLength } from "../../conversations/log/messages.ts";
-import { maxPageLength } from "@sandpiper/core/paging";
 import { defaultUser } from "../../users/default-user.ts";
 import { maxJsonValues, parseJson } from "./json.ts";
-import { read, startServer, type TestServer } from "../../../test/support/test-server.ts";
 
 /** Requests that are small to send and could keep the server from everybody else. */
 
@@ -64,7 +64,8 @@ test("a message is refused above a length, images included", async () => {
   const id = await server.addConversation();
   const part = { type: "text", text: "x".repeat(maxMessageLength / 2) };
   const image = { type: "image", image_urls: [part.text, "x"] };
-  const send = (path: string, content: unknown[]) => read(server.call("POST", path, { body: { content, run: false } }));
+  const send = (path: string, content: unknown[]) =>
+    read(server.call("POST", path, { body: { content, run: false } }));
   const long = [part, image];
   for (const path of [
     `/api/conversations/${id}/events`,
@@ -82,7 +83,9 @@ async function pages(path: string): Promise<{ items: { id: string }[]; counts: n
   const items = [];
   const counts = [];
   for (let next: string | null = "0"; next !== null; ) {
-    const { body } = await read(server.call("GET", `${path}${path.includes("?") ? "&" : "?"}limit=100&page_id=${next}`));
+    const { body } = await read(
+      server.call("GET", `${path}${path.includes("?") ? "&" : "?"}limit=100&page_id=${next}`),
+    );
     items.push(...body.items);
     counts.push(body.items.length);
     next = body.next_page_id;
@@ -100,14 +103,18 @@ test("pages of long events end early, and together have everything in order", as
   expect(new Set(whole.items.map((event) => event.id)).size).toBe(14);
   for (const path of [`${all}?kind__eq=MessageEvent`, legacy, `${legacy}?source=user`, `${legacy}?body=x`]) {
     const { items, counts } = await pages(path);
-    const wanted = path.includes("body") ? whole.items.filter((_event, index) => index % 2 === 0) : whole.items;
+    const wanted = path.includes("body")
+      ? whole.items.filter((_event, index) => index % 2 === 0)
+      : whole.items;
     expect([path, items.map((event) => event.id)]).toEqual([path, wanted.map((event) => event.id)]);
     expect(Math.max(...counts)).toBeLessThan(7);
   }
   const down = await pages(`${all}?sort_order=TIMESTAMP_DESC`);
   expect(down.items.map((event) => event.id).reverse()).toEqual(whole.items.map((event) => event.id));
   const ids = whole.items.filter((_event, index) => index % 2 === 0).map((event) => `id=${event.id}`);
-  expect((await server.call("GET", `/api/v1/conversation/${id}/events?${ids.slice(0, 2).join("&")}`)).status).toBe(200);
+  expect(
+    (await server.call("GET", `/api/v1/conversation/${id}/events?${ids.slice(0, 2).join("&")}`)).status,
+  ).toBe(200);
   const many = Array.from({ length: 4 }, () => ids).flat();
   expect((await server.call("GET", `/api/v1/conversation/${id}/events?${many.join("&")}`)).status).toBe(413);
   const v0 = await read(server.call("GET", `/api/conversations/${id}/events?limit=100`));

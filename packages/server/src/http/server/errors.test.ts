@@ -17,14 +17,19 @@ function raw(text: string): Promise<string> {
     socket.on("data", (data) => {
       answer += data;
     });
-    socket.on("error", (error: NodeJS.ErrnoException) => (error.code === "ECONNRESET" ? resolve(answer) : reject(error)));
+    socket.on("error", (error: NodeJS.ErrnoException) =>
+      error.code === "ECONNRESET" ? resolve(answer) : reject(error),
+    );
     socket.on("close", () => resolve(answer));
   });
 }
 const auth = `Host: localhost\r\nX-Session-API-Key: ${key}\r\nConnection: close\r\n`;
 
 test("an unknown path is a 404 and a wrong method a 405 that names the right ones", async () => {
-  expect(await read(server.call("GET", "/api/v1/nothing"))).toEqual({ status: 404, body: { detail: "Not Found" } });
+  expect(await read(server.call("GET", "/api/v1/nothing"))).toEqual({
+    status: 404,
+    body: { detail: "Not Found" },
+  });
   expect((await server.call("GET", "/nothing", { key: null })).status).toBe(404);
   const wrong = await server.call("PUT", "/api/v1/sandboxes/x/pause/");
   expect(wrong.status).toBe(405);
@@ -33,9 +38,13 @@ test("an unknown path is a 404 and a wrong method a 405 that names the right one
 });
 
 test("malformed JSON is a 422 that does not quote the body", async () => {
-  const { status, body } = await read(server.call("POST", "/api/v1/app-conversations", { body: '{"title": "se-cret" oops' }));
+  const { status, body } = await read(
+    server.call("POST", "/api/v1/app-conversations", { body: '{"title": "se-cret" oops' }),
+  );
   expect(status).toBe(422);
-  expect(body.detail).toEqual([{ loc: ["body", 20], msg: "JSON decode error: malformed JSON", type: "json_invalid" }]);
+  expect(body.detail).toEqual([
+    { loc: ["body", 20], msg: "JSON decode error: malformed JSON", type: "json_invalid" },
+  ]);
   const settings = await read(server.call("POST", "/api/settings", { body: '{"llm_api_key": "se-cret' }));
   expect(settings.status).toBe(422);
   expect(settings.body.error).toBe("body: JSON decode error: malformed JSON");
@@ -54,10 +63,10 @@ test("JSON that is too deep, or holds NUL characters or prototype keys, is a 422
     "[]",
     "7",
   ]) {
-    expect([body.slice(0, 30), (await server.call("POST", "/api/v1/app-conversations", { body })).status]).toEqual([
+    expect([
       body.slice(0, 30),
-      422,
-    ]);
+      (await server.call("POST", "/api/v1/app-conversations", { body })).status,
+    ]).toEqual([body.slice(0, 30), 422]);
   }
 });
 
@@ -76,21 +85,33 @@ test("values of wrong types are listed with their place, and their inputs are no
     msg: "Input must be >= 1",
     type: "greater_than_equal",
   });
-  const nested = await read(server.call("POST", "/api/settings", { body: { mcp_config: { sse_servers: [{ url: 5 }] } } }));
+  const nested = await read(
+    server.call("POST", "/api/settings", { body: { mcp_config: { sse_servers: [{ url: 5 }] } } }),
+  );
   expect(nested.body.detail).toEqual([
-    { loc: ["body", "mcp_config", "sse_servers", 0, "url"], msg: "Input should be a valid string", type: "string_type" },
+    {
+      loc: ["body", "mcp_config", "sse_servers", 0, "url"],
+      msg: "Input should be a valid string",
+      type: "string_type",
+    },
   ]);
   expect(JSON.stringify(answer.body)).not.toMatch(/12345678|se-cret/);
   expect((await read(server.call("GET", "/api/settings"))).body.max_iterations).toBe(null);
 });
 
 test("bodies are not coerced, query texts are", async () => {
-  expect((await server.call("POST", "/api/settings", { body: { confirmation_mode: "true" } })).status).toBe(422);
+  expect((await server.call("POST", "/api/settings", { body: { confirmation_mode: "true" } })).status).toBe(
+    422,
+  );
   expect((await server.call("POST", "/api/settings", { body: { max_iterations: "5" } })).status).toBe(422);
   expect((await server.call("GET", "/api/v1/sandboxes/search?limit=5")).status).toBe(200);
   expect(
-    (await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=yes&sort_order=UPDATED_AT_DESC"))
-      .status,
+    (
+      await server.call(
+        "GET",
+        "/api/v1/app-conversations/search?include_sub_conversations=yes&sort_order=UPDATED_AT_DESC",
+      )
+    ).status,
   ).toBe(200);
 });
 
@@ -119,17 +140,26 @@ test("of a repeated query key the last value counts", async () => {
 
 test("another content type than JSON is a 415, and a missing body a 422", async () => {
   const form = await read(
-    server.call("POST", "/api/settings", { body: "a=b", headers: { "content-type": "application/x-www-form-urlencoded" } }),
+    server.call("POST", "/api/settings", {
+      body: "a=b",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    }),
   );
   expect(form.status).toBe(415);
   expect(form.body.error).toContain("application/json");
-  expect((await server.call("POST", "/api/settings", { body: "<a/>", headers: { "content-type": "nonsense" } })).status).toBe(
-    415,
-  );
+  expect(
+    (await server.call("POST", "/api/settings", { body: "<a/>", headers: { "content-type": "nonsense" } }))
+      .status,
+  ).toBe(415);
   expect((await server.call("POST", "/api/settings")).status).toBe(422);
-  expect((await server.call("POST", "/api/settings", { body: "", headers: { "content-type": "application/json" } })).status).toBe(
-    422,
-  );
+  expect(
+    (
+      await server.call("POST", "/api/settings", {
+        body: "",
+        headers: { "content-type": "application/json" },
+      })
+    ).status,
+  ).toBe(422);
 });
 
 test("a route without a body takes whatever a client sends", async () => {
@@ -139,9 +169,14 @@ test("a route without a body takes whatever a client sends", async () => {
     ["not json", "application/json"],
     ["a=b", "application/x-www-form-urlencoded"],
   ] as const) {
-    expect((await server.call("POST", `/api/v1/sandboxes/${id}/pause`, { body, headers: { "content-type": type } })).status).toBe(
-      200,
-    );
+    expect(
+      (
+        await server.call("POST", `/api/v1/sandboxes/${id}/pause`, {
+          body,
+          headers: { "content-type": type },
+        })
+      ).status,
+    ).toBe(200);
   }
 });
 

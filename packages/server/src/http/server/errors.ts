@@ -1,9 +1,9 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import { newId, type OpenAiFailure } from "@sandpiper/wire";
 import type { FastifyError, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import type { Static } from "typebox";
-import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import { prefixSandbox } from "../routes/agent-server/view.ts";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import type { App } from "./services.ts";
@@ -38,7 +38,8 @@ interface Failure {
 export function installErrors(app: App): { answerUnknown: onRequestHookHandler } {
   const table = routeTable(app);
   const answer = (request: FastifyRequest, reply: FastifyReply) => {
-    const isAgentView = prefixSandbox(request.raw) !== undefined || request.principal?.sandboxId !== undefined;
+    const isAgentView =
+      prefixSandbox(request.raw) !== undefined || request.principal?.sandboxId !== undefined;
     const allowed = table.methods(decodedPath(request.url), isAgentView);
     if (allowed.length === 0) return send(request, reply, { status: 404, text: "Not Found" });
     reply.header("allow", allowed.join(", "));
@@ -57,17 +58,26 @@ export function installErrors(app: App): { answerUnknown: onRequestHookHandler }
 
 /** Answers a failure; what nobody expected is logged under an id, and the caller sees the id only. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const failure = expected(error, request) ?? (reply.raw.destroyed ? { status: 400, text: "The request broke off" } : undefined);
+  const failure =
+    expected(error, request) ??
+    (reply.raw.destroyed ? { status: 400, text: "The request broke off" } : undefined);
   if (failure) return send(request, reply, failure);
   const errorId = newId();
-  request.log.error({ err: error, errorId, method: request.method, url: loggableUrl(request.url) }, "request failed");
-  return reply.code(500).send({ ...shape(request, { status: 500, text: "Internal Server Error" }), error_id: errorId });
+  request.log.error(
+    { err: error, errorId, method: request.method, url: loggableUrl(request.url) },
+    "request failed",
+  );
+  return reply
+    .code(500)
+    .send({ ...shape(request, { status: 500, text: "Internal Server Error" }), error_id: errorId });
 }
 
 function expected(error: unknown, request: FastifyRequest): Failure | undefined {
   if (error instanceof InvalidInput) {
     const status = request.routeOptions?.config?.invalidInput;
-    return status ? { status, text: error.message } : { status: 422, text: error.message, issues: error.issues };
+    return status
+      ? { status, text: error.message }
+      : { status: 422, text: error.message, issues: error.issues };
   }
   if (error instanceof PlatformError) {
     const { status, message, retryAfter, code } = error;
@@ -139,7 +149,8 @@ function routeTable(app: App): { methods(path: string, isAgentView: boolean): st
 /** Answers what Node's parser refuses before there is a request: too large headers, malformed HTTP, time-outs. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+  const status =
+    error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
   if (socket.writable) socket.end(rawAnswer(status, STATUS_CODES[status]!));
   else socket.destroy();
 }
@@ -147,7 +158,11 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
 /** A whole HTTP answer with a JSON `detail`, for sockets on which no response object exists. */
 export function rawAnswer(status: number, detail: unknown, retryAfter?: number): string {
   const body = JSON.stringify({ detail });
-  const head = ["Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`, "Connection: close"];
+  const head = [
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Connection: close",
+  ];
   if (retryAfter !== undefined) head.push(`Retry-After: ${seconds(retryAfter)}`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join("\r\n")}\r\n\r\n${body}`;
 }

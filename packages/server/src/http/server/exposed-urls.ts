@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { agentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
 import type { ExposedUrl } from "@sandpiper/wire";
 import type { Config } from "../../config/config.ts";
-import { agentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { previewLink } from "../preview/links.ts";
 import { publicUrl } from "./urls.ts";
 

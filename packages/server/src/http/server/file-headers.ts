@@ -39,7 +39,10 @@ const types: Record<string, string> = {
 export function fileHeaders(path: string): Record<string, string> {
   const name = basename(path) || "file";
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, "_");
-  const encoded = encodeURIComponent(name.toWellFormed()).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);
+  const encoded = encodeURIComponent(name.toWellFormed()).replace(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16)}`,
+  );
   return {
     "content-type": typeOf(name),
     "content-disposition": `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`,

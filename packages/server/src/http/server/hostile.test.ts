@@ -25,13 +25,21 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 /** Sends a request that `fetch` would clean up first, and gives its status. Fails when there is no answer in five seconds. */
-function send(method: string, path: string, headers: Record<string, string>, body: string | undefined): Promise<number> {
+function send(
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body: string | undefined,
+): Promise<number> {
   return new Promise((resolve, reject) => {
-    const call = request({ host: "127.0.0.1", port: server.port, method, path, headers, timeout: 5_000 }, (answer) => {
-      answer.resume();
-      answer.on("end", () => resolve(answer.statusCode ?? 0));
-      answer.on("error", reject);
-    });
+    const call = request(
+      { host: "127.0.0.1", port: server.port, method, path, headers, timeout: 5_000 },
+      (answer) => {
+        answer.resume();
+        answer.on("end", () => resolve(answer.statusCode ?? 0));
+        answer.on("error", reject);
+      },
+    );
     call.on("timeout", () => call.destroy(new Error(`${method} ${path}: no answer`)));
     call.on("error", reject);
     call.end(body);
@@ -75,7 +83,10 @@ const body = fc.oneof(
         tags: fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.integer())),
         initial_message: fc.record({ role: fc.constantFrom("user", "system", 1), content: fc.anything() }),
         content: fc.array(
-          fc.oneof(fc.record({ type: fc.constantFrom("text", "image", "image_url"), text: fc.string() }), fc.anything()),
+          fc.oneof(
+            fc.record({ type: fc.constantFrom("text", "image", "image_url"), text: fc.string() }),
+            fc.anything(),
+          ),
         ),
         llm_model: fc.oneof(fc.string(), fc.anything()),
         max_iterations: fc.oneof(fc.double(), fc.integer(), fc.string()),
@@ -103,7 +114,10 @@ const body = fc.oneof(
 test("no input over any route is answered by a 5xx, or by nothing", async () => {
   const hostile = fc.record({
     route: fc.nat().map((number) => routes[number % routes.length]!),
-    method: fc.option(fc.constantFrom("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "PROPFIND"), { freq: 4 }),
+    method: fc.option(
+      fc.constantFrom("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "PROPFIND"),
+      { freq: 4 },
+    ),
     id: fc.oneof(fc.constant(""), fc.constant(null), nasty),
     query: fc.array(fc.tuple(fc.nat(), nasty), { maxLength: 4 }),
     body: fc.option(body),
@@ -126,13 +140,17 @@ test("no input over any route is answered by a 5xx, or by nothing", async () => 
       const search = query.map(([number, value]) => `${names[number % names.length]}=${value}`).join("&");
       const headers = {
         ...(keyed && { "x-session-api-key": key }),
-        ...(text !== null && { "content-length": String(Buffer.byteLength(text)), ...(type && { "content-type": type }) }),
+        ...(text !== null && {
+          "content-length": String(Buffer.byteLength(text)),
+          ...(type && { "content-type": type }),
+        }),
       };
       const status = await send(method ?? route.method, `${path}?${search}`, headers, text ?? undefined);
       seen.add(status);
       // Without an engine every use of a sandbox itself fails in the way that its route tells.
       const engine =
-        [502, 503].includes(status) && routes.some((one) => one.path === route.path && one.statuses.includes(`${status}`));
+        [502, 503].includes(status) &&
+        routes.some((one) => one.path === route.path && one.statuses.includes(`${status}`));
       expect(engine || (status >= 200 && status < 500)).toBe(true);
     }),
     { numRuns: 3000 },

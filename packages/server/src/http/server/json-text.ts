@@ -1,20 +1,39 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
 /** Sends a ready JSON text. */
-export function sendJson(reply: { type(contentType: string): { send(payload: unknown): unknown } }, json: string | Buffer): void {
+export function sendJson(
+  reply: { type(contentType: string): { send(payload: unknown): unknown } },
+  json: string | Buffer,
+): void {
   reply.type("application/json").send(json);
 }
 
 /** A page out of JSON texts. */
-export function pageJson({ items, nextPageId }: { items: readonly string[]; nextPageId: string | null }): string {
+export function pageJson({
+  items,
+  nextPageId,
+}: {
+  items: readonly string[];
+  nextPageId: string | null;
+}): string {
   return `{"items":[${items.join(",")}],"next_page_id":${JSON.stringify(nextPageId)}}`;
 }
 
 /** The same out of the bytes of JSON texts. */
-export function pageBytes({ items, nextPageId }: { items: readonly Buffer[]; nextPageId: string | null }): Buffer {
+export function pageBytes({
+  items,
+  nextPageId,
+}: {
+  items: readonly Buffer[];
+  nextPageId: string | null;
+}): Buffer {
   const comma = Buffer.from(",");
   const listed = items.flatMap((item, index) => (index === 0 ? [item] : [comma, item]));
-  return Buffer.concat([Buffer.from('{"items":['), ...listed, Buffer.from(`],"next_page_id":${JSON.stringify(nextPageId)}}`)]);
+  return Buffer.concat([
+    Buffer.from('{"items":['),
+    ...listed,
+    Buffer.from(`],"next_page_id":${JSON.stringify(nextPageId)}}`),
+  ]);
 }
 
 /** Most characters of a list that was asked for by ids. */
@@ -27,7 +46,10 @@ export function arrayJson(items: Iterable<string | null>): string {
   for (const item of items) {
     length += item?.length ?? 0;
     if (length > maxListLength)
-      throw new PlatformError("AnswerTooLarge", "All of these together are too large: ask for fewer at a time.");
+      throw new PlatformError(
+        "AnswerTooLarge",
+        "All of these together are too large: ask for fewer at a time.",
+      );
     texts.push(item ?? "null");
   }
   return `[${texts.join(",")}]`;

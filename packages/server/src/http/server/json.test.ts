@@ -15,7 +15,8 @@ test("of many bodies that come at once each is answered, and others are served m
     return request.body;
   });
   await app.ready();
-  const send = async (number: number) => (await app.inject({ method: "POST", url: "/work", payload: { number } })).json();
+  const send = async (number: number) =>
+    (await app.inject({ method: "POST", url: "/work", payload: { number } })).json();
   const visitor = setInterval(() => rounds++);
   const answers = await Promise.all(Array.from({ length: 100 }, (_, number) => send(number)));
   clearInterval(visitor);

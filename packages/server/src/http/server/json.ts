@@ -78,7 +78,9 @@ function checkText(text: string): void {
 }
 
 function invalidJson(position: number, reason: string): InvalidInput {
-  return new InvalidInput([{ loc: ["body", position], msg: `JSON decode error: ${reason}`, type: "json_invalid" }]);
+  return new InvalidInput([
+    { loc: ["body", position], msg: `JSON decode error: ${reason}`, type: "json_invalid" },
+  ]);
 }
 
 /** Of requests that come at once: parsing and checking a body, and what its route does at once, never add up. */
@@ -102,7 +104,8 @@ export function installBodyParsers(app: App): void {
     });
   });
   app.addContentTypeParser("*", (request, _payload, done) => {
-    if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0") return done(null, undefined);
+    if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0")
+      return done(null, undefined);
     done(new PlatformError("UnsupportedMediaType", "Unsupported media type: send application/json"));
   });
 }

@@ -1,13 +1,17 @@
 import { createServer, type RequestListener, type Server } from "node:http";
-import type { FastifyServerOptions } from "fastify";
 import { newcomer } from "@sandpiper/core/scheduling/in-turns";
+import type { FastifyServerOptions } from "fastify";
 import type { Previews } from "../preview/preview.ts";
 
 /**
  * The HTTP server under the routes. Previews are taken out before a route is looked for: nothing of the platform answers on their host names,
  * and what they carry is neither parsed nor limited in size.
  */
-export function createListener(routes: RequestListener, previews: Previews, options: FastifyServerOptions): Server {
+export function createListener(
+  routes: RequestListener,
+  previews: Previews,
+  options: FastifyServerOptions,
+): Server {
   const server = createServer(
     // Only WebSockets leave HTTP: a client that offers HTTP/2 by an Upgrade header gets its answer in HTTP/1.1.
     { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },

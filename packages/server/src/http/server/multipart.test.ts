@@ -11,14 +11,18 @@ const form =
 const chunks = (text: string, size: number) => {
   const bytes = Buffer.from(text, "latin1");
   return Readable.from(
-    Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size)),
+    Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+      bytes.subarray(index * size, (index + 1) * size),
+    ),
     { objectMode: false },
   );
 };
 
 test("the file of a form is read, however its body is cut into chunks", async () => {
   for (let size = 1; size <= form.length; size++) {
-    expect(String(await buffer(await formFile(chunks(form, size), type, "file")))).toBe("one\r\n--b-\r\n--b two");
+    expect(String(await buffer(await formFile(chunks(form, size), type, "file")))).toBe(
+      "one\r\n--b-\r\n--b two",
+    );
   }
 });
 
@@ -33,12 +37,15 @@ test("a form of fetch, with any bytes and an empty file, is read", async () => {
     data.append("file", new Blob([content]), 'ü"\r\n.bin');
     const request = new Request("http://x.example", { method: "POST", body: data });
     const body = Readable.fromWeb(request.body as never);
-    expect(content.equals(await buffer(await formFile(body, request.headers.get("content-type")!, "file")))).toBe(true);
+    expect(
+      content.equals(await buffer(await formFile(body, request.headers.get("content-type")!, "file"))),
+    ).toBe(true);
   }
 });
 
 test("what is no form, has no such file, or ends early is refused", async () => {
-  const read = async (text: string, contentType = type) => buffer(await formFile(chunks(text, 7), contentType, "file"));
+  const read = async (text: string, contentType = type) =>
+    buffer(await formFile(chunks(text, 7), contentType, "file"));
   await expect(read(form, "text/plain")).rejects.toMatchObject({ code: "UnsupportedMediaType" });
   await expect(read(form, "multipart/form-data")).rejects.toMatchObject({ code: "UnsupportedMediaType" });
   const bad = [

@@ -8,12 +8,20 @@ const maxHead = 16_384;
  * The content of the first part named `name` of a multipart/form-data body (RFC 7578), read only as fast as it is taken. Parts before it are
  * passed over. The stream fails with BadRequest when the body ends within the part. Throws UnsupportedMediaType, BadRequest.
  */
-export async function formFile(body: Readable, contentType: string | undefined, name: string): Promise<Readable> {
+export async function formFile(
+  body: Readable,
+  contentType: string | undefined,
+  name: string,
+): Promise<Readable> {
   const [, quoted, plain] =
-    /^multipart\/form-data\s*;.*?\bboundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType ?? "") ?? [];
+    /^multipart\/form-data\s*;.*?\bboundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType ?? "") ??
+    [];
   const boundary = quoted ?? plain;
   if (boundary === undefined) {
-    throw new PlatformError("UnsupportedMediaType", "Unsupported media type: send multipart/form-data with a boundary");
+    throw new PlatformError(
+      "UnsupportedMediaType",
+      "Unsupported media type: send multipart/form-data with a boundary",
+    );
   }
   const reader = new BodyReader(body);
   const delimiter = Buffer.from(`\r\n--${boundary}`, "latin1");
@@ -74,7 +82,8 @@ class BodyReader {
 }
 
 function partName(head: string): string | undefined {
-  const [, quoted, plain] = /^content-disposition:\s*form-data\b.*?;\s*name=(?:"([^"]*)"|([^\s;"]+))/im.exec(head) ?? [];
+  const [, quoted, plain] =
+    /^content-disposition:\s*form-data\b.*?;\s*name=(?:"([^"]*)"|([^\s;"]+))/im.exec(head) ?? [];
   return quoted ?? plain;
 }
 

@@ -1,7 +1,7 @@
-import { parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PageRequest } from "@sandpiper/core/paging";
+import { parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { InvalidInput } from "./invalid-input.ts";
 
 /** Query keys of list pages (app-server.md section 0, row "list pages"); `by` is the default length of a page. */
@@ -36,11 +36,17 @@ export function markOf(pageId: string | undefined): string | undefined {
 
 /** The wire form of a page whose id is such a mark. */
 export function pageOfMark<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
-  return pageOf({ items, nextPageId: nextPageId === null ? null : Buffer.from(nextPageId).toString("base64") });
+  return pageOf({
+    items,
+    nextPageId: nextPageId === null ? null : Buffer.from(nextPageId).toString("base64"),
+  });
 }
 
 /** A page of a list that is held in memory; page ids are offsets, an unreadable one restarts at 0. */
-export function slicePage<T>(items: readonly T[], { pageId, limit }: PageRequest): { items: T[]; nextPageId: string | null } {
+export function slicePage<T>(
+  items: readonly T[],
+  { pageId, limit }: PageRequest,
+): { items: T[]; nextPageId: string | null } {
   const start = /^\d{1,15}$/.test(pageId ?? "") ? Number(pageId) : 0;
   const end = start + limit;
   return { items: items.slice(start, end), nextPageId: end < items.length ? String(end) : null };
@@ -49,7 +55,8 @@ export function slicePage<T>(items: readonly T[], { pageId, limit }: PageRequest
 /** A UUID in either form, as its dashed form. Throws InvalidInput that names `loc`. */
 export function readId(text: string, ...loc: string[]): string {
   const id = parseId(text);
-  if (id === undefined) throw new InvalidInput([{ loc, msg: "Input should be a valid UUID", type: "uuid_parsing" }]);
+  if (id === undefined)
+    throw new InvalidInput([{ loc, msg: "Input should be a valid UUID", type: "uuid_parsing" }]);
   return id;
 }
 
@@ -74,20 +81,31 @@ export function readIds(texts: readonly string[], maximum: number): string[] {
 
 /** Throws PlatformError TooManyIds when a batch names more than `maximum` ids. */
 export function checkCount(texts: readonly string[], maximum: number): void {
-  if (texts.length > maximum) throw new PlatformError("TooManyIds", `Too many ids requested. Maximum is ${maximum}.`);
+  if (texts.length > maximum)
+    throw new PlatformError("TooManyIds", `Too many ids requested. Maximum is ${maximum}.`);
 }
 
 /** A time of a query or a body in the form of event timestamps. Throws InvalidInput. */
-export function readEventTime(text: string | undefined, name: string, part: "query" | "body" = "query"): string | undefined {
+export function readEventTime(
+  text: string | undefined,
+  name: string,
+  part: "query" | "body" = "query",
+): string | undefined {
   if (text === undefined) return undefined;
   // A plus sign that a client did not escape arrives as a space.
   const time = parseEventTime(text.replace(/(T[\d:.]+) (\d{2}:?\d{2})$/, "$1+$2"));
   if (time !== undefined) return time;
-  throw new InvalidInput([{ loc: [part, name], msg: "Input should be a valid datetime", type: "datetime_from_date_parsing" }]);
+  throw new InvalidInput([
+    { loc: [part, name], msg: "Input should be a valid datetime", type: "datetime_from_date_parsing" },
+  ]);
 }
 
 /** A time of a query or a body in milliseconds since the epoch. Throws InvalidInput. */
-export function readTime(text: string | undefined, name: string, part: "query" | "body" = "query"): number | undefined {
+export function readTime(
+  text: string | undefined,
+  name: string,
+  part: "query" | "body" = "query",
+): number | undefined {
   const time = readEventTime(text, name, part);
   return time === undefined ? undefined : Date.parse(`${time.slice(0, -3)}Z`);
 }

@@ -1,5 +1,5 @@
-import type { FastifyRequest } from "fastify";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { FastifyRequest } from "fastify";
 import { InvalidInput } from "./invalid-input.ts";
 import { parseJson } from "./json.ts";
 
@@ -15,12 +15,15 @@ export async function readTextList({ raw }: Pick<FastifyRequest, "raw">): Promis
   let length = 0;
   for await (const chunk of raw as AsyncIterable<Buffer>) {
     length += chunk.length;
-    if (length > maxBytes) throw new PlatformError("BodyTooLarge", `The body may have at most ${maxBytes} bytes.`);
+    if (length > maxBytes)
+      throw new PlatformError("BodyTooLarge", `The body may have at most ${maxBytes} bytes.`);
     chunks.push(chunk);
   }
   const text = Buffer.concat(chunks).toString();
   if (text.trim() === "") return [];
   const value = parseJson(text);
   if (Array.isArray(value) && value.every((item) => typeof item === "string")) return value;
-  throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid list of texts", type: "list_type" }]);
+  throw new InvalidInput([
+    { loc: ["body"], msg: "Input should be a valid list of texts", type: "list_type" },
+  ]);
 }

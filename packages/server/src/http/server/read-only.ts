@@ -7,7 +7,8 @@ const mention = /"(?:session_api_key|exposed_urls)"/;
 /** Makes every answer to a read-only key one that does not give away a way to write: these fields are null in it. */
 export function installReadOnly(app: App): void {
   app.addHook("onSend", (request, _reply, payload, done) => {
-    if (request.principal?.readOnly !== true || typeof payload !== "string" || !mention.test(payload)) return done(null, payload);
+    if (request.principal?.readOnly !== true || typeof payload !== "string" || !mention.test(payload))
+      return done(null, payload);
     done(null, withoutOpeners(payload));
   });
 }

@@ -1,21 +1,21 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { SkillLibrary } from "@sandpiper/agent/skills/library/library";
+import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { OpenModel } from "@sandpiper/models/model";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Egress } from "@sandpiper/sandbox/network/api";
+import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
 import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { Static, TSchema } from "typebox";
-import type { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { Config } from "../../config/config.ts";
 import type { Conversations } from "../../conversations/api.ts";
 import type { GitHosting } from "../../git/api.ts";
-import type { OpenModel } from "@sandpiper/models/model";
-import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { Recordings } from "../../recording/export.ts";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
-import type { Egress } from "@sandpiper/sandbox/network/api";
 import type { EventLog } from "../../store/event-log.ts";
 import type { ApiKeys, Logins, Secrets, Settings } from "../../users/api.ts";
-import type { ProviderAccess } from "../../users/provider-access.ts";
 import type { SealedValues } from "../../users/encrypted-values.ts";
+import type { ProviderAccess } from "../../users/provider-access.ts";
 
 /** Everything that routes and sockets call. */
 export interface HttpServices {
@@ -47,4 +47,10 @@ interface TypeBoxProvider extends FastifyTypeProvider {
 }
 
 /** A Fastify instance whose handlers are typed by TypeBox schemas. */
-export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxProvider>;
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxProvider
+>;

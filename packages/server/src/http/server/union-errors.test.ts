@@ -8,10 +8,12 @@ const issues = (schema: TSchema, value: unknown) =>
   issuesOf(Compile(schema).Errors(value), "body").map(({ loc, msg }) => `${loc.join(".")}: ${msg}`);
 
 test("what is wrong with a branch of a union is told of the branch that is meant", () => {
-  expect(issues(CallbackProcessor, { kind: "WebhookCallbackProcessor" })).toEqual(["body.url: Field required"]);
-  expect(issues(CallbackProcessor, { kind: "WebhookCallbackProcessor", url: "http://x", kinds: ["a"] })).toEqual([
-    expect.stringMatching(/^body\.kinds\.0: Input should be one of "ServerErrorEvent"/),
+  expect(issues(CallbackProcessor, { kind: "WebhookCallbackProcessor" })).toEqual([
+    "body.url: Field required",
   ]);
+  expect(
+    issues(CallbackProcessor, { kind: "WebhookCallbackProcessor", url: "http://x", kinds: ["a"] }),
+  ).toEqual([expect.stringMatching(/^body\.kinds\.0: Input should be one of "ServerErrorEvent"/)]);
   expect(issues(SendMessageRequest, { content: [{ type: "text", text: "a" }, { type: "image" }] })).toEqual([
     "body.content.1.image_urls: Field required",
   ]);
@@ -19,6 +21,8 @@ test("what is wrong with a branch of a union is told of the branch that is meant
 
 test("a value that means no branch hears which there are", () => {
   const kinds = `"SetTitleCallbackProcessor", "LoggingCallbackProcessor", "WebhookCallbackProcessor"`;
-  expect(issues(CallbackProcessor, { kind: "Other" })).toEqual([`body.kind: Input should be one of ${kinds}`]);
+  expect(issues(CallbackProcessor, { kind: "Other" })).toEqual([
+    `body.kind: Input should be one of ${kinds}`,
+  ]);
   expect(issues(CallbackProcessor, "text")).toEqual(["body: Input should be a valid object"]);
 });

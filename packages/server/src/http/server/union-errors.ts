@@ -12,7 +12,8 @@ export function ofMeantBranches(errors: readonly TLocalizedValidationError[]): T
     const [, branch, union] = (error.keyword === "const" && literalOfBranch.exec(error.schemaPath)) || [];
     return branch !== undefined && union !== undefined ? [{ branch, union, error }] : [];
   });
-  const passedOver = (error: TLocalizedValidationError) => literals.some(({ branch }) => isBelow(error, branch));
+  const passedOver = (error: TLocalizedValidationError) =>
+    literals.some(({ branch }) => isBelow(error, branch));
   const left = errors.filter((error) => !passedOver(error));
   const unknown = new Map<string, TLocalizedValidationError>();
   for (const { union, error } of literals) {

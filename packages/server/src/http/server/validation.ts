@@ -1,12 +1,17 @@
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import type { FastifySchemaCompiler } from "fastify";
 import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import { ofMeantBranches } from "./union-errors.ts";
 
-const parts: Record<string, string> = { body: "body", querystring: "query", params: "path", headers: "header" };
+const parts: Record<string, string> = {
+  body: "body",
+  querystring: "query",
+  params: "path",
+  headers: "header",
+};
 
 /**
  * Fastify's validator over TypeBox. Bodies are taken as they are, and keys that the schema does not know are dropped; the texts
@@ -19,13 +24,20 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   return (data: unknown) => {
     if (part !== "body") {
       const texts = readTexts(schema, data as Record<string, unknown>);
-      const nul = Object.keys(texts).find((name) => [texts[name]].flat().some((text) => String(text).includes("\0")));
+      const nul = Object.keys(texts).find((name) =>
+        [texts[name]].flat().some((text) => String(text).includes("\0")),
+      );
       if (nul === undefined) return check(validator, texts, part);
-      return { error: new InvalidInput([{ loc: [part, nul], msg: "Input holds a NUL character", type: "string_type" }]) };
+      return {
+        error: new InvalidInput([
+          { loc: [part, nul], msg: "Input holds a NUL character", type: "string_type" },
+        ]),
+      };
     }
     // Fastify passes null for a missing body; a literal null is refused by the parser.
     if (data === null && optional) return { value: {} };
-    if (data === null) return { error: new InvalidInput([{ loc: ["body"], msg: "Field required", type: "missing" }]) };
+    if (data === null)
+      return { error: new InvalidInput([{ loc: ["body"], msg: "Field required", type: "missing" }]) };
     return check(validator, data, part);
   };
 };
@@ -101,7 +113,9 @@ function typeIssue(loc: (string | number)[], type: string): Issue {
 }
 
 function list(values: unknown): string {
-  return Array.isArray(values) ? values.map((value) => JSON.stringify(value)).join(", ") : "the allowed values";
+  return Array.isArray(values)
+    ? values.map((value) => JSON.stringify(value)).join(", ")
+    : "the allowed values";
 }
 
 function unescapePointer(key: string): string {
@@ -130,7 +144,8 @@ function readTexts(schema: TSchema, texts: Record<string, unknown>): Record<stri
 }
 
 function readText(text: string, type: string | undefined): unknown {
-  if (type === "integer" || type === "number") return /^\s*[+-]?\d+(\.\d+)?\s*$/.test(text) ? Number(text) : text;
+  if (type === "integer" || type === "number")
+    return /^\s*[+-]?\d+(\.\d+)?\s*$/.test(text) ? Number(text) : text;
   if (type === "boolean") {
     if (/^(true|1|yes|on|t|y)$/i.test(text)) return true;
     if (/^(false|0|no|off|f|n)$/i.test(text)) return false;

@@ -1,6 +1,6 @@
 import type { RawData, WebSocket } from "ws";
-import type { Principal } from "../server/principal.ts";
 import { parseJson } from "../server/json.ts";
+import type { Principal } from "../server/principal.ts";
 
 /** Asks anew whom a socket's key or login stands for: it may end while the socket is open. */
 export type Credential = () => Principal | undefined;

@@ -1,11 +1,11 @@
 import { createConnection } from "node:net";
 import { join } from "node:path";
-import { hexId, newId } from "@sandpiper/wire";
-import { expect, test } from "vitest";
 import { commandText, outputText } from "@sandpiper/sandbox/shell/commands/event-text";
 import { historyLimits, SandboxHistory } from "@sandpiper/sandbox/shell/commands/history";
-import { createAuthenticator } from "../server/auth.ts";
+import { hexId, newId } from "@sandpiper/wire";
+import { expect, test } from "vitest";
 import { startServer, TestSocket } from "../../../test/support/test-server.ts";
+import { createAuthenticator } from "../server/auth.ts";
 import { Places } from "./connection-quota.ts";
 import { attachSockets } from "./server.ts";
 
@@ -23,7 +23,10 @@ test("a client that does not read is cut off, while little waits for it and othe
     await history.append(log, (micros) => outputText(micros, command, order, order === 39 ? 0 : null, text));
 
   server.app.server.removeAllListeners("upgrade");
-  attachSockets(server.app.server, server, createAuthenticator(server), { stallMs: 300, places: new Places(2) });
+  attachSockets(server.app.server, server, createAuthenticator(server), {
+    stallMs: 300,
+    places: new Places(2),
+  });
   const path = `/sockets/bash-events?session_api_key=${sessionKey}&resend_mode=all`;
   const deaf = createConnection(server.port, "127.0.0.1");
   const key = Buffer.alloc(16).toString("base64");
@@ -33,12 +36,17 @@ test("a client that does not read is cut off, while little waits for it and othe
 
   const other = new TestSocket(server, path);
   await other.until(({ exit_code }) => exit_code === 0);
-  expect(other.frames.map(({ order }) => order)).toEqual([undefined, ...Array.from({ length: 40 }, (_, order) => order)]);
+  expect(other.frames.map(({ order }) => order)).toEqual([
+    undefined,
+    ...Array.from({ length: 40 }, (_, order) => order),
+  ]);
   const third = new TestSocket(server, path);
   expect(await third.closed).toMatchObject({ code: 1013, reason: expect.stringMatching(/Too many sockets/) });
 
   // It is cut off while it does not read. What the kernel holds for it comes first when it does, and the close frame last.
-  await expect.poll(() => server.logs.filter((line) => line.includes("a slow socket was cut off"))).toHaveLength(1);
+  await expect
+    .poll(() => server.logs.filter((line) => line.includes("a slow socket was cut off")))
+    .toHaveLength(1);
   let [received, end] = [0, ""];
   deaf.on("data", (chunk: Buffer) => {
     received += chunk.length;

@@ -1,20 +1,20 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
 import { ExecuteBashRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
 import type { RawData, WebSocket } from "ws";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import type { Principal } from "../server/principal.ts";
+import { sandboxId } from "../routes/v1/sandboxes.ts";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
-import { sandboxId } from "../routes/v1/sandboxes.ts";
+import type { Principal } from "../server/principal.ts";
 import { issuesOf } from "../server/validation.ts";
 import { type Credential, readAuthKey, refuseSocket } from "./authenticate.ts";
-import { serverErrorFrame } from "./frames.ts";
 import type { Places } from "./connection-quota.ts";
+import { serverErrorFrame } from "./frames.ts";
 import { fitFrame } from "./shorten.ts";
 
 export interface BashSocketServices {
@@ -52,7 +52,8 @@ export function serveBashSocket(
   if (mode !== null && mode !== "all") return socket.close(1008, "resend_mode: Input should be 'all'");
   const inQuery = query.get("sandbox_id");
   const named = caller.sandboxId ?? (inQuery === null ? undefined : sandboxId(inQuery));
-  if (named === undefined) return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
+  if (named === undefined)
+    return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);
   if (!row) return socket.close(4004, "Sandbox not found");
   const leave = limits.places.enter(caller.userId);
@@ -64,7 +65,10 @@ export function serveBashSocket(
     if (!credential()) return refuseSocket(socket);
     const text = isBinary ? "" : String(data);
     const tooLarge = Buffer.byteLength(text) > limits.inboundBytes;
-    if (tooLarge) return socket.send(serverErrorFrame("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`));
+    if (tooLarge)
+      return socket.send(
+        serverErrorFrame("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`),
+      );
     startCommand(text, caller, row, services).catch(fail);
   });
   const sender = new EventSender(socket, row.id, services, limits);
@@ -88,7 +92,8 @@ async function startCommand(
   const frame = parseJson(text);
   if (readAuthKey(frame) !== undefined) return;
   if (!requests.Check(frame)) throw new InvalidInput(issuesOf(requests.Errors(frame), "frame"));
-  if (caller.readOnly) throw new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.");
+  if (caller.readOnly)
+    throw new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.");
   const row = sandboxes.get(caller.userId, id);
   if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
   await bash.start(row, cleaned(requests.Type(), frame) as ExecuteBashRequest);
@@ -96,7 +101,8 @@ async function startCommand(
 
 function errorFrame(error: unknown, logger: FastifyBaseLogger): string {
   if (error instanceof InvalidInput) return serverErrorFrame("InvalidFrame", error.message);
-  if (error instanceof PlatformError && error.status !== 500) return serverErrorFrame(error.code, error.message);
+  if (error instanceof PlatformError && error.status !== 500)
+    return serverErrorFrame(error.code, error.message);
   logger.error({ err: error }, "a socket frame failed");
   return serverErrorFrame("InternalServerError", "Internal Server Error");
 }
@@ -113,7 +119,12 @@ class EventSender {
   #running = false;
   #more = false;
 
-  constructor(socket: WebSocket, sandboxId: string, { bash, logger }: BashSocketServices, limits: BashSocketLimits) {
+  constructor(
+    socket: WebSocket,
+    sandboxId: string,
+    { bash, logger }: BashSocketServices,
+    limits: BashSocketLimits,
+  ) {
     this.#socket = socket;
     this.#sandboxId = sandboxId;
     this.#bash = bash;
@@ -142,7 +153,8 @@ class EventSender {
         const events = await this.#bash.after(this.#sandboxId, this.#sentTo);
         for (const { micros, json } of events) {
           if (this.#socket.readyState !== this.#socket.OPEN) return;
-          const frame = fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
+          const frame =
+            fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
           if (!(await this.#write(frame))) return this.#cutOff();
           this.#sentTo = micros;
           this.#more = true;

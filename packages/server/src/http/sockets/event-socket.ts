@@ -1,19 +1,19 @@
 import type { Duplex } from "node:stream";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { FastifyBaseLogger } from "fastify";
 import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLog } from "../../store/event-log.ts";
-import type { Principal } from "../server/principal.ts";
 import { visibleConversation } from "../routes/account/conversation-access.ts";
+import type { Principal } from "../server/principal.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
+import type { Places } from "./connection-quota.ts";
 import { numbered, plain } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import { serverErrorFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
 import type { OutboxLimits } from "./outbox.ts";
-import type { Places } from "./connection-quota.ts";
 
 export interface EventSocketServices {
   conversations: Conversations;
@@ -33,7 +33,8 @@ export interface EventSocketLimits extends OutboxLimits {
 
 /** In the place of the conversations for holders of a read-only key. */
 const readOnlyTarget = {
-  send: () => Promise.reject(new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.")),
+  send: () =>
+    Promise.reject(new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.")),
 };
 
 /**
@@ -60,21 +61,23 @@ export function serveEventSocket(
   };
   const encode = resend.mode === "after" ? numbered : plain;
   const sink = socketSink(socket, connection);
-  const reader = followEvents(sink, encode, id, resend, { conversations, events, logger }, limits).then((outbox) => {
-    if (!outbox) return () => {};
-    const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
-    const target = caller.readOnly ? readOnlyTarget : conversations;
-    const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
-    return (data: RawData, isBinary: boolean) => {
-      if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
-      const text = String(data);
-      if (Buffer.byteLength(text) > limits.inboundBytes) {
-        return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
-      }
-      if (!credential()) return refuseSocket(socket);
-      inbox.receive(text);
-    };
-  });
+  const reader = followEvents(sink, encode, id, resend, { conversations, events, logger }, limits).then(
+    (outbox) => {
+      if (!outbox) return () => {};
+      const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
+      const target = caller.readOnly ? readOnlyTarget : conversations;
+      const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
+      return (data: RawData, isBinary: boolean) => {
+        if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
+        const text = String(data);
+        if (Buffer.byteLength(text) > limits.inboundBytes) {
+          return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
+        }
+        if (!credential()) return refuseSocket(socket);
+        inbox.receive(text);
+      };
+    },
+  );
   reader.catch(failed);
   // What comes before the state is sent waits for that.
   socket.on("message", (data, isBinary) => void reader.then((read) => read(data, isBinary)).catch(failed));

@@ -1,6 +1,13 @@
 import { newId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { isFullState, isUserMessage, key, startServer, strangerKey, type TestServer } from "../../../test/support/test-server.ts";
+import {
+  isFullState,
+  isUserMessage,
+  key,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../test/support/test-server.ts";
 
 let server: TestServer;
 const streams: EventStream[] = [];
@@ -42,7 +49,9 @@ class EventStream {
   }
 
   texts(): string[] {
-    return this.received.filter(({ data }) => isUserMessage(data)).map(({ data }) => data.llm_message.content[0].text);
+    return this.received
+      .filter(({ data }) => isUserMessage(data))
+      .map(({ data }) => data.llm_message.content[0].text);
   }
 
   end(): void {
@@ -68,7 +77,8 @@ class EventStream {
 const own = { "x-session-api-key": key };
 const open = (id: string, query = "", headers: Record<string, string> = own) =>
   new EventStream(`${server.url}/sockets/events/${id}${query}`, headers);
-const isText = (text: string) => (data: Received["data"]) => isUserMessage(data) && data.llm_message.content[0].text === text;
+const isText = (text: string) => (data: Received["data"]) =>
+  isUserMessage(data) && data.llm_message.content[0].text === text;
 
 test("a stream begins with the full state and goes on with events under their numbers", async () => {
   const id = await server.addConversation();
@@ -111,7 +121,10 @@ test("whoever comes again with the last id has every event exactly once", async 
   const texts: string[] = [];
   let lastId: string | undefined;
   for (let round = 0; texts.at(-1) !== `${total - 1}`; round++) {
-    const stream = open(id, "?resend_mode=all", { ...own, ...(lastId !== undefined && { "last-event-id": lastId }) });
+    const stream = open(id, "?resend_mode=all", {
+      ...own,
+      ...(lastId !== undefined && { "last-event-id": lastId }),
+    });
     await stream.until((data) => isText(`${total - 1}`)(data) || stream.texts().length > 20);
     stream.end();
     await stream.ended;
@@ -136,13 +149,16 @@ test("keys stand in a header or in the query; others, and other conversations, g
   expect(await status(newId())).toBe(404);
   expect(await status("no-id")).toBe(404);
   // Elsewhere a key in the query opens nothing.
-  expect((await fetch(`${server.url}/api/v1/app-conversations/count?session_api_key=${key}`)).status).toBe(401);
+  expect((await fetch(`${server.url}/api/v1/app-conversations/count?session_api_key=${key}`)).status).toBe(
+    401,
+  );
 });
 
 test("below /agent/<sandbox id> a stream is that sandbox's only", async () => {
   const id = await server.addConversation();
   const { sandboxId } = server.conversations.get("default", id)!;
-  const at = (sandbox: string) => new EventStream(`${server.url}/agent/${sandbox}/sockets/events/${id}?resend_mode=all`, own);
+  const at = (sandbox: string) =>
+    new EventStream(`${server.url}/agent/${sandbox}/sockets/events/${id}?resend_mode=all`, own);
   await at(sandboxId).until(isFullState);
   const other = [...server.sandboxes.rows.keys()].find((one) => one !== sandboxId)!;
   expect((await at(other).response).status).toBe(404);
@@ -166,14 +182,19 @@ test("what does not fit is refused with 422", async () => {
     const answer = await open(id, "", { ...own, "last-event-id": last }).response;
     expect([last, answer.status]).toEqual([last, 422]);
   }
-  expect((await fetch(`${server.url}/sockets/events/${id}`, { method: "HEAD", headers: own })).status).toBe(405);
+  expect((await fetch(`${server.url}/sockets/events/${id}`, { method: "HEAD", headers: own })).status).toBe(
+    405,
+  );
 });
 
 test("a stream that is left stops following, and a server that shuts down ends its streams", async () => {
   const other = await startServer();
   other.sandboxes.add();
   const id = await other.addConversation();
-  const [left, stays] = [0, 1].map(() => new EventStream(`${other.url}/sockets/events/${id}`, own)) as [EventStream, EventStream];
+  const [left, stays] = [0, 1].map(() => new EventStream(`${other.url}/sockets/events/${id}`, own)) as [
+    EventStream,
+    EventStream,
+  ];
   await Promise.all([left.until(isFullState), stays.until(isFullState)]);
   expect(other.conversations.followers(id)).toBe(2);
   left.end();

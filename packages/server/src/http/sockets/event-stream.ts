@@ -1,15 +1,15 @@
 import type { ServerResponse } from "node:http";
-import type { FastifyReply } from "fastify";
 import { PlatformError } from "@sandpiper/core/errors";
-import { type Authenticator, findCaller } from "../server/auth.ts";
+import type { FastifyReply } from "fastify";
 import { requireConversation } from "../routes/account/conversation-access.ts";
+import { type Authenticator, findCaller } from "../server/auth.ts";
 import { InvalidInput, type Issue } from "../server/invalid-input.ts";
 import type { App, HttpServices } from "../server/services.ts";
+import type { Places } from "./connection-quota.ts";
 import { eventStream } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import { type Resend, readResend } from "./handshake.ts";
 import { type OutboxLimits, outboxLimits } from "./outbox.ts";
-import type { Places } from "./connection-quota.ts";
 
 export interface EventStreamOptions extends OutboxLimits {
   /** Streams and sockets of each user. */
@@ -43,11 +43,20 @@ export function eventStreamRoutes(
   const route = { config, exposeHeadRoute: false, schema: { hide: true } as object };
   app.get("/sockets/events/:conversation_id", route, (request, reply) => {
     const { principal, params, url } = request;
-    const resend = resumed(request.headers["last-event-id"]) ?? readResend(new URL(url, "http://localhost").searchParams);
+    const resend =
+      resumed(request.headers["last-event-id"]) ?? readResend(new URL(url, "http://localhost").searchParams);
     if (typeof resend === "string") throw new InvalidInput([issueOf(resend)]);
-    const { id } = requireConversation(conversations, principal, (params as { conversation_id: string }).conversation_id);
+    const { id } = requireConversation(
+      conversations,
+      principal,
+      (params as { conversation_id: string }).conversation_id,
+    );
     const leave = limits.places.enter(principal.userId);
-    if (!leave) throw new PlatformError("TooManyRequests", "Too many sockets and streams are open: close others first.");
+    if (!leave)
+      throw new PlatformError(
+        "TooManyRequests",
+        "Too many sockets and streams are open: close others first.",
+      );
     const response = begin(reply);
     open.add(response);
     const isKnown = () => {

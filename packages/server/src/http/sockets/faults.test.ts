@@ -2,8 +2,15 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  isFullState,
+  isUserMessage,
+  key,
+  startServer,
+  type TestServer,
+  TestSocket,
+} from "../../../test/support/test-server.ts";
 import { createAuthenticator } from "../server/auth.ts";
-import { isFullState, isUserMessage, key, startServer, type TestServer, TestSocket } from "../../../test/support/test-server.ts";
 import { Places } from "./connection-quota.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
@@ -36,7 +43,9 @@ async function rawRequest(url: string, path: string, upgrade: boolean): Promise<
   await once(connection, "connect");
   const handshake =
     "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: c2FuZHBpcGVyLWJlbmNoMQ==\r\n";
-  connection.write(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\nx-session-api-key: ${key}\r\n${upgrade ? handshake : ""}\r\n`);
+  connection.write(
+    `GET ${path} HTTP/1.1\r\nhost: ${host}\r\nx-session-api-key: ${key}\r\n${upgrade ? handshake : ""}\r\n`,
+  );
   return connection;
 }
 
@@ -103,7 +112,8 @@ test("no frame reaches 1 MiB, live or resent, numbered or not, however large its
   );
   for (const socket of [...live, ...resent]) {
     await socket.until(() => socket.texts().length === lengths.length + 1);
-    for (const frame of socket.frames) expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThan(mebibyte);
+    for (const frame of socket.frames)
+      expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThan(mebibyte);
     // What fits is whole.
     expect(socket.texts()[1]).toHaveLength(lengths[0]!);
     socket.socket.terminate();
@@ -119,7 +129,8 @@ test("a client that never reads what it asked for is cut off too, and has lost n
   await once(slow.socket, "open");
   slow.socket.pause();
   let sent = 150;
-  while (!other.logs.some((line) => line.includes("cut off")) && sent < 400) await other.addMessages(id, `${sent++} ${long}`);
+  while (!other.logs.some((line) => line.includes("cut off")) && sent < 400)
+    await other.addMessages(id, `${sent++} ${long}`);
   expect(sent).toBeLessThan(400);
   slow.socket.resume();
   const { code, reason } = await slow.closed;
@@ -140,7 +151,8 @@ test("an event stream that is not read is ended, and goes on exactly with its la
   const stream = await rawRequest(server.url, `/sockets/events/${id}`, false);
   await expect.poll(() => server.conversations.followers(id)).toBe(1);
   let sent = 0;
-  while (server.conversations.followers(id) === 1 && sent < 100) await server.addMessages(id, `${sent++} ${"x".repeat(500_000)}`);
+  while (server.conversations.followers(id) === 1 && sent < 100)
+    await server.addMessages(id, `${sent++} ${"x".repeat(500_000)}`);
   expect(sent).toBeLessThan(100);
   const chunks: Buffer[] = [];
   stream.on("error", () => {});
@@ -164,12 +176,19 @@ test("an event stream that is not read is ended, and goes on exactly with its la
 test("an event comes with its number where the socket was opened with after_seq, and only there", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "a", "b");
-  const [usual, counted, later] = ["?resend_mode=all", "?resend_mode=since&after_seq=1", "?after_seq=999999999"].map(
-    (query) => new TestSocket(server, `/sockets/events/${id}${query}`, own),
-  ) as [TestSocket, TestSocket, TestSocket];
+  const [usual, counted, later] = [
+    "?resend_mode=all",
+    "?resend_mode=since&after_seq=1",
+    "?after_seq=999999999",
+  ].map((query) => new TestSocket(server, `/sockets/events/${id}${query}`, own)) as [
+    TestSocket,
+    TestSocket,
+    TestSocket,
+  ];
   await Promise.all([usual, counted, later].map((socket) => socket.until(isFullState)));
   await server.addMessages(id, "c");
-  for (const socket of [usual, counted, later]) await socket.until((frame) => frame.llm_message?.content[0].text === "c");
+  for (const socket of [usual, counted, later])
+    await socket.until((frame) => frame.llm_message?.content[0].text === "c");
   const numbers = ({ frames }: TestSocket) => frames.map(({ seq }) => seq);
   expect(numbers(usual)).toEqual([undefined, undefined, undefined, undefined]);
   expect(numbers(counted)).toEqual([1, 2, 3]);

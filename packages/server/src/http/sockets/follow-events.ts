@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { FastifyBaseLogger } from "fastify";
 import type { Conversations } from "../../conversations/api.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Encode } from "./encode.ts";
 import { fullStateFrame } from "./frames.ts";
@@ -78,7 +78,10 @@ function begin(
   return outbox;
 }
 
-function stateOf(conversations: FollowServices["conversations"], id: string): Record<string, unknown> | undefined {
+function stateOf(
+  conversations: FollowServices["conversations"],
+  id: string,
+): Record<string, unknown> | undefined {
   try {
     return conversations.fullState(id);
   } catch (error) {

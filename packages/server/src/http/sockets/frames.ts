@@ -16,7 +16,13 @@ export function fullStateFrame(value: Record<string, unknown>): string {
 
 /** The answer to a frame that could not be processed, or in place of one that cannot be sent. */
 export function serverErrorFrame(code: string, detail: string): string {
-  const event: ServerErrorEvent = { kind: "ServerErrorEvent", ...stamp(), source: "environment", code, detail };
+  const event: ServerErrorEvent = {
+    kind: "ServerErrorEvent",
+    ...stamp(),
+    source: "environment",
+    code,
+    detail,
+  };
   return JSON.stringify(event);
 }
 

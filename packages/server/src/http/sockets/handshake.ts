@@ -4,7 +4,11 @@ import { splitAgentUrl } from "../routes/agent-server/view.ts";
 import { credentials } from "../server/auth.ts";
 
 /** Which stored events a socket gets before the live ones (agent-server.md section 6.1). `after_seq` resumes after a 1013 close. */
-export type Resend = { mode: "none" } | { mode: "all" } | { mode: "since"; timestamp: string } | { mode: "after"; seq: number };
+export type Resend =
+  | { mode: "none" }
+  | { mode: "all" }
+  | { mode: "since"; timestamp: string }
+  | { mode: "after"; seq: number };
 
 /** What a socket is for. The conversation's id is as it stands in the path, unchecked. */
 export type SocketTarget =
@@ -38,9 +42,14 @@ function readTarget(path: string, query: URLSearchParams): SocketTarget | { stat
   const conversation = /^\/sockets\/events\/([^/]+)\/?$/.exec(path)?.[1];
   if (conversation !== undefined) {
     const resend = readResend(query);
-    return typeof resend === "string" ? { status: 422, detail: resend } : { kind: "events", conversation, resend };
+    return typeof resend === "string"
+      ? { status: 422, detail: resend }
+      : { kind: "events", conversation, resend };
   }
-  const kind = /^\/sockets\/(bash-events|terminal)\/?$/.exec(path)?.[1] as "bash-events" | "terminal" | undefined;
+  const kind = /^\/sockets\/(bash-events|terminal)\/?$/.exec(path)?.[1] as
+    | "bash-events"
+    | "terminal"
+    | undefined;
   return kind ? { kind, query } : { status: 404, detail: "Not Found" };
 }
 
@@ -52,9 +61,12 @@ export function readResend(query: URLSearchParams): Resend | string {
     if (!/^\d{1,15}$/.test(seq)) return "after_seq: Input should be a valid integer";
     return { mode: "after", seq: Number(seq) };
   }
-  if (mode === "all" || (mode === null && /^(true|1|yes|on|t|y)$/i.test(query.get("resend_all") ?? ""))) return { mode: "all" };
+  if (mode === "all" || (mode === null && /^(true|1|yes|on|t|y)$/i.test(query.get("resend_all") ?? "")))
+    return { mode: "all" };
   if (mode === "since") {
-    const timestamp = parseEventTime((query.get("after_timestamp") ?? "").replace(/(T[\d:.]+) (\d{2}:?\d{2})$/, "$1+$2"));
+    const timestamp = parseEventTime(
+      (query.get("after_timestamp") ?? "").replace(/(T[\d:.]+) (\d{2}:?\d{2})$/, "$1+$2"),
+    );
     if (timestamp === undefined) return "after_timestamp: resend_mode=since needs an ISO-8601 time";
     return { mode: "since", timestamp };
   }

@@ -1,10 +1,10 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import type { Conversations } from "../../conversations/api.ts";
 import { readContent } from "../../conversations/log/messages.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
 import { issuesOf } from "../server/validation.ts";
@@ -62,7 +62,8 @@ export class Inbox {
 
   #describe(error: unknown): FrameError {
     if (error instanceof InvalidInput) return { code: "InvalidFrame", detail: error.message };
-    if (error instanceof PlatformError && error.status !== 500) return { code: error.code, detail: error.message };
+    if (error instanceof PlatformError && error.status !== 500)
+      return { code: error.code, detail: error.message };
     const errorId = newId();
     this.#log.error({ err: error, errorId }, "a socket frame failed");
     return { code: "InternalServerError", detail: `Internal Server Error (${errorId})` };

@@ -55,7 +55,13 @@ export class Outbox {
    * `resendTo` is the end of the log when following began, 0 where nothing is resent: live copies of the events up to there are dropped.
    * `onCutOff` is told the last sequence number that a too slow client was sent.
    */
-  constructor(sink: Sink, encode: Encode, resendTo: number, limits: OutboxLimits, onCutOff: (lastSeq: number) => void) {
+  constructor(
+    sink: Sink,
+    encode: Encode,
+    resendTo: number,
+    limits: OutboxLimits,
+    onCutOff: (lastSeq: number) => void,
+  ) {
     this.#sink = sink;
     this.#encode = encode;
     this.#resendTo = resendTo;

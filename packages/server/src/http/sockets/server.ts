@@ -1,19 +1,19 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
-import { type WebSocket, WebSocketServer } from "ws";
 import { PlatformError } from "@sandpiper/core/errors";
+import { type WebSocket, WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
-import type { Principal } from "../server/principal.ts";
 import { rawAnswer } from "../server/errors.ts";
 import type { RequestLimit } from "../server/limits/request-limit.ts";
+import type { Principal } from "../server/principal.ts";
 import type { HttpServices } from "../server/services.ts";
 import { authenticateSocket, type Credential } from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
+import { Places } from "./connection-quota.ts";
 import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
 import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
-import { Places } from "./connection-quota.ts";
 import { serveTerminal, type TerminalLimits } from "./terminal-socket.ts";
 
 export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSocketLimits {
@@ -64,7 +64,11 @@ export function attachSockets(
     ...options,
   };
   // A frame over the limit gets an error frame; only one of more than twice the size ends the socket (1009).
-  const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 2 * limits.inboundBytes });
+  const sockets = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: 2 * limits.inboundBytes,
+  });
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
   let closing = false;
 
@@ -73,7 +77,8 @@ export function attachSockets(
    * pages of other ports and neighbouring hosts too: there it counts for nothing, and the page has to know a key.
    */
   const callerOf = (keys: readonly string[], request: IncomingMessage): Principal | undefined => {
-    if (keys.length > 0) return keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
+    if (keys.length > 0)
+      return keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
     try {
       return authenticator.byCookie(request, true);
     } catch (error) {
@@ -82,7 +87,13 @@ export function attachSockets(
     }
   };
 
-  const serve = (socket: WebSocket, connection: Duplex, target: SocketTarget, caller: Principal, credential: Credential) => {
+  const serve = (
+    socket: WebSocket,
+    connection: Duplex,
+    target: SocketTarget,
+    caller: Principal,
+    credential: Credential,
+  ) => {
     switch (target.kind) {
       case "events":
         return serveEventSocket(socket, connection, target, caller, credential, services, limits);
@@ -96,7 +107,8 @@ export function attachSockets(
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     if (limits.except(request, connection, head)) return;
     connection.on("error", () => connection.destroy());
-    const refuse = (status: number, detail: string, retryAfter?: number) => connection.end(rawAnswer(status, detail, retryAfter));
+    const refuse = (status: number, detail: string, retryAfter?: number) =>
+      connection.end(rawAnswer(status, detail, retryAfter));
     if (closing) return refuse(503, "The server is shutting down");
     const handshake = readHandshake(request);
     if ("status" in handshake) return refuse(handshake.status, handshake.detail);

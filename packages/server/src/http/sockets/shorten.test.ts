@@ -15,17 +15,25 @@ test("long texts are cut in the middle, short ones and the structure stay", () =
   };
   const frame = JSON.parse(fitFrame(JSON.stringify(event), 4000)!);
   expect(frame).toMatchObject({ id: "1", n: [1, null] });
-  expect(frame.observation.new_content).toMatch(/^startb+\n\[\d+ characters are left out of this frame\]\nb+end$/);
+  expect(frame.observation.new_content).toMatch(
+    /^startb+\n\[\d+ characters are left out of this frame\]\nb+end$/,
+  );
   expect(Object.keys(frame.observation)).toEqual(["old_content", "new_content"]);
 });
 
 test("an image is left out rather than broken", () => {
-  const content = [{ type: "image", image_urls: [`data:image/png;base64,${"A".repeat(5000)}`, "https://x.example/a.png"] }];
-  expect(JSON.parse(fitFrame(JSON.stringify({ content }), 2000)!).content[0].image_urls).toEqual(["https://x.example/a.png"]);
+  const content = [
+    { type: "image", image_urls: [`data:image/png;base64,${"A".repeat(5000)}`, "https://x.example/a.png"] },
+  ];
+  expect(JSON.parse(fitFrame(JSON.stringify({ content }), 2000)!).content[0].image_urls).toEqual([
+    "https://x.example/a.png",
+  ]);
 });
 
 test("a frame that is long by its structure cannot be made to fit", () => {
-  expect(fitFrame(JSON.stringify({ list: Array.from({ length: 1000 }, (_, index) => index) }), 500)).toBe(undefined);
+  expect(fitFrame(JSON.stringify({ list: Array.from({ length: 1000 }, (_, index) => index) }), 500)).toBe(
+    undefined,
+  );
 });
 
 test("whatever comes out fits and is JSON", () => {

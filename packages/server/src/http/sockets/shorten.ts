@@ -24,7 +24,8 @@ export function fitFrame(json: string, limit = maxFrameBytes): string | undefine
 
 function cut(value: unknown, cap: number): unknown {
   if (typeof value === "string") return cutText(value, cap);
-  if (Array.isArray(value)) return value.filter((item) => !isLongImage(item, cap)).map((item) => cut(item, cap));
+  if (Array.isArray(value))
+    return value.filter((item) => !isLongImage(item, cap)).map((item) => cut(item, cap));
   if (value === null || typeof value !== "object") return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cut(item, cap)]));
 }

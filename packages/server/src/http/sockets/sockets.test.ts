@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { hexId, newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createAuthenticator } from "../server/auth.ts";
 import {
   isFullState,
   isUserMessage,
@@ -13,6 +12,7 @@ import {
   type TestServer,
   TestSocket,
 } from "../../../test/support/test-server.ts";
+import { createAuthenticator } from "../server/auth.ts";
 import { Places } from "./connection-quota.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
@@ -28,7 +28,11 @@ afterEach(() => {
 });
 afterAll(() => server.close());
 
-function connect(id: string, query = "", headers: Record<string, string> = { "x-session-api-key": key }): TestSocket {
+function connect(
+  id: string,
+  query = "",
+  headers: Record<string, string> = { "x-session-api-key": key },
+): TestSocket {
   const socket = new TestSocket(server, `/sockets/events/${id}${query}`, headers);
   sockets.push(socket);
   return socket;
@@ -45,7 +49,11 @@ test("a key in the query or a header opens the socket, and the first frame is th
     connect(id, "", { authorization: `Bearer ${key}` }),
   ]) {
     await socket.until(() => true);
-    expect(socket.frames[0]).toMatchObject({ kind: "ConversationStateUpdateEvent", source: "environment", key: "full_state" });
+    expect(socket.frames[0]).toMatchObject({
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key: "full_state",
+    });
     expect(socket.frames[0]!.value).toMatchObject({ id, execution_status: "idle" });
     expect(socket.frames[0]!.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
   }
@@ -117,13 +125,19 @@ test("without a resend only what happens from now on is sent", async () => {
 
 test("a resend sends the stored events in order, all or since a time, and no state updates", async () => {
   const id = await server.addConversation();
-  const status = { kind: "ConversationStateUpdateEvent", source: "environment", key: "execution_status", value: "idle" } as const;
+  const status = {
+    kind: "ConversationStateUpdateEvent",
+    source: "environment",
+    key: "execution_status",
+    value: "idle",
+  } as const;
   for (let index = 0; index < 250; index++) await server.addMessages(id, `m${index}`);
   await server.events.append(id, [{ listed: false, event: status }]);
   const texts = Array.from({ length: 250 }, (_, index) => `m${index}`);
   const at = (index: number) => server.events.read(id, index, 1)[0]!.event.timestamp;
 
-  const last = (frame: Record<string, any>) => isUserMessage(frame) && frame.llm_message.content[0].text === "m249";
+  const last = (frame: Record<string, any>) =>
+    isUserMessage(frame) && frame.llm_message.content[0].text === "m249";
   for (const [query, expected] of [
     ["?resend_all=true", texts],
     ["?resend_mode=all", texts],
@@ -162,7 +176,9 @@ test("between resend and live frames nothing is lost and nothing comes twice", a
   await writing;
   const expected = Array.from({ length: total }, (_, index) => `${index}`);
   for (const client of clients) {
-    await client.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text === `${total - 1}`);
+    await client.until(
+      (frame) => isUserMessage(frame) && frame.llm_message.content[0].text === `${total - 1}`,
+    );
     expect(client.texts()).toEqual(expected);
   }
 });
@@ -227,7 +243,8 @@ test("no frame and no handshake query brings the socket or the server down", asy
   const id = await server.addConversation();
   const socket = connect(id);
   await socket.until(isFullState);
-  const answers = () => socket.frames.filter((frame) => frame.kind === "ServerErrorEvent" || isUserMessage(frame)).length;
+  const answers = () =>
+    socket.frames.filter((frame) => frame.kind === "ServerErrorEvent" || isUserMessage(frame)).length;
   const part = fc.record(
     { type: fc.constantFrom("text", "image", "image_url", "auth"), text: fc.anything() },
     { requiredKeys: ["type"] },
@@ -238,7 +255,11 @@ test("no frame and no handshake query brings the socket or the server down", asy
     fc
       .record({ role: fc.constantFrom("user", "tool"), content: fc.array(part), sender: fc.anything() })
       .map((frame) => JSON.stringify(frame)),
-    fc.constantFrom("[".repeat(100_000), '{"__proto__":1}', '{"role":"user","content":[{"type":"text","text":"\\u0000"}]}'),
+    fc.constantFrom(
+      "[".repeat(100_000),
+      '{"__proto__":1}',
+      '{"role":"user","content":[{"type":"text","text":"\\u0000"}]}',
+    ),
   );
   await fc.assert(
     fc.asyncProperty(frames, async (frame) => {
@@ -254,7 +275,10 @@ test("no frame and no handshake query brings the socket or the server down", asy
       fc.constantFrom("resend_mode", "after_timestamp", "resend_all", "after_seq", "x"),
       async (query, name) => {
         const other = connect(id, `?${name}=${query}`);
-        await Promise.race([other.refused.then((status) => expect(status).toBeLessThan(500)), other.until(isFullState)]);
+        await Promise.race([
+          other.refused.then((status) => expect(status).toBeLessThan(500)),
+          other.until(isFullState),
+        ]);
         other.socket.terminate();
       },
     ),
@@ -276,11 +300,15 @@ test("messages are taken in the order in which they were sent", async () => {
 test("an event that is too large for clients is shortened for the socket and whole over REST", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, `begin${"é".repeat(1_000_000)}end`);
-  const socket = new TestSocket(server, `/sockets/events/${id}?resend_mode=all`, { "x-session-api-key": key });
+  const socket = new TestSocket(server, `/sockets/events/${id}?resend_mode=all`, {
+    "x-session-api-key": key,
+  });
   sockets.push(socket);
   const frame = await socket.until(isUserMessage);
   expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThan(1024 * 1024);
-  expect(frame.llm_message.content[0].text).toMatch(/^begin[\s\S]*characters are left out of this frame[\s\S]*end$/);
+  expect(frame.llm_message.content[0].text).toMatch(
+    /^begin[\s\S]*characters are left out of this frame[\s\S]*end$/,
+  );
   const { items } = (await (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).json()) as {
     items: Record<string, any>[];
   };
@@ -297,7 +325,14 @@ async function startWith(options: Partial<SocketOptions>) {
   const authenticator = createAuthenticator(own);
   const attached = attachSockets(
     own.app.server,
-    { config, logger, conversations: own.conversations, events: own.events, sandboxes: own.sandboxes, bash: own.bash },
+    {
+      config,
+      logger,
+      conversations: own.conversations,
+      events: own.events,
+      sandboxes: own.sandboxes,
+      bash: own.bash,
+    },
     authenticator,
     options,
   );
@@ -343,7 +378,11 @@ test("a socket that never authenticates is closed with 4001 after the time for i
 
 test("a socket that only follows is closed with 4001 when its key ends", async () => {
   const own = await startWith({ checkMs: 20 });
-  const { key: short } = await own.apiKeys.add("default", { name: "short", expiresAt: Date.now() + 300, readOnly: true });
+  const { key: short } = await own.apiKeys.add("default", {
+    name: "short",
+    expiresAt: Date.now() + 300,
+    readOnly: true,
+  });
   const id = await own.addConversation();
   const ending = new TestSocket(own, `/sockets/events/${id}`, { "x-session-api-key": short });
   const lasting = new TestSocket(own, `/sockets/events/${id}`, { "x-session-api-key": key });
@@ -372,7 +411,9 @@ test("a client that does not read is cut off with the number to resume from, and
     if (own.logs.some((line) => line.includes("cut off"))) break;
   }
   expect(sent).toBeLessThan(2000);
-  await quick.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text.startsWith(`${sent - 1} `));
+  await quick.until(
+    (frame) => isUserMessage(frame) && frame.llm_message.content[0].text.startsWith(`${sent - 1} `),
+  );
   slow.socket.resume();
   const { code, reason } = await slow.closed;
   expect(code).toBe(1013);
@@ -380,7 +421,9 @@ test("a client that does not read is cut off with the number to resume from, and
   expect(slow.texts()).toHaveLength(seq);
 
   const again = new TestSocket(own, `${path}?after_seq=${seq}`, headers);
-  await again.until((frame) => isUserMessage(frame) && frame.llm_message.content[0].text.startsWith(`${sent - 1} `));
+  await again.until(
+    (frame) => isUserMessage(frame) && frame.llm_message.content[0].text.startsWith(`${sent - 1} `),
+  );
   expect(again.texts().map((text) => Number(text.split(" ")[0]))).toEqual(
     Array.from({ length: sent - seq }, (_, index) => seq + index),
   );
@@ -436,7 +479,12 @@ test("deltas and states that are not stored arrive live", async () => {
   await server.events.append(id, [
     {
       listed: false,
-      event: { kind: "ConversationStateUpdateEvent", source: "environment", key: "execution_status", value: "paused" },
+      event: {
+        kind: "ConversationStateUpdateEvent",
+        source: "environment",
+        key: "execution_status",
+        value: "paused",
+      },
     },
     { listed: true, event: message("x") },
   ]);

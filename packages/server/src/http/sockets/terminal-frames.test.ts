@@ -34,7 +34,11 @@ test("whatever comes in a frame is input as it is, unless it is a control frame"
 test("a query's sizes are brought within bounds, and what is none is refused", () => {
   const read = (query: string) => readTerminalRequest(new URLSearchParams(query));
   expect(read("")).toEqual({ sandboxId: undefined, tty: { cols: 80, rows: 24 }, cwd: undefined });
-  expect(read("cols=0&rows=999999999&cwd=a&sandbox_id=s")).toEqual({ sandboxId: "s", tty: { cols: 1, rows: 1_000 }, cwd: "a" });
+  expect(read("cols=0&rows=999999999&cwd=a&sandbox_id=s")).toEqual({
+    sandboxId: "s",
+    tty: { cols: 1, rows: 1_000 },
+    cwd: "a",
+  });
   expect(read("tty=false")).toMatchObject({ tty: undefined });
   for (const query of ["cols=-1", "rows=1e3", "cols=9999999999", "cwd=%00", `cwd=${"x".repeat(4_096)}`])
     expect(read(query)).toEqual(expect.stringMatching(/^(cols|rows|cwd): Input should be/));

@@ -26,7 +26,8 @@ export function readTerminalRequest(query: URLSearchParams): TerminalRequest | s
     size[name] = withinBounds(Number(text));
   }
   const cwd = query.get("cwd") || undefined;
-  if (cwd !== undefined && (cwd.includes("\0") || Buffer.byteLength(cwd) >= maxPathBytes)) return "cwd: Input should be a path";
+  if (cwd !== undefined && (cwd.includes("\0") || Buffer.byteLength(cwd) >= maxPathBytes))
+    return "cwd: Input should be a path";
   const tty = /^(false|0|no|off)$/i.test(query.get("tty") ?? "") ? undefined : size;
   return { sandboxId: query.get("sandbox_id") || undefined, tty, cwd };
 }

@@ -29,7 +29,9 @@ test("a terminal that writes keeps its sandbox awake; an open one that does not 
   const limits = { terminals: new Places(1), busyMs };
   const services = { sandboxes, logger: pino({ level: "silent" }) };
   const caller = { userId: "me", sandboxId: id };
-  sockets.on("connection", (socket) => serveTerminal(socket, new URLSearchParams(), caller, () => caller, services, limits));
+  sockets.on("connection", (socket) =>
+    serveTerminal(socket, new URLSearchParams(), caller, () => caller, services, limits),
+  );
   const client = new WebSocket(`ws://127.0.0.1:${(sockets.address() as AddressInfo).port}`);
   await once(client, "open");
   client.send("while [ ! -e /tmp/quiet ]; do echo at work; sleep 0.02; done\r");

@@ -1,12 +1,12 @@
 import { Transform } from "node:stream";
-import type { FastifyBaseLogger } from "fastify";
-import type { WebSocket } from "ws";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { openPersonShell, type PersonShell } from "@sandpiper/sandbox/shell/interactive-shell";
 import { exitCode } from "@sandpiper/sandbox/shell/run";
-import type { Principal } from "../server/principal.ts";
+import type { FastifyBaseLogger } from "fastify";
+import type { WebSocket } from "ws";
 import { sandboxId } from "../routes/v1/sandboxes.ts";
+import type { Principal } from "../server/principal.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
 import type { Places } from "./connection-quota.ts";
 import { readTerminalFrame, readTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
@@ -48,7 +48,8 @@ export function serveTerminal(
   const request = readTerminalRequest(query);
   if (typeof request === "string") return closeWith(socket, 1008, request);
   const named = caller.sandboxId ?? (request.sandboxId && sandboxId(request.sandboxId));
-  if (named === undefined) return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
+  if (named === undefined)
+    return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);
   if (!row) return socket.close(4004, "Sandbox not found");
   const leave = limits.terminals.enter(caller.userId);
@@ -120,7 +121,8 @@ class TerminalSocket {
   }
 
   #take(frame: Buffer, isBinary: boolean): void {
-    if (frame.length > maxFrameBytes) return this.#close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
+    if (frame.length > maxFrameBytes)
+      return this.#close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
     const message = readTerminalFrame(frame, isBinary);
     if (message === undefined || this.#input.writableEnded) return;
     if (message === "eof") return void this.#input.end(() => this.#socket.resume());
@@ -150,7 +152,8 @@ class TerminalSocket {
     await readOut;
     const { id, userId } = this.#owner;
     const row = this.#services.sandboxes.get(userId, id);
-    if (row && row.status !== "RUNNING") return this.#close(1001, "The sandbox was stopped: connect again to wake it");
+    if (row && row.status !== "RUNNING")
+      return this.#close(1001, "The sandbox was stopped: connect again to wake it");
     this.#close(1000, `exit ${exitCode(status)}`);
   }
 

@@ -1,5 +1,5 @@
-import { newId } from "@sandpiper/wire";
 import { PlatformError } from "@sandpiper/core/errors";
+import { newId } from "@sandpiper/wire";
 import { keyHash } from "../key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";
@@ -24,11 +24,21 @@ export class SqliteApiKeys implements ApiKeyStore {
     { unique = false }: { unique?: boolean } = {},
   ): Promise<ApiKeyRow> {
     const { build, writer, clock } = this.#context;
-    const row: ApiKeyRow = { id: newId(), userId, name, createdAt: clock(), expiresAt, lastUsedAt: null, readOnly };
+    const row: ApiKeyRow = {
+      id: newId(),
+      userId,
+      name,
+      createdAt: clock(),
+      expiresAt,
+      lastUsedAt: null,
+      readOnly,
+    };
     const hash = keyHash(key);
     const replaced = build
       .deleteFrom("api_keys")
-      .where(({ and, eb, or }) => or([eb("hash", "=", hash), and([eb("user_id", "=", userId), eb("name", "=", name)])]));
+      .where(({ and, eb, or }) =>
+        or([eb("hash", "=", hash), and([eb("user_id", "=", userId), eb("name", "=", name)])]),
+      );
     const insert = build.insertInto("api_keys").values({
       id: row.id,
       user_id: userId,
@@ -50,7 +60,10 @@ export class SqliteApiKeys implements ApiKeyStore {
   }
 
   find(key: string): ApiKeyRow | undefined {
-    const stored = this.#context.reader.get<StoredKey>(`SELECT ${apiKeyColumns} FROM api_keys WHERE hash = ?`, keyHash(key));
+    const stored = this.#context.reader.get<StoredKey>(
+      `SELECT ${apiKeyColumns} FROM api_keys WHERE hash = ?`,
+      keyHash(key),
+    );
     return stored && apiKeyOf(stored);
   }
 
@@ -59,13 +72,18 @@ export class SqliteApiKeys implements ApiKeyStore {
     const rows =
       userId === undefined
         ? reader.all<StoredKey>(`SELECT ${apiKeyColumns} FROM api_keys ORDER BY created_at, id`)
-        : reader.all<StoredKey>(`SELECT ${apiKeyColumns} FROM api_keys WHERE user_id = ? ORDER BY created_at, id`, userId);
+        : reader.all<StoredKey>(
+            `SELECT ${apiKeyColumns} FROM api_keys WHERE user_id = ? ORDER BY created_at, id`,
+            userId,
+          );
     return rows.map(apiKeyOf);
   }
 
   async touch(id: string, usedAt: number): Promise<void> {
     const { build, writer } = this.#context;
-    await writer.run(compile(build.updateTable("api_keys").set({ last_used_at: usedAt }).where("id", "=", id)));
+    await writer.run(
+      compile(build.updateTable("api_keys").set({ last_used_at: usedAt }).where("id", "=", id)),
+    );
   }
 
   async remove(id: string): Promise<void> {

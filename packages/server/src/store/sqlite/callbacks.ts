@@ -10,7 +10,8 @@ const serverProcessor = JSON.stringify({ kind: "ServerWebhook" });
 export const callbackQueries = {
   get: "SELECT * FROM callbacks WHERE id = ?",
   ofConversation: "SELECT * FROM callbacks WHERE conversation_id = ? ORDER BY number",
-  activeOf: "SELECT id, next_seq FROM callbacks WHERE conversation_id = ? AND status = 'ACTIVE' ORDER BY number",
+  activeOf:
+    "SELECT id, next_seq FROM callbacks WHERE conversation_id = ? AND status = 'ACTIVE' ORDER BY number",
 } as const;
 
 /** Run once at the start of a server, over all rows. */

@@ -5,7 +5,9 @@ import type { Statement } from "./protocol.ts";
 import { compile } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";
 
-export const contextQueries = { get: "SELECT document, activated FROM conversation_contexts WHERE conversation_id = ?" } as const;
+export const contextQueries = {
+  get: "SELECT document, activated FROM conversation_contexts WHERE conversation_id = ?",
+} as const;
 
 /** What conversations know of their projects, as JSON. A row goes with its conversation. */
 export class SqliteContexts implements ContextStore {
@@ -16,21 +18,28 @@ export class SqliteContexts implements ContextStore {
   }
 
   get(conversationId: string): { document: unknown; activated: string[] } | undefined {
-    const row = this.#context.reader.get<{ document: string; activated: string }>(contextQueries.get, conversationId);
+    const row = this.#context.reader.get<{ document: string; activated: string }>(
+      contextQueries.get,
+      conversationId,
+    );
     return row && { document: JSON.parse(row.document), activated: JSON.parse(row.activated) };
   }
 
   async put(conversationId: string, document: unknown): Promise<void> {
     const values = { conversation_id: conversationId, document: JSON.stringify(document), activated: "[]" };
     const insert = this.#context.build.insertInto("conversation_contexts").values(values);
-    const write = insert.onConflict((row) => row.column("conversation_id").doUpdateSet({ document: values.document }));
+    const write = insert.onConflict((row) =>
+      row.column("conversation_id").doUpdateSet({ document: values.document }),
+    );
     await this.#write(compile(write));
   }
 
   async activate(conversationId: string, names: readonly string[]): Promise<void> {
     const values = { conversation_id: conversationId, document: "null", activated: JSON.stringify(names) };
     const insert = this.#context.build.insertInto("conversation_contexts").values(values);
-    const write = insert.onConflict((row) => row.column("conversation_id").doUpdateSet({ activated: values.activated }));
+    const write = insert.onConflict((row) =>
+      row.column("conversation_id").doUpdateSet({ activated: values.activated }),
+    );
     await this.#write(compile(write));
   }
 
@@ -39,7 +48,8 @@ export class SqliteContexts implements ContextStore {
       await this.#context.writer.run(statement);
     } catch (error) {
       // The one constraint left: a row belongs to a conversation.
-      if (error instanceof UniqueViolation) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      if (error instanceof UniqueViolation)
+        throw new PlatformError("ConversationNotFound", "Conversation not found");
       throw error;
     }
   }

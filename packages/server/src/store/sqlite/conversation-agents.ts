@@ -1,11 +1,13 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Vault } from "../vault.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import type { AgentDocument, ConversationAgentStore } from "../conversation-parts.ts";
+import type { Vault } from "../vault.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 
-export const agentQueries = { get: "SELECT document FROM conversation_agents WHERE conversation_id = ?" } as const;
+export const agentQueries = {
+  get: "SELECT document FROM conversation_agents WHERE conversation_id = ?",
+} as const;
 
 /** Agents that clients gave with conversations, sealed. A row goes with its conversation. */
 export class SqliteConversationAgents implements ConversationAgentStore {

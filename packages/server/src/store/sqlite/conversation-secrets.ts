@@ -1,4 +1,8 @@
-import type { ConversationSecretStore, ConversationSecretsRow, LookedUpSecret } from "../conversation-parts.ts";
+import type {
+  ConversationSecretStore,
+  ConversationSecretsRow,
+  LookedUpSecret,
+} from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 
@@ -24,9 +28,15 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     const entries = Object.entries(values).map(([name, value]) => {
       const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
       const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-      return [name, description === undefined && source === undefined ? value : { value, description, source }] as const;
+      return [
+        name,
+        description === undefined && source === undefined ? value : { value, description, source },
+      ] as const;
     });
-    const document = this.#context.vault.seal(JSON.stringify(Object.fromEntries(entries)), place(conversationId));
+    const document = this.#context.vault.seal(
+      JSON.stringify(Object.fromEntries(entries)),
+      place(conversationId),
+    );
     const change = { user_id: userId, sandbox_id: sandboxId, document };
     const insert = this.#context.build
       .insertInto("conversation_secrets")
@@ -45,17 +55,30 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
 
   bySandbox(sandboxId: string): ConversationSecretsRow[] {
     return this.#context.reader
-      .all<ConversationSecretsRecord>("SELECT * FROM conversation_secrets WHERE sandbox_id = ? ORDER BY number", sandboxId)
+      .all<ConversationSecretsRecord>(
+        "SELECT * FROM conversation_secrets WHERE sandbox_id = ? ORDER BY number",
+        sandboxId,
+      )
       .map((stored) => this.#row(stored));
   }
 
   async remove(conversationId: string): Promise<void> {
     const { build, writer } = this.#context;
-    await writer.run(compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)));
+    await writer.run(
+      compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)),
+    );
   }
 
-  #row({ conversation_id, user_id, sandbox_id, document }: ConversationSecretsRecord): ConversationSecretsRow {
-    const stored = JSON.parse(this.#context.vault.open(document, place(conversation_id))) as Record<string, Stored>;
+  #row({
+    conversation_id,
+    user_id,
+    sandbox_id,
+    document,
+  }: ConversationSecretsRecord): ConversationSecretsRow {
+    const stored = JSON.parse(this.#context.vault.open(document, place(conversation_id))) as Record<
+      string,
+      Stored
+    >;
     const values: Record<string, string> = {};
     const descriptions: Record<string, string> = {};
     const sources: Record<string, LookedUpSecret> = {};
@@ -64,7 +87,14 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
       if (typeof one !== "string" && one.description !== undefined) descriptions[name] = one.description;
       if (typeof one !== "string" && one.source) sources[name] = one.source;
     }
-    return { conversationId: conversation_id, userId: user_id, sandboxId: sandbox_id, values, descriptions, sources };
+    return {
+      conversationId: conversation_id,
+      userId: user_id,
+      sandboxId: sandbox_id,
+      values,
+      descriptions,
+      sources,
+    };
   }
 }
 

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { conversationRow, createTestStore } from "../../../test/support/store.ts";
 import type { ConversationFilter, ConversationRow } from "../conversation-store.ts";
 import { emptyConfig } from "../empty-config.ts";
 import type { Store } from "../store.ts";
-import { conversationRow, createTestStore } from "../../../test/support/store.ts";
 
 let store: Store;
 let close: () => Promise<void>;
@@ -35,7 +35,10 @@ test("a conversation is read as it was created", async () => {
 
 test("an id can be used once", async () => {
   const id = await create({ title: "first" });
-  await expect(create({ id, title: "second" })).rejects.toMatchObject({ code: "ConversationExists", status: 409 });
+  await expect(create({ id, title: "second" })).rejects.toMatchObject({
+    code: "ConversationExists",
+    status: 409,
+  });
   expect(store.conversations.get(id)!.title).toBe("first");
 });
 
@@ -58,8 +61,11 @@ test("filters hold for the search and, but for sub-conversations, for the count"
   await create({ title: null, createdAt: 30 });
   await create({ title: "Fix", createdAt: 40, userId: "other" });
   const found = (filter: Partial<ConversationFilter>) =>
-    store.conversations.search({ userId: "default", ...filter }, { limit: 10 }).items.map((row) => row.createdAt);
-  const count = (filter: Partial<ConversationFilter>) => store.conversations.count({ userId: "default", ...filter });
+    store.conversations
+      .search({ userId: "default", ...filter }, { limit: 10 })
+      .items.map((row) => row.createdAt);
+  const count = (filter: Partial<ConversationFilter>) =>
+    store.conversations.count({ userId: "default", ...filter });
   expect(found({})).toEqual([30, 20, 10]);
   expect(found({ includeSubConversations: false })).toEqual([30, 10]);
   expect(count({ includeSubConversations: false })).toBe(3);
@@ -89,8 +95,12 @@ test("an update changes what it names, and the time of the update", async () => 
   expect(store.conversations.get(id)).toMatchObject({ title: "new", config: { llmModel: "other" } });
   await store.conversations.update(id, { title: null });
   expect(store.conversations.get(id)!.title).toBeNull();
-  await expect(store.conversations.update(randomUUID(), { title: "x" })).rejects.toMatchObject({ code: "ConversationNotFound" });
-  await expect(store.conversations.remove(randomUUID())).rejects.toMatchObject({ code: "ConversationNotFound" });
+  await expect(store.conversations.update(randomUUID(), { title: "x" })).rejects.toMatchObject({
+    code: "ConversationNotFound",
+  });
+  await expect(store.conversations.remove(randomUUID())).rejects.toMatchObject({
+    code: "ConversationNotFound",
+  });
 });
 
 test("changes of different fields at the same time are all kept", async () => {
@@ -103,7 +113,12 @@ test("changes of different fields at the same time are all kept", async () => {
     store.conversations.update(id, { config: { tags: { "a'b": 'c"$.d' } }, title: "new" }),
   ]);
   expect(store.conversations.get(id)).toMatchObject({ title: "new" });
-  expect(store.conversations.get(id)!.config).toEqual({ ...config, ...public_, llmProfile: "fast", tags: { "a'b": 'c"$.d' } });
+  expect(store.conversations.get(id)!.config).toEqual({
+    ...config,
+    ...public_,
+    llmProfile: "fast",
+    tags: { "a'b": 'c"$.d' },
+  });
 });
 
 test("children and neighbours in a sandbox are found", async () => {
@@ -122,7 +137,8 @@ test("children and neighbours in a sandbox are found", async () => {
     createdAt: 3,
     config: { ...emptyConfig("/w"), task: { id: "task_1", subagent: "x" } },
   });
-  const found = (which?: { subAgents: boolean }) => store.conversations.childrenOf([parent], which).get(parent);
+  const found = (which?: { subAgents: boolean }) =>
+    store.conversations.childrenOf([parent], which).get(parent);
   expect([found(), found({ subAgents: false })]).toEqual([
     [first, second, subAgent],
     [first, second],

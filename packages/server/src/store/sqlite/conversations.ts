@@ -1,6 +1,7 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import { newId } from "@sandpiper/wire";
 import { type SelectQueryBuilder, sql } from "kysely";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { Span } from "../branch.ts";
 import { conversationSet } from "../changes.ts";
 import type { AgentDocument } from "../conversation-parts.ts";
@@ -14,7 +15,6 @@ import type {
   LogCopy,
   NewConversation,
 } from "../conversation-store.ts";
-import { type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { StoreContext } from "./context.ts";
 import { sealAgent } from "./conversation-agents.ts";
 import { insertPending } from "./pending-messages.ts";
@@ -96,12 +96,16 @@ export class SqliteConversations implements ConversationStore {
       const statements = [compile(make)];
       if (agent) {
         const document = sealAgent(vault, row.id, agent);
-        statements.push(compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })));
+        statements.push(
+          compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })),
+        );
       }
       if (row.context) {
         const { document, activated } = row.context;
         const context = { document: JSON.stringify(document), activated: JSON.stringify(activated) };
-        statements.push(compile(build.insertInto("conversation_contexts").values({ conversation_id: row.id, ...context })));
+        statements.push(
+          compile(build.insertInto("conversation_contexts").values({ conversation_id: row.id, ...context })),
+        );
       }
       if (row.message) {
         const { id: conversationId, userId, createdAt } = row;
@@ -121,7 +125,9 @@ export class SqliteConversations implements ConversationStore {
     const log = `${hiddenLog}${newId()}`;
     const now = clock();
     const values = { id: log, user_id: nobody, sandbox_id: "", config: "{}", title: null, parent_id: null };
-    await writer.run(compile(build.insertInto("conversations").values({ ...values, created_at: now, updated_at: now })));
+    await writer.run(
+      compile(build.insertInto("conversations").values({ ...values, created_at: now, updated_at: now })),
+    );
     try {
       for (const { first, last } of spans) {
         for (let from = first; from <= last; from += copiedAtOnce) {
@@ -138,7 +144,9 @@ export class SqliteConversations implements ConversationStore {
 
   async dropLog(log: string): Promise<void> {
     const { build, writer } = this.#context;
-    await writer.run(compile(build.deleteFrom("conversations").where("id", "=", log).where("user_id", "=", nobody)));
+    await writer.run(
+      compile(build.deleteFrom("conversations").where("id", "=", log).where("user_id", "=", nobody)),
+    );
   }
 
   get(id: string): ConversationRow | undefined {
@@ -181,7 +189,10 @@ export class SqliteConversations implements ConversationStore {
 
   async update(id: string, { title, config = {} }: ConversationChange): Promise<void> {
     const fields = Object.entries(config).filter(([, value]) => value !== undefined);
-    const places = fields.flatMap(([name, value]) => [sql`${`$.${name}`}`, sql`json(${JSON.stringify(value)})`]);
+    const places = fields.flatMap(([name, value]) => [
+      sql`${`$.${name}`}`,
+      sql`json(${JSON.stringify(value)})`,
+    ]);
     const update = this.#context.build
       .updateTable("conversations")
       .set({
@@ -193,7 +204,10 @@ export class SqliteConversations implements ConversationStore {
     if ((await this.#context.writer.change([conversationSet, id], compile(update))) === 0) throw notFound();
   }
 
-  async remove(id: string, endsStart = "The conversation was deleted while it was being started."): Promise<boolean> {
+  async remove(
+    id: string,
+    endsStart = "The conversation was deleted while it was being started.",
+  ): Promise<boolean> {
     const row = this.get(id);
     if (!row) throw notFound();
     const names = [conversationSet, id, ...(row.parentId === null ? [] : [row.parentId])];
@@ -218,7 +232,11 @@ export class SqliteConversations implements ConversationStore {
 }
 
 /** A conversation that is gone has no number: then those of its millisecond come again rather than not at all. */
-function startsAt({ time, id, isFirst }: ListPlace, column: "created_at" | "updated_at", direction: "asc" | "desc") {
+function startsAt(
+  { time, id, isFirst }: ListPlace,
+  column: "created_at" | "updated_at",
+  direction: "asc" | "desc",
+) {
   const [compared, all] = direction === "asc" ? [">", 0] : ["<", Number.MAX_SAFE_INTEGER];
   const operator = sql.raw(isFirst ? `${compared}=` : compared);
   const number = sql`coalesce((SELECT number FROM conversations WHERE id = ${id}), ${all})`;
@@ -234,7 +252,10 @@ function filtered<Row>(
   filter: ConversationFilter,
 ): SelectQueryBuilder<Tables, "conversations", Row> {
   if (filter.titleContains !== undefined && filter.titleContains.length > maxTitlePattern) {
-    throw new PlatformError("InvalidParameter", `title__contains has more than ${maxTitlePattern} characters.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `title__contains has more than ${maxTitlePattern} characters.`,
+    );
   }
   return query
     .where("user_id", "=", filter.userId)

@@ -2,7 +2,13 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
-import { conversationRow, message, openStore, stateUpdate, temporaryFolder } from "../../../test/support/store.ts";
+import {
+  conversationRow,
+  message,
+  openStore,
+  stateUpdate,
+  temporaryFolder,
+} from "../../../test/support/store.ts";
 
 test("a full disk refuses appends with StorageFull, stores none of them by half, and goes on once there is room", async () => {
   const { dir, remove } = temporaryFolder();
@@ -19,7 +25,9 @@ test("a full disk refuses appends with StorageFull, stores none of them by half,
     let acknowledged = 0;
     let refusal: unknown;
     while (refusal === undefined) {
-      const results = await Promise.allSettled([large, large, large].map((record) => store.events.append(row.id, [record])));
+      const results = await Promise.allSettled(
+        [large, large, large].map((record) => store.events.append(row.id, [record])),
+      );
       for (const result of results) {
         if (result.status === "fulfilled") acknowledged += 1;
         else refusal = result.reason;
@@ -65,7 +73,8 @@ test("a disk that is full when the index of the log has to grow is told as full,
     const store = await openStore(after);
     expect(() => writeFileSync(join(dir, "ballast"), Buffer.alloc(64 << 20))).toThrow(/ENOSPC/);
     let refusal: unknown;
-    while (refusal === undefined) await store.events.append(row.id, [large]).catch((error) => (refusal = error));
+    while (refusal === undefined)
+      await store.events.append(row.id, [large]).catch((error) => (refusal = error));
     expect(refusal).toMatchObject({ code: "StorageFull", status: 507 });
     rmSync(join(dir, "ballast"));
     await store.events.append(row.id, [large]);

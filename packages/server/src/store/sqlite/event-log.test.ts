@@ -1,9 +1,16 @@
 import { randomUUID } from "node:crypto";
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { allowInventedEvents } from "../../../test/support/event-checks.ts";
-import type { LogRecord } from "@sandpiper/agent/loop/log-record";
+import {
+  conversationRow,
+  createTestStore,
+  message,
+  openStore,
+  stateUpdate,
+  temporaryFolder,
+} from "../../../test/support/store.ts";
 import type { Store } from "../store.ts";
-import { conversationRow, createTestStore, message, openStore, stateUpdate, temporaryFolder } from "../../../test/support/store.ts";
 
 // The log takes whatever fits its columns: some of these events are none.
 allowInventedEvents();
@@ -56,7 +63,9 @@ test("what readers get has no null and no undefined, except inside the free valu
   const hostile = JSON.parse(
     '{"kind":"ActionEvent","action":{"timeout":null,"__proto__":null,"list":[{"a":null}]},"summary":null}',
   );
-  const [action] = await store.events.append(id, [{ listed: true, event: { ...hostile, reasoning_content: undefined } }]);
+  const [action] = await store.events.append(id, [
+    { listed: true, event: { ...hostile, reasoning_content: undefined } },
+  ]);
   const value = { usage_to_metrics: {}, budget: null };
   const [state] = await store.events.append(id, [stateUpdate("other", value)]);
   expect(action!.json).not.toContain("null");
@@ -73,7 +82,11 @@ test("the caller may change its event after it gave it to the log", async () => 
 });
 
 test("control records are read and followed, but not listed, counted or found by id", async () => {
-  const records = await store.events.append(id, [message("a"), stateUpdate("execution_status", "running"), message("b")]);
+  const records = await store.events.append(id, [
+    message("a"),
+    stateUpdate("execution_status", "running"),
+    message("b"),
+  ]);
   expect(store.events.read(id, 0, 10).map((record) => record.listed)).toEqual([true, false, true]);
   expect(store.events.search(id, { limit: 10 }).items).toEqual([records[0]!.json, records[2]!.json]);
   expect(store.events.count(id)).toBe(2);
@@ -87,9 +100,13 @@ test("control records are read and followed, but not listed, counted or found by
 
 test("records are read without their texts as with them, and fewer where they are long", async () => {
   const parsed = (after: number, limit: number) => store.events.readParsed(id, after, limit);
-  const whole = (after: number, limit: number) => store.events.read(id, after, limit).map(({ json: _, ...record }) => record);
+  const whole = (after: number, limit: number) =>
+    store.events.read(id, after, limit).map(({ json: _, ...record }) => record);
   expect(parsed(0, 10)).toEqual([]);
-  await store.events.append(id, [message('quotes " and \\ and ] and \u2028'), stateUpdate("execution_status", "running")]);
+  await store.events.append(id, [
+    message('quotes " and \\ and ] and \u2028'),
+    stateUpdate("execution_status", "running"),
+  ]);
   await store.events.append(id, [message("a"), message("b")]);
   expect(parsed(0, 10)).toEqual(whole(0, 10));
   expect(parsed(0, 10).map(({ seq, listed }) => [seq, listed])).toEqual([
@@ -219,13 +236,15 @@ test("followers get every record once, in order, under 50 concurrent appenders, 
   const appended = await Promise.all(
     Array.from({ length: 50 }, async () => {
       const own: LogRecord[] = [];
-      for (let index = 0; index < 20; index++) own.push(...(await store.events.append(id, [message("x"), message("y")])));
+      for (let index = 0; index < 20; index++)
+        own.push(...(await store.events.append(id, [message("x"), message("y")])));
       return own;
     }),
   );
   expect(seen.map((record) => record.seq)).toEqual(Array.from({ length: 2000 }, (_, index) => index + 1));
   expect(new Set(seen)).toEqual(new Set(appended.flat()));
-  for (const own of appended) expect(own.map((record) => record.seq).toSorted((a, b) => a - b)).toEqual(own.map((r) => r.seq));
+  for (const own of appended)
+    expect(own.map((record) => record.seq).toSorted((a, b) => a - b)).toEqual(own.map((r) => r.seq));
   expect(toldTooEarly).toBe(false);
   expect(ended).toHaveLength(2);
   expect(broken).toBe(1000);
@@ -252,7 +271,11 @@ test("followers of one conversation hear nothing of another", async () => {
 });
 
 test("the summary follows the state records of the log", async () => {
-  expect(store.conversations.get(id)!.summary).toEqual({ executionStatus: "idle", metrics: null, stats: null });
+  expect(store.conversations.get(id)!.summary).toEqual({
+    executionStatus: "idle",
+    metrics: null,
+    stats: null,
+  });
   const [running] = await store.events.append(id, [stateUpdate("execution_status", "running")]);
   expect(store.conversations.get(id)!.summary.executionStatus).toBe("running");
   expect(store.conversations.listRunning().map((row) => row.id)).toEqual([id]);
@@ -287,7 +310,9 @@ test("a removed conversation takes its events along", async () => {
   await store.events.append(other.id, [message("b")]);
   await store.conversations.remove(id);
   expect(store.events.read(id, 0, 10)).toEqual([]);
-  await expect(store.events.append(id, [message("c")])).rejects.toMatchObject({ code: "ConversationNotFound" });
+  await expect(store.events.append(id, [message("c")])).rejects.toMatchObject({
+    code: "ConversationNotFound",
+  });
   await store.conversations.create(conversationRow({ id }));
   expect(store.events.count(id)).toBe(0);
   expect(store.events.count(other.id)).toBe(1);

@@ -1,12 +1,12 @@
+import type { LogRecord, NewRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { boundedPage, maxPageLength, pageOffset } from "@sandpiper/core/paging";
 import { type Event, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/common/time";
-import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { BoundedCache } from "../bounded-cache.ts";
 import { type Navigation, spansTo } from "../branch.ts";
 import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, Way } from "../event-log.ts";
-import type { LogRecord, NewRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import { stampedJson, withoutNulls } from "../event-text.ts";
-import { boundedPage, maxPageLength, pageOffset } from "@sandpiper/core/paging";
 import { summaryChange } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
@@ -27,7 +27,8 @@ export const eventQueries = {
   navigations: `SELECT c.number, c.last_listed, n.after, n.target, n.micros FROM conversations c
     LEFT JOIN navigations n ON n.conversation = c.number WHERE c.id = ? ORDER BY n.after`,
   timeOf: "SELECT timestamp FROM events WHERE conversation = ? AND listed_index = ?",
-  ascending: "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?",
+  ascending:
+    "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?",
   descending:
     "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?",
   // The texts are put together inside SQLite: one text to take out of it instead of a hundred.
@@ -44,7 +45,8 @@ export const eventQueries = {
     "SELECT json FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ? OFFSET ?",
   kindDescending:
     "SELECT json FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ? OFFSET ?",
-  kindCount: "SELECT count(*) AS count FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ?",
+  kindCount:
+    "SELECT count(*) AS count FROM events WHERE conversation = ? AND kind = ? AND listed_index BETWEEN ? AND ?",
 } as const;
 
 interface Log {
@@ -66,7 +68,10 @@ interface Moved extends Navigation {
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
   /** Pages as they were when the last record of their conversation had this time, which no other record of it ever has. */
-  readonly #pages = new BoundedCache<{ json: string; micros: number }>({ entries: 100, characters: 8 * 2 ** 20 });
+  readonly #pages = new BoundedCache<{ json: string; micros: number }>({
+    entries: 100,
+    characters: 8 * 2 ** 20,
+  });
   readonly #followers = new Map<string, Set<Listener>>();
   readonly #observers = new Set<(conversationId: string, records: readonly LogRecord[]) => void>();
 
@@ -74,7 +79,11 @@ export class SqliteEventLog implements EventLog {
     this.#context = context;
   }
 
-  async append(conversationId: string, records: readonly NewRecord[], options: AppendOptions = {}): Promise<LogRecord[]> {
+  async append(
+    conversationId: string,
+    records: readonly NewRecord[],
+    options: AppendOptions = {},
+  ): Promise<LogRecord[]> {
     const drafts = records.map(({ listed, event }) => {
       const { id = newId(), ...rest } = withoutNulls(event);
       return { id, kind: rest.kind, listed, rest, body: JSON.stringify(rest) };
@@ -91,7 +100,9 @@ export class SqliteEventLog implements EventLog {
       cost: change.cost ?? null,
       delivers: options.delivers ?? null,
       calls: (options.calls ?? []).map((call) => JSON.stringify(call)),
-      ...(navigate !== undefined && { navigate: navigate === null ? null : this.#target(conversationId, navigate) }),
+      ...(navigate !== undefined && {
+        navigate: navigate === null ? null : this.#target(conversationId, navigate),
+      }),
     });
     let { head } = stamps;
     const stored = drafts.map(({ id, listed, rest, body }, index): LogRecord => {
@@ -137,7 +148,11 @@ export class SqliteEventLog implements EventLog {
     if (length !== null && length > maxPageLength) return this.read(conversationId, afterSeq, limit);
     const { items } = reader.get<{ items: string | null }>(eventQueries.readParsed, ...span)!;
     const rows = JSON.parse(`[${items ?? ""}]`) as [key: number, listedIndex: number, event: Event][];
-    return rows.map(([key, listedIndex, event]) => ({ seq: key - eventKey(log.number, 0), listed: listedIndex > 0, event }));
+    return rows.map(([key, listedIndex, event]) => ({
+      seq: key - eventKey(log.number, 0),
+      listed: listedIndex > 0,
+      event,
+    }));
   }
 
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null } {
@@ -183,7 +198,8 @@ export class SqliteEventLog implements EventLog {
     const [from, to] = descending ? [first, last - offset] : [first + offset, last];
     const lengths = descending ? eventQueries.descendingLength : eventQueries.ascendingLength;
     const isLong = () =>
-      (this.#context.reader.get<{ length: number | null }>(lengths, log.number, from, to, limit)?.length ?? 0) > maxPageLength;
+      (this.#context.reader.get<{ length: number | null }>(lengths, log.number, from, to, limit)?.length ??
+        0) > maxPageLength;
     if (query.kind !== undefined || isLong()) {
       const { items, nextPageId } = this.search(conversationId, query);
       return { items: items.join(), nextPageId };
@@ -198,7 +214,13 @@ export class SqliteEventLog implements EventLog {
     if (!log) return 0;
     const { first, last } = this.#range(log, filter);
     if (filter.kind === undefined) return Math.max(0, last - first + 1);
-    return this.#context.reader.get<{ count: number }>(eventQueries.kindCount, log.number, filter.kind, first, last)!.count;
+    return this.#context.reader.get<{ count: number }>(
+      eventQueries.kindCount,
+      log.number,
+      filter.kind,
+      first,
+      last,
+    )!.count;
   }
 
   batch(conversationId: string, ids: readonly string[]): (string | null)[] {
@@ -217,7 +239,10 @@ export class SqliteEventLog implements EventLog {
 
   wayTo(conversationId: string, eventId: string | null): Way | undefined {
     const { number, navigations } = this.#navigations(conversationId);
-    const found = eventId === null ? { listed_index: 0 } : this.#context.reader.get<Found>(eventQueries.indexOf, number, eventId);
+    const found =
+      eventId === null
+        ? { listed_index: 0 }
+        : this.#context.reader.get<Found>(eventQueries.indexOf, number, eventId);
     const index = found?.listed_index;
     if (index === undefined) return undefined;
     const leftAt = navigations.find(({ after }) => after >= index)?.micros;
@@ -235,7 +260,8 @@ export class SqliteEventLog implements EventLog {
     this.#followers.set(conversationId, followers);
     return () => {
       followers.delete(own);
-      if (followers.size === 0 && this.#followers.get(conversationId) === followers) this.#followers.delete(conversationId);
+      if (followers.size === 0 && this.#followers.get(conversationId) === followers)
+        this.#followers.delete(conversationId);
     };
   }
 
@@ -253,10 +279,9 @@ export class SqliteEventLog implements EventLog {
   }
 
   #navigations(conversationId: string): { number: number; listed: number; navigations: Moved[] } {
-    const rows = this.#context.reader.all<{ number: number; last_listed: number } & (Moved | { after: null })>(
-      eventQueries.navigations,
-      conversationId,
-    );
+    const rows = this.#context.reader.all<
+      { number: number; last_listed: number } & (Moved | { after: null })
+    >(eventQueries.navigations, conversationId);
     const navigations = rows.filter((row) => row.after !== null);
     return { number: rows[0]?.number ?? 0, listed: rows[0]?.last_listed ?? 0, navigations };
   }
@@ -266,7 +291,10 @@ export class SqliteEventLog implements EventLog {
   }
 
   /** Listed indexes, both inclusive, between the bounds in time. */
-  #range(log: Log, { span, ...filter }: Pick<EventQuery, "span" | keyof EventFilter>): { first: number; last: number } {
+  #range(
+    log: Log,
+    { span, ...filter }: Pick<EventQuery, "span" | keyof EventFilter>,
+  ): { first: number; last: number } {
     const firstSince = (timestamp: string) => this.#firstSince(log, timestamp);
     const first = filter.timestampGte === undefined ? 1 : firstSince(filter.timestampGte);
     const last = filter.timestampLt === undefined ? log.last_listed : firstSince(filter.timestampLt) - 1;

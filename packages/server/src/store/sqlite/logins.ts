@@ -12,7 +12,11 @@ export class SqliteLogins implements LoginStore {
     this.#context = context;
   }
 
-  async create({ keyId, expiresAt }: { keyId: string; expiresAt: number }, token: string, keep: number): Promise<void> {
+  async create(
+    { keyId, expiresAt }: { keyId: string; expiresAt: number },
+    token: string,
+    keep: number,
+  ): Promise<void> {
     const { build, writer, clock } = this.#context;
     const now = clock();
     const newest = build

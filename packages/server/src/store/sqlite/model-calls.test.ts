@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
 import type { ModelCall } from "@sandpiper/models/recording/model-call";
-import type { Store } from "../store.ts";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import type { Store } from "../store.ts";
 
 let store: Store;
 let close: () => Promise<void>;
@@ -15,7 +15,16 @@ afterEach(() => close());
 
 function call(change: Partial<ModelCall> = {}): ModelCall {
   const failure = { code: "ModelFailed", message: "no" };
-  return { usageId: "agent", model: "openai/m", atSeq: 0, first: true, startedAt: 5, latency: 7, failure, ...change };
+  return {
+    usageId: "agent",
+    model: "openai/m",
+    atSeq: 0,
+    first: true,
+    startedAt: 5,
+    latency: 7,
+    failure,
+    ...change,
+  };
 }
 
 test("model calls are stored with the events that came of them, in order, and go with their conversation", async () => {
@@ -44,6 +53,8 @@ test("the tools of the agent's last call are known by their digest, whatever was
   expect(store.modelCalls.lastTools(row.id)).toBeUndefined();
   const digests = { system: "s", tools: "t", messages: "m" };
   const prompt = { system: [], messages: [], tools: [] };
-  await store.events.append(row.id, [], { calls: [call({ digests }), call({ usageId: "condenser", prompt })] });
+  await store.events.append(row.id, [], {
+    calls: [call({ digests }), call({ usageId: "condenser", prompt })],
+  });
   expect(store.modelCalls.lastTools(row.id)).toBe("t");
 });

@@ -1,6 +1,6 @@
-import type { ModelCallStore, StoredModelCall } from "../model-calls.ts";
-import type { ModelCall } from "@sandpiper/models/recording/model-call";
 import { boundedPage } from "@sandpiper/core/paging";
+import type { ModelCall } from "@sandpiper/models/recording/model-call";
+import type { ModelCallStore, StoredModelCall } from "../model-calls.ts";
 import type { StoreContext } from "./context.ts";
 
 /** Their plans are tested to be index searches. */
@@ -27,7 +27,11 @@ export class SqliteModelCalls implements ModelCallStore {
       limit,
     );
     const { items } = boundedPage(rows, ({ json }) => json.length, { limit });
-    return items.map(({ number, seq, json }) => ({ ...(JSON.parse(json) as ModelCall), number, storedSeq: seq }));
+    return items.map(({ number, seq, json }) => ({
+      ...(JSON.parse(json) as ModelCall),
+      number,
+      storedSeq: seq,
+    }));
   }
 
   lastTools(conversationId: string): string | undefined {

@@ -1,10 +1,19 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createVault, openVault } from "../vault.ts";
 import { conversationRow, message, openStore, temporaryFolder } from "../../../test/support/store.ts";
+import { createVault, openVault } from "../vault.ts";
 import { sqliteStoreExists } from "./folder.ts";
 import { initial } from "./migrations/001-initial.ts";
 import { openSqliteStore } from "./open.ts";
@@ -25,8 +34,11 @@ test("the store's folder and files are closed to other users, whatever the umask
     await store.conversations.create(conversationRow());
     expect(statSync(join(dir, "store")).mode & 0o777).toBe(0o700);
     const files = readdirSync(join(dir, "store"));
-    expect(files).toEqual(expect.arrayContaining(["sandpiper.db", "sandpiper.db-wal", "sandpiper.db-shm", "lock.db"]));
-    for (const file of files) expect([file, statSync(join(dir, "store", file)).mode & 0o777]).toEqual([file, 0o600]);
+    expect(files).toEqual(
+      expect.arrayContaining(["sandpiper.db", "sandpiper.db-wal", "sandpiper.db-shm", "lock.db"]),
+    );
+    for (const file of files)
+      expect([file, statSync(join(dir, "store", file)).mode & 0o777]).toEqual([file, 0o600]);
     await store.close();
     chmodSync(database(), 0o644);
     await (await openStore(dir)).close();
@@ -112,7 +124,10 @@ test("a folder that cannot be used is an error, not a hang, and the lock is let 
 test("no file of the data folder holds a secret in clear, neither while it is open nor after", async () => {
   const secret = `planted-${randomBytes(16).toString("hex")}`;
   const store = await openStore(dir);
-  await store.settings.put("default", { llm_api_key: secret, mcp_config: { sse_servers: [{ url: "u", api_key: secret }] } });
+  await store.settings.put("default", {
+    llm_api_key: secret,
+    mcp_config: { sse_servers: [{ url: "u", api_key: secret }] },
+  });
   await store.apiKeys.create({ userId: "default", name: "first" }, secret);
   const row = {
     userId: "default",

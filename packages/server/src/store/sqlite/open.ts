@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Vault } from "../vault.ts";
 import type { Store } from "../store.ts";
+import type { Vault } from "../vault.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
 import { SqliteCallbacks } from "./callbacks.ts";
 import { SqliteContexts } from "./contexts.ts";
@@ -70,8 +70,12 @@ function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync 
     return database;
   } catch (error) {
     database.close();
-    if ([sqliteCorrupt, sqliteNotADatabase].includes(primaryCode((error as { errcode?: number }).errcode ?? 0))) {
-      throw new PlatformError("ConfigInvalid", `The database ${file} is damaged: restore it from a backup.`, { cause: error });
+    if (
+      [sqliteCorrupt, sqliteNotADatabase].includes(primaryCode((error as { errcode?: number }).errcode ?? 0))
+    ) {
+      throw new PlatformError("ConfigInvalid", `The database ${file} is damaged: restore it from a backup.`, {
+        cause: error,
+      });
     }
     throw error;
   }
@@ -79,12 +83,23 @@ function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync 
 
 function checkKey(database: DatabaseSync, vault: Vault): void {
   const place = "store:key-check";
-  const row = database.prepare("SELECT value FROM meta WHERE name = 'key_check'").get() as { value: Uint8Array } | undefined;
+  const row = database.prepare("SELECT value FROM meta WHERE name = 'key_check'").get() as
+    | { value: Uint8Array }
+    | undefined;
   if (row) vault.open(row.value, place);
-  else database.prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)").run(vault.seal("sandpiper", place));
+  else
+    database
+      .prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)")
+      .run(vault.seal("sandpiper", place));
 }
 
-function assemble(writer: WriterClient, reader: Reader, release: () => void, vault: Vault, clock: () => number): Store {
+function assemble(
+  writer: WriterClient,
+  reader: Reader,
+  release: () => void,
+  vault: Vault,
+  clock: () => number,
+): Store {
   const context = { reader, writer, build: createQueryBuilder(), vault, clock };
   return {
     events: new SqliteEventLog(context),

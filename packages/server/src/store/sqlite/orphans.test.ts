@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { conversationRow, openStore, temporaryFolder } from "../../../test/support/store.ts";
 import type { StartTaskRow } from "../start-task-store.ts";
 import type { Store } from "../store.ts";
-import { conversationRow, openStore, temporaryFolder } from "../../../test/support/store.ts";
 
 /** What belongs to a conversation by its id alone, whatever way the conversation goes. */
 
@@ -23,13 +23,28 @@ async function belongings(conversationId: string): Promise<void> {
   await store.conversationSecrets.put({ conversationId, userId, sandboxId: "s", values: { A: "1" } });
   const failing = { attempts: 0, failingSince: null, nextAttemptAt: null, detail: null };
   const processor = { kind: "LoggingCallbackProcessor" } as const;
-  const callback = { id: randomUUID(), userId, conversationId, processor, secret: null, status: "ACTIVE" } as const;
+  const callback = {
+    id: randomUUID(),
+    userId,
+    conversationId,
+    processor,
+    secret: null,
+    status: "ACTIVE",
+  } as const;
   await store.callbacks.create([{ ...callback, ...failing, nextSeq: 1, createdAt: 1 }]);
   await store.pendingMessages.create({ id: randomUUID(), userId, conversationId, content: [], createdAt: 1 });
 }
 
 async function start(conversationId: string, status: StartTaskRow["status"]): Promise<string> {
-  const row = { id: randomUUID(), userId: "default", status, detail: null, conversationId, sandboxId: null, request: {} };
+  const row = {
+    id: randomUUID(),
+    userId: "default",
+    status,
+    detail: null,
+    conversationId,
+    sandboxId: null,
+    request: {},
+  };
   await store.startTasks.create({ ...row, createdAt: 1, updatedAt: 1 });
   return row.id;
 }
@@ -41,7 +56,12 @@ const counts = (id: string) => [
 ];
 
 test("opening removes what a crash left of conversations that neither exist nor are being started", async () => {
-  const [lost, failed, starting, present] = Array.from({ length: 4 }, () => randomUUID()) as [string, string, string, string];
+  const [lost, failed, starting, present] = Array.from({ length: 4 }, () => randomUUID()) as [
+    string,
+    string,
+    string,
+    string,
+  ];
   await store.conversations.create(conversationRow({ id: present }));
   for (const id of [lost, failed, starting, present]) await belongings(id);
   await start(failed, "ERROR");
@@ -66,7 +86,10 @@ test("a removed conversation takes everything along and ends its start, which th
   expect(store.startTasks.listOpen()).toEqual([]);
   // The start that goes on in this process finds out later.
   const after = await store.startTasks.update(open, { status: "SETTING_UP_SKILLS" });
-  expect(after).toMatchObject({ status: "ERROR", detail: "The conversation was deleted while it was being started." });
+  expect(after).toMatchObject({
+    status: "ERROR",
+    detail: "The conversation was deleted while it was being started.",
+  });
   expect(store.startTasks.get(ready)).toMatchObject({ status: "READY" });
 });
 

@@ -1,7 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  conversationRow,
+  createTestStore,
+  message,
+  openStore,
+  temporaryFolder,
+} from "../../../test/support/store.ts";
 import type { Store } from "../store.ts";
-import { conversationRow, createTestStore, message, openStore, temporaryFolder } from "../../../test/support/store.ts";
 
 let store: Store;
 let close: () => Promise<void>;

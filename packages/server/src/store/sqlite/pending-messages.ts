@@ -27,12 +27,16 @@ export class SqlitePendingMessages implements PendingMessageStore {
   }
 
   conversations(): string[] {
-    const rows = this.#context.reader.all<{ id: string }>("SELECT DISTINCT conversation_id AS id FROM pending_messages");
+    const rows = this.#context.reader.all<{ id: string }>(
+      "SELECT DISTINCT conversation_id AS id FROM pending_messages",
+    );
     return rows.map(({ id }) => id);
   }
 
   async removeOf(conversationId: string): Promise<void> {
-    const remove = this.#context.build.deleteFrom("pending_messages").where("conversation_id", "=", conversationId);
+    const remove = this.#context.build
+      .deleteFrom("pending_messages")
+      .where("conversation_id", "=", conversationId);
     await this.#context.writer.run(compile(remove));
   }
 }

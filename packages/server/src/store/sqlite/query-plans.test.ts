@@ -66,8 +66,14 @@ test.each([
   ["ascending", "INDEX events_listed (conversation=? AND listed_index>? AND listed_index<?)"],
   ["descending", "INDEX events_listed (conversation=? AND listed_index>? AND listed_index<?)"],
   ["kindAscending", "INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
-  ["kindDescending", "INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
-  ["kindCount", "COVERING INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)"],
+  [
+    "kindDescending",
+    "INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)",
+  ],
+  [
+    "kindCount",
+    "COVERING INDEX events_by_kind (conversation=? AND kind=? AND listed_index>? AND listed_index<?)",
+  ],
 ] as const)("events %s uses every condition to find its rows", (name, use) => {
   const plan = database
     .prepare(`EXPLAIN QUERY PLAN ${eventQueries[name]}`)
@@ -88,9 +94,14 @@ test.each([
 });
 
 test("a search for the conversations of a repository reads those only", () => {
-  const { sql, parameters } = conversations.searchStatement({ userId, selectedRepository: "a/b" }, { limit: 20 });
+  const { sql, parameters } = conversations.searchStatement(
+    { userId, selectedRepository: "a/b" },
+    { limit: 20 },
+  );
   const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...parameters);
-  expect(plan).toMatchObject([{ detail: expect.stringContaining("conversations_by_repository (user_id=? AND <expr>=?)") }]);
+  expect(plan).toMatchObject([
+    { detail: expect.stringContaining("conversations_by_repository (user_id=? AND <expr>=?)") },
+  ]);
 });
 
 test.each(["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"] as const)(

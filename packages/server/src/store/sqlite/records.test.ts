@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { afterEach, beforeEach, expect, test } from "vitest";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestStore, openStore, temporaryFolder } from "../../../test/support/store.ts";
 import type { StartTaskRow } from "../start-task-store.ts";
 import type { Store } from "../store.ts";
-import { createTestStore, openStore, temporaryFolder } from "../../../test/support/store.ts";
 
 /** Start tasks, sandboxes, settings documents and API keys as rows. */
 
@@ -19,14 +19,30 @@ afterEach(() => close());
 
 function task(change: Partial<StartTaskRow> = {}): StartTaskRow {
   const ids = { id: randomUUID(), conversationId: randomUUID(), sandboxId: null };
-  const rest = { userId: "default", status: "WORKING", detail: null, request: { title: "x", llm_model: null } } as const;
+  const rest = {
+    userId: "default",
+    status: "WORKING",
+    detail: null,
+    request: { title: "x", llm_model: null },
+  } as const;
   return { ...ids, ...rest, createdAt: 1, updatedAt: 1, ...change };
 }
 
 function sandbox(change: Partial<SandboxRow> = {}): SandboxRow {
   const id = randomUUID();
-  const rest = { userId: "default", specId: "host", status: "STARTING", statusDetail: null, incarnation: "1" } as const;
-  const lifecycle = { spec: { id: "host", limits: { pids: 1 } }, prepared: false, snapshotId: "snap-1", lastUsedAt: 2 };
+  const rest = {
+    userId: "default",
+    specId: "host",
+    status: "STARTING",
+    statusDetail: null,
+    incarnation: "1",
+  } as const;
+  const lifecycle = {
+    spec: { id: "host", limits: { pids: 1 } },
+    prepared: false,
+    snapshotId: "snap-1",
+    lastUsedAt: 2,
+  };
   return { id, ...rest, sessionKey: `key of ${id}`, createdAt: 1, ...lifecycle, ...change };
 }
 
@@ -38,11 +54,17 @@ test("a start task is stored with every step", async () => {
   expect(moved).toEqual({ ...row, status: "WAITING_FOR_SANDBOX", sandboxId: "s", updatedAt: now });
   await store.startTasks.update(row.id, { status: "ERROR", detail: "no room" });
   expect(store.startTasks.get(row.id)).toMatchObject({ status: "ERROR", detail: "no room", sandboxId: "s" });
-  await expect(store.startTasks.update(randomUUID(), { status: "READY" })).rejects.toMatchObject({ code: "StartTaskNotFound" });
+  await expect(store.startTasks.update(randomUUID(), { status: "READY" })).rejects.toMatchObject({
+    code: "StartTaskNotFound",
+  });
 });
 
 test("start tasks are searched by conversation and time, in four orders", async () => {
-  const rows = [task({ createdAt: 1, updatedAt: 9 }), task({ createdAt: 2, updatedAt: 5 }), task({ createdAt: 3, updatedAt: 7 })];
+  const rows = [
+    task({ createdAt: 1, updatedAt: 9 }),
+    task({ createdAt: 2, updatedAt: 5 }),
+    task({ createdAt: 3, updatedAt: 7 }),
+  ];
   for (const row of [...rows, task({ userId: "other" })]) await store.startTasks.create(row);
   const search = (sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC", filter = {}) =>
     store.startTasks
@@ -57,7 +79,9 @@ test("start tasks are searched by conversation and time, in four orders", async 
   expect(store.startTasks.count({ userId: "default", createdAtGte: 2 })).toBe(2);
   const page = store.startTasks.search({ userId: "default" }, { limit: 2, sort: "CREATED_AT" });
   expect(page.nextPageId).toBe("2");
-  expect(store.startTasks.search({ userId: "default" }, { limit: 2, pageId: "2", sort: "CREATED_AT" })).toEqual({
+  expect(
+    store.startTasks.search({ userId: "default" }, { limit: 2, pageId: "2", sort: "CREATED_AT" }),
+  ).toEqual({
     items: [rows[2]],
     nextPageId: null,
   });
@@ -65,7 +89,8 @@ test("start tasks are searched by conversation and time, in four orders", async 
 
 test("open start tasks are those that are neither READY nor ERROR", async () => {
   const open = [task(), task({ status: "STARTING_CONVERSATION" })];
-  for (const row of [...open, task({ status: "READY" }), task({ status: "ERROR" })]) await store.startTasks.create(row);
+  for (const row of [...open, task({ status: "READY" }), task({ status: "ERROR" })])
+    await store.startTasks.create(row);
   expect(store.startTasks.listOpen()).toEqual(open);
 });
 
@@ -93,10 +118,18 @@ test("sandboxes are updated, listed by user, newest first, and removed", async (
   const lifecycle = { spec: null, prepared: true, snapshotId: null, lastUsedAt: 9 };
   await store.sandboxes.update(rows[0]!.id, lifecycle);
   const changed = { ...rows[0]!, status: "ERROR", statusDetail: "gone", incarnation: "2", ...lifecycle };
-  expect(store.sandboxes.search({ userId: "default" }, { limit: 10 })).toEqual({ items: [rows[1], changed], nextPageId: null });
-  expect(store.sandboxes.search({ userId: "default" }, { limit: 1 })).toEqual({ items: [rows[1]], nextPageId: "1" });
+  expect(store.sandboxes.search({ userId: "default" }, { limit: 10 })).toEqual({
+    items: [rows[1], changed],
+    nextPageId: null,
+  });
+  expect(store.sandboxes.search({ userId: "default" }, { limit: 1 })).toEqual({
+    items: [rows[1]],
+    nextPageId: "1",
+  });
   expect(store.sandboxes.all()).toEqual([changed, rows[1], rows[2]]);
-  await expect(store.sandboxes.update("none", { status: "PAUSED" })).rejects.toMatchObject({ code: "SandboxNotFound" });
+  await expect(store.sandboxes.update("none", { status: "PAUSED" })).rejects.toMatchObject({
+    code: "SandboxNotFound",
+  });
   await store.sandboxes.remove(rows[0]!.id);
   expect(store.sandboxes.get(rows[0]!.id)).toBeUndefined();
   expect(store.sandboxes.bySessionKey(rows[0]!.sessionKey)).toBeUndefined();
@@ -110,7 +143,10 @@ test("snapshots are listed by user, newest first, and removed", async () => {
     { ...row, id: "snap-3", createdAt: 3, userId: "other" },
   ];
   for (const one of rows) await store.snapshots.create(one);
-  expect(store.snapshots.search({ userId: "default" }, { limit: 1 })).toEqual({ items: [rows[1]], nextPageId: "1" });
+  expect(store.snapshots.search({ userId: "default" }, { limit: 1 })).toEqual({
+    items: [rows[1]],
+    nextPageId: "1",
+  });
   expect(store.snapshots.search({ userId: "default" }, { limit: 1, pageId: "1" })).toEqual({
     items: [rows[0]],
     nextPageId: null,

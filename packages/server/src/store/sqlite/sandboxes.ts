@@ -1,8 +1,8 @@
-import type { Selectable } from "kysely";
 import { PlatformError } from "@sandpiper/core/errors";
-import { keyHash } from "../key-hash.ts";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
+import type { Selectable } from "kysely";
+import { keyHash } from "../key-hash.ts";
 import type { StoreContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 
@@ -73,17 +73,27 @@ export class SqliteSandboxes implements SandboxStore {
 
   search(filter: { userId: string }, page: PageRequest): PageResult<SandboxRow> {
     const offset = pageOffset(page.pageId);
-    const rows = this.#context.reader.all<Stored>(sandboxQueries.search, filter.userId, page.limit + 1, offset);
+    const rows = this.#context.reader.all<Stored>(
+      sandboxQueries.search,
+      filter.userId,
+      page.limit + 1,
+      offset,
+    );
     const { items, nextPageId } = toPage(rows, page);
     return { items: items.map((stored) => this.#fromStored(stored)), nextPageId };
   }
 
   all(): SandboxRow[] {
-    return this.#context.reader.all<Stored>("SELECT * FROM sandboxes ORDER BY number").map((stored) => this.#fromStored(stored));
+    return this.#context.reader
+      .all<Stored>("SELECT * FROM sandboxes ORDER BY number")
+      .map((stored) => this.#fromStored(stored));
   }
 
   async remove(id: string): Promise<void> {
-    await this.#context.writer.change([id], compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)));
+    await this.#context.writer.change(
+      [id],
+      compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)),
+    );
   }
 
   #fromStored(stored: Stored, knownKey?: string): SandboxRow {

@@ -1,6 +1,6 @@
-import type { Selectable } from "kysely";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SnapshotRow, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
+import type { Selectable } from "kysely";
 import type { StoreContext } from "./context.ts";
 import { compile, type SnapshotRecord } from "./tables.ts";
 
@@ -36,12 +36,19 @@ export class SqliteSnapshots implements SnapshotStore {
 
   search(filter: { userId: string }, page: PageRequest): PageResult<SnapshotRow> {
     const offset = pageOffset(page.pageId);
-    const rows = this.#context.reader.all<Stored>(snapshotQueries.search, filter.userId, page.limit + 1, offset);
+    const rows = this.#context.reader.all<Stored>(
+      snapshotQueries.search,
+      filter.userId,
+      page.limit + 1,
+      offset,
+    );
     return toPage(rows.map(fromStored), page);
   }
 
   ids(): string[] {
-    return this.#context.reader.all<{ id: string }>("SELECT id FROM snapshots ORDER BY number").map(({ id }) => id);
+    return this.#context.reader
+      .all<{ id: string }>("SELECT id FROM snapshots ORDER BY number")
+      .map(({ id }) => id);
   }
 
   async remove(id: string): Promise<void> {

@@ -1,6 +1,6 @@
-import type { Selectable, SelectQueryBuilder } from "kysely";
 import { PlatformError } from "@sandpiper/core/errors";
 import { boundedPage, type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/paging";
+import type { Selectable, SelectQueryBuilder } from "kysely";
 import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
 import type { StoreContext } from "./context.ts";
 import type { Statement } from "./protocol.ts";
@@ -36,7 +36,10 @@ export class SqliteStartTasks implements StartTaskStore {
     await this.#context.writer.run(compile(insert));
   }
 
-  async update(id: string, change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>): Promise<StartTaskRow> {
+  async update(
+    id: string,
+    change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
+  ): Promise<StartTaskRow> {
     const update = this.#context.build
       .updateTable("start_tasks")
       .set({

@@ -1,3 +1,4 @@
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { ExecutionStatus, StartTaskStatus } from "@sandpiper/wire";
 import {
   type Compilable,
@@ -8,7 +9,6 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { SqlValue, Statement } from "./protocol.ts";
 
 /** The tables that are queried by built statements; see migrations/ for what the columns mean. */

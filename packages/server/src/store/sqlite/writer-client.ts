@@ -41,7 +41,10 @@ export class WriterClient {
 
   /** Starts the thread on a database file that is already migrated. `busyMs` is how long a write waits for another program that writes. */
   static async start(file: string, busyMs = 30_000): Promise<WriterClient> {
-    const worker = new Worker(new URL("./writer.ts", import.meta.url), { workerData: { file, busyMs }, name: "store-writer" });
+    const worker = new Worker(new URL("./writer.ts", import.meta.url), {
+      workerData: { file, busyMs },
+      name: "store-writer",
+    });
     await new Promise<void>((resolve, reject) => {
       worker.once("error", reject);
       worker.once("message", () => {
@@ -55,7 +58,9 @@ export class WriterClient {
   private constructor(worker: Worker) {
     this.#worker = worker;
     worker.on("message", (results: Result[]) => this.#settle(results));
-    worker.on("error", (error) => this.#end(new Error("The writer of the store has failed.", { cause: error })));
+    worker.on("error", (error) =>
+      this.#end(new Error("The writer of the store has failed.", { cause: error })),
+    );
     this.#exited = new Promise((resolve) => {
       worker.on("exit", () => {
         this.#end(new Error("The store is closed."));
@@ -111,7 +116,9 @@ export class WriterClient {
     for (const [index, waiting] of this.#waiting.splice(0, results.length).entries()) {
       const result = results[index]!;
       this.changes.touch(waiting.touches);
-      this.#settled.add(() => (result.ok ? waiting.resolve(result.value) : waiting.reject(errorOf(result.failure))));
+      this.#settled.add(() =>
+        result.ok ? waiting.resolve(result.value) : waiting.reject(errorOf(result.failure)),
+      );
     }
   }
 
@@ -127,7 +134,10 @@ function errorOf(failure: Failure): Error {
     case "conversation-not-found":
       return new PlatformError("ConversationNotFound", "The conversation does not exist.");
     case "log-full":
-      return new PlatformError("StorageFull", "The conversation has reached the largest number of events that it can hold.");
+      return new PlatformError(
+        "StorageFull",
+        "The conversation has reached the largest number of events that it can hold.",
+      );
     case "delivered-already":
       return new PlatformError("MessageDelivered", "The message was delivered already.");
     case "conversation-running":
@@ -140,7 +150,10 @@ function errorOf(failure: Failure): Error {
         );
       }
       if (primaryCode(failure.errcode) === sqliteBusy) {
-        return new PlatformError("StorageBusy", "Another program has locked the database: nothing was stored; try again.");
+        return new PlatformError(
+          "StorageBusy",
+          "Another program has locked the database: nothing was stored; try again.",
+        );
       }
       if (primaryCode(failure.errcode) === sqliteConstraint) return new UniqueViolation(failure.message);
       return new Error(`The store could not write: ${failure.message}`);

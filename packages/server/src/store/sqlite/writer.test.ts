@@ -1,7 +1,13 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { conversationRow, createTestStore, message, openStore, temporaryFolder } from "../../../test/support/store.ts";
+import {
+  conversationRow,
+  createTestStore,
+  message,
+  openStore,
+  temporaryFolder,
+} from "../../../test/support/store.ts";
 import { WriterClient } from "./writer-client.ts";
 
 test("a write that fails beside others in one commit takes none of them along, and leaves nothing of itself", async () => {
@@ -40,7 +46,8 @@ test("a database that another program keeps locked refuses all that wait at once
   const writer = await WriterClient.start(file, 300);
   const other = new DatabaseSync(file);
   other.exec("BEGIN EXCLUSIVE");
-  const update = () => writer.run({ sql: "UPDATE conversations SET title = 'new' WHERE id = ?", parameters: [row.id] });
+  const update = () =>
+    writer.run({ sql: "UPDATE conversations SET title = 'new' WHERE id = ?", parameters: [row.id] });
   const began = performance.now();
   const results = await Promise.allSettled(Array.from({ length: 50 }, update));
   expect(performance.now() - began).toBeLessThan(3_000);

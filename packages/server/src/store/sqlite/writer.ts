@@ -3,7 +3,15 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 import { eventTime } from "@sandpiper/wire/common/time";
 import { stampedJson } from "../event-text.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
-import { type AppendJob, type CopyJob, endsTransaction, type Failure, type Job, type Result, type Stamps } from "./protocol.ts";
+import {
+  type AppendJob,
+  type CopyJob,
+  endsTransaction,
+  type Failure,
+  type Job,
+  type Result,
+  type Stamps,
+} from "./protocol.ts";
 
 /**
  * The thread that owns the writing connection. Everything that is queued when it looks goes into one transaction with one
@@ -43,7 +51,9 @@ const commit = prepare("COMMIT");
 const savepoint = prepare("SAVEPOINT job");
 const release = prepare("RELEASE job");
 const undo = prepare("ROLLBACK TO job");
-const findLog = prepare("SELECT number, last_seq, last_listed, last_micros, head FROM conversations WHERE id = ?");
+const findLog = prepare(
+  "SELECT number, last_seq, last_listed, last_micros, head FROM conversations WHERE id = ?",
+);
 const insertEvent = prepare(
   "INSERT INTO events (key, conversation, listed_index, id, kind, timestamp, json) VALUES (?, ?, ?, ?, ?, ?, ?)",
 );
@@ -58,7 +68,9 @@ const copyEvents = prepare(
    SELECT ? + listed_index, ?, ? + listed_index, id, kind, timestamp, json FROM events
    WHERE conversation = ? AND listed_index BETWEEN ? AND ?`,
 );
-const endCopy = prepare("UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ? WHERE number = ?");
+const endCopy = prepare(
+  "UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ? WHERE number = ?",
+);
 const insertCall = prepare("INSERT INTO model_calls (conversation, seq, json) VALUES (?, ?, ?)");
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
@@ -79,7 +91,11 @@ const addSpending = prepare(
 
 port.on("message", (first: Job[] | "close") => {
   const jobs: Job[] = [];
-  for (let next: Job[] | "close" | undefined = first; next !== undefined; next = receiveMessageOnPort(port)?.message) {
+  for (
+    let next: Job[] | "close" | undefined = first;
+    next !== undefined;
+    next = receiveMessageOnPort(port)?.message
+  ) {
     if (next === "close") {
       answer(jobs);
       database.close();
@@ -137,7 +153,8 @@ function attemptWithSavepoint(job: Job): Result {
     return { ok: true, value };
   } catch (error) {
     const failure = failureOf(error);
-    if (!database.isTransaction || (failure.reason === "error" && endsTransaction(failure.errcode))) throw error;
+    if (!database.isTransaction || (failure.reason === "error" && endsTransaction(failure.errcode)))
+      throw error;
     undo.run();
     release.run();
     return { ok: false, failure };
@@ -149,7 +166,10 @@ function perform(job: Job): Stamps | number {
   return job.type === "copy" ? copy(job) : job.statements.map(run).at(-1)!;
 }
 
-function run(statement: { sql: string; parameters: readonly (null | number | string | Uint8Array)[] }): number {
+function run(statement: {
+  sql: string;
+  parameters: readonly (null | number | string | Uint8Array)[];
+}): number {
   return Number(prepare(statement.sql).run(...statement.parameters).changes);
 }
 
@@ -166,12 +186,17 @@ function append(job: AppendJob): Stamps {
   if (!log) throw new JobFailed({ reason: "conversation-not-found" });
   if (log.last_seq + job.events.length > maxSeq) throw new JobFailed({ reason: "log-full" });
   const { navigate } = job;
-  if (navigate !== undefined && isRunning.get(log.number)) throw new JobFailed({ reason: "conversation-running" });
+  if (navigate !== undefined && isRunning.get(log.number))
+    throw new JobFailed({ reason: "conversation-running" });
   if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
     throw new JobFailed({ reason: "delivered-already" });
   }
   const micros = Math.max(job.nowMicros, log.last_micros + 1);
-  const stamps = { seq: log.last_seq + 1, micros, head: navigate === undefined ? log.head : (navigate?.eventId ?? "") };
+  const stamps = {
+    seq: log.last_seq + 1,
+    micros,
+    head: navigate === undefined ? log.head : (navigate?.eventId ?? ""),
+  };
   for (const call of job.calls) insertCall.run(log.number, log.last_seq + job.events.length, call);
   if (job.events.length === 0) return stamps;
   if (navigate !== undefined) insertNavigation.run(log.number, log.last_listed, navigate?.index ?? 0, micros);
@@ -197,7 +222,16 @@ function append(job: AppendJob): Stamps {
   const updatedAt = Math.floor(lastMicros / 1000);
   // Before the summary changes: what it says now is what was counted before.
   if (job.cost !== null) addSpending.run(eventTime(lastMicros).slice(0, 10), job.cost, log.number);
-  updateLog.run(stamps.seq + last, listed, lastMicros, updatedAt, job.executionStatus, job.metrics, job.stats, log.number);
+  updateLog.run(
+    stamps.seq + last,
+    listed,
+    lastMicros,
+    updatedAt,
+    job.executionStatus,
+    job.metrics,
+    job.stats,
+    log.number,
+  );
   if (head !== log.head) moveHead.run(head, log.number);
   return stamps;
 }
@@ -208,7 +242,14 @@ function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
   const log = findLog.get(conversationId) as Log | undefined;
   if (!source || !log) throw new JobFailed({ reason: "conversation-not-found" });
   const shift = log.last_seq + 1 - span.first;
-  const copied = copyEvents.run(eventKey(log.number, shift), log.number, shift, source.number, span.first, span.last);
+  const copied = copyEvents.run(
+    eventKey(log.number, shift),
+    log.number,
+    shift,
+    source.number,
+    span.first,
+    span.last,
+  );
   const last = log.last_seq + Number(copied.changes);
   endCopy.run(last, last, Math.max(nowMicros, source.last_micros + 1), log.number);
   return Number(copied.changes);

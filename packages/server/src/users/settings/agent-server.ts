@@ -1,3 +1,5 @@
+import { restoreServers } from "@sandpiper/agent/mcp/config";
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   type AgentServerSettings,
   type AgentServerSettingsUpdate,
@@ -7,10 +9,8 @@ import {
   type McpServers,
   type PostedMcpServer,
 } from "@sandpiper/wire";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { AgentServerSettingsAccess } from "../api.ts";
 import { withActiveAgentProfile } from "../agent-profiles.ts";
-import { restoreServers } from "@sandpiper/agent/mcp/config";
+import type { AgentServerSettingsAccess } from "../api.ts";
 import { checkCount, mergePatch, patchServers } from "../mcp-patch.ts";
 import { activated, llmProfile } from "../profiles.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
@@ -29,9 +29,10 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
   /** `show` makes of each stored secret what stands in its place. */
   view(userId: string, show: ShowSecret): AgentServerSettings {
     const document = this.#documents.get(userId);
-    const { agent_settings, conversation_settings, llm_api_key_set, llm_profiles, active_agent_profile_id } = viewV1(document, {
-      exposed: show,
-    });
+    const { agent_settings, conversation_settings, llm_api_key_set, llm_profiles, active_agent_profile_id } =
+      viewV1(document, {
+        exposed: show,
+      });
     return {
       agent_settings,
       conversation_settings,
@@ -47,13 +48,17 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
    * that are not named stay. Throws InvalidParameter.
    */
   async update(userId: string, change: AgentServerSettingsUpdate): Promise<void> {
-    await this.#documents.change(userId, (document) => ({ document: merge(document, change), result: undefined }));
+    await this.#documents.change(userId, (document) => ({
+      document: merge(document, change),
+      result: undefined,
+    }));
   }
 
   /** Throws McpServerExists, InvalidParameter. */
   async createMcpServer(userId: string, name: string, server: PostedMcpServer): Promise<void> {
     await this.#changeServers(userId, (stored) => {
-      if (Object.hasOwn(stored, name)) throw new PlatformError("McpServerExists", "There is an MCP server of this name.");
+      if (Object.hasOwn(stored, name))
+        throw new PlatformError("McpServerExists", "There is an MCP server of this name.");
       return restoreServers({ ...stored, [name]: server }, stored);
     });
   }
@@ -78,19 +83,30 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
     await this.#documents.change(userId, (document) => {
       const { agent_settings: agent = {} } = document;
       const servers = checkCount(change(agent.mcp_config ?? {}));
-      return { document: { ...document, agent_settings: { ...agent, mcp_config: servers } }, result: undefined };
+      return {
+        document: { ...document, agent_settings: { ...agent, mcp_config: servers } },
+        result: undefined,
+      };
     });
   }
 }
 
 function merge(stored: SettingsDocument, change: AgentServerSettingsUpdate): SettingsDocument {
-  const { agent_settings_diff: agent, conversation_settings_diff: conversation, misc_settings_diff: misc } = change;
+  const {
+    agent_settings_diff: agent,
+    conversation_settings_diff: conversation,
+    misc_settings_diff: misc,
+  } = change;
   const document = withProfiles(stored, change);
   return {
     ...document,
     ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent) }),
     ...(conversation && {
-      conversation_settings: mergeFields(ConversationSettings, document.conversation_settings ?? {}, conversation),
+      conversation_settings: mergeFields(
+        ConversationSettings,
+        document.conversation_settings ?? {},
+        conversation,
+      ),
     }),
     ...(misc && { misc_settings: mergePatch(document.misc_settings, misc) }),
   };
@@ -112,7 +128,11 @@ function withProfiles(
     document = { ...document, agent_profiles: { ...document.agent_profiles, active: null } };
   } else if (agent != null) {
     const chosen = withActiveAgentProfile(document, agent);
-    if (!chosen) throw new PlatformError("InvalidParameter", "active_agent_profile_id: there is no agent profile of this id.");
+    if (!chosen)
+      throw new PlatformError(
+        "InvalidParameter",
+        "active_agent_profile_id: there is no agent profile of this id.",
+      );
     document = chosen.document;
   }
   return document;

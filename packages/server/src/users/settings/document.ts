@@ -12,7 +12,10 @@ import type {
 import { fromLists } from "../mcp-lists.ts";
 
 /** What is stored of `agent_settings`: only what has a value. A null stands for "none" where the default is something else. */
-export type StoredAgentSettings = Omit<Diff<AgentSettings>, "mcp_config" | "llm"> & { llm?: LlmDiff; mcp_config?: McpServers };
+export type StoredAgentSettings = Omit<Diff<AgentSettings>, "mcp_config" | "llm"> & {
+  llm?: LlmDiff;
+  mcp_config?: McpServers;
+};
 
 /** A security analyzer that V1 has no name for is kept as V0 gave it. */
 export type StoredConversationSettings = Omit<Diff<ConversationSettings>, "security_analyzer"> & {
@@ -29,7 +32,10 @@ export interface SettingsDocument extends Diff<PlainSettings> {
   agent_settings?: StoredAgentSettings;
   conversation_settings?: StoredConversationSettings;
   llm_profiles?: { profiles: Record<string, LlmDiff>; active: string | null };
-  agent_profiles?: { profiles: Record<string, AgentProfile>; active: { id: string; revision: number } | null };
+  agent_profiles?: {
+    profiles: Record<string, AgentProfile>;
+    active: { id: string; revision: number } | null;
+  };
   /** What clients of the agent server keep here for themselves. */
   misc_settings?: Record<string, unknown>;
   /** Folders that clients remember. */
@@ -51,7 +57,11 @@ export const flatPlaces = {
 } as const satisfies Partial<Record<keyof SettingsUpdate, readonly string[]>>;
 
 /** A copy with another value at a place; undefined takes it out. */
-export function withValueAt<T extends object>(document: T, [step, ...rest]: readonly string[], value: unknown): T {
+export function withValueAt<T extends object>(
+  document: T,
+  [step, ...rest]: readonly string[],
+  value: unknown,
+): T {
   const { [step!]: old, ...others } = document as Record<string, unknown>;
   const next = rest.length === 0 ? value : withValueAt((old ?? {}) as object, rest, value);
   return (next === undefined ? others : { ...others, [step!]: next }) as T;

@@ -60,7 +60,10 @@ export class SettingsDocuments {
   ): Promise<Result> {
     const { document, result } = change(this.get(userId));
     if (JSON.stringify(document).length > maxLength)
-      throw new PlatformError("InvalidParameter", "The settings would be longer than 2 MiB: shorten or remove some of them.");
+      throw new PlatformError(
+        "InvalidParameter",
+        "The settings would be longer than 2 MiB: shorten or remove some of them.",
+      );
     for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
     await this.#store.put(userId, document as Record<string, unknown>);
     return result;

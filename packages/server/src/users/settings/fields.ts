@@ -29,7 +29,12 @@ export interface Merging {
  * The stored values after a change. An absent field keeps its value. Null resets to the default, unless null is a value and the default is
  * another one. Of secrets, null and "" clear (app-server.md section 5) and the mask keeps.
  */
-export function mergeFields<Stored extends object>(schema: TObject, stored: Stored, change: object, how: Merging = {}): Stored {
+export function mergeFields<Stored extends object>(
+  schema: TObject,
+  stored: Stored,
+  change: object,
+  how: Merging = {},
+): Stored {
   const result = new Map<string, unknown>(Object.entries(stored));
   for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
     if (!Object.hasOwn(change, name) || name === "schema_version" || how.except?.includes(name)) continue;
@@ -45,18 +50,31 @@ export function mergeFields<Stored extends object>(schema: TObject, stored: Stor
 }
 
 /** What to store of a field's new value; undefined: nothing. */
-function keptValue(property: TSchema, name: string, value: unknown, old: unknown, { replaceMaps = false }: Merging): unknown {
+function keptValue(
+  property: TSchema,
+  name: string,
+  value: unknown,
+  old: unknown,
+  { replaceMaps = false }: Merging,
+): unknown {
   if (value === undefined) return old;
   if (isSecret(property)) return value === maskText ? old : value || undefined;
   if (value === "" && clearedByEmpty.has(name)) return undefined;
-  if (value === null) return isNullable(property) && (defaultOf(property) ?? null) !== null ? null : undefined;
+  if (value === null)
+    return isNullable(property) && (defaultOf(property) ?? null) !== null ? null : undefined;
   if (!isMap(innerOf(property))) return value;
-  const entries = isSecretMap(property) ? restoreMap(value as Values, old as Values | undefined) : (value as Values);
+  const entries = isSecretMap(property)
+    ? restoreMap(value as Values, old as Values | undefined)
+    : (value as Values);
   return replaceMaps ? entries : { ...(old as Values | undefined), ...entries };
 }
 
 /** All fields of the schema with their values or defaults. Secrets are null, values of secret maps masked, unless they are `exposed`. */
-export function readFields(schema: TObject, stored: object, { exposed = false }: { exposed?: Exposure } = {}): Values {
+export function readFields(
+  schema: TObject,
+  stored: object,
+  { exposed = false }: { exposed?: Exposure } = {},
+): Values {
   return Object.fromEntries(
     Object.entries(schema.properties).map(([name, property]): [string, unknown] => {
       const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
@@ -66,7 +84,10 @@ export function readFields(schema: TObject, stored: object, { exposed = false }:
       if (isSecret(property)) return [name, exposed && value !== null ? exposed(String(value)) : null];
       if (isSecretMap(property) && value !== null) {
         const show = exposed || (() => maskText);
-        return [name, Object.fromEntries(Object.entries(value as Values).map(([key, text]) => [key, show(String(text))]))];
+        return [
+          name,
+          Object.fromEntries(Object.entries(value as Values).map(([key, text]) => [key, show(String(text))])),
+        ];
       }
       return [name, value];
     }),
@@ -84,7 +105,9 @@ export function secretsOf(schema: TObject, stored: object): string[] {
 }
 
 /** The schema of a value that is not null. */
-export function innerOf(schema: TSchema): TSchema & { type?: string; format?: string; enum?: unknown[]; default?: unknown } {
+export function innerOf(
+  schema: TSchema,
+): TSchema & { type?: string; format?: string; enum?: unknown[]; default?: unknown } {
   const { anyOf } = schema as { anyOf?: TSchema[] };
   return anyOf?.find((option) => (option as { type?: string }).type !== "null") ?? schema;
 }
@@ -111,7 +134,9 @@ function isMap(schema: TSchema): boolean {
 /** Whether a field is a map whose values are secrets. */
 export function isSecretMap(schema: TSchema): boolean {
   const { patternProperties = {} } = innerOf(schema) as { patternProperties?: Record<string, TSchema> };
-  return Object.values(patternProperties).some((value) => (value as { format?: string }).format === "password");
+  return Object.values(patternProperties).some(
+    (value) => (value as { format?: string }).format === "password",
+  );
 }
 
 function restoreMap(value: Values, old: Values | undefined): Values {

@@ -1,4 +1,10 @@
-import { AgentSettings, ConversationSettings, isObject, type SettingHint, type SettingsSchema } from "@sandpiper/wire";
+import {
+  AgentSettings,
+  ConversationSettings,
+  isObject,
+  type SettingHint,
+  type SettingsSchema,
+} from "@sandpiper/wire";
 import type { TObject, TSchema } from "typebox";
 import { defaultOf, innerOf, isSecret } from "./fields.ts";
 
@@ -11,7 +17,11 @@ const acronyms: ReadonlySet<string> = new Set(["api", "aws", "id", "llm", "url",
 export const agentSchema: SettingsSchema = describe("AgentSettings", AgentSettings, "openhands");
 
 /** The same for `conversation_settings`. */
-export const conversationSchema: SettingsSchema = describe("ConversationSettings", ConversationSettings, null);
+export const conversationSchema: SettingsSchema = describe(
+  "ConversationSettings",
+  ConversationSettings,
+  null,
+);
 
 /**
  * Sections in the order of the schema: fields of nested objects are one each, named `section.field`; the others are `general` or where
@@ -67,6 +77,8 @@ function typeOf({ type }: { type?: string }): Field["value_type"] {
 
 /** `aws_region_name` as `AWS Region Name`. */
 function labelOf(name: string): string {
-  const words = name.split("_").map((word) => (acronyms.has(word) ? word.toUpperCase() : word[0]!.toUpperCase() + word.slice(1)));
+  const words = name
+    .split("_")
+    .map((word) => (acronyms.has(word) ? word.toUpperCase() : word[0]!.toUpperCase() + word.slice(1)));
   return words.join(" ");
 }

@@ -1,8 +1,8 @@
 import { SettingsView } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Store } from "../../store/store.ts";
 import { createTestStore } from "../../../test/support/store.ts";
+import type { Store } from "../../store/store.ts";
 import { StoredSettings } from "./settings.ts";
 
 let store: Store;
@@ -79,9 +79,17 @@ test("what is stored is read again, by the agent and the model too, and secrets 
     enable_default_condenser: false,
   });
   expect(settings.viewJson(user)).not.toMatch(/sk-1|tvly-2|sb-3/);
-  expect(settings.model(user)).toEqual({ model: "anthropic/claude", apiKey: "sk-1", baseUrl: "https://models.example" });
+  expect(settings.model(user)).toEqual({
+    model: "anthropic/claude",
+    apiKey: "sk-1",
+    baseUrl: "https://models.example",
+  });
   await settings.update("other", { llm_model: "anthropic/claude", llm_base_url: "https://models.example" });
-  expect(settings.model("other")).toEqual({ model: "anthropic/claude", baseUrl: "https://models.example", guarded: true });
+  expect(settings.model("other")).toEqual({
+    model: "anthropic/claude",
+    baseUrl: "https://models.example",
+    guarded: true,
+  });
   expect(settings.agent(user)).toMatchObject({ maxIterations: 7, maxBudgetPerTask: 0 });
   expect(settings.view("other").llm_api_key_set).toBe(false);
 });
@@ -116,7 +124,8 @@ test("concurrent updates of different fields all survive", async () => {
 test("an update that cannot be stored is an error for its caller only", async () => {
   const broken = new StoredSettings({
     get: store.settings.get.bind(store.settings),
-    put: (id, document) => (document.language === "bad" ? Promise.reject(new Error("disk")) : store.settings.put(id, document)),
+    put: (id, document) =>
+      document.language === "bad" ? Promise.reject(new Error("disk")) : store.settings.put(id, document),
   });
   const results = await Promise.allSettled([
     broken.update(user, { language: "bad" }),

@@ -1,18 +1,25 @@
-import type { McpServer, McpServers, SettingsUpdate, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
+import type { ModelConfig } from "@sandpiper/models/model";
+import type {
+  McpServer,
+  McpServers,
+  SettingsUpdate,
+  SettingsV1Update,
+  SettingsView,
+  UserInfo,
+} from "@sandpiper/wire";
 import { CondenserSettings } from "@sandpiper/wire";
 import { Create } from "typebox/value";
-import type { ModelConfig } from "@sandpiper/models/model";
 import type { DocumentStore } from "../../store/user-store.ts";
 import { StoredAgentProfiles } from "../agent-profiles.ts";
 import type { AgentPreferences, ProviderHosts, Settings } from "../api.ts";
 import { modelOf, StoredLlmProfiles } from "../profiles.ts";
+import { userInfo } from "../user-info.ts";
+import { StoredWorkspaces } from "../workspaces.ts";
 import { AgentServerSettingsView } from "./agent-server.ts";
 import type { SettingsDocument } from "./document.ts";
 import { SettingsDocuments } from "./documents.ts";
 import { mergeV0, viewV0 } from "./v0.ts";
 import { type Merging, mergeV1, viewV1 } from "./v1.ts";
-import { userInfo } from "../user-info.ts";
-import { StoredWorkspaces } from "../workspaces.ts";
 
 const condenserDefaults: CondenserSettings = { ...Create(CondenserSettings), max_tokens: null };
 
@@ -84,11 +91,17 @@ export class StoredSettings implements Settings {
   }
 
   async update(userId: string, change: SettingsUpdate): Promise<void> {
-    await this.#documents.change(userId, (document) => ({ document: mergeV0(document, change), result: undefined }));
+    await this.#documents.change(userId, (document) => ({
+      document: mergeV0(document, change),
+      result: undefined,
+    }));
   }
 
   async updateV1(userId: string, change: SettingsV1Update, merging: Merging = {}): Promise<void> {
-    await this.#documents.change(userId, (document) => ({ document: mergeV1(document, change, merging), result: undefined }));
+    await this.#documents.change(userId, (document) => ({
+      document: mergeV1(document, change, merging),
+      result: undefined,
+    }));
   }
 
   model(userId: string): Partial<ModelConfig> {
@@ -111,7 +124,8 @@ export class StoredSettings implements Settings {
   agent(userId: string): AgentPreferences {
     const document = this.#documents.get(userId);
     const agent = document.agent_settings ?? {};
-    const { system_message_suffix, user_message_suffix, disabled_skills, load_memory } = agent.agent_context ?? {};
+    const { system_message_suffix, user_message_suffix, disabled_skills, load_memory } =
+      agent.agent_context ?? {};
     return {
       maxIterations: document.conversation_settings?.max_iterations ?? defaultMaxIterations,
       maxBudgetPerTask: document.max_budget_per_task ?? null,
@@ -146,6 +160,12 @@ export class StoredSettings implements Settings {
 }
 
 /** What is not given, or null, is the default. */
-function withDefaults<T extends object>(defaults: T, given: { [K in keyof T]?: T[K] | null } | null | undefined): T {
-  return { ...defaults, ...Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== null)) };
+function withDefaults<T extends object>(
+  defaults: T,
+  given: { [K in keyof T]?: T[K] | null } | null | undefined,
+): T {
+  return {
+    ...defaults,
+    ...Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== null)),
+  };
 }

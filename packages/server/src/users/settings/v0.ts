@@ -1,5 +1,5 @@
-import { maskText, SettingsUpdate, type SettingsView } from "@sandpiper/wire";
 import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
+import { maskText, SettingsUpdate, type SettingsView } from "@sandpiper/wire";
 import { fromLists } from "../mcp-lists.ts";
 import { flatPlaces, type SettingsDocument, withAnalyzer, withValueAt } from "./document.ts";
 
@@ -30,11 +30,16 @@ export function mergeV0(stored: SettingsDocument, change: SettingsUpdate): Setti
     document = withValueAt(document, placeOf(field), cleared ? undefined : storedValue(field, value, stored));
   }
   // An analyzer says something only together with confirmation; settings that V1 made are left as they are.
-  return change.confirmation_mode !== undefined || change.security_analyzer !== undefined ? withAnalyzer(document) : document;
+  return change.confirmation_mode !== undefined || change.security_analyzer !== undefined
+    ? withAnalyzer(document)
+    : document;
 }
 
 /** The resource as V0 reads it (platform.md section 2.1): defaults filled in, secrets null, `*_set` flags. */
-export function viewV0(document: SettingsDocument, providerHosts: Readonly<Record<string, string | null>>): SettingsView {
+export function viewV0(
+  document: SettingsDocument,
+  providerHosts: Readonly<Record<string, string | null>>,
+): SettingsView {
   const { llm = {}, condenser, mcp_config: servers, agent } = document.agent_settings ?? {};
   const { max_iterations, confirmation_mode, security_analyzer } = document.conversation_settings ?? {};
   return {
@@ -42,7 +47,8 @@ export function viewV0(document: SettingsDocument, providerHosts: Readonly<Recor
     agent: agent ?? null,
     max_iterations: max_iterations ?? null,
     // With confirmation on, what is not set has V1's default.
-    security_analyzer: security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
+    security_analyzer:
+      security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
     confirmation_mode: confirmation_mode ?? null,
     llm_model: llm.model ?? null,
     llm_api_key: null,
@@ -80,7 +86,10 @@ function placeOf(field: Field): readonly string[] {
 
 function storedValue(field: Field, value: unknown, stored: SettingsDocument): unknown {
   if (field !== "mcp_config") return value;
-  return fromLists(value as NonNullable<SettingsUpdate["mcp_config"]>, stored.agent_settings?.mcp_config ?? {});
+  return fromLists(
+    value as NonNullable<SettingsUpdate["mcp_config"]>,
+    stored.agent_settings?.mcp_config ?? {},
+  );
 }
 
 /** A masked secret that a client sends back stands for the stored one. */

@@ -1,3 +1,5 @@
+import { maskServers, restoreServers } from "@sandpiper/agent/mcp/config";
+import { isProviderUrl } from "@sandpiper/models/resolve";
 import {
   AgentSettings,
   ConversationSettings,
@@ -9,8 +11,6 @@ import {
   type SettingsV1,
   type SettingsV1Update,
 } from "@sandpiper/wire";
-import { isProviderUrl } from "@sandpiper/models/resolve";
-import { maskServers, restoreServers } from "@sandpiper/agent/mcp/config";
 import { patchServers } from "../mcp-patch.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
 import { type Exposure, mergeFields, readFields, secretsOf } from "./fields.ts";
@@ -25,7 +25,11 @@ export interface Merging {
 }
 
 /** The document after a V1 client's change (app-server.md section 5). Throws InvalidParameter. */
-export function mergeV1(stored: SettingsDocument, change: SettingsV1Update, merging: Merging = {}): SettingsDocument {
+export function mergeV1(
+  stored: SettingsDocument,
+  change: SettingsV1Update,
+  merging: Merging = {},
+): SettingsDocument {
   const { agent_settings_diff: agent, conversation_settings_diff: conversation, ...plain } = change;
   const set = Object.entries(plain).filter(([name, value]) => value !== null || !keptOnNull.includes(name));
   const document = mergeFields(PlainSettings, stored, Object.fromEntries(set));
@@ -33,7 +37,11 @@ export function mergeV1(stored: SettingsDocument, change: SettingsV1Update, merg
     ...document,
     ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent, merging) }),
     ...(conversation && {
-      conversation_settings: mergeFields(ConversationSettings, document.conversation_settings ?? {}, conversation),
+      conversation_settings: mergeFields(
+        ConversationSettings,
+        document.conversation_settings ?? {},
+        conversation,
+      ),
     }),
   };
 }
@@ -65,7 +73,10 @@ export interface Reading {
 }
 
 /** The settings as V1 reads them, without what does not come from the document: `provider_tokens_set`. */
-export function viewV1(document: SettingsDocument, { exposed = false }: Reading = {}): Omit<SettingsV1, "provider_tokens_set"> {
+export function viewV1(
+  document: SettingsDocument,
+  { exposed = false }: Reading = {},
+): Omit<SettingsV1, "provider_tokens_set"> {
   const { llm_profiles: profiles, agent_profiles: agentProfiles, agent_settings: agent = {} } = document;
   const { security_analyzer: analyzer } = document.conversation_settings ?? {};
   const servers = agent.mcp_config ?? {};

@@ -1,12 +1,20 @@
-import { type McpConfig, maskText, SettingsUpdate, SettingsV1, SettingsV1Update, SettingsView, UserInfo } from "@sandpiper/wire";
+import {
+  type McpConfig,
+  maskText,
+  SettingsUpdate,
+  SettingsV1,
+  SettingsV1Update,
+  SettingsView,
+  UserInfo,
+} from "@sandpiper/wire";
 import fc from "fast-check";
 import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import { expect, test } from "vitest";
+import { userInfo } from "../user-info.ts";
 import { readDocument, type SettingsDocument } from "./document.ts";
 import { mergeV0, viewV0 } from "./v0.ts";
 import { mergeV1, viewV1 } from "./v1.ts";
-import { userInfo } from "../user-info.ts";
 
 const v0 = (document: SettingsDocument) => viewV0(document, {});
 const v1 = (document: SettingsDocument) => ({ ...viewV1(document), provider_tokens_set: {} });
@@ -60,7 +68,9 @@ const auth = fc.oneof(
   fc.record({
     strategy: fc.constant("oauth2" as const),
     authentication: fc.record({ type: fc.constant("oauth"), client_secret: secretOrMask }),
-    state: fc.record({ tokens: fc.record({ access_token: secretOrMask, deep: fc.record({ list: fc.array(secretOrMask) }) }) }),
+    state: fc.record({
+      tokens: fc.record({ access_token: secretOrMask, deep: fc.record({ list: fc.array(secretOrMask) }) }),
+    }),
   }),
 );
 const server = fc.oneof(
@@ -73,7 +83,10 @@ const server = fc.oneof(
     },
     { requiredKeys: ["url"] },
   ),
-  fc.record({ command: someText, env: fc.dictionary(serverName, secretOrMask) }, { requiredKeys: ["command"] }),
+  fc.record(
+    { command: someText, env: fc.dictionary(serverName, secretOrMask) },
+    { requiredKeys: ["command"] },
+  ),
 );
 const llm = fc.record(
   {
@@ -104,7 +117,10 @@ const updateV1 = fc.record(
           { enabled: fc.option(fc.boolean()), max_size: fc.option(fc.constantFrom(20, 300)) },
           { requiredKeys: [] },
         ),
-        verification: fc.record({ critic_enabled: fc.boolean(), critic_api_key: maybeSecret }, { requiredKeys: [] }),
+        verification: fc.record(
+          { critic_enabled: fc.boolean(), critic_api_key: maybeSecret },
+          { requiredKeys: [] },
+        ),
       },
       { requiredKeys: [] },
     ),
@@ -133,7 +149,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
         mergeV1(document, change),
   ),
 );
-const document = fc.array(step, { maxLength: 5 }).map((steps) => steps.reduce((made, one) => one(made), {} as SettingsDocument));
+const document = fc
+  .array(step, { maxLength: 5 })
+  .map((steps) => steps.reduce((made, one) => one(made), {} as SettingsDocument));
 
 test("whatever was written, all views fit their schemas and show no secret, and no mask is stored", () => {
   fc.assert(
@@ -153,7 +171,9 @@ test("posting the V0 view back to V0 changes neither view nor any secret", () =>
     fc.property(document, (made) => {
       const again = mergeV0(made, v0(made) as SettingsUpdate);
       expect(v0(again)).toEqual(v0(made));
-      expect(v1(again).conversation_settings.confirmation_mode).toEqual(v1(made).conversation_settings.confirmation_mode);
+      expect(v1(again).conversation_settings.confirmation_mode).toEqual(
+        v1(made).conversation_settings.confirmation_mode,
+      );
       expect(secretsIn(again)).toEqual(secretsIn(made));
     }),
   );
@@ -164,7 +184,8 @@ test("posting the MCP servers of the V1 view back to V1 keeps every secret", () 
     fc.property(document, (made) => {
       const view = v1(made);
       const back: SettingsV1Update = { agent_settings_diff: { mcp_config: view.agent_settings.mcp_config } };
-      if (Object.hasOwn(view.agent_settings.mcp_config, "__proto__")) throw new Error("no client can send this name");
+      if (Object.hasOwn(view.agent_settings.mcp_config, "__proto__"))
+        throw new Error("no client can send this name");
       const again = mergeV1(made, back);
       expect(v1(again)).toEqual(view);
       expect(secretsIn(again)).toEqual(secretsIn(made));
@@ -217,7 +238,10 @@ test("what one version writes the other reads", () => {
     conversation_settings: { max_iterations: 7, confirmation_mode: true, security_analyzer: "llm" },
   });
   made = mergeV1(made, {
-    agent_settings_diff: { llm: { model: "anthropic/claude-x", api_key: "", base_url: null }, condenser: { enabled: true } },
+    agent_settings_diff: {
+      llm: { model: "anthropic/claude-x", api_key: "", base_url: null },
+      condenser: { enabled: true },
+    },
     conversation_settings_diff: { max_iterations: null, confirmation_mode: false, security_analyzer: null },
     max_budget_per_task: null,
   });
@@ -236,11 +260,20 @@ test("what one version writes the other reads", () => {
 
 test("confirmation without an analyzer asks for everything when V0 turned it on, and trusts the model when V1 did", () => {
   const byV0 = mergeV0({}, { confirmation_mode: true });
-  expect([v0(byV0).security_analyzer, v1(byV0).conversation_settings.security_analyzer]).toEqual([null, null]);
+  expect([v0(byV0).security_analyzer, v1(byV0).conversation_settings.security_analyzer]).toEqual([
+    null,
+    null,
+  ]);
   const byV1 = mergeV1({}, { conversation_settings_diff: { confirmation_mode: true } });
-  expect([v0(byV1).security_analyzer, v1(byV1).conversation_settings.security_analyzer]).toEqual(["llm", "llm"]);
+  expect([v0(byV1).security_analyzer, v1(byV1).conversation_settings.security_analyzer]).toEqual([
+    "llm",
+    "llm",
+  ]);
   const other = mergeV0(byV0, { security_analyzer: "invariant" });
-  expect([v0(other).security_analyzer, v1(other).conversation_settings.security_analyzer]).toEqual(["invariant", "none"]);
+  expect([v0(other).security_analyzer, v1(other).conversation_settings.security_analyzer]).toEqual([
+    "invariant",
+    "none",
+  ]);
 });
 
 test("flat documents of earlier versions are read", () => {
@@ -249,7 +282,14 @@ test("flat documents of earlier versions are read", () => {
     stdio_servers: [{ name: "tool", command: "npx", args: ["-y"], env: { TOKEN: "t" } }],
     shttp_servers: [],
   };
-  const flat = { llm_model: "m", llm_api_key: "k", language: "en", confirmation_mode: true, security_analyzer: "", mcp_config };
+  const flat = {
+    llm_model: "m",
+    llm_api_key: "k",
+    language: "en",
+    confirmation_mode: true,
+    security_analyzer: "",
+    mcp_config,
+  };
   const read = readDocument(flat);
   expect(read).toEqual({
     language: "en",
@@ -257,7 +297,11 @@ test("flat documents of earlier versions are read", () => {
       llm: { model: "m", api_key: "k" },
       mcp_config: {
         tool: { transport: "stdio", command: "npx", args: ["-y"], env: { TOKEN: "t" } },
-        "a-example": { url: "https://a.example/sse", transport: "sse", auth: { strategy: "bearer", value: "key-a" } },
+        "a-example": {
+          url: "https://a.example/sse",
+          transport: "sse",
+          auth: { strategy: "bearer", value: "key-a" },
+        },
       },
     },
     conversation_settings: { confirmation_mode: true, security_analyzer: null },
@@ -273,8 +317,14 @@ test("V0 lists keep the names of servers and what only V1 knows of them", () => 
       headers: { "X-Team": "blue" },
       auth: { strategy: "bearer" as const, value: "one" },
     },
-    second: { url: "https://s.example/mcp", auth: { strategy: "api_key" as const, value: "two", header_name: "X-Key" } },
-    login: { url: "https://l.example", auth: { strategy: "basic" as const, username: "ann", password: "pw" } },
+    second: {
+      url: "https://s.example/mcp",
+      auth: { strategy: "api_key" as const, value: "two", header_name: "X-Key" },
+    },
+    login: {
+      url: "https://l.example",
+      auth: { strategy: "basic" as const, username: "ann", password: "pw" },
+    },
     files: { command: "npx", cwd: "/data", env: { TOKEN: "t" } },
   };
   const made = mergeV1({}, { agent_settings_diff: { mcp_config: servers } });
@@ -288,10 +338,13 @@ test("V0 lists keep the names of servers and what only V1 knows of them", () => 
       { url: "https://l.example" },
     ],
   });
-  const stored = (change: SettingsUpdate["mcp_config"]) => mergeV0(made, { mcp_config: change }).agent_settings!.mcp_config;
+  const stored = (change: SettingsUpdate["mcp_config"]) =>
+    mergeV0(made, { mcp_config: change }).agent_settings!.mcp_config;
   expect(stored(lists)).toMatchObject(servers);
   expect(
-    stored({ shttp_servers: [{ url: "https://l.example" }, { url: "https://s.example/mcp", api_key: "new" }] }),
+    stored({
+      shttp_servers: [{ url: "https://l.example" }, { url: "https://s.example/mcp", api_key: "new" }],
+    }),
   ).toMatchObject({
     login: servers.login,
     search: { ...servers.search, auth: { strategy: "bearer", value: "new" } },
@@ -309,11 +362,14 @@ test("servers that cannot be reached or named are refused", () => {
   expect(post({ a: { url: "https://x", command: "y" } })).toThrow(refused);
   expect(post({ "": { url: "https://x" } })).toThrow(refused);
   expect(post({ ["x".repeat(257)]: { url: "https://x" } })).toThrow(refused);
-  expect(mergeV1({}, { agent_settings_diff: { mcp_config: { a: { url: "https://x", bogus: 1, cwd: null } } as never } })).toEqual(
-    {
-      agent_settings: { mcp_config: { a: { url: "https://x" } } },
-    },
-  );
+  expect(
+    mergeV1(
+      {},
+      { agent_settings_diff: { mcp_config: { a: { url: "https://x", bogus: 1, cwd: null } } as never } },
+    ),
+  ).toEqual({
+    agent_settings: { mcp_config: { a: { url: "https://x" } } },
+  });
 });
 
 test("null keeps V0's secrets, model, address and consent, and empties every other field; an empty text clears them", () => {
@@ -328,7 +384,9 @@ test("null keeps V0's secrets, model, address and consent, and empties every oth
       language: "en",
     },
   );
-  const nulls = Object.fromEntries(Object.keys(SettingsUpdate.properties).map((field) => [field, null])) as SettingsUpdate;
+  const nulls = Object.fromEntries(
+    Object.keys(SettingsUpdate.properties).map((field) => [field, null]),
+  ) as SettingsUpdate;
   expect(v0(mergeV0(made, nulls))).toMatchObject({
     llm_model: "m",
     llm_api_key_set: true,
@@ -337,7 +395,9 @@ test("null keeps V0's secrets, model, address and consent, and empties every oth
     user_consents_to_analytics: false,
     language: null,
   });
-  expect(v0(mergeV0(made, { llm_model: "", llm_api_key: "", llm_base_url: "", search_api_key: "" }))).toMatchObject({
+  expect(
+    v0(mergeV0(made, { llm_model: "", llm_api_key: "", llm_base_url: "", search_api_key: "" })),
+  ).toMatchObject({
     llm_model: null,
     llm_api_key_set: false,
     llm_base_url: null,
@@ -362,17 +422,30 @@ test("a V1 null keeps the keys beside the agent's, consent and disabled skills, 
     disabled_skills: null,
     user_consents_to_analytics: null,
     git_full_clone: null,
-    agent_settings_diff: { llm: { timeout: null, extra_headers: { A: maskText, B: "two" }, usage_id: null, api_key: maskText } },
+    agent_settings_diff: {
+      llm: { timeout: null, extra_headers: { A: maskText, B: "two" }, usage_id: null, api_key: maskText },
+    },
   });
-  expect(after).toMatchObject({ search_api_key: "s", disabled_skills: ["x"], user_consents_to_analytics: true });
+  expect(after).toMatchObject({
+    search_api_key: "s",
+    disabled_skills: ["x"],
+    user_consents_to_analytics: true,
+  });
   expect(v1(after).git_full_clone).toBe(false);
-  expect(after.agent_settings!.llm).toEqual({ timeout: null, extra_headers: { A: "one", B: "two" }, api_key: "k", model: "m" });
+  expect(after.agent_settings!.llm).toEqual({
+    timeout: null,
+    extra_headers: { A: "one", B: "two" },
+    api_key: "k",
+    model: "m",
+  });
   expect(v1(after).agent_settings.llm).toMatchObject({
     timeout: null,
     extra_headers: { A: maskText, B: maskText },
     usage_id: "default",
   });
-  expect(mergeV1(after, { agent_settings_diff: { llm: { api_key: null } } }).agent_settings!.llm).not.toHaveProperty("api_key");
+  expect(
+    mergeV1(after, { agent_settings_diff: { llm: { api_key: null } } }).agent_settings!.llm,
+  ).not.toHaveProperty("api_key");
 });
 
 test("an address that the provider has anyway is not shown", () => {

@@ -26,7 +26,8 @@ if (!isMainThread && typeof workerData?.file === "string" && parentPort) {
     const statement = prepare.call(this, sql, ...rest);
     const wrap = (around: (run: () => unknown, values: unknown[]) => unknown) => {
       const run = statement.run.bind(statement) as (...values: unknown[]) => unknown;
-      statement.run = ((...values: unknown[]) => around(() => run(...values), values)) as typeof statement.run;
+      statement.run = ((...values: unknown[]) =>
+        around(() => run(...values), values)) as typeof statement.run;
     };
     if (sql.startsWith("BEGIN")) {
       wrap((run) => {
@@ -34,7 +35,9 @@ if (!isMainThread && typeof workerData?.file === "string" && parentPort) {
         return run();
       });
     } else if (sql.startsWith("INSERT INTO events")) {
-      newest ??= Number(prepare.call(this, "SELECT coalesce(max(number), 0) AS number FROM conversations").get()?.number);
+      newest ??= Number(
+        prepare.call(this, "SELECT coalesce(max(number), 0) AS number FROM conversations").get()?.number,
+      );
       const known = newest;
       // A sub-agent counts with the conversation that it works for.
       const root = prepare.call(

@@ -1,19 +1,26 @@
-import type { Stored } from "./log.ts";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Json } from "../../support/platform.ts";
+import type { Stored } from "./log.ts";
 import { interrupted, shownAtEnd, type Task, usage, wish } from "./task.ts";
 
 /** The log of a conversation as it is on the disk. */
 export function storedLog(dataDir: string, conversationId: string): Stored[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
+    readOnly: true,
+    timeout: 5_000,
+  });
   try {
     const rows = database
       .prepare(
         `SELECT listed_index, json FROM events WHERE conversation = (SELECT number FROM conversations WHERE id = ?) ORDER BY key`,
       )
       .all(conversationId) as { listed_index: number | null; json: string }[];
-    return rows.map(({ listed_index, json }) => ({ listed: listed_index !== null, json, event: JSON.parse(json) }));
+    return rows.map(({ listed_index, json }) => ({
+      listed: listed_index !== null,
+      json,
+      event: JSON.parse(json),
+    }));
   } finally {
     database.close();
   }
@@ -32,7 +39,16 @@ export function openCalls(log: readonly Stored[]): Map<string, Json> {
 }
 
 /** Tools that the server may run again by itself. */
-const repeatable = ["think", "finish", "task_tracker", "glob", "grep", "task", "switch_llm", "browser_list_tabs"];
+const repeatable = [
+  "think",
+  "finish",
+  "task_tracker",
+  "glob",
+  "grep",
+  "task",
+  "switch_llm",
+  "browser_list_tabs",
+];
 
 export interface Witness {
   /** What was on the disk each time that the server had died. */
@@ -89,7 +105,9 @@ export function judge(witness: Witness): string[] {
   check("results", [...answered].sort(), [...calls].sort());
   for (const [index, event] of events.entries()) {
     if (!results.includes(event.kind)) continue;
-    const action = events.findIndex((other) => other.kind === "ActionEvent" && other.tool_call_id === event.tool_call_id);
+    const action = events.findIndex(
+      (other) => other.kind === "ActionEvent" && other.tool_call_id === event.tool_call_id,
+    );
     if (action > index || (event.action_id && event.action_id !== events[action]?.id))
       wrong.push(`a result of no action: ${event.id}`);
   }
@@ -106,7 +124,11 @@ export function judge(witness: Witness): string[] {
 
   const forgotten = ofKind("Condensation").flatMap((event) => event.forgotten_event_ids as string[]);
   check("forgotten twice", forgotten.length - new Set(forgotten).size, 0);
-  check("summaries asked for and not made", ofKind("CondensationRequest").length > ofKind("Condensation").length, false);
+  check(
+    "summaries asked for and not made",
+    ofKind("CondensationRequest").length > ofKind("Condensation").length,
+    false,
+  );
   check("user messages", ofKind("MessageEvent").filter(({ source }) => source === "user").length, messages);
   check("system prompts", ofKind("SystemPromptEvent").length, 1);
   check(
@@ -119,8 +141,13 @@ export function judge(witness: Witness): string[] {
   check("statuses", rested || faults ? [statuses[0], statuses.at(-1)] : statuses, ["running", "finished"]);
   check("the end", events.at(-1)?.value, "finished");
   const answers = new Set(ofKind("ActionEvent").map((event) => event.llm_response_id)).size;
-  const counted = states.findLast(({ key }) => key === "stats")?.value.usage_to_metrics.agent.accumulated_token_usage;
-  check("tokens", [counted?.prompt_tokens, counted?.completion_tokens], [usage.prompt * answers, usage.completion * answers]);
+  const counted = states.findLast(({ key }) => key === "stats")?.value.usage_to_metrics.agent
+    .accumulated_token_usage;
+  check(
+    "tokens",
+    [counted?.prompt_tokens, counted?.completion_tokens],
+    [usage.prompt * answers, usage.completion * answers],
+  );
   if (shown) check("work", shown.is.trim(), shown.expected);
   return wrong;
 }
@@ -188,7 +215,10 @@ function withoutRepeats(shown: string, { parts, asked = {} }: Pick<Task, "parts"
   const may = new Set(works.flatMap(({ trace = "" }) => /\^(\w+) /.exec(trace)?.[1] ?? []));
   const [names = "", ...rest] = shown.split("\n");
   const once = names.split(",").filter((name, index, all) => !may.has(name) || all.indexOf(name) === index);
-  return [once.join(","), ...rest.filter((line) => !may.has(/^(\w+) \S+_try\d+$/.exec(line)?.[1] ?? ""))].join("\n");
+  return [
+    once.join(","),
+    ...rest.filter((line) => !may.has(/^(\w+) \S+_try\d+$/.exec(line)?.[1] ?? "")),
+  ].join("\n");
 }
 
 /** The log of a conversation and of its sub-agents, by id. */
@@ -198,9 +228,14 @@ export function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
 
 /** Ids of the sub-agents' conversations. */
 export function partsOf(dataDir: string, conversationId: string): string[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
+    readOnly: true,
+    timeout: 5_000,
+  });
   try {
-    const rows = database.prepare("SELECT id FROM conversations WHERE parent_id = ? ORDER BY number").all(conversationId);
+    const rows = database
+      .prepare("SELECT id FROM conversations WHERE parent_id = ? ORDER BY number")
+      .all(conversationId);
     return rows.map(({ id }) => String(id));
   } finally {
     database.close();

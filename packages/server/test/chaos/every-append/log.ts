@@ -1,5 +1,4 @@
-import type { TestPlatform } from "../../support/platform.ts";
-import type { Json } from "../../support/platform.ts";
+import type { Json, TestPlatform } from "../../support/platform.ts";
 
 /** A record as the database has it. */
 export interface Stored {

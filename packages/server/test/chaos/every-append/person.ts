@@ -1,6 +1,6 @@
-import type { Person } from "./log.ts";
 import type { Json } from "../../support/platform.ts";
 import { openCalls, statusOf } from "./judge.ts";
+import type { Person } from "./log.ts";
 import { wish } from "./task.ts";
 
 /** A call with this in it may not run. */
@@ -26,6 +26,7 @@ export const person: Person = async (call, id, log) => {
   if (status === "paused" || status === "idle") return did("run");
   if (status === "running" && hasResult("1") && !statuses.includes("paused")) return did("pause");
   const wrote = log.some(({ event }) => JSON.stringify(event.llm_message ?? "").includes(wish));
-  if (hasResult("4") && !wrote) return did("events", { role: "user", content: [{ type: "text", text: wish }], run: true });
+  if (hasResult("4") && !wrote)
+    return did("events", { role: "user", content: [{ type: "text", text: wish }], run: true });
   return wrote;
 };

@@ -3,8 +3,15 @@ import type { Json, TestPlatform } from "../../support/platform.ts";
 import type { Task } from "./task.ts";
 
 /** The request that starts a conversation with the work, in a sandbox with the files that it needs. Throws where the server goes away meanwhile. */
-export async function requestFor(server: Pick<TestPlatform, "call">, id: string, { files = {} }: Task): Promise<Json> {
-  const request: Json = { conversation_id: id, initial_message: { content: [{ type: "text", text: `Do the work. ${id}` }] } };
+export async function requestFor(
+  server: Pick<TestPlatform, "call">,
+  id: string,
+  { files = {} }: Task,
+): Promise<Json> {
+  const request: Json = {
+    conversation_id: id,
+    initial_message: { content: [{ type: "text", text: `Do the work. ${id}` }] },
+  };
   if (Object.keys(files).length === 0) return request;
   const box = await startAgentServer(server);
   const command = Object.entries(files)

@@ -1,6 +1,6 @@
+import { startModelServer } from "@sandpiper/models/test/support/model-server";
 import { newId } from "@sandpiper/wire";
 import { startMcpServer } from "../../support/mcp-server.ts";
-import { startModelServer } from "@sandpiper/models/test/support/model-server";
 import { type Json, SocketClient, until } from "../../support/platform.ts";
 import type { ServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";
@@ -61,15 +61,20 @@ export async function dieAtCommits(task: Task, { choose, tell, sites: count }: O
         if (outcome === "died") died += 1;
         if (found.length > 0) failed += 1;
         const seconds = ((Date.now() - since) / 1000).toFixed(1);
-        tell(`${round} of ${deaths.length}: ${name}: ${outcome}, ${records} records, ${found.length} wrong, ${seconds} s`);
+        tell(
+          `${round} of ${deaths.length}: ${name}: ${outcome}, ${records} records, ${found.length} wrong, ${seconds} s`,
+        );
         if (found.length > 0) tell([...found, output].join("\n"));
         wrong.push(...found.map((text) => `${name}: ${text}`));
       }
     };
     while (sites.length < Math.min(count, deaths.length)) await open();
     await Promise.all(sites.map(tryDeaths));
-    tell(`${died} of ${deaths.length} deaths came, ${failed} positions wrong, ${((Date.now() - began) / 1000).toFixed(0)} s`);
-    for (const { dataDir } of wrong.length > 0 ? [] : sites) wrong.push(...(await settled(dataDir, { archived: true })));
+    tell(
+      `${died} of ${deaths.length} deaths came, ${failed} positions wrong, ${((Date.now() - began) / 1000).toFixed(0)} s`,
+    );
+    for (const { dataDir } of wrong.length > 0 ? [] : sites)
+      wrong.push(...(await settled(dataDir, { archived: true })));
   } finally {
     for (const site of sites) await site.close();
     await models.close();
@@ -124,13 +129,19 @@ async function begin(server: ServerProcess, task: Task): Promise<Begun> {
   const { socket } = SocketClient.forConversation(server, id, "&resend_mode=all");
   socket.on("message", (data) => {
     const frame = JSON.parse(String(data)) as Json;
-    if (!["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(frame.kind)) announced.push(frame.id);
+    if (!["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(frame.kind))
+      announced.push(frame.id);
   });
   return { id, announced };
 }
 
 /** Waits until a process is killed, or its conversation has come to an end. */
-async function isDead({ child, call }: ServerProcess, dataDir: string, { person }: Task, { id }: Begun): Promise<boolean> {
+async function isDead(
+  { child, call }: ServerProcess,
+  dataDir: string,
+  { person }: Task,
+  { id }: Begun,
+): Promise<boolean> {
   const end = Date.now() + endMs;
   await until(async () => {
     if (child.signalCode !== null || Date.now() > end) return true;
@@ -159,7 +170,12 @@ async function atEnd(
     const log = storedLog(dataDir, id);
     const isDone = (await task.person?.(call, id, log)) ?? true;
     const status = statusOf(log)!;
-    return (isDone && status === "finished") || ["error", "stuck"].includes(status) || Date.now() > end || undefined;
+    return (
+      (isDone && status === "finished") ||
+      ["error", "stuck"].includes(status) ||
+      Date.now() > end ||
+      undefined
+    );
   }, 50);
   const after = logsOf(dataDir, id);
   const { sandbox_id: box } = await shown();

@@ -1,9 +1,25 @@
 import { stdioMcp } from "../../support/stdio-mcp.ts";
 import { forbidden, person } from "./person.ts";
-import { allDone, edit, harmless, mark, marks, notes, otherModel, part, type Step, type Task, type Work, wish } from "./task.ts";
+import {
+  allDone,
+  edit,
+  harmless,
+  mark,
+  marks,
+  notes,
+  otherModel,
+  part,
+  type Step,
+  type Task,
+  type Work,
+  wish,
+} from "./task.ts";
 
 /** Leaves nothing that could be looked at. */
-const again = (name: string, args: object, says: RegExp): Work => ({ ...harmless(name, args, says), trace: "false" });
+const again = (name: string, args: object, says: RegExp): Work => ({
+  ...harmless(name, args, says),
+  trace: "false",
+});
 
 /** In the eyes of the rules, since it reads a key. */
 const risky = "cat ~/.ssh/id_none 2>/dev/null; ";
@@ -17,7 +33,8 @@ const taskId = /task_[0-9a-f]{8}/;
 /** Goes on with the sub-agent of an earlier call. */
 const resumed = (prompt: string, earlier: string): Work => ({
   call: (_, results) => {
-    const [, told] = [...results].findLast(([id, text]) => id.startsWith(`${earlier}_try`) && taskId.test(text)) ?? [];
+    const [, told] =
+      [...results].findLast(([id, text]) => id.startsWith(`${earlier}_try`) && taskId.test(text)) ?? [];
     return { name: "task", arguments: { description: prompt, prompt, resume: taskId.exec(told ?? "")?.[0] } };
   },
   says: allDone,
@@ -35,7 +52,12 @@ const steps: readonly Step[] = [
     again("add", { a: 1, b: 2 }, /3/),
     part("Do four."),
   ],
-  [{ ...harmless("switch_llm", { profile_name: "other", reason: "It is better at this." }, /The model is/), model: otherModel }],
+  [
+    {
+      ...harmless("switch_llm", { profile_name: "other", reason: "It is better at this." }, /The model is/),
+      model: otherModel,
+    },
+  ],
   [again("invoke_skill", { name: "style" }, /Short sentences/), mark("five")],
   [{ ...mark(forbidden, risky), says: /Not this|the user wrote instead/ }],
   [{ call: () => ({ name: "apply_patch", arguments: { patch } }), trace: "ls patched", says: /A patched/ }],
@@ -49,7 +71,10 @@ const steps: readonly Step[] = [
 export const talkedTask: Task = {
   steps,
   parts: { "Do four.": [[mark("four")]] },
-  asked: { [wish]: [[mark("thirteen")], [harmless("think", { thought: "It is late." })]], "Do six.": [[mark("six")]] },
+  asked: {
+    [wish]: [[mark("thirteen")], [harmless("think", { thought: "It is late." })]],
+    "Do six.": [[mark("six")]],
+  },
   settings: ({ mcpUrl }) => ({
     enable_sub_agents: true,
     enable_switch_llm_tool: true,
@@ -59,9 +84,11 @@ export const talkedTask: Task = {
       near: stdioMcp(),
       far: { url: mcpUrl, headers: { Authorization: "Bearer mcp-key-of-the-test" } },
     },
-    tools: ["terminal", "file_editor", "task_tracker", "glob", "grep", "apply_patch", "browser_tool_set"].map((name) => ({
-      name,
-    })),
+    tools: ["terminal", "file_editor", "task_tracker", "glob", "grep", "apply_patch", "browser_tool_set"].map(
+      (name) => ({
+        name,
+      }),
+    ),
   }),
   legacySettings: { confirmation_mode: true, security_analyzer: "pattern" },
   files: {

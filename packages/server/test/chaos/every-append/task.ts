@@ -1,5 +1,5 @@
-import type { ModelRequestSeen, Reply } from "@sandpiper/models/test/support/model-server";
 import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answer";
+import type { ModelRequestSeen, Reply } from "@sandpiper/models/test/support/model-server";
 import { reply } from "@sandpiper/models/test/support/model-server";
 import { editor, terminal } from "../../support/script.ts";
 import type { Person } from "./log.ts";
@@ -37,7 +37,11 @@ export const mark = (work: string, more = ""): Work => ({
   says: new RegExp(`did ${work}`),
 });
 
-export const edit = (args: object, trace: string): Work => ({ call: () => editor(args), trace, says: /Created|Edited/ });
+export const edit = (args: object, trace: string): Work => ({
+  call: () => editor(args),
+  trace,
+  says: /Created|Edited/,
+});
 export const harmless = (name: string, args: object, says?: RegExp): Work => ({
   call: () => ({ name, arguments: args }),
   ...(says && { says }),
@@ -104,16 +108,28 @@ export const plainTask: Task = {
 
 /** Calls side by side, among them sub-agents, hooks before and after each, and a history that is summarised again and again. */
 export const wholeTask: Task = {
-  steps: [...steps.slice(0, 6), [part("Do nine."), mark("ten"), part("Do eleven.")], ...steps.slice(6), [part("Do twelve.")]],
+  steps: [
+    ...steps.slice(0, 6),
+    [part("Do nine."), mark("ten"), part("Do eleven.")],
+    ...steps.slice(6),
+    [part("Do twelve.")],
+  ],
   parts: {
     "Do nine.": [[mark("nine")]],
     "Do eleven.": [[harmless("think", { thought: "A part." })], [mark("eleven", "sleep 0.1; ")]],
     "Do twelve.": [[mark("twelve")]],
   },
-  settings: () => ({ tools, enable_sub_agents: true, tool_concurrency_limit: 4, condenser: { max_size: 24 } }),
+  settings: () => ({
+    tools,
+    enable_sub_agents: true,
+    tool_concurrency_limit: 4,
+    condenser: { max_size: 24 },
+  }),
   files: {
     ".openhands/hooks.json": JSON.stringify({
-      PreToolUse: [{ matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] }],
+      PreToolUse: [
+        { matcher: "terminal", hooks: [{ type: "command", command: "echo before >> /tmp/hooked" }] },
+      ],
       PostToolUse: [{ matcher: "*", hooks: [{ type: "command", command: "echo after >> /tmp/hooked" }] }],
       Stop: [{ matcher: "*", hooks: [{ type: "command", command: "true" }] }],
     }),
@@ -144,10 +160,14 @@ interface Known {
  * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run, and so is one with a result that says something
  * else than it should: unless `failed` takes that, after which it looks and does it again.
  */
-export function worker({ steps, parts, asked = {} }: Task, failed: Failed = refuse): (request: ModelRequestSeen) => Reply {
+export function worker(
+  { steps, parts, asked = {} }: Task,
+  failed: Failed = refuse,
+): (request: ModelRequestSeen) => Reply {
   const memory = new Map<string, Map<string, string>>();
   return ({ messages, system, body }) => {
-    if (system.includes("You keep the memory")) return reply.text("A summary that leaves nothing out.", { usage });
+    if (system.includes("You keep the memory"))
+      return reply.text("A summary that leaves nothing out.", { usage });
     const [first] = messages;
     const [, own] = Object.entries(parts).find(([prompt]) => first?.text.includes(prompt)) ?? [];
     const results = resultsOf(messages);
@@ -173,14 +193,19 @@ export function worker({ steps, parts, asked = {} }: Task, failed: Failed = refu
     for (const [place, step] of plan) {
       const calls = step.flatMap((work, index) => {
         const name = `${place}_${index}`;
-        const known = knownOf(work, name, results, (text) => failed(`${key ?? first?.text} ${name}: ${text}`));
+        const known = knownOf(work, name, results, (text) =>
+          failed(`${key ?? first?.text} ${name}: ${text}`),
+        );
         if (work.model && known.done && `openai/${body.model}` !== work.model)
           throw new Error(`not the model that was switched to: ${body.model}`);
         return next(work, name, results, known);
       });
       if (calls.length > 0) return reply.toolCalls(calls, { usage });
     }
-    return reply.toolCalls([{ id: `finish${wanted.length}`, name: "finish", arguments: { message: "All is done." } }], { usage });
+    return reply.toolCalls(
+      [{ id: `finish${wanted.length}`, name: "finish", arguments: { message: "All is done." } }],
+      { usage },
+    );
   };
 }
 
@@ -199,7 +224,8 @@ function resultsOf(messages: ModelRequestSeen["messages"]): Map<string, string> 
   const results = new Map<string, string>();
   let open = new Set<string>();
   for (const { role, text, toolCalls, toolCallId } of messages) {
-    if (role === "tool" && !open.delete(toolCallId!)) throw new Error(`a result that nobody asked for: ${toolCallId}`);
+    if (role === "tool" && !open.delete(toolCallId!))
+      throw new Error(`a result that nobody asked for: ${toolCallId}`);
     if (role === "tool") results.set(toolCallId!, text);
     else if (open.size > 0) throw new Error(`no result of ${[...open]}`);
     if (role === "assistant") open = new Set(toolCalls.map(({ id }) => id));
@@ -209,15 +235,29 @@ function resultsOf(messages: ModelRequestSeen["messages"]): Map<string, string> 
   return results;
 }
 
-function knownOf(work: Work, name: string, results: Map<string, string>, failed: (text: string) => void): Known {
+function knownOf(
+  work: Work,
+  name: string,
+  results: Map<string, string>,
+  failed: (text: string) => void,
+): Known {
   const known: Known = { done: false, attempts: 0, looks: 0, told: 0 };
-  for (let text = results.get(`${name}_try0`); text !== undefined; text = results.get(`${name}_try${++known.attempts}`)) {
+  for (
+    let text = results.get(`${name}_try0`);
+    text !== undefined;
+    text = results.get(`${name}_try${++known.attempts}`)
+  ) {
     const isUnknown = interrupted.test(text);
-    if (isUnknown && work.trace === undefined) throw new Error(`a tool that may be run again was not: ${name}`);
+    if (isUnknown && work.trace === undefined)
+      throw new Error(`a tool that may be run again was not: ${name}`);
     known.done = !isUnknown && (work.says?.test(text) ?? true);
     if (!isUnknown && !known.done && !unanswered.test(text)) failed(text);
   }
-  for (let text = results.get(`${name}_look0`); text !== undefined; text = results.get(`${name}_look${++known.looks}`)) {
+  for (
+    let text = results.get(`${name}_look0`);
+    text !== undefined;
+    text = results.get(`${name}_look${++known.looks}`)
+  ) {
     const [, found] = /is (there|missing)/.exec(text) ?? [];
     if (found) known.told += 1;
     if (found === "there") known.done = true;
@@ -236,6 +276,8 @@ function next(work: Work, name: string, results: Map<string, string>, known: Kno
   if (told >= attempts) return [{ ...work.call(id, results), id }];
   // The same call again and again is a sign of a model that is stuck.
   const again = looks > 0 ? `sleep 1; : ${looks}; ` : "";
-  const look = terminal(`${again}{ ${work.trace ?? "false"}; } >/dev/null 2>&1 && echo is there || echo is missing`);
+  const look = terminal(
+    `${again}{ ${work.trace ?? "false"}; } >/dev/null 2>&1 && echo is there || echo is missing`,
+  );
   return [{ ...look, id: `${name}_look${looks}` }];
 }

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import type { Gate } from "@sandpiper/core/test/support/gate";
+import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { stored, type World } from "./world.ts";
 
 /** Something that fails beside the server. */
@@ -34,7 +34,8 @@ export function faults(world: World, store: string, models: Gate, mcp: Gate, ran
       killable: true,
       async begin() {
         // With the first process all others end.
-        for (const members of some(boxes(world, ["plain", "whole", "talked"]), 4, random)) kill(Math.min(...members));
+        for (const members of some(boxes(world, ["plain", "whole", "talked"]), 4, random))
+          kill(Math.min(...members));
         return done;
       },
     },
@@ -42,7 +43,8 @@ export function faults(world: World, store: string, models: Gate, mcp: Gate, ran
       name: "MCP servers in sandboxes are killed",
       killable: true,
       async begin() {
-        for (const members of boxes(world, ["talked", "browsing"])) for (const pid of members) if (isMcp(pid)) kill(pid);
+        for (const members of boxes(world, ["talked", "browsing"]))
+          for (const pid of members) if (isMcp(pid)) kill(pid);
         return done;
       },
     },

@@ -27,9 +27,12 @@ export async function lane(world: World, worker: Worker, number: number): Promis
       const following = follow(world, worker, follower, isOver.promise);
       const hasEnded = await toEnd(world, going);
       const after = logsOf(world.dataDir, going.id);
-      const listed = after.get(going.id)!.flatMap(({ listed, event }) => (listed ? [event.id as string] : []));
+      const listed = after
+        .get(going.id)!
+        .flatMap(({ listed, event }) => (listed ? [event.id as string] : []));
       // The server may be away, and then the last frames come with the next one.
-      for (const end = Date.now() + 60_000; follower.ids.length < listed.length && Date.now() < end; ) await pause(50);
+      for (const end = Date.now() + 60_000; follower.ids.length < listed.length && Date.now() < end; )
+        await pause(50);
       isOver.resolve();
       await following;
       const found = hasEnded
@@ -45,7 +48,9 @@ export async function lane(world: World, worker: Worker, number: number): Promis
       if (JSON.stringify(follower.ids) !== JSON.stringify(listed))
         found.push(`a follower (${follower.way}) was told ${difference(follower.ids, listed)}`);
       found.push(...judged(world, going, after, follower.ids));
-      world.wrong.push(...found.map((text) => `${worker.name} ${going.id}, ${going.deaths.length} deaths: ${text}`));
+      world.wrong.push(
+        ...found.map((text) => `${worker.name} ${going.id}, ${going.deaths.length} deaths: ${text}`),
+      );
       if (found.length === 0) await remove(world, going);
     } finally {
       isOver.resolve();
@@ -58,7 +63,8 @@ export async function lane(world: World, worker: Worker, number: number): Promis
 /** Asks for the work until it is certain that the server has taken the request. */
 async function begin(world: World, { id, worker }: Going): Promise<void> {
   const call = callOf(world, worker);
-  const isTaken = () => stored(world.dataDir, "SELECT id FROM start_tasks WHERE conversation_id = ?", id).length > 0;
+  const isTaken = () =>
+    stored(world.dataDir, "SELECT id FROM start_tasks WHERE conversation_id = ?", id).length > 0;
   while (!isTaken()) {
     try {
       const request = await requestFor({ call }, id, worker.task);
@@ -72,7 +78,12 @@ async function begin(world: World, { id, worker }: Going): Promise<void> {
 }
 
 /** Has a client follow the conversation whenever there is a server, until it is over. */
-async function follow(world: World, { key }: Worker, follower: Follower, isOver: Promise<void>): Promise<void> {
+async function follow(
+  world: World,
+  { key }: Worker,
+  follower: Follower,
+  isOver: Promise<void>,
+): Promise<void> {
   let over = false;
   void isOver.then(() => {
     over = true;
@@ -88,7 +99,11 @@ async function follow(world: World, { key }: Worker, follower: Follower, isOver:
 async function toEnd(world: World, { id, worker }: Going): Promise<boolean> {
   const call = callOf(world, worker);
   for (const end = Date.now() + endMs; Date.now() < end; await pause(lookMs)) {
-    const [{ status } = {}] = stored(world.dataDir, "SELECT execution_status AS status FROM conversations WHERE id = ?", id);
+    const [{ status } = {}] = stored(
+      world.dataDir,
+      "SELECT execution_status AS status FROM conversations WHERE id = ?",
+      id,
+    );
     if (status === "error" || status === "stuck") {
       const log = storedLog(world.dataDir, id);
       const last = log.findLast(({ event }) => event.kind === "ConversationErrorEvent")?.event.detail ?? "";
@@ -105,7 +120,11 @@ async function toEnd(world: World, { id, worker }: Going): Promise<boolean> {
 }
 
 async function remove(world: World, { id, worker }: Going): Promise<void> {
-  const [{ box } = {}] = stored(world.dataDir, "SELECT sandbox_id AS box FROM conversations WHERE id = ?", id);
+  const [{ box } = {}] = stored(
+    world.dataDir,
+    "SELECT sandbox_id AS box FROM conversations WHERE id = ?",
+    id,
+  );
   // Where the server is away it stays: the end of the test removes it.
   await callOf(world, worker)("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`).catch(() => {});
 }
@@ -119,7 +138,9 @@ function judged(
   const wrong = judgeAll({ id, task: worker.task, deaths, after, announced, faults });
   for (const [one, log] of after) {
     wrong.push(...log.flatMap(({ event }) => eventProblems(event)).slice(0, 3));
-    wrong.push(...wrongCalls(world.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`));
+    wrong.push(
+      ...wrongCalls(world.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`),
+    );
   }
   return wrong;
 }
@@ -134,7 +155,9 @@ function wrongCalls(dataDir: string, id: string, log: readonly Stored[]): string
   );
   const recorded = rows.map(({ id: answer }) => String(answer)).sort();
   const answers = [...new Set(log.flatMap(({ event }) => event.llm_response_id ?? []))].sort();
-  return JSON.stringify(recorded) === JSON.stringify(answers) ? [] : [`recorded calls: ${difference(recorded, answers)}`];
+  return JSON.stringify(recorded) === JSON.stringify(answers)
+    ? []
+    : [`recorded calls: ${difference(recorded, answers)}`];
 }
 
 function difference(is: readonly string[], wanted: readonly string[]): string {
@@ -142,5 +165,7 @@ function difference(is: readonly string[], wanted: readonly string[]): string {
   const missing = wanted.filter((id) => !is.includes(id));
   const strange = is.filter((id) => !wanted.includes(id));
   const order = twice.length + missing.length + strange.length === 0;
-  return order ? "all, in another order" : `twice ${twice}; missing ${missing}; strange ${strange}; ${wanted.length} in all`;
+  return order
+    ? "all, in another order"
+    : `twice ${twice}; missing ${missing}; strange ${strange}; ${wanted.length} in all`;
 }

@@ -2,10 +2,10 @@ import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Command } from "../../support/command.ts";
 import { type Gate, openGate } from "@sandpiper/core/test/support/gate";
-import { startMcpServer } from "../../support/mcp-server.ts";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { Command } from "../../support/command.ts";
+import { startMcpServer } from "../../support/mcp-server.ts";
 import { caller, removeSandboxes } from "../../support/platform.ts";
 import { startServerProcess } from "../../support/server-process.ts";
 import { settled } from "../consistency.ts";
@@ -31,7 +31,8 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
   const between = (least: number, most: number) => pause(least + random() * (most - least));
   /** Waits for so many records more, on a slow machine as on a quick one, and some moment longer. */
   const progress = async (least: number, most: number) => {
-    const records = () => Number(stored(dataDir, "SELECT coalesce(sum(last_seq), 0) AS sum FROM conversations")[0]?.sum);
+    const records = () =>
+      Number(stored(dataDir, "SELECT coalesce(sum(last_seq), 0) AS sum FROM conversations")[0]?.sum);
     const [wanted, end] = [records() + least + random() * (most - least), Date.now() + 60_000];
     while (records() < wanted && Date.now() < end) await pause(100);
     await between(0, 500);
@@ -46,7 +47,9 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
     const { task } = users.find(({ key }) => request.apiKey === `sk-${key}`)!;
     return modelFor_(task)(request);
   });
-  const modelOf = new Map(users.map(({ task }) => [task, modelFor(task, (what) => void failed.add(what.slice(0, 300)))]));
+  const modelOf = new Map(
+    users.map(({ task }) => [task, modelFor(task, (what) => void failed.add(what.slice(0, 300)))]),
+  );
   const modelFor_ = (task: Worker["task"]) => modelOf.get(task)!;
   const mcp = await startMcpServer("mcp-key-of-the-test");
   const gates = { models: await openGate(models.url), mcp: await openGate(mcp.url) };
@@ -72,7 +75,9 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
   };
   try {
     await Promise.all(users.map((user) => prepare(world, user, gates)));
-    const working = users.flatMap((user) => Array.from({ length: user.lanes }, (_, index) => lane(world, user, index)));
+    const working = users.flatMap((user) =>
+      Array.from({ length: user.lanes }, (_, index) => lane(world, user, index)),
+    );
     const all = Promise.all(working);
     // Whoever fails is heard of at the end.
     all.catch(() => {});
@@ -110,7 +115,8 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
     if (world.wrong.length === 0) world.wrong.push(...(await settled(dataDir, { archived: true })));
     await kill();
     const after = await shown(world, users);
-    for (const [id, text] of before) if (after.get(id) !== text) world.wrong.push(`${id} is shown otherwise after a restart`);
+    for (const [id, text] of before)
+      if (after.get(id) !== text) world.wrong.push(`${id} is shown otherwise after a restart`);
   } finally {
     world.closing = true;
     for (const { key } of users) await removeSandboxes(caller(world.server.url, key)).catch(() => {});

@@ -59,7 +59,10 @@ export function callOf(world: World, { key }: Worker): TestPlatform["call"] {
 
 /** One value of a query on the database, as it is on the disk. */
 export function stored(dataDir: string, sql: string, ...values: string[]): Record<string, unknown>[] {
-  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
+    readOnly: true,
+    timeout: 5_000,
+  });
   try {
     return database.prepare(sql).all(...values);
   } finally {

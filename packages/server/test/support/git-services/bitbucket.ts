@@ -12,7 +12,11 @@ const repository = (id: number, full_name: string, change: object = {}) => ({
     ...change,
   },
 });
-const repositories = [repository(1, "work/api"), repository(2, "play/toy", { is_private: false }), repository(3, "work/ui")];
+const repositories = [
+  repository(1, "work/api"),
+  repository(2, "play/toy", { is_private: false }),
+  repository(3, "work/ui"),
+];
 const branches = ["main", "topic/a", "topic/b"].map((name) => ({
   name,
   target: { hash: "cd".repeat(20), date: "2026-01-05T00:00:00Z" },
@@ -44,8 +48,10 @@ function rest(asked: Asked): Answer | undefined {
     return { body: { uuid: "{ann}", account_id: "8", username: "ann", display_name: "Ann", links } };
   }
   if (path === "/user/emails") return { body: { values: [{ email: "ann@example.com", is_primary: true }] } };
-  if (path === "/user/workspaces") return { body: { values: ["work", "play"].map((slug) => ({ workspace: { slug } })) } };
-  if (path === `/workspaces/work/pullrequests/${encodeURIComponent("{ann}")}`) return { body: { values: pulls } };
+  if (path === "/user/workspaces")
+    return { body: { values: ["work", "play"].map((slug) => ({ workspace: { slug } })) } };
+  if (path === `/workspaces/work/pullrequests/${encodeURIComponent("{ann}")}`)
+    return { body: { values: pulls } };
   if (path.startsWith("/workspaces/play/")) return { body: { values: [] } };
   const [, workspace] = /^\/repositories\/([^/]+)$/.exec(path) ?? [];
   if (workspace)
@@ -65,7 +71,8 @@ function rest(asked: Asked): Answer | undefined {
       asked,
     );
   if (rest === "/commits") return { body: { values: [{ date: "2026-02-03T04:05:06+00:00" }] } };
-  if (rest!.startsWith("/pullrequests")) return { body: { values: problems[rest!.slice("/pullrequests".length)] ?? [] } };
+  if (rest!.startsWith("/pullrequests"))
+    return { body: { values: problems[rest!.slice("/pullrequests".length)] ?? [] } };
   const folder = ".openhands/skills";
   if (rest === `/src/main/${folder}/`) {
     return {
@@ -90,5 +97,7 @@ function named<T>(items: readonly T[], query: URLSearchParams, nameOf: (item: T)
 
 function paged(items: readonly unknown[], { path, query }: Asked): Answer {
   const { items: values, page, more } = cut(items, query, "pagelen");
-  return { body: { values, page, ...(more && { next: `https://api.bitbucket.org/2.0${path}?page=${page + 1}` }) } };
+  return {
+    body: { values, page, ...(more && { next: `https://api.bitbucket.org/2.0${path}?page=${page + 1}` }) },
+  };
 }

@@ -3,8 +3,18 @@ import { type Answer, type Asked, linked, type ProviderServer, serveProvider } f
 export const githubToken = "ghp_token-for-the-github-server";
 
 const repository = (id: number, full_name: string, change: object = {}) => ({
-  ...{ id, full_name, private: false, stargazers_count: id, pushed_at: `2026-01-0${id}T00:00:00Z`, default_branch: "main" },
-  ...{ owner: { login: full_name.split("/")[0], type: full_name.startsWith("acme") ? "Organization" : "User" }, ...change },
+  ...{
+    id,
+    full_name,
+    private: false,
+    stargazers_count: id,
+    pushed_at: `2026-01-0${id}T00:00:00Z`,
+    default_branch: "main",
+  },
+  ...{
+    owner: { login: full_name.split("/")[0], type: full_name.startsWith("acme") ? "Organization" : "User" },
+    ...change,
+  },
 });
 const repositories = [
   repository(1, "ann/notes", { private: true }),
@@ -15,7 +25,11 @@ const branches = ["main", "feature/one", "feature/two"].map((name, index) => ({
   ...{ name, commit: { sha: `${index}`.repeat(40), url: "…" }, protected: name === "main" },
 }));
 const skill = "---\nname: deploy\ntriggers:\n- deploy\n- ship it\n---\nRun the deploy script.\n";
-const files: Record<string, string> = { "deploy.md": skill, "README.md": "About this folder", "logo.png": "x" };
+const files: Record<string, string> = {
+  "deploy.md": skill,
+  "README.md": "About this folder",
+  "logo.png": "x",
+};
 
 const pull = (number: number, change: object) => ({
   ...{
@@ -25,7 +39,11 @@ const pull = (number: number, change: object) => ({
     mergeable: "MERGEABLE",
     reviewDecision: null,
   },
-  ...{ commits: { nodes: [{ commit: { statusCheckRollup: null } }] }, reviewThreads: { nodes: [] }, ...change },
+  ...{
+    commits: { nodes: [{ commit: { statusCheckRollup: null } }] },
+    reviewThreads: { nodes: [] },
+    ...change,
+  },
 });
 const tasks = {
   viewer: {
@@ -54,10 +72,20 @@ export function serveGithub(): Promise<ProviderServer> {
 function rest(asked: Asked): Answer | undefined {
   const { path, query } = asked;
   if (path === "/user")
-    return { body: { id: 5, login: "ann", avatar_url: "https://a.example/5", company: null, name: "Ann", email: null } };
+    return {
+      body: {
+        id: 5,
+        login: "ann",
+        avatar_url: "https://a.example/5",
+        company: null,
+        name: "Ann",
+        email: null,
+      },
+    };
   if (path === "/user/orgs") return { body: [{ login: "acme" }] };
   if (path === "/user/repos") return linked(repositories, asked, "per_page");
-  if (path === "/user/installations") return { body: { total_count: 2, installations: [{ id: 11 }, { id: 12 }] } };
+  if (path === "/user/installations")
+    return { body: { total_count: 2, installations: [{ id: 11 }, { id: 12 }] } };
   if (path === "/user/installations/12/repositories") {
     return linked([repositories[2]], asked, "per_page", (some) => ({ total_count: 1, repositories: some }));
   }
@@ -107,21 +135,32 @@ function graphql({ body }: Asked): Answer {
   const { query, variables } = JSON.parse(body);
   if (query.includes("viewer")) return { body: { data: tasks } };
   if (`${variables.owner}/${variables.name}` !== "acme/widgets") {
-    return { body: { data: { repository: null }, errors: [{ type: "NOT_FOUND", path: ["repository"], message: "…" }] } };
+    return {
+      body: {
+        data: { repository: null },
+        errors: [{ type: "NOT_FOUND", path: ["repository"], message: "…" }],
+      },
+    };
   }
   const found = branches.filter(({ name }) => name.includes(variables.query));
   const start = variables.after === null ? 0 : Number(Buffer.from(variables.after, "base64").toString()) || 0;
-  const nodes = found.slice(start, start + variables.first).map(({ name, commit, protected: isProtected }) => ({
-    ...{
-      name,
-      target: { oid: commit.sha, committedDate: "2026-01-05T00:00:00Z" },
-      branchProtectionRule: isProtected ? { id: "x" } : null,
-    },
-  }));
+  const nodes = found
+    .slice(start, start + variables.first)
+    .map(({ name, commit, protected: isProtected }) => ({
+      ...{
+        name,
+        target: { oid: commit.sha, committedDate: "2026-01-05T00:00:00Z" },
+        branchProtectionRule: isProtected ? { id: "x" } : null,
+      },
+    }));
   const end = start + nodes.length;
   return {
     body: {
-      data: { repository: { refs: { nodes, pageInfo: { hasNextPage: end < found.length, endCursor: btoa(String(end)) } } } },
+      data: {
+        repository: {
+          refs: { nodes, pageInfo: { hasNextPage: end < found.length, endCursor: btoa(String(end)) } },
+        },
+      },
     },
   };
 }

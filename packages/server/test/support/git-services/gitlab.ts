@@ -13,12 +13,26 @@ const project = (id: number, path_with_namespace: string, change: object = {}) =
   },
   ...{ namespace: { kind: path_with_namespace.startsWith("team") ? "group" : "user" }, ...change },
 });
-const projects = [project(1, "ann/notes", { visibility: "private" }), project(2, "team/sub/tool"), project(3, "team/app")];
+const projects = [
+  project(1, "ann/notes", { visibility: "private" }),
+  project(2, "team/sub/tool"),
+  project(3, "team/app"),
+];
 const branches = ["main", "fix-1", "fix-2"].map((name) => ({
-  ...{ name, protected: name === "main", commit: { id: "ab".repeat(20), committed_date: "2026-01-05T00:00:00Z" } },
+  ...{
+    name,
+    protected: name === "main",
+    commit: { id: "ab".repeat(20), committed_date: "2026-01-05T00:00:00Z" },
+  },
 }));
 const request = (iid: string, change: object) => ({
-  ...{ iid, title: `Request ${iid}`, conflicts: false, project: { fullPath: "team/sub/tool" }, headPipeline: null },
+  ...{
+    iid,
+    title: `Request ${iid}`,
+    conflicts: false,
+    project: { fullPath: "team/sub/tool" },
+    headPipeline: null,
+  },
   ...{ resolvableDiscussionsCount: 0, resolvedDiscussionsCount: 0, ...change },
 });
 const nodes = [
@@ -31,7 +45,8 @@ const nodes = [
 /** GitLab as far as it is asked: REST below `/api/v4`, GraphQL at `/api/graphql`. */
 export function serveGitlab(): Promise<ProviderServer> {
   return serveProvider(`Bearer ${gitlabToken}`, (asked) => {
-    if (asked.path === "/api/graphql") return { body: { data: { currentUser: { authoredMergeRequests: { nodes } } } } };
+    if (asked.path === "/api/graphql")
+      return { body: { data: { currentUser: { authoredMergeRequests: { nodes } } } } };
     return rest({ ...asked, path: asked.path.replace(/^\/api\/v4/, "") });
   });
 }
@@ -39,13 +54,24 @@ export function serveGitlab(): Promise<ProviderServer> {
 function rest(asked: Asked): Answer | undefined {
   const { path, query } = asked;
   if (path === "/user")
-    return { body: { id: 6, username: "ann", avatar_url: null, organization: "Acme", name: "Ann", email: "ann@example.com" } };
+    return {
+      body: {
+        id: 6,
+        username: "ann",
+        avatar_url: null,
+        organization: "Acme",
+        name: "Ann",
+        email: "ann@example.com",
+      },
+    };
   if (path === "/groups") return { body: [{ id: 1, full_path: "team" }] };
-  if (path === "/issues") return { body: [{ iid: 9, title: "An issue", references: { full: "team/app#9" } }] };
+  if (path === "/issues")
+    return { body: [{ iid: 9, title: "An issue", references: { full: "team/app#9" } }] };
   if (path === "/projects" || path === "/groups/team/projects") {
     const words = query.get("search") ?? "";
     const found = projects.filter(
-      ({ path_with_namespace: name }) => name.includes(words) && (path === "/projects" || name.startsWith("team/")),
+      ({ path_with_namespace: name }) =>
+        name.includes(words) && (path === "/projects" || name.startsWith("team/")),
     );
     return paged(query.get("sort") === "desc" ? found.reverse() : found, query);
   }
@@ -61,7 +87,9 @@ function rest(asked: Asked): Answer | undefined {
   if (rest === "/repository/commits") return { body: [{ committed_date: "2026-02-03T04:05:06.000+01:00" }] };
   if (rest === "/repository/tree") {
     const folder = ".openhands/microagents";
-    return query.get("path") === folder ? { body: [{ name: "style.md", path: `${folder}/style.md`, type: "blob" }] } : undefined;
+    return query.get("path") === folder
+      ? { body: [{ name: "style.md", path: `${folder}/style.md`, type: "blob" }] }
+      : undefined;
   }
   return rest === `/repository/files/${encodeURIComponent(".openhands/microagents/style.md")}/raw`
     ? { body: "Use short names." }

@@ -36,14 +36,28 @@ export async function serveProvider(
   const server = createServer(async (request, response) => {
     const url = new URL(request.url!, "http://provider.example");
     const body = (await request.toArray()).join("");
-    const asked = { method: request.method!, path: url.pathname, query: url.searchParams, headers: request.headers, body };
+    const asked = {
+      method: request.method!,
+      path: url.pathname,
+      query: url.searchParams,
+      headers: request.headers,
+      body,
+    };
     provider.asked.push(asked);
     const allowed = request.headers.authorization === authorization;
-    const given = provider.refusal ?? (allowed ? answer(asked) : { status: 401, body: { message: "Bad credentials" } });
-    const { status = 200, headers = {}, body: value } = given ?? { status: 404, body: { message: "Not Found" } };
+    const given =
+      provider.refusal ?? (allowed ? answer(asked) : { status: 401, body: { message: "Bad credentials" } });
+    const {
+      status = 200,
+      headers = {},
+      body: value,
+    } = given ?? { status: 404, body: { message: "Not Found" } };
     const text = typeof value === "string" ? value : JSON.stringify(value);
     response
-      .writeHead(status, { "content-type": typeof value === "string" ? "text/plain" : "application/json", ...headers })
+      .writeHead(status, {
+        "content-type": typeof value === "string" ? "text/plain" : "application/json",
+        ...headers,
+      })
       .end(text);
   });
   server.listen(0, "127.0.0.1");
@@ -80,7 +94,9 @@ export function linked<T>(
   shape: (items: T[]) => unknown = (all) => all,
 ): Answer {
   const { items: some, page, more } = cut(items, query, sizeKey);
-  const next = new URLSearchParams([...query].filter(([key]) => key !== "page").concat([["page", String(page + 1)]]));
+  const next = new URLSearchParams(
+    [...query].filter(([key]) => key !== "page").concat([["page", String(page + 1)]]),
+  );
   const link = `<https://provider.example${path}?${next}>; rel="next", <https://provider.example${path}?page=99>; rel="last"`;
   return { headers: more ? { link } : {}, body: shape(some) };
 }

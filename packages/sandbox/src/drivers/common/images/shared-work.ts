@@ -60,7 +60,13 @@ export class SharedWork<T> {
 
   #begin(name: string, work: (report: (text: string) => void, signal: AbortSignal) => Promise<T>): Job<T> {
     const abort = new AbortController();
-    const job: Job<T> = { result: undefined as never, listeners: new Set(), line: undefined, waiting: 0, abort };
+    const job: Job<T> = {
+      result: undefined as never,
+      listeners: new Set(),
+      line: undefined,
+      waiting: 0,
+      abort,
+    };
     const report = (text: string) => {
       if (text === job.line) return;
       job.line = text;

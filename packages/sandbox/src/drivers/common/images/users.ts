@@ -1,6 +1,6 @@
 import type { SandboxUser } from "../../../driver.ts";
-import { unusable } from "./problems.ts";
 import { readInRoot } from "../../oci/images/root-files.ts";
+import { unusable } from "./problems.ts";
 
 const maxId = 65_534;
 

@@ -1,5 +1,14 @@
 import { createHash } from "node:crypto";
-import { type Dirent, existsSync, readdirSync, readFileSync, realpathSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  type Dirent,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
@@ -49,7 +58,8 @@ export function groupChildren(path: string): string[] {
   const names = new Set<string>();
   for (const folder of controllerFolders(path)) {
     try {
-      for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) names.add(entry.name);
+      for (const entry of readdirSync(folder, { withFileTypes: true }))
+        if (entry.isDirectory()) names.add(entry.name);
     } catch {
       // This controller has no such group.
     }
@@ -195,7 +205,10 @@ function controllerFolders(path: string): string[] {
   if (isV2()) return [mount + path];
   const controllers: Dirent[] = readdirSync(mount, { withFileTypes: true });
   // Beside the controllers there are links, for those that share a folder.
-  return [mount + path, ...controllers.filter((entry) => entry.isDirectory()).map(({ name }) => `${mount}/${name}${path}`)];
+  return [
+    mount + path,
+    ...controllers.filter((entry) => entry.isDirectory()).map(({ name }) => `${mount}/${name}${path}`),
+  ];
 }
 
 /**

@@ -1,5 +1,5 @@
-import { ControlGroups } from "./control-groups.ts";
 import { rootless } from "../storage/uid-range.ts";
+import { ControlGroups } from "./control-groups.ts";
 import { NamespaceGroups } from "./namespace-groups.ts";
 import type { ProcessGroups } from "./process-group.ts";
 

@@ -3,11 +3,11 @@ import { release } from "node:os";
 import { join } from "node:path";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
-import { limitProcess } from "../../../kernel/limits.ts";
 import type { SandboxLimits } from "../../../driver.ts";
+import { limitProcess } from "../../../kernel/limits.ts";
+import { isAlive, isStill, statFields } from "../../common/process-stat.ts";
 import type { FirstProcesses } from "../container/first-process.ts";
 import type { GroupUsage, ProcessGroup } from "./process-group.ts";
-import { isAlive, isStill, statFields } from "../../common/process-stat.ts";
 
 /** How long every process may take to stop, ms. */
 const freezePatienceMs = 5_000;
@@ -73,7 +73,8 @@ export class NamespaceGroup implements ProcessGroup {
       this.thaw();
       return true;
     }
-    if (!this.#stoppedBefore()) writeFileSync(this.#mark, this.members().filter(isStill).join(" "), { mode: 0o600 });
+    if (!this.#stoppedBefore())
+      writeFileSync(this.#mark, this.members().filter(isStill).join(" "), { mode: 0o600 });
     const end = Date.now() + freezePatienceMs;
     for (let quiet = 0; Date.now() < end; ) {
       const moving = this.members().filter((pid) => !isStill(pid));
@@ -175,7 +176,9 @@ function usageOf(pid: number): GroupUsage {
     const fields = statFields(pid);
     const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
     // Shares of memory that several processes have: a plain sum would count it many times.
-    const kilobytes = Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "latin1"))?.[1] ?? 0);
+    const kilobytes = Number(
+      /^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "latin1"))?.[1] ?? 0,
+    );
     return { memoryBytes: kilobytes * 1_024, cpuMs: ticks * tickMs, pids: Number(fields[17]) };
   } catch {
     return { memoryBytes: 0, cpuMs: 0, pids: 0 };

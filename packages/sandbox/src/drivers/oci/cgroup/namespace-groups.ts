@@ -1,11 +1,11 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import { basename, join } from "node:path";
-import { installationGroup } from "./cgroups.ts";
 import { FirstProcesses } from "../container/first-process.ts";
-import { NamespaceGroup } from "./namespace-group.ts";
-import type { ProcessGroup, ProcessGroups } from "./process-group.ts";
 import type { Runtime } from "../container/runtime.ts";
 import { volatileFolder } from "../storage/runtime-dir.ts";
+import { installationGroup } from "./cgroups.ts";
+import { NamespaceGroup } from "./namespace-group.ts";
+import type { ProcessGroup, ProcessGroups } from "./process-group.ts";
 
 /**
  * Process groups for a server that may not make control groups: the processes of a sandbox are those of its process id namespace. Limits for the

@@ -40,7 +40,8 @@ export function runtimeConfig(input: ConfigInput): object {
   const { id, spec, idBase } = input;
   const mapping = [{ containerID: 0, hostID: idBase, size: idRangeSize }];
   const init = input.init === null ? shellInit : [initPath, "-P"];
-  const binds = input.init === null ? input.binds : [...input.binds, { source: input.init, destination: initPath }];
+  const binds =
+    input.init === null ? input.binds : [...input.binds, { source: input.init, destination: initPath }];
   return {
     ociVersion: "1.0.2",
     process: spec.command
@@ -54,12 +55,25 @@ export function runtimeConfig(input: ConfigInput): object {
     hostname: id,
     mounts: [
       { destination: "/proc", type: "proc", source: "proc", options: ["nosuid", "noexec", "nodev"] },
-      { destination: "/dev", type: "tmpfs", source: "tmpfs", options: ["nosuid", "strictatime", "mode=755", "size=1m"] },
+      {
+        destination: "/dev",
+        type: "tmpfs",
+        source: "tmpfs",
+        options: ["nosuid", "strictatime", "mode=755", "size=1m"],
+      },
       {
         destination: "/dev/pts",
         type: "devpts",
         source: "devpts",
-        options: ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", `max=${terminals}`],
+        options: [
+          "nosuid",
+          "noexec",
+          "newinstance",
+          "ptmxmode=0666",
+          "mode=0620",
+          "gid=5",
+          `max=${terminals}`,
+        ],
       },
       {
         destination: "/dev/shm",
@@ -83,7 +97,14 @@ export function runtimeConfig(input: ConfigInput): object {
       namespaces: ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"].map((type) => ({ type })),
       ...("section" in input.seccomp ? { seccomp: input.seccomp.section } : {}),
       maskedPaths,
-      readonlyPaths: ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"],
+      readonlyPaths: [
+        "/proc/bus",
+        "/proc/fs",
+        "/proc/irq",
+        "/proc/pressure",
+        "/proc/sys",
+        "/proc/sysrq-trigger",
+      ],
     },
   };
 }

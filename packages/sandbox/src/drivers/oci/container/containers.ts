@@ -2,18 +2,18 @@ import { chmodSync, closeSync, mkdirSync, readdirSync, readFileSync, rmSync, wri
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { openUserNamespace } from "../../../kernel/id-mapped.ts";
 import type { SandboxFile } from "../../../driver.ts";
-import { idRangeSize, runtimeConfig } from "./config.ts";
+import { openUserNamespace } from "../../../kernel/id-mapped.ts";
 import type { Host } from "../../common/host.ts";
+import type { ProcessGroups } from "../cgroup/process-group.ts";
 import { Launcher } from "../launch/launcher.ts";
 import type { Addition, LowerLayer } from "../launch/launcher-messages.ts";
-import type { Layers } from "../storage/layers.ts";
-import type { ProcessGroups } from "../cgroup/process-group.ts";
-import type { ProcessRules } from "./rlimits.ts";
-import type { SandboxRecord } from "../storage/records.ts";
-import { type Runtime, type RuntimeResult, reasonOf, runCommand } from "./runtime.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
+import type { Layers } from "../storage/layers.ts";
+import type { SandboxRecord } from "../storage/records.ts";
+import { idRangeSize, runtimeConfig } from "./config.ts";
+import type { ProcessRules } from "./rlimits.ts";
+import { type Runtime, type RuntimeResult, reasonOf, runCommand } from "./runtime.ts";
 
 const commandTimeoutMs = 20_000;
 
@@ -118,7 +118,11 @@ export class Containers {
       timeoutMs: commandTimeoutMs,
     });
     if (code === 124)
-      throw failure("start", runtime, { code, output: "", reason: `no answer within ${commandTimeoutMs / 1000} s` });
+      throw failure("start", runtime, {
+        code,
+        output: "",
+        reason: `no answer within ${commandTimeoutMs / 1000} s`,
+      });
     if (code !== 0) {
       const reason = reasonOf(readFileSync(outputFile, "utf8").slice(-8_192));
       throw failure("start", runtime, { code, output: "", reason });
@@ -135,7 +139,9 @@ export class Containers {
     const { runtime, groups } = this.#options;
     const group = groups.of(id);
     if (!(await group.kill())) {
-      const result = await runCommand([...this.words, "delete", "--force", id], { timeoutMs: commandTimeoutMs });
+      const result = await runCommand([...this.words, "delete", "--force", id], {
+        timeoutMs: commandTimeoutMs,
+      });
       if (!(await group.kill())) throw failure("end", runtime, result);
     }
     // Without processes a container is nothing but these.
@@ -213,9 +219,14 @@ function additions({ record: { spec }, isNew, files }: ContainerStart, idBase: n
   const whereMissing: Addition[] = [
     { path: "/etc/resolv.conf", content: "", optional: true },
     { path: "/tmp", owner: root, mode: 0o1777 },
-    ...[spec.user.home, spec.workingDir].filter((path) => path !== "/").map((path) => ({ path, owner: user, mode: 0o755 })),
+    ...[spec.user.home, spec.workingDir]
+      .filter((path) => path !== "/")
+      .map((path) => ({ path, owner: user, mode: 0o755 })),
   ];
-  return [...(spec.root.kind === "host" ? [] : whereMissing), ...files.map((file) => ({ ...file, optional: false }))];
+  return [
+    ...(spec.root.kind === "host" ? [] : whereMissing),
+    ...files.map((file) => ({ ...file, optional: false })),
+  ];
 }
 
 function isFiltered(pid: number): boolean {

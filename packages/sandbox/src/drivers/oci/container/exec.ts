@@ -1,14 +1,14 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "../../../driver.ts";
+import { findBusybox } from "../../common/busybox.ts";
+import { insideBusybox, insideFolder, ResidentFolders } from "../../common/folders.ts";
+import type { ProcessGroup } from "../cgroup/process-group.ts";
+import { ResidentShells } from "../warm-shell/shells.ts";
+import { shellArgv, startShell } from "../warm-shell/start.ts";
 import { processConfig } from "./config.ts";
 import type { ExecFiles } from "./exec-files.ts";
 import { execPiped } from "./process.ts";
-import type { ProcessGroup } from "../cgroup/process-group.ts";
 import type { ProcessRules } from "./rlimits.ts";
-import { findBusybox } from "../../common/busybox.ts";
-import { insideBusybox, insideFolder, ResidentFolders } from "../../common/folders.ts";
-import { ResidentShells } from "../warm-shell/shells.ts";
-import { shellArgv, startShell } from "../warm-shell/start.ts";
 import type { Runtime } from "./runtime.ts";
 import { execTty } from "./tty-process.ts";
 
@@ -46,7 +46,8 @@ export class Executor {
   constructor(host: ExecHost) {
     this.#host = host;
     const busybox = findBusybox();
-    this.#resident = busybox === undefined ? undefined : { busybox, folders: new ResidentFolders(host.installation) };
+    this.#resident =
+      busybox === undefined ? undefined : { busybox, folders: new ResidentFolders(host.installation) };
   }
 
   /** argv words before a script that run a POSIX shell with file tools in every sandbox. */
@@ -67,7 +68,8 @@ export class Executor {
   /** See `SandboxDriver.exec`. Throws SandboxNotRunning, and InvalidParameter for a command without words or with a NUL. */
   async exec(target: ExecTarget, command: ExecRequest): Promise<SandboxProcess> {
     checkText([...command.argv, command.cwd ?? "", ...Object.entries(command.env ?? {}).flat()]);
-    if (command.argv.length === 0) throw new PlatformError("InvalidParameter", "A command needs at least one word.");
+    if (command.argv.length === 0)
+      throw new PlatformError("InvalidParameter", "A command needs at least one word.");
     checkRunning(target);
     const process = processConfig(target.spec, command, this.#host.rules);
     if (!command.tty) {
@@ -116,24 +118,42 @@ export class Executor {
     const { spec, idBase, group } = target;
     const process = { ...processConfig(spec, { argv: shellArgv, cwd: "/" }, this.#host.rules), env: [] };
     const owner = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
-    return startShell(target.folder, process, (files) => this.#argv(target, files, ["--detach", "--preserve-fds", "1"]), {
-      folder: pipes,
-      owner,
-      group,
-    });
+    return startShell(
+      target.folder,
+      process,
+      (files) => this.#argv(target, files, ["--detach", "--preserve-fds", "1"]),
+      {
+        folder: pipes,
+        owner,
+        group,
+      },
+    );
   }
 
   #argv({ id, group, spec }: ExecTarget, files: ExecFiles, words: string[]): string[] {
     void files.started.then((pid) => pid !== undefined && group.admit(pid, spec.limits));
-    return [...this.#host.words, "exec", ...words, "--pid-file", files.pidFile, "--process", files.processFile, id];
+    return [
+      ...this.#host.words,
+      "exec",
+      ...words,
+      "--pid-file",
+      files.pidFile,
+      "--process",
+      files.processFile,
+      id,
+    ];
   }
 }
 
 function checkRunning({ id, group }: ExecTarget): void {
   const state = group.state();
-  if (state === "paused") throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is paused; resume it first.`);
+  if (state === "paused")
+    throw new PlatformError("SandboxNotRunning", `The sandbox ${id} is paused; resume it first.`);
   if (state === "gone")
-    throw new PlatformError("SandboxNotRunning", `The processes of the sandbox ${id} have ended; start it again.`);
+    throw new PlatformError(
+      "SandboxNotRunning",
+      `The processes of the sandbox ${id} have ended; start it again.`,
+    );
 }
 
 /** A NUL cannot be part of an argument or a path. */

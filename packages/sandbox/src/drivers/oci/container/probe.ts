@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import { errorText } from "@sandpiper/core/errors";
-import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
-import { initPath } from "../../common/host.ts";
-import { rootless } from "../storage/uid-range.ts";
 import { findBusybox } from "../../common/busybox.ts";
-import { findRuntime, runCommand } from "./runtime.ts";
+import { initPath } from "../../common/host.ts";
 import { profilePackage, profilePath } from "../../common/seccomp.ts";
+import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
+import { rootless } from "../storage/uid-range.ts";
+import { findRuntime, runCommand } from "./runtime.ts";
 
 /** One thing that this machine can or cannot do. */
 export interface Fact {
@@ -40,7 +40,9 @@ async function runtime(wanted?: string): Promise<Fact> {
     const { kind, version } = await findRuntime(wanted, process.getuid?.() === 0 ? cgroupLayout() : "v1");
     const slow = kind === "runc" && wanted === undefined;
     const fix = slow
-      ? { fix: "crun starts sandboxes 2 to 4 times faster: run `apt-get install crun`, and start through scripts/isolate." }
+      ? {
+          fix: "crun starts sandboxes 2 to 4 times faster: run `apt-get install crun`, and start through scripts/isolate.",
+        }
       : {};
     return { name: "OCI runtime", ok: true, detail: `${kind} ${version}`, ...fix };
   } catch (error) {
@@ -48,7 +50,9 @@ async function runtime(wanted?: string): Promise<Fact> {
       name: "OCI runtime",
       ok: false,
       detail: errorText(error),
-      fix: wanted ? "Unset SANDPIPER_RUNTIME, and run `apt-get install crun`." : "Run `apt-get install crun`.",
+      fix: wanted
+        ? "Unset SANDPIPER_RUNTIME, and run `apt-get install crun`."
+        : "Run `apt-get install crun`.",
     };
   }
 }
@@ -59,9 +63,11 @@ function userNamespaces(): Fact {
   if (!existsSync("/proc/self/ns/user") || most === undefined) {
     return { name, ok: false, detail: "the kernel has none", fix: "Use a kernel with CONFIG_USER_NS." };
   }
-  if (most === 0) return { name, ok: false, detail: "switched off", fix: "Run `sysctl user.max_user_namespaces=15000`." };
+  if (most === 0)
+    return { name, ok: false, detail: "switched off", fix: "Run `sysctl user.max_user_namespaces=15000`." };
   const ids = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);
-  if (rootless() && ids.length > 3) return { name, ok: true, detail: `an ordinary user's, with ${ids[5]} subordinate ids` };
+  if (rootless() && ids.length > 3)
+    return { name, ok: true, detail: `an ordinary user's, with ${ids[5]} subordinate ids` };
   if ((ids[2] ?? 0) < 2 ** 31) {
     const fix = "Run the server outside of the container or user namespace that it is in.";
     return { name, ok: false, detail: "only a part of the user ids is available here", fix };
@@ -70,8 +76,14 @@ function userNamespaces(): Fact {
 }
 
 function noControlGroups(): Fact {
-  const detail = "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not";
-  return { name: "control groups", ok: true, detail, fix: "Run the server as root where sandboxes need limits as a whole." };
+  const detail =
+    "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not";
+  return {
+    name: "control groups",
+    ok: true,
+    detail,
+    fix: "Run the server as root where sandboxes need limits as a whole.",
+  };
 }
 
 /** What the limits of a sandbox need. */
@@ -80,7 +92,12 @@ const controllers = ["cpu", "memory", "pids"];
 function controlGroups(layout: CgroupLayout): Fact {
   const name = "control groups";
   if (layout === "none")
-    return { name, ok: false, detail: "not mounted", fix: "Mount them: `mount -t cgroup2 none /sys/fs/cgroup`." };
+    return {
+      name,
+      ok: false,
+      detail: "not mounted",
+      fix: "Mount them: `mount -t cgroup2 none /sys/fs/cgroup`.",
+    };
   const there =
     layout === "v2"
       ? readFileSync("/sys/fs/cgroup/cgroup.controllers", "utf8").trim().split(" ")
@@ -101,30 +118,52 @@ function controlGroups(layout: CgroupLayout): Fact {
   }
   // Users do not start it by themselves.
   const hidden =
-    layout === "hybrid" && process.getuid?.() === 0 ? { fix: "Start through scripts/isolate, so that crun can be used." } : {};
+    layout === "hybrid" && process.getuid?.() === 0
+      ? { fix: "Start through scripts/isolate, so that crun can be used." }
+      : {};
   return { name, ok: true, detail: `${layout} with ${controllers.join(", ")}`, ...hidden };
 }
 
 function seccomp(): Fact {
   const name = "system call filter";
   if (!/^Seccomp:/m.test(readFileSync("/proc/self/status", "utf8"))) {
-    return { name, ok: false, detail: "the kernel has none", fix: "Use a kernel with CONFIG_SECCOMP_FILTER." };
+    return {
+      name,
+      ok: false,
+      detail: "the kernel has none",
+      fix: "Use a kernel with CONFIG_SECCOMP_FILTER.",
+    };
   }
   if (existsSync(profilePath)) return { name, ok: true, detail: profilePath };
-  return { name, ok: false, detail: `${profilePath} is missing`, fix: `Run \`apt-get install ${profilePackage}\`.` };
+  return {
+    name,
+    ok: false,
+    detail: `${profilePath} is missing`,
+    fix: `Run \`apt-get install ${profilePackage}\`.`,
+  };
 }
 
 function init(): Fact {
   const name = "init for sandboxes";
   if (existsSync(initPath)) return { name, ok: true, detail: initPath };
-  return { name, ok: true, detail: "a shell loop", fix: "An idle sandbox needs less memory with `apt-get install catatonit`." };
+  return {
+    name,
+    ok: true,
+    detail: "a shell loop",
+    fix: "An idle sandbox needs less memory with `apt-get install catatonit`.",
+  };
 }
 
 function busybox(): Fact {
   const name = "static busybox";
   const path = findBusybox();
   if (path !== undefined) return { name, ok: true, detail: path };
-  return { name, ok: true, detail: "none", fix: "Commands start 5 times faster with `apt-get install busybox-static`." };
+  return {
+    name,
+    ok: true,
+    detail: "none",
+    fix: "Commands start 5 times faster with `apt-get install busybox-static`.",
+  };
 }
 
 function disk(): Fact {
@@ -135,7 +174,10 @@ function disk(): Fact {
 async function images(): Promise<Fact> {
   const name = "images";
   const found = await Promise.all(
-    ["skopeo", "umoci"].map(async (tool) => ({ tool, ...(await runCommand([tool, "--version"], { timeoutMs: 5_000 })) })),
+    ["skopeo", "umoci"].map(async (tool) => ({
+      tool,
+      ...(await runCommand([tool, "--version"], { timeoutMs: 5_000 })),
+    })),
   );
   const missing = found.filter(({ code }) => code !== 0).map(({ tool }) => tool);
   if (missing.length === 0) return { name, ok: true, detail: "by skopeo and umoci" };
@@ -156,7 +198,9 @@ function kernel(): Fact {
     name: "kernel",
     ok,
     detail: release(),
-    ...(!ok && { fix: "Use Linux 5.6 or newer (an ordinary user's server: 5.11); a folder as root needs 5.19." }),
+    ...(!ok && {
+      fix: "Use Linux 5.6 or newer (an ordinary user's server: 5.11); a folder as root needs 5.19.",
+    }),
   };
 }
 

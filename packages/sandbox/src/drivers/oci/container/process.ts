@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { kill } from "node:process";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
-import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
 import type { processConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { exitStatus } from "./exit-status.ts";
@@ -30,15 +30,22 @@ export function execPiped(
   command: (files: ExecFiles) => string[],
 ): SandboxProcess {
   const through = kind === "runc";
-  const files = new ExecFiles(folder, through ? { ...process, args: [...adoptPipes, ...process.args] } : process);
+  const files = new ExecFiles(
+    folder,
+    through ? { ...process, args: [...adoptPipes, ...process.args] } : process,
+  );
   const argv = command(files);
-  const descriptors: Descriptor[] = through ? ["null", "null", "out", "in", "out", "out"] : ["in", "out", "out"];
+  const descriptors: Descriptor[] = through
+    ? ["null", "null", "out", "in", "out", "out"]
+    : ["in", "out", "out"];
   let child: ReturnType<typeof spawnPiped>;
   try {
     child = spawnPiped({ argv, descriptors });
   } catch (error) {
     files.finish();
-    throw new PlatformError("SandboxFailed", `The command could not be run: ${errorText(error)}.`, { cause: error });
+    throw new PlatformError("SandboxFailed", `The command could not be run: ${errorText(error)}.`, {
+      cause: error,
+    });
   }
   const { pid, pipes } = child;
   const [stdin, out, err] = pipes.slice(through ? 3 : 0) as [Socket, Socket, Socket];

@@ -27,9 +27,13 @@ export async function findRuntime(wanted?: string, layout: CgroupLayout = cgroup
     const runtime = await askVersion(name);
     if (runtime) found.push(runtime);
     else if (name === wanted)
-      throw new PlatformError("SandboxFailed", `${wanted} does not run here as an OCI runtime; ${installHint}.`);
+      throw new PlatformError(
+        "SandboxFailed",
+        `${wanted} does not run here as an OCI runtime; ${installHint}.`,
+      );
   }
-  if (found.length === 0) throw new PlatformError("SandboxFailed", `No OCI runtime is installed; ${installHint}.`);
+  if (found.length === 0)
+    throw new PlatformError("SandboxFailed", `No OCI runtime is installed; ${installHint}.`);
   const usable = found.find((runtime) => runtime.kind !== "crun" || layout !== "hybrid");
   if (!usable) {
     throw new PlatformError(
@@ -74,7 +78,10 @@ export interface RuntimeResult {
  * Runs a command to its end, that of everything that it starts.
  * Never rejects; a command that takes longer than `timeoutMs` is killed and gives code 124.
  */
-export async function runCommand(argv: string[], { timeoutMs }: { timeoutMs: number }): Promise<RuntimeResult> {
+export async function runCommand(
+  argv: string[],
+  { timeoutMs }: { timeoutMs: number },
+): Promise<RuntimeResult> {
   let output = "";
   let errors = "";
   let child: ReturnType<typeof spawnPiped>;
@@ -96,7 +103,9 @@ export async function runCommand(argv: string[], { timeoutMs }: { timeoutMs: num
     timedOut = true;
     kill(-child.pid, "SIGKILL");
   }, timeoutMs);
-  const closed = [stdout, stderr].map((pipe) => new Promise((resolve) => pipe.on("error", () => {}).once("close", resolve)));
+  const closed = [stdout, stderr].map(
+    (pipe) => new Promise((resolve) => pipe.on("error", () => {}).once("close", resolve)),
+  );
   const code = await child.exit;
   clearTimeout(timer);
   await Promise.all(closed);

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
-import type { ProcessGroup } from "../cgroup/process-group.ts";
 import { statFields } from "../../common/process-stat.ts";
+import type { ProcessGroup } from "../cgroup/process-group.ts";
 
 /** How long processes may take to end by themselves, ms. */
 const graceMs = 1_000;

@@ -35,7 +35,8 @@ export class TtySizer {
       const { cols, rows } = this.#wanted;
       this.#wanted = undefined;
       const tty = terminalOf(pid);
-      if (tty) await this.#run(["stty", "-F", tty, "cols", String(cols), "rows", String(rows)]).catch(() => {});
+      if (tty)
+        await this.#run(["stty", "-F", tty, "cols", String(cols), "rows", String(rows)]).catch(() => {});
     }
     this.#busy = false;
   }
@@ -59,7 +60,9 @@ function terminalOf(pid: number): string | undefined {
     const device = Number(statFields(pid)[4]);
     // Kernel form of a device number: minor 0-7, major 8-19, rest of the minor 20-31. A pseudo-terminal is named after its minor.
     const major = (device >> 8) & 0xfff;
-    return major >= 136 && major <= 143 ? `/dev/pts/${(device & 0xff) | ((device >>> 12) & 0xfff00)}` : undefined;
+    return major >= 136 && major <= 143
+      ? `/dev/pts/${(device & 0xff) | ((device >>> 12) & 0xfff00)}`
+      : undefined;
   } catch {
     return undefined;
   }

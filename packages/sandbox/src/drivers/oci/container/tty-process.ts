@@ -2,9 +2,9 @@ import { writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { OutputStream } from "../../common/output-stream.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { exitStatus } from "./exit-status.ts";
-import { OutputStream } from "../../common/output-stream.ts";
 import { Signals } from "./signals.ts";
 import { ownTerminal, type TtySize, TtySizer } from "./terminal-device.ts";
 

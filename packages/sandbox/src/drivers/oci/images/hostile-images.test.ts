@@ -50,7 +50,15 @@ function hostileImage(entries: Entry[]): string {
 function writeTar(entries: Entry[]): string {
   const blocks = entries.flatMap(({ content = "", xattrs, ...data }) => {
     const body = Buffer.from(content);
-    const full = { mode: 0o644, uid: 0, gid: 0, mtime: new Date(0), type: "File" as const, size: body.length, ...data };
+    const full = {
+      mode: 0o644,
+      uid: 0,
+      gid: 0,
+      mtime: new Date(0),
+      type: "File" as const,
+      size: body.length,
+      ...data,
+    };
     const padded = Buffer.alloc(Math.ceil(body.length / 512) * 512);
     body.copy(padded);
     return [...(xattrs ? [paxBlock(xattrs)] : []), headerBlock(full), padded];
@@ -67,7 +75,9 @@ function headerBlock(data: HeaderData): Buffer {
 }
 
 function paxBlock(records: Record<string, string>): Buffer {
-  const body = Buffer.concat(Object.entries(records).map(([key, value]) => paxRecord(`SCHILY.xattr.${key}`, value)));
+  const body = Buffer.concat(
+    Object.entries(records).map(([key, value]) => paxRecord(`SCHILY.xattr.${key}`, value)),
+  );
   const padded = Buffer.alloc(Math.ceil(body.length / 512) * 512);
   body.copy(padded);
   const header = {
@@ -92,9 +102,13 @@ function paxRecord(key: string, value: string): Buffer {
 
 /** Every path of the image folder's surroundings, with its content, to see that nothing changed. */
 function outside(): string[] {
-  return execFileSync("find", [dir, "-path", join(dir, "images"), "-prune", "-o", "-printf", "%p %s %m %T@\n"], {
-    encoding: "utf8",
-  })
+  return execFileSync(
+    "find",
+    [dir, "-path", join(dir, "images"), "-prune", "-o", "-printf", "%p %s %m %T@\n"],
+    {
+      encoding: "utf8",
+    },
+  )
     .split("\n")
     .filter((line) => !/\/(layout|layer\.tar)/.test(line) && !line.startsWith(`${dir} `));
 }
@@ -103,15 +117,27 @@ const ups = "../".repeat(20);
 const escapes: [string, (victim: string) => Entry[]][] = [
   ["a path with ..", (victim) => [{ path: `${ups}${victim.slice(1)}/new`, content: "x" }]],
   ["an absolute path", (victim) => [{ path: `${victim}/new`, content: "x" }]],
-  ["a link to outside, and a file behind it", (victim) => [link("out", victim), { path: "out/new", content: "x" }]],
-  ["a link with .., and a file behind it", (victim) => [link("out", ups + victim.slice(1)), { path: "out/new", content: "x" }]],
+  [
+    "a link to outside, and a file behind it",
+    (victim) => [link("out", victim), { path: "out/new", content: "x" }],
+  ],
+  [
+    "a link with .., and a file behind it",
+    (victim) => [link("out", ups + victim.slice(1)), { path: "out/new", content: "x" }],
+  ],
   ["a root that is a link", (victim) => [link(".", victim), { path: "new", content: "x" }]],
-  ["a chain of links", (victim) => [link("a", victim), link("b", "a"), { path: "b/file", content: "changed" }]],
+  [
+    "a chain of links",
+    (victim) => [link("a", victim), link("b", "a"), { path: "b/file", content: "changed" }],
+  ],
   ["a file over a link", (victim) => [link("f", `${victim}/file`), { path: "f", content: "changed" }]],
   ["a whiteout behind a link", (victim) => [link("out", victim), { path: "out/.wh.file" }]],
   ["an opaque folder behind a link", (victim) => [link("out", victim), { path: "out/.wh..wh..opq" }]],
   ["a whiteout of ..", () => [{ path: "d/.wh..." }, { path: ".wh..." }, { path: ".wh.." }, { path: ".wh." }]],
-  ["permissions behind a link", (victim) => [link("out", victim), { path: "out", type: "Directory", mode: 0o777 }]],
+  [
+    "permissions behind a link",
+    (victim) => [link("out", victim), { path: "out", type: "Directory", mode: 0o777 }],
+  ],
 ];
 
 function link(path: string, linkpath: string): Entry {
@@ -125,7 +151,9 @@ test.each(escapes)("%s writes and deletes nothing outside", async (_, entries) =
   const before = outside();
   expect(before.length).toBeGreaterThan(2);
   const reference = hostileImage([...entries(victim), { path: "last", content: "x" }]);
-  await store.prepare(reference).catch((error) => expect(error).toMatchObject({ code: "SandboxSpecUnusable" }));
+  await store
+    .prepare(reference)
+    .catch((error) => expect(error).toMatchObject({ code: "SandboxSpecUnusable" }));
   expect(outside()).toEqual(before);
   expect(readFileSync(join(victim, "file"), "utf8")).toBe("unchanged");
   expect(readdirSync(join(dir, "images")).sort()).toEqual(expect.arrayContaining(["blobs", "roots", "tmp"]));
@@ -161,12 +189,16 @@ test("device nodes and marks of overlays are left out; setuid bits, capabilities
   expect(readdirSync(root).sort()).toEqual(["d", "dev", "fifo", "new\nline", "ping", "su", "usr"]);
   expect(lstatSync(join(root, "su"))).toMatchObject({ mode: 0o106755, uid: idBase + 5, gid: idBase });
   const script = "import os,sys\nfor p in sys.argv[1:]: print(os.listxattr(p))";
-  const xattrs = execFileSync("/usr/bin/python3", ["-c", script, join(root, "ping"), join(root, "d")], { encoding: "utf8" });
+  const xattrs = execFileSync("/usr/bin/python3", ["-c", script, join(root, "ping"), join(root, "d")], {
+    encoding: "utf8",
+  });
   expect(xattrs).toBe("['security.capability']\n[]\n");
 });
 
 test("owners beyond the sandbox's ids are refused", async () => {
-  await expect(store.prepare(hostileImage([{ path: "f", uid: 70_000 }]))).rejects.toThrow(/cannot be unpacked: .*70000/);
+  await expect(store.prepare(hostileImage([{ path: "f", uid: 70_000 }]))).rejects.toThrow(
+    /cannot be unpacked: .*70000/,
+  );
 });
 
 test("garbage instead of layers, manifests and configurations is refused with a sentence", async () => {
@@ -177,9 +209,13 @@ test("garbage instead of layers, manifests and configurations is refused with a 
     makeImage(layout, { layers: [{ file: "x" }] });
     const { digest } = json("index.json").manifests[0];
     const manifest = json(blob(digest));
-    const spoilt = { manifest: digest, config: manifest.config.digest, layer: manifest.layers[0].digest }[part];
+    const spoilt = { manifest: digest, config: manifest.config.digest, layer: manifest.layers[0].digest }[
+      part
+    ];
     writeFileSync(join(layout, blob(spoilt)), "garbage");
-    await expect(store.prepare(`oci:${layout}:image`), part).rejects.toMatchObject({ code: "SandboxSpecUnusable" });
+    await expect(store.prepare(`oci:${layout}:image`), part).rejects.toMatchObject({
+      code: "SandboxSpecUnusable",
+    });
   }
   expect(readdirSync(join(dir, "images/tmp"))).toEqual([]);
 });
@@ -199,7 +235,9 @@ test("an image that is larger than the disk is refused, whatever it says about i
     expect(Number(used())).toBeLessThan(5);
     const honest = join(dir, "honest");
     makeImage(honest, {
-      layers: [{ random: Buffer.from(execFileSync("head", ["-c", "60000000", "/dev/urandom"], { maxBuffer: 1e8 })) }],
+      layers: [
+        { random: Buffer.from(execFileSync("head", ["-c", "60000000", "/dev/urandom"], { maxBuffer: 1e8 })) },
+      ],
     });
     await expect(images.prepare(`oci:${honest}:image`)).rejects.toMatchObject({ code: "StorageFull" });
     expect(Number(used())).toBeLessThan(5);
@@ -210,7 +248,15 @@ test("an image that is larger than the disk is refused, whatever it says about i
 
 /** An image with one file of so many zeros, which says that it is small. */
 async function zerosImage(size: number): Promise<string> {
-  const header = headerBlock({ path: "zeros", size, mode: 0o644, uid: 0, gid: 0, mtime: new Date(0), type: "File" });
+  const header = headerBlock({
+    path: "zeros",
+    size,
+    mode: 0o644,
+    uid: 0,
+    gid: 0,
+    mtime: new Date(0),
+    type: "File",
+  });
   const chunk = Buffer.alloc(1_000_000);
   const parts = function* () {
     yield header;
@@ -224,14 +270,21 @@ async function zerosImage(size: number): Promise<string> {
   const add = (content: Buffer | string, mediaType: string) => {
     const hex = createHash("sha256").update(content).digest("hex");
     writeFileSync(join(layout, "blobs/sha256", hex), content);
-    return { mediaType: `application/vnd.oci.image.${mediaType}`, digest: `sha256:${hex}`, size: content.length };
+    return {
+      mediaType: `application/vnd.oci.image.${mediaType}`,
+      digest: `sha256:${hex}`,
+      size: content.length,
+    };
   };
   const layer = add(readFileSync(file), "layer.v1.tar+gzip");
   const rootfs = { type: "layers", diff_ids: [`sha256:${"0".repeat(64)}`] };
   const config = add(JSON.stringify({ os: "linux", rootfs, config: {} }), "config.v1+json");
   const manifest = add(JSON.stringify({ schemaVersion: 2, config, layers: [layer] }), "manifest.v1+json");
   const annotations = { "org.opencontainers.image.ref.name": "image" };
-  writeFileSync(join(layout, "index.json"), JSON.stringify({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] }));
+  writeFileSync(
+    join(layout, "index.json"),
+    JSON.stringify({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] }),
+  );
   writeFileSync(join(layout, "oci-layout"), JSON.stringify({ imageLayoutVersion: "1.0.0" }));
   return `oci:${layout}:image`;
 }
@@ -257,15 +310,20 @@ test.each(["asking", "unpacking"])(
   "kill -9 while %s leaves nothing half-made after the next open, and no program",
   async (step) => {
     const layout = join(dir, "killed");
-    makeImage(layout, { layers: [Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`f${n}`, "x"]))] });
+    makeImage(layout, {
+      layers: [Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`f${n}`, "x"]))],
+    });
     const images = join(dir, "images");
     const reference = `oci:${layout}:image`;
     const script = fileURLToPath(new URL("fixtures/prepare-image.ts", import.meta.url));
-    const child = spawn(process.execPath, [script, images, reference], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [script, images, reference], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     const ended = once(child, "exit");
     for await (const line of createInterface(child.stdout)) {
       if (!line.startsWith(step)) continue;
-      while (step === "unpacking" && unpackedFiles(images) < 10) await new Promise((resolve) => setTimeout(resolve, 1));
+      while (step === "unpacking" && unpackedFiles(images) < 10)
+        await new Promise((resolve) => setTimeout(resolve, 1));
       child.kill("SIGKILL");
     }
     expect(await ended).toEqual([null, "SIGKILL"]);

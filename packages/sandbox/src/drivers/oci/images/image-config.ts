@@ -39,7 +39,8 @@ const index = Compile(Index);
 const config = Compile(Config);
 
 /** The machine's architecture in the words of images. */
-export const architecture = ({ x64: "amd64", ia32: "386" } as Record<string, string>)[process.arch] ?? process.arch;
+export const architecture =
+  ({ x64: "amd64", ia32: "386" } as Record<string, string>)[process.arch] ?? process.arch;
 
 const maxEnvBytes = 64 * 1024;
 
@@ -47,8 +48,11 @@ const maxEnvBytes = 64 * 1024;
 export function readManifest(name: string, bytes: Buffer): { manifest: Manifest } | { instance: string } {
   const value = readJson(name, bytes);
   if (manifest.Check(value)) return { manifest: value };
-  if (!index.Check(value)) throw unusable(`${name} is not an image that can be used here: its manifest has an unknown form.`);
-  const fitting = value.manifests.filter(({ platform }) => platform?.os === "linux" && platform.architecture === architecture);
+  if (!index.Check(value))
+    throw unusable(`${name} is not an image that can be used here: its manifest has an unknown form.`);
+  const fitting = value.manifests.filter(
+    ({ platform }) => platform?.os === "linux" && platform.architecture === architecture,
+  );
   // Without a variant, or by the first name, comes what runs on every machine of the architecture.
   const chosen = fitting.toSorted((a, b) => order(a.platform?.variant) - order(b.platform?.variant))[0];
   if (chosen) return { instance: chosen.digest };
@@ -65,10 +69,13 @@ export function readImageConfig(name: string, bytes: Buffer): { env: Record<stri
   const value = readJson(name, bytes);
   if (!config.Check(value))
     throw unusable(`${name} is not an image that can be used here: its configuration has an unknown form.`);
-  if (value.os && value.os !== "linux") throw unusable(`The image ${name} is made for ${value.os}, not for linux.`);
-  if (value.architecture && value.architecture !== architecture) throw wrongArchitecture(name, value.architecture);
+  if (value.os && value.os !== "linux")
+    throw unusable(`The image ${name} is made for ${value.os}, not for linux.`);
+  if (value.architecture && value.architecture !== architecture)
+    throw wrongArchitecture(name, value.architecture);
   const lines = value.config?.Env ?? [];
-  if (lines.join("\0").length > maxEnvBytes) throw unusable(`The environment of the image ${name} is larger than 64 KB.`);
+  if (lines.join("\0").length > maxEnvBytes)
+    throw unusable(`The environment of the image ${name} is larger than 64 KB.`);
   const pairs = lines.filter((line) => /^[^=\0]+=[^\0]*$/s.test(line)).map((line) => splitOnce(line));
   return { env: Object.fromEntries(pairs), user: value.config?.User ?? "" };
 }
@@ -79,7 +86,9 @@ function splitOnce(line: string): [string, string] {
 }
 
 function wrongArchitecture(name: string, has: string) {
-  return unusable(`The image ${name} is made for ${has.slice(0, 200)}, not for this machine (${architecture}).`);
+  return unusable(
+    `The image ${name} is made for ${has.slice(0, 200)}, not for this machine (${architecture}).`,
+  );
 }
 
 function readJson(name: string, bytes: Buffer): unknown {

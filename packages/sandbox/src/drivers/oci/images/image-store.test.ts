@@ -1,5 +1,14 @@
 import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -44,7 +53,11 @@ async function refusal(reference: string, images = store): Promise<string> {
     () => undefined,
     (thrown) => thrown,
   );
-  expect(error).toMatchObject({ code: "SandboxSpecUnusable", status: 422, message: expect.stringMatching(/^[^\n]{20,400}\.$/) });
+  expect(error).toMatchObject({
+    code: "SandboxSpecUnusable",
+    status: 422,
+    message: expect.stringMatching(/^[^\n]{20,400}\.$/),
+  });
   expect(Date.now() - began).toBeLessThan(5_000);
   expect(halfMade()).toEqual([]);
   return error.message;
@@ -97,7 +110,9 @@ test("what was fetched for another image is not fetched again; concurrent calls 
   const second = registry.push("shared:2", { layers: [shared, { two: "2" }] });
   registry.fetched();
   const lines: string[][] = [[], [], []];
-  const images = await Promise.all(lines.map((seen) => store.prepare(first, { onProgress: (line) => seen.push(line) })));
+  const images = await Promise.all(
+    lines.map((seen) => store.prepare(first, { onProgress: (line) => seen.push(line) })),
+  );
   expect(new Set(images.map(({ reference }) => reference)).size).toBe(1);
   expect(lines[1]).toEqual(lines[0]);
   const blobs = layersOf(first);
@@ -128,7 +143,9 @@ test("the progress of a slow download is told in layers and megabytes", async ()
   await new Promise((resolve) => slow.close(resolve));
   const fetching = lines.filter((line) => line.startsWith("fetching"));
   expect(fetching.length).toBeGreaterThan(1);
-  const numbers = fetching.map((line) => /^fetching layer [12] of 2, (\d+) of [67] MB$/.exec(line)?.[1]).map(Number);
+  const numbers = fetching
+    .map((line) => /^fetching layer [12] of 2, (\d+) of [67] MB$/.exec(line)?.[1])
+    .map(Number);
   expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
   expect(numbers.at(-1)).toBeGreaterThan(0);
 });
@@ -179,8 +196,12 @@ test("the image for this machine is chosen from several, and one for another mac
   await pushIndex("many", "foreign", { other });
   const image = await store.prepare(`${registry.host}/many:all`);
   expect(readdirSync(store.layerOf(image.reference))).toEqual(["here"]);
-  expect(await refusal(`${registry.host}/many:foreign`)).toContain(`is made for ${other}, not for this machine (${here})`);
-  expect(await refusal(`${registry.host}/many:other`)).toContain(`is made for ${other}, not for this machine (${here})`);
+  expect(await refusal(`${registry.host}/many:foreign`)).toContain(
+    `is made for ${other}, not for this machine (${here})`,
+  );
+  expect(await refusal(`${registry.host}/many:other`)).toContain(
+    `is made for ${other}, not for this machine (${here})`,
+  );
 });
 
 /** Pushes an index `tag` of the tags in `platforms` (tag: architecture). */

@@ -1,10 +1,24 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import { digestOf, type ImageReference, parseImageReference, pinned } from "../../../specs/image-reference.ts";
+import {
+  digestOf,
+  type ImageReference,
+  parseImageReference,
+  pinned,
+} from "../../../specs/image-reference.ts";
 import { RegistryUnreachable, unusable } from "../../common/images/problems.ts";
 import { SharedWork, type WorkOptions } from "../../common/images/shared-work.ts";
 import { ImageSource, type Named } from "./source.ts";
@@ -112,7 +126,11 @@ export class ImageStore {
     await Promise.all([this.#prepares.end(reason), this.#unpacks.end(reason)]);
   }
 
-  async #bring(image: ImageReference, report: (text: string) => void, signal: AbortSignal): Promise<StoredImage> {
+  async #bring(
+    image: ImageReference,
+    report: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<StoredImage> {
     report(`asking for ${image.name}`);
     const named = await this.#source.ask(image, signal).catch((error) => this.#lastKnown(image, error));
     if ("blobs" in named) {
@@ -121,21 +139,34 @@ export class ImageStore {
     }
     const stored =
       (await this.#stored(named.digest)) ??
-      (await this.#unpacks.run(named.digest, { onProgress: report, signal }, (line, end) => this.#make(image, named, line, end)));
+      (await this.#unpacks.run(named.digest, { onProgress: report, signal }, (line, end) =>
+        this.#make(image, named, line, end),
+      ));
     if (image.digest === undefined) this.#remember(image.name, named.digest);
     return stored;
   }
 
   /** The image that a tag meant when its registry still answered. Throws the error where there is none. */
   async #lastKnown(image: ImageReference, error: unknown): Promise<StoredImage> {
-    const digest = error instanceof RegistryUnreachable && image.digest === undefined ? this.#tags()[image.name] : undefined;
+    const digest =
+      error instanceof RegistryUnreachable && image.digest === undefined
+        ? this.#tags()[image.name]
+        : undefined;
     const stored = digest === undefined ? undefined : await this.#stored(digest);
     if (!stored) throw error;
-    this.#logger?.warn({ image: image.name, digest, reason: errorText(error) }, "an image is used as it was fetched before");
+    this.#logger?.warn(
+      { image: image.name, digest, reason: errorText(error) },
+      "an image is used as it was fetched before",
+    );
     return stored;
   }
 
-  async #make(image: ImageReference, named: Named, report: (text: string) => void, signal: AbortSignal): Promise<StoredImage> {
+  async #make(
+    image: ImageReference,
+    named: Named,
+    report: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<StoredImage> {
     const { digest } = named;
     const described = await this.#source.describe(image, named, signal);
     const { manifest, env, user } = described;
@@ -152,13 +183,21 @@ export class ImageStore {
         manifest.config.digest,
         ...manifest.layers.map((layer) => layer.digest),
       ];
-      const stored: StoredImage = { reference: pinned(image, digest), env, user, blobs: [...new Set(fetched)] };
+      const stored: StoredImage = {
+        reference: pinned(image, digest),
+        env,
+        user,
+        blobs: [...new Set(fetched)],
+      };
       await writeFile(join(draft, "image.json"), JSON.stringify(stored));
-      await unpackImage(image, { layout, root: join(draft, "rootfs"), idBase: this.#idBase }, signal).catch(async (error) => {
-        // A damaged blob must not stand in the way of every later try.
-        if (!signal.aborted) await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
-        throw error;
-      });
+      await unpackImage(image, { layout, root: join(draft, "rootfs"), idBase: this.#idBase }, signal).catch(
+        async (error) => {
+          // A damaged blob must not stand in the way of every later try.
+          if (!signal.aborted)
+            await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
+          throw error;
+        },
+      );
       await runTool(["rm", "-rf", "--", layout], { signal });
       // One that is there all the same was damaged, or it would have been used.
       if (existsSync(this.#rootOf(digest))) await rename(this.#rootOf(digest), this.#temporary());

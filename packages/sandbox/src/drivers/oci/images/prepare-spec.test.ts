@@ -2,15 +2,19 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeFifo } from "../../../kernel/fifo.ts";
 import type { SandboxSpec } from "../../../driver.ts";
+import { makeFifo } from "../../../kernel/fifo.ts";
 import { hostSpec } from "../../../specs/specs.ts";
+import { findUser } from "../../common/images/users.ts";
 import { ImageStore } from "./image-store.ts";
 import { prepareSpec } from "./prepare-spec.ts";
 import { makeImage } from "./test-registry.ts";
-import { findUser } from "../../common/images/users.ts";
 
-const base: SandboxSpec = { ...hostSpec({ memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 }), id: "x", user: null };
+const base: SandboxSpec = {
+  ...hostSpec({ memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 }),
+  id: "x",
+  user: null,
+};
 let dir: string;
 let root: string;
 let dataDir: string;
@@ -29,7 +33,8 @@ afterEach(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const passwd = "root:x:0:0:root:/root:/bin/sh\napp:x:7:8::/srv/app:/bin/sh\nhomeless:x:9:9\nbig:x:70000:1::/:\n";
+const passwd =
+  "root:x:0:0:root:/root:/bin/sh\napp:x:7:8::/srv/app:/bin/sh\nhomeless:x:9:9\nbig:x:70000:1::/:\n";
 const group = "root:x:0:\nstaff:x:50:app\n";
 
 function writeUsers(): void {
@@ -51,13 +56,22 @@ test.each([
   expect(findUser(root, text, "it")).toEqual(user);
 });
 
-test.each(["nobody-here", "app:nogroup", "big", "65535", "1:65535", "99999999999", "app:", "a:b:c", ":staff", "a\nb", "-1"])(
-  "the user %j is refused with a sentence",
-  (text) => {
-    writeUsers();
-    expect(() => findUser(root, text, "it")).toThrow(expect.objectContaining({ code: "SandboxSpecUnusable" }));
-  },
-);
+test.each([
+  "nobody-here",
+  "app:nogroup",
+  "big",
+  "65535",
+  "1:65535",
+  "99999999999",
+  "app:",
+  "a:b:c",
+  ":staff",
+  "a\nb",
+  "-1",
+])("the user %j is refused with a sentence", (text) => {
+  writeUsers();
+  expect(() => findUser(root, text, "it")).toThrow(expect.objectContaining({ code: "SandboxSpecUnusable" }));
+});
 
 test("the look-up follows links within the root and never out of it, and stops for nothing", () => {
   mkdirSync(join(root, "store"));
@@ -134,11 +148,15 @@ test("folders that are no root filesystem, or hold the server's data, are refuse
   await refuse(join(dir, "file"), /is not a folder/);
   await refuse(join(dir, "file/below"), /does not exist/);
   await refuse(empty, /does not look like a root filesystem/);
-  for (const path of ["/", dir, dataDir, `${root}/../data/..`]) await refuse(path, /holds the server's own data/);
+  for (const path of ["/", dir, dataDir, `${root}/../data/..`])
+    await refuse(path, /holds the server's own data/);
 });
 
 test("a host sandbox's user is made, not found", async () => {
   expect((await prepareSpec(base, { images, dataDir })).user.name).toBe("agent");
-  expect((await prepareSpec({ ...base, user: "ann" }, { images, dataDir })).user).toMatchObject({ name: "ann", uid: 1000 });
+  expect((await prepareSpec({ ...base, user: "ann" }, { images, dataDir })).user).toMatchObject({
+    name: "ann",
+    uid: 1000,
+  });
   expect(readFileSync("/etc/passwd", "utf8")).not.toContain("ann:");
 });

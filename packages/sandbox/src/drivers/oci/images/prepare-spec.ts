@@ -2,9 +2,9 @@ import { readdirSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../../driver.ts";
 import { hostUser } from "../../../specs/specs.ts";
-import type { ImageStore } from "./image-store.ts";
 import { unusable } from "../../common/images/problems.ts";
 import { findUser } from "../../common/images/users.ts";
+import type { ImageStore } from "./image-store.ts";
 
 /**
  * A spec with all that its root decides: an image is brought here and pinned by its digest, the environment that it names lies under the
@@ -58,8 +58,12 @@ function checkFolder(path: string, dataDir: string): string {
     throw error;
   }
   if (`${realpathSync(dataDir)}/`.startsWith(real === "/" ? "/" : `${real}/`))
-    throw unusable(`The folder ${path} holds the server's own data: choose one with a root filesystem and nothing else.`);
+    throw unusable(
+      `The folder ${path} holds the server's own data: choose one with a root filesystem and nothing else.`,
+    );
   if (!names.some((name) => usualNames.includes(name)))
-    throw unusable(`The folder ${path} does not look like a root filesystem: it has none of ${usualNames.join(", ")}.`);
+    throw unusable(
+      `The folder ${path} does not look like a root filesystem: it has none of ${usualNames.join(", ")}.`,
+    );
   return real;
 }

@@ -9,7 +9,9 @@ const RESOLVE_NO_MAGICLINKS = 0x02;
 const RESOLVE_IN_ROOT = 0x10;
 /** The same number on every architecture that came after x86-64 and arm64. */
 const openat2Number = 437;
-const openat2 = native("long syscall(long number, int folder, const char *path, const uint64_t *how, size_t size)");
+const openat2 = native(
+  "long syscall(long number, int folder, const char *path, const uint64_t *how, size_t size)",
+);
 const maxBytes = 1 << 20;
 
 /**
@@ -21,7 +23,9 @@ export function readInRoot(root: string, path: string): string | undefined {
   try {
     const how = [O_CLOEXEC | O_NONBLOCK, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS];
     const buffer = BigUint64Array.from(how.map(BigInt));
-    const file = call("openat2", () => Number(openat2(openat2Number, folder, path, buffer, buffer.byteLength)));
+    const file = call("openat2", () =>
+      Number(openat2(openat2Number, folder, path, buffer, buffer.byteLength)),
+    );
     try {
       const found = fstatSync(file);
       return found.isFile() && found.size <= maxBytes ? readFileSync(file, "utf8") : undefined;
@@ -29,7 +33,11 @@ export function readInRoot(root: string, path: string): string | undefined {
       closeSync(file);
     }
   } catch (error) {
-    if (["ENOENT", "ENOTDIR", "ELOOP", "EACCES", "EXDEV", "ENXIO"].includes((error as NodeJS.ErrnoException).code ?? ""))
+    if (
+      ["ENOENT", "ENOTDIR", "ELOOP", "EACCES", "EXDEV", "ENXIO"].includes(
+        (error as NodeJS.ErrnoException).code ?? "",
+      )
+    )
       return undefined;
     throw error;
   } finally {

@@ -4,9 +4,9 @@ import { mkdir, readdir, stat, symlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { ImageReference } from "../../../specs/image-reference.ts";
+import { diskFull, fetchProblem, unusable, wrongDigest } from "../../common/images/problems.ts";
 import { guardDisk, usableSpace } from "./disk-guard.ts";
 import { type Manifest, readImageConfig, readManifest } from "./image-config.ts";
-import { diskFull, fetchProblem, unusable, wrongDigest } from "../../common/images/problems.ts";
 import { runTool } from "./tool.ts";
 
 /** What a reference names: a manifest, or an index of several. */
@@ -52,15 +52,21 @@ export class ImageSource {
   }
 
   /** The image that `named` means for this machine. */
-  async describe(image: ImageReference, { digest, bytes: top }: Named, signal: AbortSignal): Promise<Described> {
+  async describe(
+    image: ImageReference,
+    { digest, bytes: top }: Named,
+    signal: AbortSignal,
+  ): Promise<Described> {
     const read = readManifest(image.name, top);
     const instance = "instance" in read ? read.instance : digest;
     const source = sourceOf(image, instance);
     const bytes = instance === digest ? top : await this.#manifest(image, source, signal);
     // Files of this machine name the image for it by themselves; of a registry the bytes must be the ones that the index names.
-    if (image.source === "registry" && digestOf(bytes) !== instance) throw wrongDigest({ ...image, digest: instance });
+    if (image.source === "registry" && digestOf(bytes) !== instance)
+      throw wrongDigest({ ...image, digest: instance });
     const inner = readManifest(image.name, bytes);
-    if (!("manifest" in inner)) throw unusable(`${image.name} is not an image that can be used here: an index within an index.`);
+    if (!("manifest" in inner))
+      throw unusable(`${image.name} is not an image that can be used here: an index within an index.`);
     const config = await this.#inspect(image, ["--config", "--raw", source], signal);
     return { source, manifest: inner.manifest, ...readImageConfig(image.name, config) };
   }
@@ -84,7 +90,8 @@ export class ImageSource {
 
     const abort = new AbortController();
     const guard = guardDisk(to.blobs, () => abort.abort(diskFull(image)));
-    const stalled = () => abort.abort(unusable(`The download of ${image.name} stood still for ${stallMs / 1000} s: try again.`));
+    const stalled = () =>
+      abort.abort(unusable(`The download of ${image.name} stood still for ${stallMs / 1000} s: try again.`));
     const timer = setInterval(() => void progress.look(report, stalled), progressMs);
     try {
       const auth = this.#options.authFile ? ["--src-authfile", this.#options.authFile] : [];
@@ -99,7 +106,13 @@ export class ImageSource {
         "--dest-shared-blob-dir",
         to.blobs,
       ];
-      const argv = [...this.#skopeo("copy", image, "--src-tls-verify"), ...auth, ...options, source, "oci:.:image"];
+      const argv = [
+        ...this.#skopeo("copy", image, "--src-tls-verify"),
+        ...auth,
+        ...options,
+        source,
+        "oci:.:image",
+      ];
       const result = await runTool(argv, { cwd: to.folder, signal: AbortSignal.any([signal, abort.signal]) });
       if (!result.ok) throw fetchProblem(image, result);
     } finally {
@@ -156,7 +169,9 @@ class Progress {
     this.#bytes = bytes;
     const total = this.#sum(() => true);
     const layer = Math.min(this.#there.size + 1, this.#layers.length);
-    report(`fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(bytes, total))} of ${megabytes(total)} MB`);
+    report(
+      `fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(bytes, total))} of ${megabytes(total)} MB`,
+    );
   }
 
   /** A look that is under way says nothing any more. */
@@ -195,7 +210,8 @@ function megabytes(bytes: number): number {
 
 /** skopeo takes a tag or a digest, not both. */
 function sourceOf(image: ImageReference, digest: string | undefined): string {
-  if (image.source !== "registry") return `${image.source}:${image.path}${image.tag === undefined ? "" : `:${image.tag}`}`;
+  if (image.source !== "registry")
+    return `${image.source}:${image.path}${image.tag === undefined ? "" : `:${image.tag}`}`;
   const name = `docker://${image.registry}/${image.repository}`;
   return digest === undefined ? `${name}:${image.tag}` : `${name}@${digest}`;
 }
@@ -210,5 +226,7 @@ function isLoopback(registry: string): boolean {
 
 /** The administrator's rules on whose signatures images must have. skopeo refuses to work without any. */
 function hasPolicy(): boolean {
-  return existsSync("/etc/containers/policy.json") || existsSync(join(homedir(), ".config/containers/policy.json"));
+  return (
+    existsSync("/etc/containers/policy.json") || existsSync(join(homedir(), ".config/containers/policy.json"))
+  );
 }

@@ -44,7 +44,8 @@ export class TestRegistry {
     this.#process.stdout!.setEncoding("utf8").on("data", (text: string) => this.#log.push(text));
     this.#process.stderr!.resume();
     while (!(await fetch(`http://${this.host}/v2/`).catch(() => undefined))) {
-      if (this.#process.exitCode !== null) throw new Error("docker-registry ended; apt-get install docker-registry");
+      if (this.#process.exitCode !== null)
+        throw new Error("docker-registry ended; apt-get install docker-registry");
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return this;
@@ -55,7 +56,9 @@ export class TestRegistry {
   /** The blobs that were asked for since the last call, by digest. */
   fetched(): string[] {
     const text = this.#log.splice(0).join("");
-    return [...text.matchAll(/"GET \/v2\/\S+\/blobs\/(sha256:[0-9a-f]{64}) HTTP/g)].map(([, digest]) => digest!);
+    return [...text.matchAll(/"GET \/v2\/\S+\/blobs\/(sha256:[0-9a-f]{64}) HTTP/g)].map(
+      ([, digest]) => digest!,
+    );
   }
 
   /** Ends it; its files stay for the next `start`. */
@@ -77,7 +80,14 @@ export class TestRegistry {
     const reference = `${this.host}/${name}`;
     const layout = join(this.folder, "images", name.replace(/[:/]/g, "-"));
     makeImage(layout, image);
-    skopeo("copy", "-q", "--dest-tls-verify=false", ...options, `oci:${layout}:image`, `docker://${reference}`);
+    skopeo(
+      "copy",
+      "-q",
+      "--dest-tls-verify=false",
+      ...options,
+      `oci:${layout}:image`,
+      `docker://${reference}`,
+    );
     return reference;
   }
 }
@@ -98,8 +108,17 @@ export function makeImage(layout: string, { layers, env = [], user, architecture
     addLayer(layout, `${folder}.tar`);
     rmSync(folder, { recursive: true });
   }
-  const config = [...env.flatMap((line) => ["--config.env", line]), ...(user === undefined ? [] : ["--config.user", user])];
-  umoci("config", "--image", `${layout}:image`, ...config, ...(architecture ? ["--architecture", architecture] : []));
+  const config = [
+    ...env.flatMap((line) => ["--config.env", line]),
+    ...(user === undefined ? [] : ["--config.user", user]),
+  ];
+  umoci(
+    "config",
+    "--image",
+    `${layout}:image`,
+    ...config,
+    ...(architecture ? ["--architecture", architecture] : []),
+  );
 }
 
 /** Adds a tar file as it is. */

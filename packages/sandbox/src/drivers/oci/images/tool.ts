@@ -31,7 +31,11 @@ export async function runTool(argv: string[], { cwd, timeoutMs, signal }: ToolOp
   signal.throwIfAborted();
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => passedOn.test(name)));
   // Of this thread: the main thread lives as long as the process.
-  const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", ...argv], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", ...argv], {
+    cwd,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const stdout: Buffer[] = [];
   let size = 0;
   let errors = "";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { guardDisk } from "./disk-guard.ts";
 import { detail, diskFull, unusable } from "../../common/images/problems.ts";
+import { guardDisk } from "./disk-guard.ts";
 import { runTool } from "./tool.ts";
 
 /** Ids that an image's files may have. */
@@ -25,15 +25,20 @@ export async function unpackImage(
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
     const unpacked = await runTool(argv, { cwd: layout, signal: either });
     if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw diskFull(image);
-    if (!unpacked.ok) throw unusable(`The image ${image.name} cannot be unpacked: ${detail(unpacked.problem)}.`);
+    if (!unpacked.ok)
+      throw unusable(`The image ${image.name} cannot be unpacked: ${detail(unpacked.problem)}.`);
     // Folders that no layer describes belong to the server, whom the sandbox does not know.
     const owner = `${idBase}:${idBase}`;
     const unowned = ["(", "-uid", `-${idBase}`, "-o", "-gid", `-${idBase}`, ")"];
     const devices = ["(", "-type", "b", "-o", "-type", "c", ")", "-delete"];
-    const cleaned = await runTool(["find", root, ...devices, "-o", ...unowned, "-exec", "chown", "-h", owner, "{}", "+"], {
-      signal: either,
-    });
-    if (!cleaned.ok) throw unusable(`The image ${image.name} cannot be unpacked: ${detail(cleaned.problem)}.`);
+    const cleaned = await runTool(
+      ["find", root, ...devices, "-o", ...unowned, "-exec", "chown", "-h", owner, "{}", "+"],
+      {
+        signal: either,
+      },
+    );
+    if (!cleaned.ok)
+      throw unusable(`The image ${image.name} cannot be unpacked: ${detail(cleaned.problem)}.`);
     // A power failure after the image was given its final name must not leave empty files in it.
     await runTool(["sync", "--file-system", join(root, ".")], { signal: either });
   } finally {

@@ -20,7 +20,11 @@ export interface LaunchRequest {
 }
 
 export type Addition =
-  | { path: string; content: string /** A root filesystem that cannot hold it works without. */; optional: boolean }
+  | {
+      path: string;
+      content: string /** A root filesystem that cannot hold it works without. */;
+      optional: boolean;
+    }
   /** A folder that is made where it is missing. */
   | { path: string; owner: { uid: number; gid: number }; mode: number };
 

@@ -8,7 +8,13 @@ import { mountIdMapped } from "../../../kernel/id-mapped.ts";
 import { keepMountsHere, mountOverlay, unmount } from "../../../kernel/mounts.ts";
 import { privateMounts } from "../../../kernel/namespaces.ts";
 import { spawnDetached } from "../../../kernel/spawn.ts";
-import type { Addition, LaunchAnswer, LauncherSettings, LaunchRequest, LowerLayer } from "./launcher-messages.ts";
+import type {
+  Addition,
+  LaunchAnswer,
+  LauncherSettings,
+  LaunchRequest,
+  LowerLayer,
+} from "./launcher-messages.ts";
 
 /** The thread behind `Launcher`. Everything in it but the waiting is system calls of microseconds. */
 const settings = workerData as LauncherSettings;
@@ -72,7 +78,8 @@ function add(target: string, owner: { uid: number; gid: number }, additions: Add
         if ("content" in addition) folder.writeFile(addition.path, addition.content);
         else folder.makeFolder(addition.path, addition.owner, addition.mode);
       } catch (error) {
-        if (!("content" in addition) || !addition.optional) throw new Error(`${addition.path}: ${text(error)}`, { cause: error });
+        if (!("content" in addition) || !addition.optional)
+          throw new Error(`${addition.path}: ${text(error)}`, { cause: error });
       }
     }
   } finally {

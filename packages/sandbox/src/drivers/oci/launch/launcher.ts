@@ -12,7 +12,10 @@ const mostAtOnce = 24;
 export class Launcher {
   readonly #settings: LauncherSettings;
   #worker: Worker | undefined;
-  readonly #waiting = new Map<number, { resolve: (answer: LaunchAnswer) => void; reject: (error: Error) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (answer: LaunchAnswer) => void; reject: (error: Error) => void }
+  >();
   readonly #queue: (() => void)[] = [];
   #running = 0;
   #last = 0;
@@ -75,7 +78,11 @@ export class Launcher {
     });
     worker.on("exit", () => {
       this.#worker = undefined;
-      const error = new PlatformError("SandboxFailed", "The thread that starts sandboxes has ended; try again.", { cause });
+      const error = new PlatformError(
+        "SandboxFailed",
+        "The thread that starts sandboxes has ended; try again.",
+        { cause },
+      );
       for (const { reject } of this.#waiting.values()) reject(error);
       this.#waiting.clear();
     });

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Runtime } from "../container/runtime.ts";
 import { profilePackage, profilePath, seccompSection } from "../../common/seccomp.ts";
+import type { Runtime } from "../container/runtime.ts";
 
 /** A filter as a runtime configuration carries it. */
 export type SeccompFilter = { section: object } | { compiled: string };
@@ -42,8 +42,12 @@ export async function seccompFilter(input: {
   }
   const first = await start({ section });
   if (!first.filtered)
-    throw new PlatformError("SandboxFailed", "The kernel did not take the system call filter; it needs CONFIG_SECCOMP_FILTER.");
-  if (first.compiled === undefined || !(await start({ compiled: first.compiled })).filtered) return { section };
+    throw new PlatformError(
+      "SandboxFailed",
+      "The kernel did not take the system call filter; it needs CONFIG_SECCOMP_FILTER.",
+    );
+  if (first.compiled === undefined || !(await start({ compiled: first.compiled })).filtered)
+    return { section };
   writeFileSync(`${path}.new`, first.compiled, { mode: 0o600 });
   renameSync(`${path}.new`, path);
   return { compiled: first.compiled };
@@ -55,9 +59,15 @@ function readSection(): object {
     text = readFileSync(profilePath, "utf8");
   } catch (cause) {
     const advice = `install it with \`apt-get install ${profilePackage}\``;
-    throw new PlatformError("SandboxFailed", `The system call filter ${profilePath} is missing; ${advice}.`, { cause });
+    throw new PlatformError("SandboxFailed", `The system call filter ${profilePath} is missing; ${advice}.`, {
+      cause,
+    });
   }
   const section = seccompSection(JSON.parse(text), process.arch);
-  if (!section) throw new PlatformError("SandboxFailed", `There is no system call filter for the architecture ${process.arch}.`);
+  if (!section)
+    throw new PlatformError(
+      "SandboxFailed",
+      `There is no system call filter for the architecture ${process.arch}.`,
+    );
   return section;
 }

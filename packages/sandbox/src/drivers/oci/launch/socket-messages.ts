@@ -10,7 +10,10 @@ export interface SocketRequest {
   kind: SocketKind;
 }
 
-export type SocketAnswer = { number: number } & ({ fd: number } | { error: string; code: string | undefined });
+export type SocketAnswer = { number: number } & (
+  | { fd: number }
+  | { error: string; code: string | undefined }
+);
 
 /** Makes a socket in the network namespace of the calling thread. Throws EADDRINUSE. */
 export function socketOf(kind: SocketKind): number {

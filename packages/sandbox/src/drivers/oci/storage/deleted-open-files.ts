@@ -28,7 +28,9 @@ export async function unnamedBytes(pids: number[], idBase: number): Promise<numb
   if (pids.length <= fewProcesses && !pids.some(mayHoldUnnamed)) return 0;
   memory ??= memoryDevice();
   const devices = [memory, ...memoryFolders(pids)].join(",");
-  const result = await runCommand(["sh", "-c", script, "sh", String(idBase), devices, ...pids.map(String)], { timeoutMs });
+  const result = await runCommand(["sh", "-c", script, "sh", String(idBase), devices, ...pids.map(String)], {
+    timeoutMs,
+  });
   const sum = /^(\d+)\n$/.exec(result.output)?.[1];
   return sum === undefined ? Number.POSITIVE_INFINITY : Number(sum);
 }

@@ -50,7 +50,10 @@ export class HostRoot {
     const links = new Set(entries.flatMap((entry) => ("link" in entry ? [entry.path] : [])));
     const behind = entries.find((entry) => "folder" in entry && links.has(entry.path));
     if (behind)
-      throw new PlatformError("SandboxSpecUnusable", `/${behind.path} is a link in a host sandbox; choose another folder.`);
+      throw new PlatformError(
+        "SandboxSpecUnusable",
+        `/${behind.path} is a link in a host sandbox; choose another folder.`,
+      );
     const hash = createHash("sha256")
       .update(JSON.stringify([entries, spec.user, this.#idBase]))
       .digest("hex");
@@ -83,13 +86,18 @@ export class HostRoot {
 
 /** A mount point that is missing here would be made in the upper layer at each start, which costs more than the mount. */
 function machineEntries(mounts: string[]): Entry[] {
-  const file = (path: string, content: string | Buffer): Entry => ({ path, base64: Buffer.from(content).toString("base64") });
+  const file = (path: string, content: string | Buffer): Entry => ({
+    path,
+    base64: Buffer.from(content).toString("base64"),
+  });
   return [
     ...[...folders, ...mounts.flatMap(foldersDownTo)].map((path) => ({ path, folder: 0o755, user: false })),
     { path: "root", folder: 0o700, user: false },
     { path: "tmp", folder: 0o1777, user: false },
     { path: "var/tmp", folder: 0o1777, user: false },
-    ...hostLinks.filter((name) => isLink(`/${name}`)).map((name) => ({ path: name, link: readlinkSync(`/${name}`) })),
+    ...hostLinks
+      .filter((name) => isLink(`/${name}`))
+      .map((name) => ({ path: name, link: readlinkSync(`/${name}`) })),
     { path: "var/run", link: "/run" },
     { path: "etc/os-release", link: "../usr/lib/os-release" },
     { path: "etc/mtab", link: "/proc/mounts" },
@@ -99,13 +107,18 @@ function machineEntries(mounts: string[]): Entry[] {
     file("etc/hostname", ""),
     file("etc/hosts", ""),
     file("etc/profile", "umask 022\n"),
-    ...hostFiles.filter((name) => existsSync(`/etc/${name}`)).map((name) => file(`etc/${name}`, readFileSync(`/etc/${name}`))),
+    ...hostFiles
+      .filter((name) => existsSync(`/etc/${name}`))
+      .map((name) => file(`etc/${name}`, readFileSync(`/etc/${name}`))),
   ];
 }
 
 function specEntries(spec: PreparedSpec): Entry[] {
   const { name, uid, gid, home } = spec.user;
-  const text = (path: string, content: string): Entry => ({ path, base64: Buffer.from(content).toString("base64") });
+  const text = (path: string, content: string): Entry => ({
+    path,
+    base64: Buffer.from(content).toString("base64"),
+  });
   const passwd = [
     "root:x:0:0:root:/root:/bin/sh",
     ...(uid === 0 ? [] : [`${name}:x:${uid}:${gid}:${name}:${home}:/bin/bash`]),

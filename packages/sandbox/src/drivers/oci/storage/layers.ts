@@ -20,7 +20,8 @@ export class Layers {
     this.#work = join(dir, "work");
     this.#trash = join(dir, "trash");
     this.#idBase = idBase;
-    for (const folder of [this.folder, this.#work, this.#trash]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    for (const folder of [this.folder, this.#work, this.#trash])
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
   path(name: string): string {

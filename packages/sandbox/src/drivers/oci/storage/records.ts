@@ -44,7 +44,8 @@ export class Records<T> {
   constructor(folder: string) {
     this.#folder = folder;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    for (const name of readdirSync(folder)) if (!name.endsWith(".json")) rmSync(join(folder, name), { recursive: true });
+    for (const name of readdirSync(folder))
+      if (!name.endsWith(".json")) rmSync(join(folder, name), { recursive: true });
   }
 
   ids(): string[] {

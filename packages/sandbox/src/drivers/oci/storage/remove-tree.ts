@@ -17,7 +17,8 @@ export async function removeTrees(paths: string[]): Promise<void> {
   if (large.length === 0) return;
   // rm copes with names that are not UTF-8, with any depth, and does not keep this process waiting.
   const result = await runCommand(["rm", "-rf", "--one-file-system", "--", ...large], { timeoutMs });
-  if (result.code !== 0) throw new PlatformError("SandboxFailed", `Files of a sandbox could not be removed: ${result.reason}.`);
+  if (result.code !== 0)
+    throw new PlatformError("SandboxFailed", `Files of a sandbox could not be removed: ${result.reason}.`);
 }
 
 /** Whether a tree has few entries, all with plain names. */
@@ -35,7 +36,9 @@ function isSmall(path: string): boolean {
       left >= 0 &&
       level < fewLevels &&
       entries.every(
-        (entry) => !entry.name.includes("\ufffd") && (!entry.isDirectory() || walk(`${folder}/${entry.name}`, level + 1)),
+        (entry) =>
+          !entry.name.includes("\ufffd") &&
+          (!entry.isDirectory() || walk(`${folder}/${entry.name}`, level + 1)),
       )
     );
   };

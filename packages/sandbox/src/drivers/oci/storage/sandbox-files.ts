@@ -54,10 +54,16 @@ export class SandboxFiles {
   /** A new sandbox, empty or with the files of a snapshot (and then its root). Throws SnapshotNotFound. */
   create(id: string, spec: PreparedSpec, snapshotId: string | undefined): SandboxRecord {
     const snapshot = snapshotId === undefined ? undefined : this.#snapshots.peek(snapshotId);
-    if (snapshotId !== undefined && !snapshot) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${snapshotId}.`);
+    if (snapshotId !== undefined && !snapshot)
+      throw new PlatformError("SnapshotNotFound", `There is no snapshot ${snapshotId}.`);
     const whole: PreparedSpec = snapshot ? { ...spec, root: snapshot.root } : spec;
     const hostLayer = this.#hostLayer(whole);
-    return this.#set(id, { spec: whole, upper: this.layers.make(), layers: snapshot?.layers ?? [], hostLayer });
+    return this.#set(id, {
+      spec: whole,
+      upper: this.layers.make(),
+      layers: snapshot?.layers ?? [],
+      hostLayer,
+    });
   }
 
   /** What a sandbox starts again with: its files, over the root that the machine has now. */
@@ -73,7 +79,10 @@ export class SandboxFiles {
     const { spec, upper, hostLayer } = record;
     const layers = [upper, ...record.layers];
     if (layers.length > mostLayers) {
-      throw new PlatformError("SandboxFailed", `A sandbox can hold ${mostLayers} snapshots above each other, and this one does.`);
+      throw new PlatformError(
+        "SandboxFailed",
+        `A sandbox can hold ${mostLayers} snapshots above each other, and this one does.`,
+      );
     }
     // In this order a kill in between leaves nothing behind; `renew` makes good for what is missing then.
     this.layers.seal(upper);

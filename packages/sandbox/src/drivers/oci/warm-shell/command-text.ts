@@ -26,7 +26,9 @@ export function commandText(name: string, { args, env, cwd }: Command): string |
   const [program, ...rest] = args;
   if (!program || !cwd.startsWith("/") || !env.every((entry) => plainName.test(entry))) return undefined;
   const path = env.find((entry) => entry.startsWith("PATH="))?.slice(5) ?? "";
-  const candidates = program.includes("/") ? [program] : path.split(":").map((folder) => `${folder || "."}/${program}`);
+  const candidates = program.includes("/")
+    ? [program]
+    : path.split(":").map((folder) => `${folder || "."}/${program}`);
   const pipe = `${insideFolder}/${name}`;
   const text = `(
 echo s >&3; read -r go || exit; unset go

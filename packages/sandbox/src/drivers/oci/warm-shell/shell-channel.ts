@@ -54,7 +54,9 @@ export class ShellChannel {
   #take(text: string): void {
     this.#rest += text;
     const end = this.#rest.indexOf("\n");
-    if (end === -1 ? this.#rest.length > maxLine : end > maxLine || end + 1 < this.#rest.length || !this.#wanted)
+    if (
+      end === -1 ? this.#rest.length > maxLine : end > maxLine || end + 1 < this.#rest.length || !this.#wanted
+    )
       return this.end();
     if (end === -1) return;
     const line = this.#rest.slice(0, end);

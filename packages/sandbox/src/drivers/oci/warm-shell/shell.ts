@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { kill } from "node:process";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { statFields } from "../../common/process-stat.ts";
+import type { ProcessGroup } from "../cgroup/process-group.ts";
 import { exitStatus } from "../container/exit-status.ts";
 import { capture, readOut } from "../container/output-pipe.ts";
-import type { ProcessGroup } from "../cgroup/process-group.ts";
-import { statFields } from "../../common/process-stat.ts";
 import { CommandPipes } from "./command-pipes.ts";
 import { type Command, commandText } from "./command-text.ts";
 import type { ShellChannel } from "./shell-channel.ts";
@@ -124,7 +124,8 @@ export class ResidentShell {
     const signal = (name: NodeJS.Signals = "SIGKILL") => {
       if (ended) return;
       const target = this.#command();
-      if (target !== undefined && send(name === "SIGKILL" ? groupTarget(target) : target, name)) sent.add(name);
+      if (target !== undefined && send(name === "SIGKILL" ? groupTarget(target) : target, name))
+        sent.add(name);
       if (name === "SIGKILL") giveUp ??= setTimeout(() => this.#channel.end(), patienceMs).unref();
     };
     return { stdin, stdout, stderr, exit: finish(), kill: signal, resize: () => {} };

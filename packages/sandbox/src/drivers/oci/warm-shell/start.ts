@@ -1,7 +1,7 @@
 import { kill } from "node:process";
 import { spawnPiped } from "../../../kernel/spawn.ts";
-import { ExecFiles } from "../container/exec-files.ts";
 import { insideBusybox } from "../../common/folders.ts";
+import { ExecFiles } from "../container/exec-files.ts";
 import { ResidentShell, type ShellPlace } from "./shell.ts";
 import { ShellChannel } from "./shell-channel.ts";
 

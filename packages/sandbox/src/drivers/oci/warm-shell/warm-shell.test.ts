@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { openTestDriver, run, testSpec, workingRuntimes } from "../../../../test/support/oci.ts";
 import type { ExecRequest } from "../../../driver.ts";
 import { readFile } from "../../../files/files.ts";
 import type { OciDriver } from "../oci-driver.ts";
-import { openTestDriver, run, testSpec, workingRuntimes } from "../../../../test/support/oci.ts";
 
 const runtimes = await workingRuntimes();
 
@@ -74,7 +74,8 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     expect(await inside({ argv: ["printenv", "ALL"], env: { ALL: bytes } })).toBe(`${bytes}\n`);
     // What a shell cannot carry goes by the runtime.
     // (Over runc another shell stands before a command, which drops such a name.)
-    if (runtime === "crun") expect(await inside({ argv: ["printenv", "a.b-c"], env: { "a.b-c": "x" } })).toBe("x\n");
+    if (runtime === "crun")
+      expect(await inside({ argv: ["printenv", "a.b-c"], env: { "a.b-c": "x" } })).toBe("x\n");
     expect(await inside({ argv: ["printenv", "RANDOM"], env: { RANDOM: "y" } })).toBe("y\n");
     const long = "y".repeat(100_000);
     expect(await inside({ argv: ["printf", "%s", long] })).toBe(long);
@@ -102,7 +103,9 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
   });
 
   test("opens its standard streams by path too", async () => {
-    expect(await run(driver, id, "echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin", { input: "in" })).toEqual({
+    expect(
+      await run(driver, id, "echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin", { input: "in" }),
+    ).toEqual({
       code: 0,
       out: "out\nin",
       err: "err\n",
@@ -154,7 +157,8 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
   test("runs commands beside each other and leaves no file, process or pipe", async () => {
     const fds = () => readdirSync("/proc/self/fd").length;
     const all = () => Promise.all(Array.from({ length: 8 }, (_, at) => inside(`sleep 0.02; echo ${at}`)));
-    for (let round = 0; round < 3; round++) expect(await all()).toEqual(Array.from({ length: 8 }, (_, at) => `${at}\n`));
+    for (let round = 0; round < 3; round++)
+      expect(await all()).toEqual(Array.from({ length: 8 }, (_, at) => `${at}\n`));
     await inside("true");
     const [before, processes] = [fds(), await inside("ps -e | wc -l")];
     for (let round = 0; round < 50; round++) await inside({ argv: ["true"] });
@@ -164,31 +168,35 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     expect(Number(await inside("pgrep -c busybox"))).toBeLessThanOrEqual(4);
   });
 
-  test.runIf(runtime === runtimes[0])("a sandbox that kills it, stops it, floods or misleads it only loses speed", async () => {
-    const attacks = {
-      kill: "kill -9 -1",
-      stop: "pkill -STOP busybox",
-      flood: "exec 9>/proc/$PPID/fd/3; yes >&9",
-      "wrong word": "echo 'x 0' >/proc/$PPID/fd/3; echo s >/proc/$PPID/fd/3",
-      "long word": "head -c 100000 /dev/zero >/proc/$PPID/fd/3",
-    };
-    for (const [name, attack] of Object.entries(attacks)) {
-      await driver.remove(id);
-      await fresh();
-      const began = Date.now();
-      await run(driver, id, attack, { timeoutMs: 500 });
-      expect((await run(driver, id, "echo works")).out, name).toBe("works\n");
-      expect(Date.now() - began, name).toBeLessThan(4_000);
-      await expect.poll(resident, { timeout: 5_000, message: name }).toBe(true);
-    }
-  });
+  test.runIf(runtime === runtimes[0])(
+    "a sandbox that kills it, stops it, floods or misleads it only loses speed",
+    async () => {
+      const attacks = {
+        kill: "kill -9 -1",
+        stop: "pkill -STOP busybox",
+        flood: "exec 9>/proc/$PPID/fd/3; yes >&9",
+        "wrong word": "echo 'x 0' >/proc/$PPID/fd/3; echo s >/proc/$PPID/fd/3",
+        "long word": "head -c 100000 /dev/zero >/proc/$PPID/fd/3",
+      };
+      for (const [name, attack] of Object.entries(attacks)) {
+        await driver.remove(id);
+        await fresh();
+        const began = Date.now();
+        await run(driver, id, attack, { timeoutMs: 500 });
+        expect((await run(driver, id, "echo works")).out, name).toBe("works\n");
+        expect(Date.now() - began, name).toBeLessThan(4_000);
+        await expect.poll(resident, { timeout: 5_000, message: name }).toBe(true);
+      }
+    },
+  );
 
   test("a full sandbox is told at once, and served again when there is room", async () => {
     await driver.remove(id);
     await fresh(12);
     await inside("for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 50 & done >/dev/null 2>&1");
     const began = Date.now();
-    for (let round = 0; round < 3; round++) await run(driver, id, { argv: ["sh", "-c", "true | true | true"] });
+    for (let round = 0; round < 3; round++)
+      await run(driver, id, { argv: ["sh", "-c", "true | true | true"] });
     expect(Date.now() - began).toBeLessThan(5_000);
     await run(driver, id, { argv: ["pkill", "sleep"] });
     await expect.poll(() => inside("echo again")).toBe("again\n");

@@ -1,8 +1,8 @@
 import { AgentProfileDetail, AgentProfileDiagnostics } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -15,12 +15,20 @@ const base = "/api/agent-profiles";
 const get = (path = "", init = {}) => read(server.call("GET", base + path, init));
 const post = (path: string, body?: unknown) => read(server.call("POST", base + path, { body }));
 const saveLlm = () =>
-  server.call("POST", "/api/v1/settings/profiles/fast", { body: { llm: { model: "openai/gpt-x", api_key: "sk-planted" } } });
+  server.call("POST", "/api/v1/settings/profiles/fast", {
+    body: { llm: { model: "openai/gpt-x", api_key: "sk-planted" } },
+  });
 
 test("a profile is saved, listed, read, changed and renamed; its id stays and its revision counts", async () => {
   expect(await get()).toEqual({ status: 200, body: { profiles: [], active_agent_profile_id: null } });
   expect(
-    (await post("/review", { agent_kind: "openhands", llm_profile_ref: "fast", system_message_suffix: "Be brief." })).status,
+    (
+      await post("/review", {
+        agent_kind: "openhands",
+        llm_profile_ref: "fast",
+        system_message_suffix: "Be brief.",
+      })
+    ).status,
   ).toBe(201);
   const { body } = await get("/review");
   expect([...Value.Errors(AgentProfileDetail, body)]).toEqual([]);
@@ -32,7 +40,13 @@ test("a profile is saved, listed, read, changed and renamed; its id stays and it
     mcp_server_refs: null,
     condenser: { max_size: 240 },
   });
-  await post("/review", { llm_profile_ref: "fast", id: "x", revision: 99, mcp_server_refs: ["a"], condenser: { max_size: 30 } });
+  await post("/review", {
+    llm_profile_ref: "fast",
+    id: "x",
+    revision: 99,
+    mcp_server_refs: ["a"],
+    condenser: { max_size: 30 },
+  });
   expect((await get("/review")).body.profile).toMatchObject({
     id,
     revision: 1,
@@ -41,7 +55,14 @@ test("a profile is saved, listed, read, changed and renamed; its id stays and it
   });
   expect((await post("/review/rename", { new_name: "judge" })).body).toMatchObject({ name: "judge" });
   expect((await get()).body.profiles).toEqual([
-    { id, name: "judge", agent_kind: "openhands", revision: 2, llm_profile_ref: "fast", mcp_server_refs: ["a"] },
+    {
+      id,
+      name: "judge",
+      agent_kind: "openhands",
+      revision: 2,
+      llm_profile_ref: "fast",
+      mcp_server_refs: ["a"],
+    },
   ]);
   expect((await get("/review")).status).toBe(404);
   expect((await get("/judge", { key: strangerKey })).status).toBe(404);
@@ -55,7 +76,10 @@ test("an active profile is remembered and changes no settings; without its LLM p
   await post("/p", { llm_profile_ref: "fast", agent: "Reviewer" });
   const { id } = (await get("/p")).body.profile;
   const missing = await post(`/${id}/activate`);
-  expect([missing.status, missing.body.detail]).toEqual([422, expect.stringContaining("'fast', which does not exist")]);
+  expect([missing.status, missing.body.detail]).toEqual([
+    422,
+    expect.stringContaining("'fast', which does not exist"),
+  ]);
   expect((await get()).body.active_agent_profile_id).toBeNull();
   await saveLlm();
   expect((await post(`/${id.replaceAll("-", "")}/activate`)).body).toEqual({

@@ -29,12 +29,20 @@ export function agentProfileRoutes(
 
   app.get(
     base,
-    { constraints, config, schema: { tags, summary: "List agent profiles", response: { 200: AgentProfileList } } },
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "List agent profiles", response: { 200: AgentProfileList } },
+    },
     ({ principal }) => agentProfiles.list(principal.userId),
   );
   app.get(
     `${base}/:name`,
-    { constraints, config, schema: { tags, summary: "Read an agent profile", params, response: { 200: AgentProfileDetail } } },
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "Read an agent profile", params, response: { 200: AgentProfileDetail } },
+    },
     ({ principal, params: { name } }) => ({ name, profile: agentProfiles.get(principal.userId, name) }),
   );
   app.post(
@@ -60,7 +68,12 @@ export function agentProfileRoutes(
     {
       constraints,
       config,
-      schema: { tags, summary: "Delete an agent profile, if there is one", params, response: { 200: AgentProfileMutation } },
+      schema: {
+        tags,
+        summary: "Delete an agent profile, if there is one",
+        params,
+        response: { 200: AgentProfileMutation },
+      },
     },
     async ({ principal, params: { name } }) => {
       await agentProfiles.remove(principal.userId, name);
@@ -93,13 +106,19 @@ export function agentProfileRoutes(
       schema: {
         tags,
         summary: "Let conversations that name no profile start with this one; agent_settings stay",
-        params: Type.Object({ profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }) }),
+        params: Type.Object({
+          profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }),
+        }),
         response: { 200: ActivatedAgentProfile },
       },
     },
     async ({ principal, params: { profile_id: id } }) => {
       const profile = await agentProfiles.activate(principal.userId, id);
-      return { id: profile.id, message: `Agent profile '${profile.name}' activated`, agent_settings_applied: false };
+      return {
+        id: profile.id,
+        message: `Agent profile '${profile.name}' activated`,
+        agent_settings_applied: false,
+      };
     },
   );
   app.post(

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 import { defaultUser } from "../../../users/default-user.ts";
-import { key, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 let id: string;
@@ -37,7 +43,10 @@ test("a request to the conversation's agent server is answered as if it had come
   });
   expect(await proxy(answer)).toEqual({ status: 200, body: { success: true } });
   expect((await proxy(request(`/api/conversations/${id}/events/count`))).body).toBe(3);
-  expect(await proxy({ ...answer, body: { content: 7 } })).toMatchObject({ status: 422, body: { detail: [{}] } });
+  expect(await proxy({ ...answer, body: { content: 7 } })).toMatchObject({
+    status: 422,
+    body: { detail: [{}] },
+  });
   expect(await proxy(request("/api/git/none"))).toMatchObject({ status: 404 });
 });
 
@@ -55,7 +64,9 @@ test("it opens nothing that the request's own credentials do not", async () => {
       expect.toSatisfy((s) => s === 401 || s === 422),
     ]);
   }
-  expect((await proxy(request(path, { headers: { Authorization: `Bearer ${strangerKey}` } }))).status).toBe(404);
+  expect((await proxy(request(path, { headers: { Authorization: `Bearer ${strangerKey}` } }))).status).toBe(
+    404,
+  );
   for (const from of [null, session]) expect((await proxy(request(path), from)).status).toBe(401);
 });
 
@@ -70,7 +81,8 @@ test("no other host and no other route is asked", async () => {
     `${server.url}@example.com`,
     "file:///etc",
   ];
-  for (const host of hosts) expect([host, (await proxy(request(path, { host }))).status]).toEqual([host, 422]);
+  for (const host of hosts)
+    expect([host, (await proxy(request(path, { host }))).status]).toEqual([host, 422]);
   const paths = [
     "/api/cloud-proxy",
     "/api/conversations/../cloud-proxy",

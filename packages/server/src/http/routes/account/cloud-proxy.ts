@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { OwnRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { App, HttpServices } from "../../server/services.ts";
 import { decodedPath, publicUrl } from "../../server/urls.ts";
 
@@ -20,7 +20,8 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
       config: { failures: [404, 409, 410, 502, 503] },
       schema: {
         tags: ["agent server"],
-        summary: "Send a request to the agent server of a conversation: to this server itself, and to no other",
+        summary:
+          "Send a request to the agent server of a conversation: to this server itself, and to no other",
         body: OwnRequest,
         response: { 200: Type.Unknown({ description: "the answer of that request" }) },
       },
@@ -28,7 +29,10 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
     async ({ body: { host, method, path, headers, body }, ip }, reply) => {
       const own = new URL(publicUrl(config, app.server)).origin;
       if (!URL.canParse(host) || new URL(host).origin !== own)
-        throw new PlatformError("InvalidParameter", `host has to be this server, ${own}: requests are passed on to no other.`);
+        throw new PlatformError(
+          "InvalidParameter",
+          `host has to be this server, ${own}: requests are passed on to no other.`,
+        );
       const url = URL.canParse(path, own) ? new URL(path, own) : undefined;
       if (url?.origin !== own || !surface.test(url.pathname) || whole.test(decodedPath(url.pathname)))
         throw new PlatformError(

@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../../conversations/api.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { Principal } from "../../server/principal.ts";
 
@@ -15,7 +15,9 @@ export function visibleConversation(
 ): ConversationRow | undefined {
   const id = parseId(text);
   const row = id === undefined ? undefined : conversations.get(principal.userId, id);
-  return row && (principal.sandboxId === undefined || principal.sandboxId === row.sandboxId) ? row : undefined;
+  return row && (principal.sandboxId === undefined || principal.sandboxId === row.sandboxId)
+    ? row
+    : undefined;
 }
 
 /** Like `visibleConversation`. Throws PlatformError ConversationNotFound. */

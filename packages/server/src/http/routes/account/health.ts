@@ -1,8 +1,8 @@
 import { statfs } from "node:fs/promises";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
+import { usableTools } from "@sandpiper/agent/tools/choose";
 import { ServerInfo, ServerStatus } from "@sandpiper/wire";
 import { type TSchema, Type } from "typebox";
-import { usableTools } from "@sandpiper/agent/tools/choose";
 import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -33,8 +33,12 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
     ["/health", "ok"],
     ["/ready", "ready"],
   ] as const) {
-    app.get(path, answer("The server takes requests", Type.String()), (_request, reply) => sendJson(reply, '"OK"'));
-    app.get(path, { constraints: agent, ...answer("The server takes requests", ServerStatus) }, () => ({ status }));
+    app.get(path, answer("The server takes requests", Type.String()), (_request, reply) =>
+      sendJson(reply, '"OK"'),
+    );
+    app.get(path, { constraints: agent, ...answer("The server takes requests", ServerStatus) }, () => ({
+      status,
+    }));
   }
 
   const about = async () => {
@@ -70,7 +74,11 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
     "/api/tools/",
     {
       config: { access: "agent" },
-      schema: { tags, summary: "List the names of tools that agents can have", response: { 200: Type.Array(Type.String()) } },
+      schema: {
+        tags,
+        summary: "List the names of tools that agents can have",
+        response: { 200: Type.Array(Type.String()) },
+      },
     },
     () => usableTools,
   );

@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isFullState, key, read, startServer, strangerKey, type TestServer, TestSocket } from "../../../../test/support/test-server.ts";
+import {
+  isFullState,
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+  TestSocket,
+} from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 let conversation: string;
@@ -46,14 +54,17 @@ test("another user's keys are unknown ones", async () => {
 });
 
 test("a time that cannot be read is told of the body", async () => {
-  const { status, body } = await read(server.call("POST", "/api/keys", { body: { name: "x", expires_at: "soon" } }));
+  const { status, body } = await read(
+    server.call("POST", "/api/keys", { body: { name: "x", expires_at: "soon" } }),
+  );
   expect([status, body.detail[0].loc]).toEqual([422, ["body", "expires_at"]]);
 });
 
 test("a key cannot make one that lasts longer than itself", async () => {
   const soon = new Date(Date.now() + 3_600_000).toISOString();
   const later = new Date(Date.now() + 7_200_000).toISOString();
-  const short = (await read(server.call("POST", "/api/keys", { body: { name: "short", expires_at: soon } }))).body;
+  const short = (await read(server.call("POST", "/api/keys", { body: { name: "short", expires_at: soon } })))
+    .body;
   expect(Date.parse(short.expires_at)).toBe(Date.parse(soon));
   const make = (body: object) => read(server.call("POST", "/api/keys", { key: short.key, body }));
   expect((await make({ name: "child" })).body.expires_at).toBe(short.expires_at);
@@ -73,7 +84,8 @@ test("bodies that make no sense are refused", async () => {
     { name: "x", expires_at: "soon" },
     { name: 1 },
   ];
-  for (const body of bodies) expect([body, (await server.call("POST", "/api/keys", { body })).status]).toEqual([body, 422]);
+  for (const body of bodies)
+    expect([body, (await server.call("POST", "/api/keys", { body })).status]).toEqual([body, 422]);
   expect((await server.call("POST", "/api/keys", { body: { name: "x", read_only: "no" } })).status).toBe(422);
 });
 
@@ -88,10 +100,21 @@ test("a read-only key only reads, and sees nothing that would open more", async 
   for (const { method, path } of changing) {
     const { status, body } = await read(server.call(method, path, { key: readerKey, body: {} }));
     const told = body.detail ?? body.error?.message;
-    expect([method, path, status, told]).toEqual([method, path, 403, expect.stringMatching(/^This key is read-only/)]);
+    expect([method, path, status, told]).toEqual([
+      method,
+      path,
+      403,
+      expect.stringMatching(/^This key is read-only/),
+    ]);
   }
-  const sandbox = (await read(server.call("GET", "/api/v1/sandboxes/search", { key: readerKey }))).body.items[0];
-  expect(sandbox).toMatchObject({ id: "sandbox-1", status: "RUNNING", session_api_key: null, exposed_urls: null });
+  const sandbox = (await read(server.call("GET", "/api/v1/sandboxes/search", { key: readerKey }))).body
+    .items[0];
+  expect(sandbox).toMatchObject({
+    id: "sandbox-1",
+    status: "RUNNING",
+    session_api_key: null,
+    exposed_urls: null,
+  });
   for (const path of [
     `/api/v1/app-conversations?ids=${conversation}`,
     "/api/v1/app-conversations/search",
@@ -103,18 +126,26 @@ test("a read-only key only reads, and sees nothing that would open more", async 
     if (full.includes("session_api_key")) expect(full).toContain("session-key-1");
     expect([path, shown.includes("session-key-1")]).toEqual([path, false]);
   }
-  expect((await server.call("GET", "/api/v1/sandboxes/sandbox-1/preview?port=80", { key: readerKey })).status).toBe(403);
+  expect(
+    (await server.call("GET", "/api/v1/sandboxes/sandbox-1/preview?port=80", { key: readerKey })).status,
+  ).toBe(403);
   expect((await server.call("GET", "/preview/sandbox-1/80/", { key: readerKey })).status).toBe(403);
 });
 
 test("a read-only key follows a socket and sends nothing over it", async () => {
-  for (const [query, first] of [[`?session_api_key=${readerKey}`], ["", { type: "auth", session_api_key: readerKey }]] as const) {
+  for (const [query, first] of [
+    [`?session_api_key=${readerKey}`],
+    ["", { type: "auth", session_api_key: readerKey }],
+  ] as const) {
     const socket = new TestSocket(server, `/sockets/events/${conversation}${query}`);
     if (first) socket.socket.once("open", () => socket.send(first));
     await socket.until(isFullState);
     socket.send({ role: "user", content: [{ type: "text", text: "do something" }] });
     const refusal = await socket.until((frame) => frame.kind === "ServerErrorEvent");
-    expect(refusal).toMatchObject({ code: "ReadOnlyKey", detail: "This key is read-only: the socket only follows." });
+    expect(refusal).toMatchObject({
+      code: "ReadOnlyKey",
+      detail: "This key is read-only: the socket only follows.",
+    });
     await server.addMessages(conversation, "from elsewhere");
     await socket.until((frame) => frame.kind === "MessageEvent");
     expect(socket.texts()).toEqual(["from elsewhere"]);
@@ -123,12 +154,18 @@ test("a read-only key follows a socket and sends nothing over it", async () => {
 });
 
 test("an open socket sends nothing more once its key is revoked", async () => {
-  const { key: short, row } = await server.apiKeys.add("default", { name: "short-lived", expiresAt: null, readOnly: false });
+  const { key: short, row } = await server.apiKeys.add("default", {
+    name: "short-lived",
+    expiresAt: null,
+    readOnly: false,
+  });
   const socket = new TestSocket(server, `/sockets/events/${conversation}`, { "x-session-api-key": short });
   await socket.until(isFullState);
   await server.call("DELETE", `/api/keys/${row.id}`);
   socket.send({ role: "user", content: [{ type: "text", text: "too late" }] });
   expect(await socket.closed).toMatchObject({ code: 4001 });
-  const { body } = await read(server.call("GET", `/api/v1/conversation/${conversation}/events/search`, { key }));
+  const { body } = await read(
+    server.call("GET", `/api/v1/conversation/${conversation}/events/search`, { key }),
+  );
   expect(JSON.stringify(body)).not.toContain("too late");
 });

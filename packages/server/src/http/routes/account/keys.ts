@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { ApiKey, ApiKeyRequest, isoTime, NewApiKey, parseId, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { ApiKeyRow } from "../../../store/user-store.ts";
 import { readTime } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -23,7 +23,12 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
     "/api/keys",
     {
       config: { failures: [409] },
-      schema: { tags, summary: "Make an API key; the answer shows it once", body: ApiKeyRequest, response: { 201: NewApiKey } },
+      schema: {
+        tags,
+        summary: "Make an API key; the answer shows it once",
+        body: ApiKeyRequest,
+        response: { 201: NewApiKey },
+      },
     },
     async (request, reply) => {
       const { name, expires_at, read_only } = request.body;
@@ -59,7 +64,10 @@ function expiryOf(text: string | null | undefined, limit: number | null): number
   if (asked === undefined) return limit;
   if (asked <= Date.now()) throw new PlatformError("InvalidParameter", "expires_at lies in the past.");
   if (limit !== null && asked > limit)
-    throw new PlatformError("InvalidParameter", `A key ends no later than the one that makes it: ${isoTime(limit)}.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `A key ends no later than the one that makes it: ${isoTime(limit)}.`,
+    );
   return asked;
 }
 

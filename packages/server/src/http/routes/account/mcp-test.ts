@@ -1,5 +1,5 @@
-import type { McpServer, McpTestAnswer } from "@sandpiper/wire";
 import { type ProbeOptions, probeMcpServer } from "@sandpiper/agent/mcp/probe";
+import type { McpServer, McpTestAnswer } from "@sandpiper/wire";
 import type { HttpServices } from "../../server/services.ts";
 
 /** Tests a user's MCP server as agents would use it: with the values of the secrets that its configuration names. */
@@ -9,5 +9,8 @@ export function testMcpServer(
   { name, server }: { name: string; server: McpServer },
   options?: Pick<ProbeOptions, "timeoutMs" | "toolCall">,
 ): Promise<McpTestAnswer> {
-  return probeMcpServer({ name, server, from: "user" }, { outbound, secrets: secrets.forSandbox(userId, ""), ...options });
+  return probeMcpServer(
+    { name, server, from: "user" },
+    { outbound, secrets: secrets.forSandbox(userId, ""), ...options },
+  );
 }

@@ -1,18 +1,25 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 beforeAll(async () => {
   server = await startServer();
 });
 afterAll(() => server.close());
-const call = (method: string, path: string, init: { body?: unknown; key?: string } = {}) => read(server.call(method, path, init));
+const call = (method: string, path: string, init: { body?: unknown; key?: string } = {}) =>
+  read(server.call(method, path, init));
 
 test("every user has an organization of their own, and nobody else is in it", async () => {
   const { body: mine } = await call("GET", "/api/organizations");
-  expect(mine).toMatchObject({ items: [{ id: defaultUser, is_personal: true }], current_org_id: defaultUser });
-  expect((await call("GET", "/api/keys/current")).body).toMatchObject({ user_id: defaultUser, org_id: defaultUser });
+  expect(mine).toMatchObject({
+    items: [{ id: defaultUser, is_personal: true }],
+    current_org_id: defaultUser,
+  });
+  expect((await call("GET", "/api/keys/current")).body).toMatchObject({
+    user_id: defaultUser,
+    org_id: defaultUser,
+  });
   const base = `/api/organizations/${mine.current_org_id}`;
   expect((await call("GET", `${base}/me`)).body).toMatchObject({
     org_id: defaultUser,
@@ -23,7 +30,10 @@ test("every user has an organization of their own, and nobody else is in it", as
   for (const path of ["/me", "/profiles", "/profiles/x", "/provider-connections"]) {
     expect([path, (await call("GET", base + path, { key: strangerKey })).status]).toEqual([path, 404]);
   }
-  const stolen = await call("POST", `${base}/profiles/x`, { key: strangerKey, body: { llm: { model: "openai/x" } } });
+  const stolen = await call("POST", `${base}/profiles/x`, {
+    key: strangerKey,
+    body: { llm: { model: "openai/x" } },
+  });
   expect(stolen).toMatchObject({ status: 404, body: { error: "Organization not found" } });
   const { body: other } = await call("GET", "/api/organizations", { key: strangerKey });
   expect(other.current_org_id).not.toBe(defaultUser);
@@ -46,7 +56,10 @@ test("the organization's LLM profiles are those of the settings", async () => {
   const llm = { model: "openai/one", api_key: "sk-planted-secret" };
   expect((await call("POST", `${base}/one`, { body: { llm } })).status).toBe(201);
   expect((await call("POST", `${base}/one/rename`, { body: { new_name: "two" } })).status).toBe(200);
-  expect((await call("POST", `${base}/two/activate`)).body).toMatchObject({ name: "two", model: "openai/one" });
+  expect((await call("POST", `${base}/two/activate`)).body).toMatchObject({
+    name: "two",
+    model: "openai/one",
+  });
   expect((await call("GET", base)).body).toEqual((await call("GET", "/api/v1/settings/profiles")).body);
   expect((await call("GET", `${base}/two`)).body).toMatchObject({
     name: "two",
@@ -63,8 +76,14 @@ test("a profile that is edited there without its key keeps it", async () => {
   const llm = { model: "openai/one", api_key: "sk-planted-secret" };
   await save({ llm });
   await save({ llm: { model: "openai/two", aws_access_key_id: null }, include_secrets: true });
-  expect((await call("GET", path)).body).toMatchObject({ api_key_set: true, config: { model: "openai/two" } });
-  for (const change of [{ llm: { ...llm, api_key: null } }, { llm: { model: "openai/one" }, preserve_existing_api_key: false }]) {
+  expect((await call("GET", path)).body).toMatchObject({
+    api_key_set: true,
+    config: { model: "openai/two" },
+  });
+  for (const change of [
+    { llm: { ...llm, api_key: null } },
+    { llm: { model: "openai/one" }, preserve_existing_api_key: false },
+  ]) {
     await save({ llm });
     await save(change);
     expect((await call("GET", path)).body.api_key_set).toBe(false);

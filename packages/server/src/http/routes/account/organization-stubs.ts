@@ -1,7 +1,7 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { CurrentApiKey, OrganizationMember, OrganizationPage, ProviderConnections } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { App, HttpServices } from "../../server/services.ts";
 import { settingsProfileRoutes } from "../v1/settings-profiles.ts";
 
@@ -29,7 +29,11 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
     "/api/keys/current",
     {
       config: { failures: [404] },
-      schema: { tags, summary: "The API key of this request, or of its login", response: { 200: CurrentApiKey } },
+      schema: {
+        tags,
+        summary: "The API key of this request, or of its login",
+        response: { 200: CurrentApiKey },
+      },
     },
     ({ principal }, reply) => {
       const { keyId, userId, readOnly = false } = principal;
@@ -84,6 +88,7 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
 /** Throws OrganizationNotFound for every organization but the user's own. */
 function requireOwn(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const { org_id } = request.params as { org_id: string };
-  if (org_id !== request.principal.userId) throw new PlatformError("OrganizationNotFound", "Organization not found");
+  if (org_id !== request.principal.userId)
+    throw new PlatformError("OrganizationNotFound", "Organization not found");
   done();
 }

@@ -1,7 +1,9 @@
 import type { ProviderTokens, ProviderType } from "@sandpiper/wire";
 import type { HttpServices } from "../../server/services.ts";
 
-export type ProviderTokenServices = Pick<HttpServices, "secrets" | "settings"> & { git: Pick<HttpServices["git"], "check"> };
+export type ProviderTokenServices = Pick<HttpServices, "secrets" | "settings"> & {
+  git: Pick<HttpServices["git"], "check">;
+};
 
 /**
  * Makes these the user's tokens of git providers, after each new one was tried at its provider: an empty one keeps what is stored, and
@@ -12,7 +14,9 @@ export async function storeProviderTokens(
   userId: string,
   { provider_tokens, mcp_config }: ProviderTokens,
 ): Promise<void> {
-  const given = Object.entries(provider_tokens ?? {}).filter(([, input]) => input !== null && input !== undefined);
+  const given = Object.entries(provider_tokens ?? {}).filter(
+    ([, input]) => input !== null && input !== undefined,
+  );
   const tokens = new Map(
     given.map(([provider, input]) => [
       provider as ProviderType,

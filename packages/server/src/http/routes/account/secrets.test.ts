@@ -4,7 +4,13 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { key, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 
 /** Secrets over HTTP: both families over one store, provider tokens tried at a server that speaks GitHub's API, and what a sandbox's key opens. */
 
@@ -19,7 +25,9 @@ beforeAll(async () => {
     const good = (request.headers.authorization ?? "").endsWith(goodToken);
     response.writeHead(good ? 200 : 401, { "content-type": "application/json" });
     response.end(
-      JSON.stringify(good ? { id: 1, login: "ann", avatar_url: "https://a.example/x" } : { message: "Bad credentials" }),
+      JSON.stringify(
+        good ? { id: 1, login: "ann", avatar_url: "https://a.example/x" } : { message: "Bad credentials" },
+      ),
     );
   }).listen(0, "127.0.0.1");
   await once(github, "listening");
@@ -52,7 +60,9 @@ test("a secret is stored, listed without its value, renamed, replaced and remove
   expect((await call("POST", "/api/v1/secrets", { name: "A_TOKEN", value: "other" })).status).toBe(201);
   expect(server.secrets.value("default", "A_TOKEN")).toBe("other");
   expect((await names()).items).toEqual([a]);
-  expect((await call("PUT", "/api/v1/secrets/A_TOKEN", { name: "B_TOKEN", description: "now B" })).status).toBe(200);
+  expect(
+    (await call("PUT", "/api/v1/secrets/A_TOKEN", { name: "B_TOKEN", description: "now B" })).status,
+  ).toBe(200);
   expect((await names()).items).toEqual([{ ...a, name: "B_TOKEN", description: "now B" }]);
   expect(server.secrets.value("default", "B_TOKEN")).toBe("other");
   expect((await call("DELETE", "/api/v1/secrets/B_TOKEN")).status).toBe(200);
@@ -86,17 +96,25 @@ test("names that are taken or unknown answer as documented, in both families", a
     status: 200,
     body: { custom_secrets: ["ONE", "TWO"].map((name) => ({ name, description: null })) },
   });
-  expect((await call("POST", "/api/secrets", { name: "constructor", value, description: "" })).status).toBe(201);
+  expect((await call("POST", "/api/secrets", { name: "constructor", value, description: "" })).status).toBe(
+    201,
+  );
   expect((await call("DELETE", "/api/secrets/constructor")).status).toBe(200);
 });
 
 test("pages go on behind the name of the last one, even when that is gone", async () => {
   for (const name of ["A1", "A2", "A3", "B1"]) await add(name);
   const first = await names("?limit=2");
-  expect([first.items.map(({ name }: { name: string }) => name), first.next_page_id]).toEqual([["A1", "A2"], "A2"]);
+  expect([first.items.map(({ name }: { name: string }) => name), first.next_page_id]).toEqual([
+    ["A1", "A2"],
+    "A2",
+  ]);
   await call("DELETE", "/api/v1/secrets/A2");
   const second = await names("?limit=2&page_id=A2");
-  expect([second.items.map(({ name }: { name: string }) => name), second.next_page_id]).toEqual([["A3", "B1"], null]);
+  expect([second.items.map(({ name }: { name: string }) => name), second.next_page_id]).toEqual([
+    ["A3", "B1"],
+    null,
+  ]);
   expect((await names("?name__contains=B")).items).toHaveLength(1);
 });
 
@@ -129,7 +147,15 @@ test("bad names, values and hosts are refused, and nothing of them is stored or 
   for (const path of ["/api/v1/secrets", "/api/secrets"])
     for (const wrong of ["", null, 5, ["x"], "x".repeat(65_537)])
       expect((await call("POST", path, { name: "A", value: wrong })).status).toBe(422);
-  for (const hosts of [["*"], ["https://a.example"], ["a.example/x"], [""], "a.example", ["a b"], Array(33).fill("a.example")])
+  for (const hosts of [
+    ["*"],
+    ["https://a.example"],
+    ["a.example/x"],
+    [""],
+    "a.example",
+    ["a b"],
+    Array(33).fill("a.example"),
+  ])
     expect((await add("A", { hosts })).status).toBe(422);
   const { body } = await call("POST", "/api/v1/secrets", { name: "A-B", value: [value] });
   expect(JSON.stringify(body)).not.toContain(value);
@@ -139,7 +165,8 @@ test("bad names, values and hosts are refused, and nothing of them is stored or 
 
 test("how many secrets and how much a user can have is bounded", async () => {
   const big = "x".repeat(65_536);
-  const put = (name: string, text: string) => server.secrets.put("default", { name, value: text }, { replace: true });
+  const put = (name: string, text: string) =>
+    server.secrets.put("default", { name, value: text }, { replace: true });
   await Promise.all(Array.from({ length: 16 }, (_, number) => put(`BIG${number}`, big)));
   await expect(put("MORE", "x")).rejects.toMatchObject({ code: "TooManySecrets" });
   await Promise.all(Array.from({ length: 16 }, (_, number) => put(`BIG${number}`, "x")));
@@ -151,7 +178,9 @@ test("how many secrets and how much a user can have is bounded", async () => {
 test("tokens of git providers are tried before they are stored", async () => {
   const store = (path: string, provider_tokens: object) => call("POST", path, { provider_tokens });
   const refused = "Invalid token. Please make sure it is a valid github token.";
-  expect(await store("/api/v1/secrets/git-providers", { github: { token: "ghp_wrong", host } })).toMatchObject({
+  expect(
+    await store("/api/v1/secrets/git-providers", { github: { token: "ghp_wrong", host } }),
+  ).toMatchObject({
     status: 401,
     body: { detail: refused },
   });
@@ -160,19 +189,32 @@ test("tokens of git providers are tried before they are stored", async () => {
     body: { error: refused },
   });
   expect(server.secrets.providerHosts("default")).toEqual({});
-  expect((await store("/api/v1/secrets/git-providers", { github: { token: goodToken, host } })).status).toBe(200);
+  expect((await store("/api/v1/secrets/git-providers", { github: { token: goodToken, host } })).status).toBe(
+    200,
+  );
   expect((await store("/api/v1/secrets/git-providers", { githb: { token: goodToken } })).status).toBe(422);
   expect(server.secrets.providers("default").get("github")).toEqual({ token: goodToken, host });
-  const mcp_config = { sse_servers: [], stdio_servers: [{ name: "tool", command: "npx" }], shttp_servers: [] };
-  const kept = { provider_tokens: { github: { token: "", host }, gitlab: { token: "", host: "" } }, mcp_config };
+  const mcp_config = {
+    sse_servers: [],
+    stdio_servers: [{ name: "tool", command: "npx" }],
+    shttp_servers: [],
+  };
+  const kept = {
+    provider_tokens: { github: { token: "", host }, gitlab: { token: "", host: "" } },
+    mcp_config,
+  };
   expect(await call("POST", "/api/add-git-providers", kept)).toEqual({
     status: 200,
     body: { message: "Git providers stored" },
   });
   expect(server.secrets.providers("default").get("github")?.token).toBe(goodToken);
   expect(server.secrets.providerHosts("default")).toEqual({ github: host });
-  expect((await call("GET", "/api/settings")).body.mcp_config.stdio_servers[0]).toMatchObject({ name: "tool" });
-  expect((await call("POST", "/api/unset-provider-tokens")).body).toEqual({ message: "Unset Git provider tokens" });
+  expect((await call("GET", "/api/settings")).body.mcp_config.stdio_servers[0]).toMatchObject({
+    name: "tool",
+  });
+  expect((await call("POST", "/api/unset-provider-tokens")).body).toEqual({
+    message: "Unset Git provider tokens",
+  });
   expect(server.secrets.providerHosts("default")).toEqual({});
 });
 
@@ -183,7 +225,10 @@ test("a sandbox's key reads what applies in this sandbox, and no other", async (
   const row = server.sandboxes.add();
   const other = server.sandboxes.add();
   const url = `/api/v1/sandboxes/${row.id}/settings/secrets`;
-  await server.secrets.putConversation({ userId: "default", conversationId: "c", sandboxId: row.id }, { B_TOKEN: "only here" });
+  await server.secrets.putConversation(
+    { userId: "default", conversationId: "c", sandboxId: row.id },
+    { B_TOKEN: "only here" },
+  );
   const listed = (await call("GET", url, undefined, row.sessionKey)).body.secrets;
   expect(listed).toEqual([
     { name: "github_token", description: "Token for github.com" },
@@ -215,15 +260,18 @@ test("a signed token opens one provider's token without a key, until that is rem
   await server.secrets.setProviders("default", new Map([["github", { token: goodToken, host: null }]]));
   const { body } = await call("POST", "/api/v1/webhooks/secrets", { provider: "github" });
   const open = async (token: string) => {
-    const answer = await server.call("GET", "/api/v1/webhooks/secrets", { key: null, headers: { "x-access-token": token } });
+    const answer = await server.call("GET", "/api/v1/webhooks/secrets", {
+      key: null,
+      headers: { "x-access-token": token },
+    });
     return [answer.status, await answer.text()];
   };
   expect(await open(body.access_token)).toEqual([200, goodToken]);
   expect(Date.parse(body.expires_at) - Date.now()).toBeGreaterThan(13 * 86_400_000);
   const [head, claims, signature] = body.access_token.split(".");
-  const forged = Buffer.from(JSON.stringify({ user_id: "stranger", provider_type: "github", exp: 9_999_999_999 })).toString(
-    "base64url",
-  );
+  const forged = Buffer.from(
+    JSON.stringify({ user_id: "stranger", provider_type: "github", exp: 9_999_999_999 }),
+  ).toString("base64url");
   const none = Buffer.from('{"alg":"none"}').toString("base64url");
   for (const token of ["", "x", `${head}.${forged}.${signature}`, `${none}.${claims}.`, `${head}.${claims}.`])
     expect((await open(token))[0]).toBe(401);
@@ -233,14 +281,19 @@ test("a signed token opens one provider's token without a key, until that is rem
 
 test("secrets are sealed in the database, and a conversation's go with it", async () => {
   const id = await server.addConversation("default", "sandbox-9");
-  await server.secrets.putConversation({ userId: "default", conversationId: id, sandboxId: "sandbox-9" }, { ONLY: value });
+  await server.secrets.putConversation(
+    { userId: "default", conversationId: id, sandboxId: "sandbox-9" },
+    { ONLY: value },
+  );
   expect(server.secrets.forSandbox("default", "sandbox-9")).toMatchObject([{ variable: "ONLY", value }]);
   expect(server.secrets.forSandbox("stranger", "sandbox-9")).toEqual([]);
   await add("A_TOKEN");
   const files = (await readdir(join(server.config.dataDir, "store"))).map((name) =>
     readFile(join(server.config.dataDir, "store", name)),
   );
-  expect((await Promise.all(files)).some((bytes) => bytes.includes("A_TOKEN") || bytes.includes(value))).toBe(false);
+  expect((await Promise.all(files)).some((bytes) => bytes.includes("A_TOKEN") || bytes.includes(value))).toBe(
+    false,
+  );
   await server.store.conversations.remove(id);
   expect(server.secrets.forSandbox("default", "sandbox-9").map(({ name }) => name)).toEqual(["A_TOKEN"]);
 });

@@ -1,6 +1,13 @@
 import { hexId, newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, read, startServer, strangerKey, type TestServer, TestSocket } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+  TestSocket,
+} from "../../../../test/support/test-server.ts";
 
 /** What belongs to the user, by the name of what it is; and for each an id of the same form that nothing has. */
 interface Things {
@@ -35,7 +42,12 @@ let operations: Operation[];
 interface Operation {
   method: string;
   path: string;
-  parameters: { name: string; in: string; required: boolean; schema: { type?: string; enum?: unknown[]; default?: unknown } }[];
+  parameters: {
+    name: string;
+    in: string;
+    required: boolean;
+    schema: { type?: string; enum?: unknown[]; default?: unknown };
+  }[];
   body: { type: string; example: unknown } | undefined;
 }
 
@@ -52,7 +64,14 @@ beforeAll(async () => {
   const conversation = await server.addConversation();
   await server.addMessages(conversation, "The owner's words");
   const task = newId();
-  const row = { status: "READY", detail: null, sandboxId: "sandbox-1", request: {}, createdAt: 1, updatedAt: 1 } as const;
+  const row = {
+    status: "READY",
+    detail: null,
+    sandboxId: "sandbox-1",
+    request: {},
+    createdAt: 1,
+    updatedAt: 1,
+  } as const;
   await server.store.startTasks.create({ ...row, id: task, userId: "default", conversationId: conversation });
   await made("/api/v1/secrets", { name: "OWNERS_SECRET", value: "the owner's value" });
   await made("/api/v1/settings/profiles/owners-profile", { llm: { model: "openai/owners-model" } });
@@ -61,10 +80,13 @@ beforeAll(async () => {
     conversation,
     sandbox: "sandbox-1",
     snapshot: (await made("/api/v1/sandboxes/sandbox-1/snapshots")).id,
-    event: (await read(server.call("GET", `/api/conversations/${conversation}/events/search`))).body.items[0].id,
+    event: (await read(server.call("GET", `/api/conversations/${conversation}/events/search`))).body.items[0]
+      .id,
     task,
     key: (await read(server.call("GET", "/api/keys"))).body[0].id,
-    callback: (await made(`/api/v1/app-conversations/${conversation}/callbacks`, { kind: "LoggingCallbackProcessor" })).id,
+    callback: (
+      await made(`/api/v1/app-conversations/${conversation}/callbacks`, { kind: "LoggingCallbackProcessor" })
+    ).id,
     secret: "OWNERS_SECRET",
     profile: "owners-profile",
     agentProfile: "owners-agent",
@@ -201,7 +223,9 @@ test("after all that everything of the user is as it was, and the user finds it"
   ]) {
     expect([path, await status(path)]).toEqual([path, 200]);
   }
-  expect((await read(server.call("GET", `/api/conversations/${own.conversation}/events/count`))).body).toBe(1);
+  expect((await read(server.call("GET", `/api/conversations/${own.conversation}/events/count`))).body).toBe(
+    1,
+  );
   expect((await read(server.call("GET", "/api/v1/sandboxes?id=sandbox-1"))).body[0].status).toBe("RUNNING");
   const listed = await Promise.all(
     ["/api/keys", "/api/v1/secrets/search"].map(async (path) => (await server.call("GET", path)).text()),
@@ -212,7 +236,13 @@ test("after all that everything of the user is as it was, and the user finds it"
 
 test("no list of another user has anything of the user in it", async () => {
   let lists = 0;
-  const traces = [...Object.values(own), ...Object.values(own).map(hexId), "owners-model", "the owner's", "The owner's"];
+  const traces = [
+    ...Object.values(own),
+    ...Object.values(own).map(hexId),
+    "owners-model",
+    "the owner's",
+    "The owner's",
+  ];
   for (const { method, path, parameters } of operations) {
     if (method !== "GET" || path.includes("{") || path === "/login") continue;
     const query = parameters
@@ -265,8 +295,11 @@ test("what users make carries their names, and the implicit user's is null", asy
     (await read(server.call("POST", "/api/v1/sandboxes", { key: caller, body: {} }))).body.created_by_user_id;
   expect([await made(key), await made(strangerKey)]).toEqual([null, "stranger"]);
   const hers = await server.addConversation("stranger", "sandbox-2");
-  const [shown] = (await read(server.call("GET", `/api/v1/app-conversations?ids=${hers}`, { key: strangerKey }))).body;
+  const [shown] = (
+    await read(server.call("GET", `/api/v1/app-conversations?ids=${hers}`, { key: strangerKey }))
+  ).body;
   expect(shown.created_by_user_id).toBe("stranger");
-  const task = (await read(server.call("POST", "/api/v1/app-conversations", { key: strangerKey, body: {} }))).body;
+  const task = (await read(server.call("POST", "/api/v1/app-conversations", { key: strangerKey, body: {} })))
+    .body;
   expect(task.created_by_user_id).toBe("stranger");
 });

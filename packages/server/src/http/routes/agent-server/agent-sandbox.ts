@@ -1,7 +1,7 @@
-import type { FastifyRequest } from "fastify";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { FastifyRequest } from "fastify";
 import { credentials } from "../../server/auth.ts";
 import { sandboxId } from "../v1/sandboxes.ts";
 
@@ -9,7 +9,11 @@ import { sandboxId } from "../v1/sandboxes.ts";
  * The sandbox that a request to the agent-server surface means: that of its session key, also where a user's key comes along (as behind a proxy that
  * adds one); with a user's key alone the one that the query names. Throws BadRequest, SandboxNotFound.
  */
-export function agentSandbox(sandboxes: Sandboxes, request: FastifyRequest, named: string | undefined): SandboxRow {
+export function agentSandbox(
+  sandboxes: Sandboxes,
+  request: FastifyRequest,
+  named: string | undefined,
+): SandboxRow {
   const { userId, sandboxId: own } = request.principal;
   for (const key of own === undefined ? credentials(request.headers) : []) {
     const row = sandboxes.bySessionKey(key);

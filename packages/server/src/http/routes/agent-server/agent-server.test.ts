@@ -49,7 +49,10 @@ test("a message is stored, images of both shapes as images, and does not start t
     body: { ...items[0], parent_id: expect.any(String) },
   });
   for (const unknown of [newId(), "no-id"])
-    expect(await get(`/api/conversations/${id}/events/${unknown}`)).toEqual({ status: 404, body: { detail: "Event not found" } });
+    expect(await get(`/api/conversations/${id}/events/${unknown}`)).toEqual({
+      status: 404,
+      body: { detail: "Event not found" },
+    });
   expect(items[0]).toMatchObject({
     kind: "MessageEvent",
     source: "user",
@@ -87,11 +90,18 @@ test("a run is started once, and pause and interrupt end it", async () => {
   expect(await post(`/api/conversations/${id}/run`, {})).toEqual({ status: 200, body: { success: true } });
   expect((await get(`/api/conversations/${id}`)).body.execution_status).toBe("running");
   const again = await post(`/api/conversations/${id}/run`, {});
-  expect(again).toEqual({ status: 409, body: { detail: "Conversation already running. Wait for completion or pause first." } });
-  expect((await post(`/api/conversations/${id}/events/respond_to_confirmation`, { accept: true })).status).toBe(200);
+  expect(again).toEqual({
+    status: 409,
+    body: { detail: "Conversation already running. Wait for completion or pause first." },
+  });
+  expect(
+    (await post(`/api/conversations/${id}/events/respond_to_confirmation`, { accept: true })).status,
+  ).toBe(200);
   expect((await post(`/api/conversations/${id}/interrupt`)).status).toBe(200);
   expect((await get(`/api/conversations/${id}`)).body.execution_status).toBe("paused");
-  const kinds = (await get(`/api/conversations/${id}/events/search`)).body.items.map((event: { kind: string }) => event.kind);
+  const kinds = (await get(`/api/conversations/${id}/events/search`)).body.items.map(
+    (event: { kind: string }) => event.kind,
+  );
   expect(kinds).toContain("InterruptEvent");
 
   const other = await server.addConversation();
@@ -110,7 +120,8 @@ test("events are filtered by kind, as a class name or as the reference's path of
   expect(await count("kind=PauseEvent")).toBe(1);
   expect(await count("kind=NoSuchEvent")).toBe(0);
   const first = (await get(`/api/conversations/${id}/events/search?limit=2`)).body;
-  const second = (await get(`/api/conversations/${id}/events/search?limit=2&page_id=${first.next_page_id}`)).body;
+  const second = (await get(`/api/conversations/${id}/events/search?limit=2&page_id=${first.next_page_id}`))
+    .body;
   expect([first.items.length, second.items.length, second.next_page_id]).toEqual([2, 1, null]);
 });
 
@@ -119,7 +130,8 @@ test("unknown and malformed conversations are a 404 on every route", async () =>
     const base = `/api/conversations/${id}`;
     for (const path of [base, `${base}/events/search`, `${base}/events/count`])
       expect([path, (await get(path)).status]).toEqual([path, 404]);
-    for (const verb of ["run", "pause", "interrupt"]) expect((await post(`${base}/${verb}`)).status).toBe(404);
+    for (const verb of ["run", "pause", "interrupt"])
+      expect((await post(`${base}/${verb}`)).status).toBe(404);
     expect((await post(`${base}/events`, { content: [{ type: "text", text: "x" }] })).status).toBe(404);
   }
 });
@@ -139,6 +151,8 @@ test("events are found by their source and by a text in messages, page by page",
   expect(texts(await search("body=parser&sort_order=TIMESTAMP_DESC&limit=1"))).toEqual(["PARSER again"]);
   expect((await get(`/api/conversations/${id}/events/count?body=parser&source=user`)).body).toBe(3);
   expect((await search("source=environment")).items).toEqual([]);
-  expect((await search("source=agent")).items.map(({ kind }: { kind: string }) => kind)).toEqual(["SystemPromptEvent"]);
+  expect((await search("source=agent")).items.map(({ kind }: { kind: string }) => kind)).toEqual([
+    "SystemPromptEvent",
+  ]);
   expect((await get(`/api/conversations/${id}/events/search?source=nobody`)).status).toBe(422);
 });

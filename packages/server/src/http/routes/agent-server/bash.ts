@@ -1,3 +1,5 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import type { BashQuery } from "@sandpiper/sandbox/shell/commands/api";
 import {
   BashCleared,
   BashCommand,
@@ -10,15 +12,15 @@ import {
   StringEnum,
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { BashQuery } from "@sandpiper/sandbox/shell/commands/api";
-import { readTextList } from "../../server/read-id-list.ts";
 import { arrayJson, pageBytes, sendJson } from "../../server/json-text.ts";
 import { checkCount, pageKeys, readEventTime, readId, Time, TimestampOrder } from "../../server/params.ts";
+import { readTextList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
-const sandboxKey = { sandbox_id: Type.Optional(Type.String({ description: "needed where no session key names the sandbox" })) };
+const sandboxKey = {
+  sandbox_id: Type.Optional(Type.String({ description: "needed where no session key names the sandbox" })),
+};
 const SandboxQuery = Type.Object(sandboxKey);
 const SearchQuery = Type.Object({
   kind__eq: Type.Optional(StringEnum(["BashCommand", "BashOutput"])),
@@ -30,15 +32,22 @@ const SearchQuery = Type.Object({
   ...pageKeys,
   ...sandboxKey,
 });
-const idText = "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
-const BatchQuery = Type.Object({ ids: Type.Optional(Type.Array(Type.String(), { description: idText })), ...sandboxKey });
+const idText =
+  "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
+const BatchQuery = Type.Object({
+  ids: Type.Optional(Type.Array(Type.String(), { description: idText })),
+  ...sandboxKey,
+});
 const EventPath = Type.Object({ event_id: Type.String() });
 
 /** Most ids of one batch. */
 const maxIds = 100;
 
 /** Commands in a sandbox (agent-server.md section 7); where they run is told in sandboxes/bash/api.ts. */
-export function agentBashRoutes(app: App, { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">): void {
+export function agentBashRoutes(
+  app: App,
+  { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">,
+): void {
   const tags = ["agent server"];
   const reading = { access: "agent", failures: [400, 404] } as const;
   const running = { access: "agent", failures: [400, 404, 413, 429, 503, 507] } as const;
@@ -69,7 +78,8 @@ export function agentBashRoutes(app: App, { bash, sandboxes }: Pick<HttpServices
       schema: {
         tags,
         summary: "Run a command to its end",
-        description: "Answers with the last output: all that the command printed, where that is less than about 1 MB.",
+        description:
+          "Answers with the last output: all that the command printed, where that is less than about 1 MB.",
         querystring: SandboxQuery,
         body: ExecuteBashRequest,
         response: { 200: BashOutput },
@@ -91,7 +101,12 @@ export function agentBashRoutes(app: App, { bash, sandboxes }: Pick<HttpServices
     `${events}/search`,
     {
       config: reading,
-      schema: { tags, summary: "List commands and their output", querystring: SearchQuery, response: { 200: BashEventPage } },
+      schema: {
+        tags,
+        summary: "List commands and their output",
+        querystring: SearchQuery,
+        response: { 200: BashEventPage },
+      },
     },
     async (request, reply) => {
       const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
@@ -122,7 +137,13 @@ export function agentBashRoutes(app: App, { bash, sandboxes }: Pick<HttpServices
     `${events}/:event_id`,
     {
       config: reading,
-      schema: { tags, summary: "Read an event", params: EventPath, querystring: SandboxQuery, response: { 200: BashEvent } },
+      schema: {
+        tags,
+        summary: "Read an event",
+        params: EventPath,
+        querystring: SandboxQuery,
+        response: { 200: BashEvent },
+      },
     },
     async (request, reply) => {
       const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
@@ -158,7 +179,10 @@ function eventId(text: string): string {
 function queryOf(query: Static<typeof SearchQuery>): BashQuery {
   return {
     kind: query.kind__eq,
-    commandId: query.command_id__eq === undefined ? undefined : hexId(readId(query.command_id__eq, "query", "command_id__eq")),
+    commandId:
+      query.command_id__eq === undefined
+        ? undefined
+        : hexId(readId(query.command_id__eq, "query", "command_id__eq")),
     timeGte: microsOf(query.timestamp__gte, "timestamp__gte"),
     timeLt: microsOf(query.timestamp__lt, "timestamp__lt"),
     orderGt: query.order__gt,
@@ -170,5 +194,7 @@ function queryOf(query: Static<typeof SearchQuery>): BashQuery {
 
 function microsOf(text: string | undefined, name: string): number | undefined {
   const time = readEventTime(text, name);
-  return time === undefined ? undefined : Date.parse(`${time.slice(0, 23)}Z`) * 1_000 + Number(time.slice(23));
+  return time === undefined
+    ? undefined
+    : Date.parse(`${time.slice(0, 23)}Z`) * 1_000 + Number(time.slice(23));
 }

@@ -11,11 +11,20 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const post = (path: string, body?: unknown, key?: string) =>
-  read(server.call("POST", `/api/conversations/${path}`, { ...(body !== undefined && { body }), ...(key && { key }) }));
+  read(
+    server.call("POST", `/api/conversations/${path}`, {
+      ...(body !== undefined && { body }),
+      ...(key && { key }),
+    }),
+  );
 
 test("moves and forks are refused to other users and sandboxes, to read-only keys, and where nothing can work any more", async () => {
   const id = await server.addConversation();
-  const { key: readOnly } = await server.apiKeys.add("default", { name: "reader", readOnly: true, expiresAt: null });
+  const { key: readOnly } = await server.apiKeys.add("default", {
+    name: "reader",
+    readOnly: true,
+    expiresAt: null,
+  });
   const gone = await server.addConversation("default", "gone");
   const pursued = await server.addConversation();
   const goal = {
@@ -46,11 +55,23 @@ test("moves and forks are refused to other users and sandboxes, to read-only key
 test("a fork of nothing is an empty conversation, and one without a body is a fork", async () => {
   const id = await server.addConversation();
   const made = await post(`${id}/fork`);
-  expect(made).toMatchObject({ status: 201, body: { head_is_empty: true, leaf_event_id: null, forked_from_event_id: null } });
+  expect(made).toMatchObject({
+    status: 201,
+    body: { head_is_empty: true, leaf_event_id: null, forked_from_event_id: null },
+  });
   const hostile = { id: [], title: 7, tags: { "Not A Key": "x" }, reset_metrics: "maybe", from_event_id: {} };
   for (const [name, value] of Object.entries(hostile))
     expect([name, (await post(`${id}/fork`, { [name]: value })).status]).toEqual([name, 422]);
   expect(
-    (await post(`${id}/fork`, { id: null, title: null, tags: null, reset_metrics: null, from_event_id: null, more: 1 })).status,
+    (
+      await post(`${id}/fork`, {
+        id: null,
+        title: null,
+        tags: null,
+        reset_metrics: null,
+        from_event_id: null,
+        more: 1,
+      })
+    ).status,
   ).toBe(201);
 });

@@ -2,8 +2,8 @@ import { ConversationInfo, ForkConversationRequest, NavigateRequest, parseId } f
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { FilesOutcome } from "../../../conversations/api.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const SkillsQuery = Type.Object({ include_skills: Type.Optional(Type.Boolean({ default: false })) });
@@ -56,8 +56,13 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       const { principal, params, body, query } = request;
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const { event_id: eventId } = body;
-      tellFiles(reply, await conversations.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)));
-      return conversations.info(requireConversation(conversations, principal, id), { skills: query.include_skills === true });
+      tellFiles(
+        reply,
+        await conversations.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)),
+      );
+      return conversations.info(requireConversation(conversations, principal, id), {
+        skills: query.include_skills === true,
+      });
     },
   );
 }

@@ -1,9 +1,14 @@
+import { checkTools, chooseTools } from "@sandpiper/agent/tools/choose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sdkRequest } from "../../../../test/support/agent-server.ts";
 import type { Json } from "../../../../test/support/platform.ts";
-import { checkTools, chooseTools } from "@sandpiper/agent/tools/choose";
 
-import { isFullState, startServer, type TestServer, TestSocket } from "../../../../test/support/test-server.ts";
+import {
+  isFullState,
+  startServer,
+  type TestServer,
+  TestSocket,
+} from "../../../../test/support/test-server.ts";
 
 /** Agents that are made to cost the server memory and time. */
 
@@ -16,16 +21,24 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const agent = (change: Json) => ({ agent: { ...sdkRequest("http://127.0.0.1:9").agent, ...change } });
-const skills = (characters: number) => agent({ agent_context: { skills: [{ name: "long", content: "x".repeat(characters) }] } });
+const skills = (characters: number) =>
+  agent({ agent_context: { skills: [{ name: "long", content: "x".repeat(characters) }] } });
 const fields = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`field${index}`, "é".repeat(100)]));
 async function create(change: Json): Promise<{ status: number; body: Json }> {
-  const answer = await server.call("POST", "/api/conversations", { body: sdkRequest("http://127.0.0.1:9", change), key });
+  const answer = await server.call("POST", "/api/conversations", {
+    body: sdkRequest("http://127.0.0.1:9", change),
+    key,
+  });
   return { status: answer.status, body: (await answer.json()) as Json };
 }
 
 test("an agent, tools or hooks beyond what lists and frames have room for are refused", async () => {
-  const tool = { name: "ask", description: "Asks", parameters: { type: "object", properties: fields(3_000) } };
+  const tool = {
+    name: "ask",
+    description: "Asks",
+    parameters: { type: "object", properties: fields(3_000) },
+  };
   for (const change of [
     skills(4 * 2 ** 20),
     agent({ more: fields(3_000) }),

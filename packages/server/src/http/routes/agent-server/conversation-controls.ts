@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   LoadPluginRequest,
   SetConfirmationPolicyRequest,
@@ -9,10 +10,9 @@ import {
   UpdateSecretsRequest,
 } from "@sandpiper/wire";
 import { type TSchema, Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import { requireConversation } from "../account/conversation-access.ts";
-import { patiently } from "../../server/without-socket-timeout.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { patiently } from "../../server/without-socket-timeout.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { readPluginRef } from "./plugin-ref.ts";
 
 const params = Type.Object({ conversation_id: Type.String() });
@@ -20,7 +20,12 @@ const params = Type.Object({ conversation_id: Type.String() });
 /** What changes how the agent of a conversation goes on (agent-server.md section 3): secrets, confirmation, model, plugins. */
 export function agentConversationControlRoutes(
   app: App,
-  { conversations, settings, skills, sealed }: Pick<HttpServices, "conversations" | "settings" | "skills" | "sealed">,
+  {
+    conversations,
+    settings,
+    skills,
+    sealed,
+  }: Pick<HttpServices, "conversations" | "settings" | "skills" | "sealed">,
 ): void {
   const base = "/api/conversations/:conversation_id";
   const { controls } = conversations;
@@ -43,7 +48,10 @@ export function agentConversationControlRoutes(
     `${base}/confirmation_policy`,
     options("Set when the agent has to ask before it acts", SetConfirmationPolicyRequest),
     async ({ principal, params, body }) => {
-      await controls.setPolicy(requireConversation(conversations, principal, params.conversation_id), body.policy);
+      await controls.setPolicy(
+        requireConversation(conversations, principal, params.conversation_id),
+        body.policy,
+      );
       return success;
     },
   );
@@ -95,7 +103,10 @@ export function agentConversationControlRoutes(
     options("Refused: agents of this server are no ACP agents", SwitchAcpModelRequest, [400]),
     ({ principal, params }) => {
       requireConversation(conversations, principal, params.conversation_id);
-      throw new PlatformError("BadRequest", "The agent of this conversation is no ACP agent: use switch_llm or switch_profile.");
+      throw new PlatformError(
+        "BadRequest",
+        "The agent of this conversation is no ACP agent: use switch_llm or switch_profile.",
+      );
     },
   );
 }

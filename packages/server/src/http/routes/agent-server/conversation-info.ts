@@ -20,7 +20,10 @@ export function startingInfo(
 ) {
   const conversationId = sandboxId === undefined ? parseId(path.conversation_id) : undefined;
   if (conversationId === undefined) return undefined;
-  const [task] = conversations.startTasks.search({ userId, conversationId }, { limit: 1, sort: "CREATED_AT_DESC" }).items;
+  const [task] = conversations.startTasks.search(
+    { userId, conversationId },
+    { limit: 1, sort: "CREATED_AT_DESC" },
+  ).items;
   if (!task || task.status === "ERROR" || task.status === "READY") return undefined;
   const { created_at, updated_at } = task;
   const row = {

@@ -1,21 +1,29 @@
-import { ConversationInfo, ConversationInfoPage, ExecutionStatus, Nullable, StringEnum } from "@sandpiper/wire";
-import { Type } from "typebox";
+import { boundedPage, maxPageLength } from "@sandpiper/core/paging";
 import { inTurns } from "@sandpiper/core/scheduling/in-turns";
 import { Queues } from "@sandpiper/core/scheduling/queues";
+import {
+  ConversationInfo,
+  ConversationInfoPage,
+  ExecutionStatus,
+  Nullable,
+  StringEnum,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { ConversationFilter, ConversationRow } from "../../../store/conversation-store.ts";
-import { boundedPage, maxPageLength } from "@sandpiper/core/paging";
-import type { Principal } from "../../server/principal.ts";
-import { visibleConversation } from "../account/conversation-access.ts";
 import { arrayJson, maxListLength, pageJson, sendJson } from "../../server/json-text.ts";
 import { pageKeys, readIds } from "../../server/params.ts";
+import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { visibleConversation } from "../account/conversation-access.ts";
 import { pageIdAfter, readPlace } from "./list-place.ts";
 
 const status = Type.Optional(ExecutionStatus);
 const SearchQuery = Type.Object({
   ...pageKeys,
   status,
-  sort_order: StringEnum(["CREATED_AT", "UPDATED_AT", "CREATED_AT_DESC", "UPDATED_AT_DESC"], { default: "CREATED_AT_DESC" }),
+  sort_order: StringEnum(["CREATED_AT", "UPDATED_AT", "CREATED_AT_DESC", "UPDATED_AT_DESC"], {
+    default: "CREATED_AT_DESC",
+  }),
   include_skills: Type.Boolean({ default: false }),
 });
 
@@ -26,11 +34,17 @@ const maxIds = 99;
  * Lists of conversations as the agent server shows them (agent-server.md section 3): for a session key those of its sandbox, for a user's key all of
  * the user's.
  */
-export function agentConversationListRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function agentConversationListRoutes(
+  app: App,
+  { conversations }: Pick<HttpServices, "conversations">,
+): void {
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
   const base = "/api/conversations";
-  const filterOf = ({ userId, sandboxId }: Principal, query: Pick<ConversationFilter, "status">): ConversationFilter => ({
+  const filterOf = (
+    { userId, sandboxId }: Principal,
+    query: Pick<ConversationFilter, "status">,
+  ): ConversationFilter => ({
     userId,
     ...(sandboxId !== undefined && { sandboxId }),
     ...(query.status !== undefined && { status: query.status }),
@@ -44,7 +58,12 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
     `${base}/search`,
     {
       config,
-      schema: { tags, summary: "List conversations", querystring: SearchQuery, response: { 200: ConversationInfoPage } },
+      schema: {
+        tags,
+        summary: "List conversations",
+        querystring: SearchQuery,
+        response: { 200: ConversationInfoPage },
+      },
     },
     async ({ principal, query }, reply) => {
       const { limit, sort_order: sort } = query;
@@ -53,7 +72,10 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
       const all = await collect(principal, texts(found.items, query.include_skills), maxPageLength);
       const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
       const isLast = (nextPageId ?? found.nextPageId) === null;
-      sendJson(reply, pageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }));
+      sendJson(
+        reply,
+        pageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }),
+      );
       return reply;
     },
   );
@@ -61,7 +83,12 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
     `${base}/count`,
     {
       config,
-      schema: { tags, summary: "Count conversations", querystring: Type.Object({ status }), response: { 200: Type.Integer() } },
+      schema: {
+        tags,
+        summary: "Count conversations",
+        querystring: Type.Object({ status }),
+        response: { 200: Type.Integer() },
+      },
     },
     ({ principal, query }, reply) => {
       reply.send(conversations.count(filterOf(principal, query)));
@@ -90,7 +117,11 @@ export function agentConversationListRoutes(app: App, { conversations }: Pick<Ht
 const lists = new Queues();
 
 /** Makes texts in turns with other work, up to the first beyond a length. */
-function collect<Text extends string | null>({ userId }: Principal, texts: Iterable<Text>, maxLength: number): Promise<Text[]> {
+function collect<Text extends string | null>(
+  { userId }: Principal,
+  texts: Iterable<Text>,
+  maxLength: number,
+): Promise<Text[]> {
   return lists.add(userId, async () => {
     const made: Text[] = [];
     let length = 0;

@@ -1,8 +1,8 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { AgentFinalResponse, PatchConversationRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { finalResponse } from "./final-response.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });

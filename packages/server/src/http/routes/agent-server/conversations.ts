@@ -1,9 +1,14 @@
-import { ConfirmationResponse, ConversationInfoWithLegacy, SendMessageRequest, Success } from "@sandpiper/wire";
+import { PlatformError } from "@sandpiper/core/errors";
+import {
+  ConfirmationResponse,
+  ConversationInfoWithLegacy,
+  SendMessageRequest,
+  Success,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import { readContent } from "../../../conversations/log/messages.ts";
-import { PlatformError } from "@sandpiper/core/errors";
-import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { agentConversationControlRoutes } from "./conversation-controls.ts";
 import { conversationInfo, startingInfo } from "./conversation-info.ts";
 import { agentConversationListRoutes } from "./conversation-lists.ts";
@@ -95,9 +100,14 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   for (const verb of ["run", "pause", "interrupt"] as const) {
     app.post(
       `${base}/${verb}`,
-      { config: working, schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } } },
+      {
+        config: working,
+        schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } },
+      },
       async (request) => {
-        await conversations[verb](requireConversation(conversations, request.principal, request.params.conversation_id).id);
+        await conversations[verb](
+          requireConversation(conversations, request.principal, request.params.conversation_id).id,
+        );
         return { success: true };
       },
     );

@@ -18,9 +18,14 @@ export async function pageAt(
   if (!json) return pageId;
   const event = JSON.parse(json) as Event;
   const { timestampLt, kind } = wanted;
-  const before = { ...wanted, timestampLt: timestampLt && timestampLt < event.timestamp ? timestampLt : event.timestamp };
+  const before = {
+    ...wanted,
+    timestampLt: timestampLt && timestampLt < event.timestamp ? timestampLt : event.timestamp,
+  };
   const count = async (some: Omit<EventQuery, "limit">) =>
-    needsScan(filter) ? countScanned(events, conversationId, some, filter, who) : events.count(conversationId, some);
+    needsScan(filter)
+      ? countScanned(events, conversationId, some, filter, who)
+      : events.count(conversationId, some);
   const earlier = await count(before);
   if (!descending) return String(earlier);
   const isOne = matches(event, filter) && (kind === undefined || event.kind === kind);
@@ -29,7 +34,11 @@ export async function pageAt(
 }
 
 /** A page whose next one is named by the event that it begins with, so that events that are written meanwhile move nothing. */
-export function pageWithId(events: EventLog, conversationId: string, query: EventQuery): ReturnType<EventLog["search"]> {
+export function pageWithId(
+  events: EventLog,
+  conversationId: string,
+  query: EventQuery,
+): ReturnType<EventLog["search"]> {
   const { items, nextPageId } = events.search(conversationId, query);
   if (nextPageId === null) return { items, nextPageId };
   const [next] = events.search(conversationId, { ...query, pageId: nextPageId, limit: 1 }).items;
@@ -37,5 +46,8 @@ export function pageWithId(events: EventLog, conversationId: string, query: Even
 }
 
 function inTime({ timestamp }: Event, { timestampGte, timestampLt }: Omit<EventQuery, "limit">): boolean {
-  return (timestampGte === undefined || timestamp >= timestampGte) && (timestampLt === undefined || timestamp < timestampLt);
+  return (
+    (timestampGte === undefined || timestamp >= timestampGte) &&
+    (timestampLt === undefined || timestamp < timestampLt)
+  );
 }

@@ -13,5 +13,7 @@ export function withParent(events: EventLog, conversationId: string, json: strin
   const index = own && (own.last > own.first ? own.last - 1 : before?.last);
   if (index === undefined) return json;
   const [parent] = events.search(conversationId, { span: { first: index, last: index }, limit: 1 }).items;
-  return parent === undefined ? json : JSON.stringify({ ...event, parent_id: (JSON.parse(parent) as Event).id });
+  return parent === undefined
+    ? json
+    : JSON.stringify({ ...event, parent_id: (JSON.parse(parent) as Event).id });
 }

@@ -1,7 +1,7 @@
-import { contentText, type Event } from "@sandpiper/wire";
-import { Queues } from "@sandpiper/core/scheduling/queues";
-import type { EventLog, EventQuery } from "../../../store/event-log.ts";
 import { boundedPage, pageOffset } from "@sandpiper/core/paging";
+import { Queues } from "@sandpiper/core/scheduling/queues";
+import { contentText, type Event } from "@sandpiper/wire";
+import type { EventLog, EventQuery } from "../../../store/event-log.ts";
 
 /** What the log has no index for (agent-server.md section 5): who an event is from, and a text inside of messages. */
 export interface ScanFilter {
@@ -28,7 +28,13 @@ export function needsScan({ source, body }: ScanFilter): boolean {
 }
 
 /** A page of the events that match, found by reading those that the log's own filters leave. */
-export async function scanEvents(events: EventLog, id: string, query: EventQuery, filter: ScanFilter, who: Scanning) {
+export async function scanEvents(
+  events: EventLog,
+  id: string,
+  query: EventQuery,
+  filter: ScanFilter,
+  who: Scanning,
+) {
   const found: string[] = [];
   let before = pageOffset(query.pageId);
   await scans.add(who.userId, async () => {
@@ -64,7 +70,8 @@ async function* matching(
   filter: ScanFilter,
   who: Scanning,
 ): AsyncGenerator<string> {
-  for await (const json of scanned(events, id, query, who)) if (matches(JSON.parse(json) as Event, filter)) yield json;
+  for await (const json of scanned(events, id, query, who))
+    if (matches(JSON.parse(json) as Event, filter)) yield json;
 }
 
 /** The events that a search finds, read page by page in turns with other work, while somebody wants them. */
@@ -75,7 +82,11 @@ export async function* scanned(
   { isWanted }: Scanning,
 ): AsyncGenerator<string> {
   for (let pageId: string | null = "0"; pageId !== null && isWanted(); ) {
-    const page: { items: string[]; nextPageId: string | null } = events.search(id, { ...query, pageId, limit: scanPage });
+    const page: { items: string[]; nextPageId: string | null } = events.search(id, {
+      ...query,
+      pageId,
+      limit: scanPage,
+    });
     yield* page.items;
     pageId = page.nextPageId;
     await new Promise((resolve) => setImmediate(resolve));
@@ -86,5 +97,8 @@ export async function* scanned(
 export function matches(event: Event, { source, body }: ScanFilter): boolean {
   if (source !== undefined && event.source !== source) return false;
   if (body === undefined) return true;
-  return event.kind === "MessageEvent" && contentText(event.llm_message.content).toLowerCase().includes(body.toLowerCase());
+  return (
+    event.kind === "MessageEvent" &&
+    contentText(event.llm_message.content).toLowerCase().includes(body.toLowerCase())
+  );
 }

@@ -1,12 +1,12 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { Event, EventPage, Nullable, parseId, StringEnum } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { EventFilter } from "../../../store/event-log.ts";
-import { requireConversation } from "../account/conversation-access.ts";
-import { readTextList } from "../../server/read-id-list.ts";
 import { arrayJson, pageJson, sendJson } from "../../server/json-text.ts";
 import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../../server/params.ts";
+import { readTextList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { pageAt, pageWithId } from "./event-page.ts";
 import { withParent } from "./event-parent.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
@@ -14,13 +14,16 @@ import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 const filterKeys = {
   kind: Type.Optional(Type.String({ description: "class name, or the path of the class in the reference" })),
   source: Type.Optional(StringEnum(["agent", "user", "environment", "hook"])),
-  body: Type.Optional(Type.String({ maxLength: 1000, description: "text inside of messages, without regard to case" })),
+  body: Type.Optional(
+    Type.String({ maxLength: 1000, description: "text inside of messages, without regard to case" }),
+  ),
   timestamp__gte: Time,
   timestamp__lt: Time,
 };
 const CountQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({ ...filterKeys, ...pageKeys, sort_order: TimestampOrder });
-const idText = "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
+const idText =
+  "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
 const BatchQuery = Type.Object({ ids: Type.Optional(Type.Array(Type.String(), { description: idText })) });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.String() });
@@ -29,7 +32,10 @@ const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.S
 const maxIds = 1_000;
 
 /** Events as the agent server lists them (agent-server.md section 5). A page id is the event to start at; that of a scan may be a number. */
-export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
+export function agentEventRoutes(
+  app: App,
+  { conversations, events }: Pick<HttpServices, "conversations" | "events">,
+): void {
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
   const base = "/api/conversations/:conversation_id/events";
@@ -38,15 +44,29 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
     `${base}/search`,
     {
       config,
-      schema: { tags, summary: "List events", params: ConversationPath, querystring: SearchQuery, response: { 200: EventPage } },
+      schema: {
+        tags,
+        summary: "List events",
+        params: ConversationPath,
+        querystring: SearchQuery,
+        response: { 200: EventPage },
+      },
     },
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
       const scanning = { userId, isWanted: () => !reply.raw.destroyed };
-      const pageId = await pageAt(events, id, { ...filterOf(query), descending, pageId: query.page_id }, query, scanning);
+      const pageId = await pageAt(
+        events,
+        id,
+        { ...filterOf(query), descending, pageId: query.page_id },
+        query,
+        scanning,
+      );
       const wanted = { ...filterOf(query), descending, pageId, limit: query.limit };
-      const page = needsScan(query) ? await scanEvents(events, id, wanted, query, scanning) : pageWithId(events, id, wanted);
+      const page = needsScan(query)
+        ? await scanEvents(events, id, wanted, query, scanning)
+        : pageWithId(events, id, wanted);
       sendJson(reply, pageJson(page));
       return reply;
     },
@@ -66,7 +86,10 @@ export function agentEventRoutes(app: App, { conversations, events }: Pick<HttpS
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       if (!needsScan(query)) return events.count(id, filterOf(query));
-      return countScanned(events, id, filterOf(query), query, { userId, isWanted: () => !reply.raw.destroyed });
+      return countScanned(events, id, filterOf(query), query, {
+        userId,
+        isWanted: () => !reply.raw.destroyed,
+      });
     },
   );
   app.get(

@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { maskText } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { SealedValues } from "../../../users/encrypted-values.ts";
 import type { ShowSecret } from "../../../users/settings/fields.ts";
 
@@ -11,7 +11,8 @@ import type { ShowSecret } from "../../../users/settings/fields.ts";
 export function exposureOf({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
   const wanted = headers["x-expose-secrets"];
   if (wanted === undefined) return () => maskText;
-  if (principal.readOnly) throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
+  if (principal.readOnly)
+    throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
   switch (String(wanted).toLowerCase()) {
     case "plaintext":
       return (secret) => secret;

@@ -13,19 +13,29 @@ import type { App, HttpServices } from "../../server/services.ts";
  * What extends agents (agent-server.md section 9). Skills and plugins are not installed one by one here: they come from the sandbox and from
  * the marketplaces of the user's settings, so lists of installed ones are empty.
  */
-export function agentExtensionRoutes(app: App, { skills, settings }: Pick<HttpServices, "skills" | "settings">): void {
+export function agentExtensionRoutes(
+  app: App,
+  { skills, settings }: Pick<HttpServices, "skills" | "settings">,
+): void {
   const config = { access: "agent" } as const;
 
   app.get(
     "/api/skills/installed",
-    { config, schema: { tags: ["skills"], summary: "Installed skills: none", response: { 200: InstalledSkills } } },
+    {
+      config,
+      schema: { tags: ["skills"], summary: "Installed skills: none", response: { 200: InstalledSkills } },
+    },
     () => ({ skills: [] }),
   );
   app.get(
     "/api/skills/marketplace",
     {
       config,
-      schema: { tags: ["skills"], summary: "List the skills of the user's marketplaces", response: { 200: MarketplaceSkills } },
+      schema: {
+        tags: ["skills"],
+        summary: "List the skills of the user's marketplaces",
+        response: { 200: MarketplaceSkills },
+      },
     },
     async ({ principal }) => {
       const { registrations, found } = await marketplaces(principal.userId);
@@ -64,7 +74,8 @@ export function agentExtensionRoutes(app: App, { skills, settings }: Pick<HttpSe
       const { found, registrations } = await marketplaces(principal.userId);
       return {
         plugins: found.plugins.map(({ name, description, source, marketplace }) => {
-          const { ref = null, repo_path = null } = registrations.find((one) => one.name === marketplace) ?? {};
+          const { ref = null, repo_path = null } =
+            registrations.find((one) => one.name === marketplace) ?? {};
           return { name, description, source, installed: false, ref, repo_path };
         }),
       };
@@ -72,14 +83,25 @@ export function agentExtensionRoutes(app: App, { skills, settings }: Pick<HttpSe
   );
   app.post(
     "/api/sub-agents",
-    { config, schema: { tags: ["sub-agents"], summary: "Sub-agents of the sandbox: none", response: { 200: SubAgents } } },
+    {
+      config,
+      schema: {
+        tags: ["sub-agents"],
+        summary: "Sub-agents of the sandbox: none",
+        response: { 200: SubAgents },
+      },
+    },
     () => ({ agents: [] }),
   );
   app.get(
     "/api/meta-profiles",
     {
       config,
-      schema: { tags: ["profiles"], summary: "Ways to choose a model by the task: none", response: { 200: MetaProfileList } },
+      schema: {
+        tags: ["profiles"],
+        summary: "Ways to choose a model by the task: none",
+        response: { 200: MetaProfileList },
+      },
     },
     () => ({ meta_profiles: [], active_meta_profile: null }),
   );

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { basename } from "node:path";
-import { StringEnum } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { archiveOut } from "@sandpiper/sandbox/files/archives";
 import { stat } from "@sandpiper/sandbox/files/files";
 import { findRepository, gitDelta, type Repository } from "@sandpiper/sandbox/files/git/archive";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { StringEnum } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { fileHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
@@ -24,12 +24,23 @@ const privateFiles = [".git/config", ".git/logs"];
 const pattern = Type.String({ minLength: 1, maxLength: 1_000, pattern: "^[^\\n\\0]*$" });
 const Query = Type.Object({
   path,
-  format: StringEnum(["git-delta", "tar.gz"], { default: "git-delta", description: "a patch for `git apply`, or everything" }),
+  format: StringEnum(["git-delta", "tar.gz"], {
+    default: "git-delta",
+    description: "a patch for `git apply`, or everything",
+  }),
   base_ref: Type.Optional(
-    Type.String({ maxLength: 1_000, description: "what a patch is made against; default: where the work began" }),
+    Type.String({
+      maxLength: 1_000,
+      description: "what a patch is made against; default: where the work began",
+    }),
   ),
-  use_default_excludes: Type.Boolean({ default: true, description: "leave out what tools make again, and .git" }),
-  exclude: Type.Optional(Type.Array(pattern, { maxItems: 100, description: "patterns of names that are left out too" })),
+  use_default_excludes: Type.Boolean({
+    default: true,
+    description: "leave out what tools make again, and .git",
+  }),
+  exclude: Type.Optional(
+    Type.Array(pattern, { maxItems: 100, description: "patterns of names that are left out too" }),
+  ),
   ...sandboxKeys,
 });
 
@@ -66,7 +77,10 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
         // What fails before the first byte is still an answer in words.
         await usable(once(content, "readable"));
         return reply
-          .headers({ ...headersOf(`${basename(folder) || "root"}.tar.gz`, repository), "content-type": "application/gzip" })
+          .headers({
+            ...headersOf(`${basename(folder) || "root"}.tar.gz`, repository),
+            "content-type": "application/gzip",
+          })
           .send(content);
       }
       if (!repository) {
@@ -75,10 +89,15 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
           `Not a git repository: ${folder} is in none, and there is not exactly one below it.`,
         );
       }
-      const { base, content } = await gitAnswer(gitDelta(sandbox, repository.folder, { ref: base_ref, excludes }));
-      const known = base === "" ? {} : { "x-archive-base-commit": base, "x-archive-base-ref": safe(base_ref || "auto") };
+      const { base, content } = await gitAnswer(
+        gitDelta(sandbox, repository.folder, { ref: base_ref, excludes }),
+      );
+      const known =
+        base === "" ? {} : { "x-archive-base-commit": base, "x-archive-base-ref": safe(base_ref || "auto") };
       const headers = headersOf(`${basename(repository.folder)}.patch`, repository);
-      return reply.headers({ ...headers, ...known, "content-type": "text/x-patch; charset=utf-8" }).send(content);
+      return reply
+        .headers({ ...headers, ...known, "content-type": "text/x-patch; charset=utf-8" })
+        .send(content);
     },
   );
 }

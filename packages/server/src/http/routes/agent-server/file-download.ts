@@ -1,12 +1,12 @@
+import { download } from "@sandpiper/sandbox/files/file-streams";
 import { hexId } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
-import { download } from "@sandpiper/sandbox/files/file-streams";
-import { requireConversation } from "../account/conversation-access.ts";
-import { sendFile } from "../../server/file-response.ts";
 import { fileHeaders } from "../../server/file-headers.ts";
+import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, PathParams, PathQuery, SandboxQuery, SlashedParams, usable } from "./file-paths.ts";
 

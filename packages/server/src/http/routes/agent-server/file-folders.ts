@@ -1,7 +1,7 @@
-import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { makeFolder, subfolders } from "@sandpiper/sandbox/files/folder-pages";
+import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { pageKeys, pageOf } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
@@ -9,7 +9,9 @@ import { absolute, PathQuery, path, sandboxKeys, usable } from "./file-paths.ts"
 
 /** Most folders of a home that are told. */
 const maxFavorites = 50;
-const hidden = { include_hidden: Type.Boolean({ default: false, description: "also those whose names begin with a dot" }) };
+const hidden = {
+  include_hidden: Type.Boolean({ default: false, description: "also those whose names begin with a dot" }),
+};
 
 /** Folders of a sandbox for people who pick one, and one more where it is wanted (agent-server.md section 8). */
 export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
@@ -18,7 +20,15 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
 
   app.post(
     "/api/file/create_directory",
-    { config, schema: { tags, summary: "Make a folder and those above it", querystring: PathQuery, response: { 200: Success } } },
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Make a folder and those above it",
+        querystring: PathQuery,
+        response: { 200: Success },
+      },
+    },
     async (request) => {
       const target = absolute(request.query.path);
       const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
@@ -41,7 +51,10 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const { include_hidden, sandbox_id } = request.query;
       const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
       const { home } = sandbox.spec.user;
-      const { names } = await subfolders(sandbox, home, { limit: maxFavorites, hidden: include_hidden }).catch(withoutHome);
+      const { names } = await subfolders(sandbox, home, {
+        limit: maxFavorites,
+        hidden: include_hidden,
+      }).catch(withoutHome);
       return {
         home,
         favorites: names.map((name) => ({ label: name, path: below(home, name) })),
@@ -65,7 +78,9 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const folder = absolute(path);
       const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
-      const { names, next } = await usable(subfolders(sandbox, folder, { limit, after, hidden: include_hidden }));
+      const { names, next } = await usable(
+        subfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
+      );
       return pageOf({
         items: names.map((name) => ({ name, path: below(folder, name) })),
         nextPageId: next === undefined ? null : Buffer.from(next).toString("base64url"),
@@ -80,7 +95,8 @@ function below(folder: string, name: string): string {
 
 /** A user whose home is not there, or not to be looked into, has no folders in it. */
 function withoutHome(error: unknown): { names: string[] } {
-  const known = error instanceof PlatformError && ["FileNotFound", "FileForbidden", "NotAFile"].includes(error.code);
+  const known =
+    error instanceof PlatformError && ["FileNotFound", "FileForbidden", "NotAFile"].includes(error.code);
   if (!known) throw error;
   return { names: [] };
 }

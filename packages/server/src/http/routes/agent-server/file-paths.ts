@@ -1,5 +1,5 @@
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
+import { Type } from "typebox";
 
 /** An absolute path in the query, or in one encoded segment of the address. */
 export const path = Type.String({ minLength: 1, maxLength: 4_000, description: "absolute" });
@@ -30,7 +30,8 @@ export async function usable<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    if (!(error instanceof PlatformError && ["NotAFile", "InvalidParameter"].includes(error.code))) throw error;
+    if (!(error instanceof PlatformError && ["NotAFile", "InvalidParameter"].includes(error.code)))
+      throw error;
     throw new PlatformError("BadRequest", error.message, { cause: error });
   }
 }

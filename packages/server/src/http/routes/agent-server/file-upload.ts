@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
-import { Success } from "@sandpiper/wire";
-import type { FastifyRequest } from "fastify";
 import { PlatformError } from "@sandpiper/core/errors";
 import { upload } from "@sandpiper/sandbox/files/file-streams";
+import { Success } from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
 import { formFile } from "../../server/multipart.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
@@ -21,7 +21,8 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
   async function store(request: FastifyRequest, target: string, named: string | undefined) {
     absolute(target);
     const row = agentSandbox(sandboxes, request, named);
-    if (!request.body) throw new PlatformError("UnsupportedMediaType", "Unsupported media type: send multipart/form-data");
+    if (!request.body)
+      throw new PlatformError("UnsupportedMediaType", "Unsupported media type: send multipart/form-data");
     const body = request.body as Readable;
     const content = await formFile(body, request.headers["content-type"], "file");
     await usable(upload(await sandboxes.running(row.id), target, content, undefined));
@@ -33,8 +34,10 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
   // A scope of its own: only here a body is a stream.
   app.register(async (scope: App) => {
     scope.addContentTypeParser("multipart/form-data", (_request, payload, done) => done(null, payload));
-    scope.post("/api/file/upload", { ...options, schema: { ...common, summary, querystring: PathQuery } }, (request) =>
-      store(request, request.query.path, request.query.sandbox_id),
+    scope.post(
+      "/api/file/upload",
+      { ...options, schema: { ...common, summary, querystring: PathQuery } },
+      (request) => store(request, request.query.path, request.query.sandbox_id),
     );
     scope.post(
       "/api/file/upload/:path",

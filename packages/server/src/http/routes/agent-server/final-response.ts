@@ -37,5 +37,7 @@ function saidBy(event: Event): string | undefined {
 }
 
 function finishedWith(event: Event): string | undefined {
-  return event.kind === "ActionEvent" && event.action?.kind === "FinishAction" ? event.action.message : undefined;
+  return event.kind === "ActionEvent" && event.action?.kind === "FinishAction"
+    ? event.action.message
+    : undefined;
 }

@@ -1,6 +1,6 @@
+import { gitCommitChanges, gitCommits } from "@sandpiper/sandbox/files/git/history";
 import { GitChange, GitCommitsPage } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { gitCommitChanges, gitCommits } from "@sandpiper/sandbox/files/git/history";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxKeys } from "./file-paths.ts";
 import { lookInside, path } from "./git.ts";
@@ -17,7 +17,11 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
       schema: {
         tags,
         summary: "List the newest commits of a repository",
-        querystring: Type.Object({ path, limit: Type.Integer({ minimum: 1, maximum: 200, default: 50 }), ...sandboxKeys }),
+        querystring: Type.Object({
+          path,
+          limit: Type.Integer({ minimum: 1, maximum: 200, default: 50 }),
+          ...sandboxKeys,
+        }),
         response: { 200: GitCommitsPage },
       },
     },
@@ -36,7 +40,9 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
       schema: {
         tags,
         summary: "List the files that a commit changed",
-        params: Type.Object({ sha: Type.String({ description: "id of the commit, whole or its first digits" }) }),
+        params: Type.Object({
+          sha: Type.String({ description: "id of the commit, whole or its first digits" }),
+        }),
         querystring: Type.Object({ path, ...sandboxKeys }),
         response: { 200: Type.Array(GitChange) },
       },

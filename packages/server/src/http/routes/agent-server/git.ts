@@ -1,11 +1,11 @@
-import { GitChange, GitDiff } from "@sandpiper/wire";
-import type { FastifyRequest } from "fastify";
-import { type Static, Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { gitCommitDiff } from "@sandpiper/sandbox/files/git/history";
 import { pathInside } from "@sandpiper/sandbox/files/path-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { GitChange, GitDiff } from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { sandboxKeys } from "./file-paths.ts";
@@ -15,9 +15,13 @@ export const path = Type.String({
   maxLength: 4_000,
   description: "relative ones start at the sandbox's working folder",
 });
-const ref = { ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })) };
+const ref = {
+  ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })),
+};
 const commit = {
-  commit: Type.Optional(Type.String({ description: "what this commit changed against its first parent; not beside ref" })),
+  commit: Type.Optional(
+    Type.String({ description: "what this commit changed against its first parent; not beside ref" }),
+  ),
 };
 const ChangesKeys = Type.Object({ ...ref, ...sandboxKeys });
 const DiffKeys = Type.Object({ ...ref, ...commit, ...sandboxKeys });
@@ -33,7 +37,11 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   const config = { access: "agent", failures: [400, 404, 503] } as const;
   const changes = (request: FastifyRequest, path: string, { ref, sandbox_id }: Static<typeof ChangesKeys>) =>
     lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) => gitChanges(sandbox, folder, ref));
-  const diff = (request: FastifyRequest, path: string, { ref, commit, sandbox_id }: Static<typeof DiffKeys>) => {
+  const diff = (
+    request: FastifyRequest,
+    path: string,
+    { ref, commit, sandbox_id }: Static<typeof DiffKeys>,
+  ) => {
     if (ref && commit) throw new PlatformError("BadRequest", "Send ref or commit, not both.");
     return lookInside(sandboxes, request, path, sandbox_id, (sandbox, file) =>
       commit ? gitCommitDiff(sandbox, file, commit) : gitDiff(sandbox, file, ref),
@@ -67,8 +75,10 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     },
     (request) => changes(request, request.params.path, request.query),
   );
-  app.get("/api/git/changes/*", { config, schema: { hide: true, params: SlashedPath, querystring: ChangesKeys } }, (request) =>
-    changes(request, request.params["*"], request.query),
+  app.get(
+    "/api/git/changes/*",
+    { config, schema: { hide: true, params: SlashedPath, querystring: ChangesKeys } },
+    (request) => changes(request, request.params["*"], request.query),
   );
   app.get(
     "/api/git/diff",
@@ -97,8 +107,10 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     },
     (request) => diff(request, request.params.path, request.query),
   );
-  app.get("/api/git/diff/*", { config, schema: { hide: true, params: SlashedPath, querystring: DiffKeys } }, (request) =>
-    diff(request, request.params["*"], request.query),
+  app.get(
+    "/api/git/diff/*",
+    { config, schema: { hide: true, params: SlashedPath, querystring: DiffKeys } },
+    (request) => diff(request, request.params["*"], request.query),
   );
 }
 

@@ -1,6 +1,12 @@
-import { LlmModelNames, LlmProviderNames, SubscriptionModels, SubscriptionStatus, VerifiedModels } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { knownModels, knownProviders } from "@sandpiper/models/known-models";
+import {
+  LlmModelNames,
+  LlmProviderNames,
+  SubscriptionModels,
+  SubscriptionStatus,
+  VerifiedModels,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { App } from "../../server/services.ts";
 
 /** The models that the server knows, as the agent server lists them (agent-server.md section 9). */
@@ -36,13 +42,19 @@ export function agentLlmRoutes(app: App): void {
     "/api/llm/models/verified",
     {
       config,
-      schema: { tags, summary: "List the models that are known to work, by provider", response: { 200: VerifiedModels } },
+      schema: {
+        tags,
+        summary: "List the models that are known to work, by provider",
+        response: { 200: VerifiedModels },
+      },
     },
     () => {
       const verified = shown.filter((model) => model.verified);
       const providers = Object.entries(Object.groupBy(verified, ({ provider }) => provider ?? ""));
       return {
-        models: Object.fromEntries(providers.map(([provider, models = []]) => [provider, models.map(({ name }) => name)])),
+        models: Object.fromEntries(
+          providers.map(([provider, models = []]) => [provider, models.map(({ name }) => name)]),
+        ),
       };
     },
   );
@@ -75,7 +87,14 @@ export function agentLlmRoutes(app: App): void {
   );
   app.post(
     "/api/llm/subscription/openai/logout",
-    { config, schema: { tags, summary: "End a login to a subscription: there is none", response: { 200: SubscriptionStatus } } },
+    {
+      config,
+      schema: {
+        tags,
+        summary: "End a login to a subscription: there is none",
+        response: { 200: SubscriptionStatus },
+      },
+    },
     () => status,
   );
 }

@@ -1,10 +1,13 @@
-import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@sandpiper/wire";
 import { restore } from "@sandpiper/agent/mcp/config";
-import { testMcpServer } from "../account/mcp-test.ts";
+import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@sandpiper/wire";
 import type { App, HttpServices } from "../../server/services.ts";
+import { testMcpServer } from "../account/mcp-test.ts";
 
 /** Tests of MCP servers before they are stored (agent-server.md section 9). */
-export function agentMcpRoutes(app: App, services: Pick<HttpServices, "settings" | "sealed" | "secrets" | "outbound">): void {
+export function agentMcpRoutes(
+  app: App,
+  services: Pick<HttpServices, "settings" | "sealed" | "secrets" | "outbound">,
+): void {
   const { settings, sealed } = services;
   const tags = ["mcp"];
   const config = { access: "agent" } as const;
@@ -48,7 +51,14 @@ export function agentMcpRoutes(app: App, services: Pick<HttpServices, "settings"
 }
 
 /** The form in which servers are stored. */
-function serverOf({ type: given, transport: stored, url, headers, auth, command }: McpTestRequest["server"]): McpServer {
+function serverOf({
+  type: given,
+  transport: stored,
+  url,
+  headers,
+  auth,
+  command,
+}: McpTestRequest["server"]): McpServer {
   const type = given ?? stored ?? undefined;
   if (type === "stdio" || url === undefined) return { ...(command !== undefined && { command }) };
   const transport = type === "shttp" ? "streamable-http" : type;

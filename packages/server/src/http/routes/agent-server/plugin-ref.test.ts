@@ -2,7 +2,12 @@ import type { MarketplaceRegistration } from "@sandpiper/wire";
 import { expect, test } from "vitest";
 import { readPluginRef } from "./plugin-ref.ts";
 
-const acme = { name: "acme", source: "github:acme/market", ref: "v1", repo_path: "pack" } as MarketplaceRegistration;
+const acme = {
+  name: "acme",
+  source: "github:acme/market",
+  ref: "v1",
+  repo_path: "pack",
+} as MarketplaceRegistration;
 const other = { name: "other", source: "other/market" } as MarketplaceRegistration;
 /** What the library reads of marketplaces: `other` cannot be read. */
 const library = {
@@ -34,7 +39,10 @@ test.each([
   ["none@acme", /called none/],
   ["fmt@other", /other: It could not be read/],
 ])("%s is not found, with the reason", async (text, reason) => {
-  await expect(read(text)).rejects.toMatchObject({ code: "PluginNotFound", message: expect.stringMatching(reason) });
+  await expect(read(text)).rejects.toMatchObject({
+    code: "PluginNotFound",
+    message: expect.stringMatching(reason),
+  });
 });
 
 test("without marketplaces a name is not found", async () => {

@@ -1,7 +1,7 @@
 import { posix } from "node:path";
-import type { MarketplaceRegistration, PluginSpec } from "@sandpiper/wire";
 import type { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { MarketplaceRegistration, PluginSpec } from "@sandpiper/wire";
 
 /**
  * What a `plugin_ref` means (agent-server.md section 3): `name@marketplace`, or a name alone, is looked up in the marketplaces that the user has
@@ -16,7 +16,11 @@ export async function readPluginRef(
   if (name === undefined) return { source: text.trim() };
   const wanted = registered.filter((one) => market === undefined || one.name === market);
   if (wanted.length === 0)
-    throw notFound(market === undefined ? "The settings have no marketplace." : `The settings have no marketplace ${market}.`);
+    throw notFound(
+      market === undefined
+        ? "The settings have no marketplace."
+        : `The settings have no marketplace ${market}.`,
+    );
   const { plugins, errors } = await library.preview(wanted);
   const plugin = plugins.find((one) => one.name === name);
   if (!plugin) throw notFound(errors[0] ?? `No plugin of the marketplace is called ${name}.`);

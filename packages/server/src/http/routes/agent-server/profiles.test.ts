@@ -23,7 +23,12 @@ test("profiles of models are kept, read, renamed, made the settings' and removed
   });
   await call("POST", "/api/profiles/bare", { llm, include_secrets: false });
   const { body } = await call("GET", "/api/profiles");
-  const info = { model: "openai/gpt-5", base_url: null, provider_connection_id: null, provider_connection_broken: false };
+  const info = {
+    model: "openai/gpt-5",
+    base_url: null,
+    provider_connection_id: null,
+    provider_connection_broken: false,
+  };
   expect(body).toEqual({
     profiles: [
       { name: "fast", api_key_set: true, ...info },
@@ -31,21 +36,32 @@ test("profiles of models are kept, read, renamed, made the settings' and removed
     ],
     active_profile: null,
   });
-  const config = async (headers = {}) => (await call("GET", "/api/profiles/fast", undefined, headers)).body.config;
+  const config = async (headers = {}) =>
+    (await call("GET", "/api/profiles/fast", undefined, headers)).body.config;
   expect((await config()).api_key).toBe("**********");
   expect((await config(expose("plaintext"))).api_key).toBe("sk-profile");
   const sealed = await config(expose("encrypted"));
   await call("POST", "/api/profiles/fast", { llm: { ...sealed, model: "openai/gpt-5-nano" } });
-  expect(await config(expose("plaintext"))).toMatchObject({ model: "openai/gpt-5-nano", api_key: "sk-profile" });
+  expect(await config(expose("plaintext"))).toMatchObject({
+    model: "openai/gpt-5-nano",
+    api_key: "sk-profile",
+  });
   expect((await call("POST", "/api/profiles/fast/rename", { new_name: "faster" })).body.name).toBe("faster");
   expect((await call("POST", "/api/profiles/faster/rename", { new_name: "bare" })).status).toBe(409);
-  expect((await call("POST", "/api/profiles/faster/activate", {})).body).toMatchObject({ name: "faster", llm_applied: true });
-  expect((await get()).body).toMatchObject({ active_profile: "faster", agent_settings: { llm: { model: "openai/gpt-5-nano" } } });
+  expect((await call("POST", "/api/profiles/faster/activate", {})).body).toMatchObject({
+    name: "faster",
+    llm_applied: true,
+  });
+  expect((await get()).body).toMatchObject({
+    active_profile: "faster",
+    agent_settings: { llm: { model: "openai/gpt-5-nano" } },
+  });
   await call("PATCH", "/api/settings", { active_profile: "bare" });
   expect((await get()).body.active_profile).toBe("bare");
   await call("PATCH", "/api/settings", { active_profile: null });
   expect((await get()).body.active_profile).toBe(null);
-  for (const name of ["faster", "bare", "bare"]) expect((await call("DELETE", `/api/profiles/${name}`)).status).toBe(200);
+  for (const name of ["faster", "bare", "bare"])
+    expect((await call("DELETE", `/api/profiles/${name}`)).status).toBe(200);
   for (const path of ["GET /api/profiles/bare", "POST /api/profiles/bare/activate"]) {
     const [method, url] = path.split(" ") as [string, string];
     expect((await call(method, url, method === "POST" ? {} : undefined)).status).toBe(404);

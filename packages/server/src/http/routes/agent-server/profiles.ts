@@ -1,3 +1,4 @@
+import { tryModel } from "@sandpiper/models/verify-model";
 import {
   AgentServerActivatedProfile,
   AgentServerProfileList,
@@ -11,7 +12,6 @@ import {
   ValidateProfileResponse,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { tryModel } from "@sandpiper/models/verify-model";
 import { modelOf } from "../../../users/profiles.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { exposureOf } from "./exposure.ts";
@@ -30,7 +30,11 @@ export function agentLlmProfileRoutes(
 
   app.get(
     base,
-    { constraints, config, schema: { tags, summary: "List LLM profiles", response: { 200: AgentServerProfileList } } },
+    {
+      constraints,
+      config,
+      schema: { tags, summary: "List LLM profiles", response: { 200: AgentServerProfileList } },
+    },
     ({ principal }) => {
       const { profiles: found, active_profile } = profiles.list(principal.userId);
       const none = { provider_connection_id: null, provider_connection_broken: false };
@@ -42,11 +46,19 @@ export function agentLlmProfileRoutes(
     {
       constraints,
       config: { ...config, failures: [404] },
-      schema: { tags, summary: "Read an LLM profile", params, headers: ExposeSecrets, response: { 200: ProfileDetail } },
+      schema: {
+        tags,
+        summary: "Read an LLM profile",
+        params,
+        headers: ExposeSecrets,
+        response: { 200: ProfileDetail },
+      },
     },
     (request, reply) => {
       reply.header("cache-control", "no-store");
-      return profiles.get(request.principal.userId, request.params.name, { exposed: exposureOf(request, sealed) });
+      return profiles.get(request.principal.userId, request.params.name, {
+        exposed: exposureOf(request, sealed),
+      });
     },
   );
   app.post(
@@ -72,7 +84,12 @@ export function agentLlmProfileRoutes(
     {
       constraints,
       config,
-      schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } },
+      schema: {
+        tags,
+        summary: "Delete an LLM profile, if there is one",
+        params,
+        response: { 200: ProfileMutation },
+      },
     },
     async ({ principal, params: { name } }) => {
       await profiles.remove(principal.userId, name);
@@ -101,7 +118,13 @@ export function agentLlmProfileRoutes(
     {
       constraints,
       config: { ...config, failures: [404, 409] },
-      schema: { tags, summary: "Rename an LLM profile", params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+      schema: {
+        tags,
+        summary: "Rename an LLM profile",
+        params,
+        body: RenameProfileRequest,
+        response: { 200: ProfileMutation },
+      },
     },
     async ({ principal, params: { name }, body: { new_name: newName } }) => {
       await profiles.rename(principal.userId, name, newName);
@@ -115,7 +138,8 @@ export function agentLlmProfileRoutes(
       config,
       schema: {
         tags,
-        summary: "Try a model before it is saved: one short call; a masked key is that of the profile of this name",
+        summary:
+          "Try a model before it is saved: one short call; a masked key is that of the profile of this name",
         params,
         body: ValidateProfileRequest,
         response: { 200: ValidateProfileResponse },

@@ -1,3 +1,7 @@
+import { loadSkills } from "@sandpiper/agent/skills/load";
+import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
+import { readFile } from "@sandpiper/sandbox/files/files";
+import { pathInside } from "@sandpiper/sandbox/files/path-inside";
 import {
   HooksRequest,
   HooksResponse,
@@ -9,11 +13,7 @@ import {
 } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { loadSkills } from "@sandpiper/agent/skills/load";
-import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import { parseHooks } from "../../../conversations/project/hooks-file.ts";
-import { readFile } from "@sandpiper/sandbox/files/files";
-import { pathInside } from "@sandpiper/sandbox/files/path-inside";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
@@ -28,7 +28,11 @@ export function agentProjectRoutes(
 ): void {
   const config = { access: "agent", failures: [400, 404, 503] } as const;
 
-  const project = async (request: FastifyRequest, named: string | undefined, folder: string | null | undefined) => {
+  const project = async (
+    request: FastifyRequest,
+    named: string | undefined,
+    folder: string | null | undefined,
+  ) => {
     const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
     return { sandbox, folder: pathInside(sandbox.spec.workingDir, folder ?? ".") };
   };
@@ -47,11 +51,18 @@ export function agentProjectRoutes(
     },
     async (request) => {
       const { sandbox, folder } = await project(request, request.query.sandbox_id, request.body.project_dir);
-      const file = await readFile(sandbox, pathInside(folder, ".openhands/hooks.json"), { maxBytes: 2 ** 20 });
+      const file = await readFile(sandbox, pathInside(folder, ".openhands/hooks.json"), {
+        maxBytes: 2 ** 20,
+      });
       if (file.kind !== "file") return { hook_config: null };
       const hooks = parseHooks(file.content.toString());
       const none = hookEvents.map((event) => [event, []]);
-      return { hook_config: Object.fromEntries([...none, ...hooks.map(({ event_type, matchers }) => [event_type, matchers])]) };
+      return {
+        hook_config: Object.fromEntries([
+          ...none,
+          ...hooks.map(({ event_type, matchers }) => [event_type, matchers]),
+        ]),
+      };
     },
   );
   app.post(
@@ -60,7 +71,8 @@ export function agentProjectRoutes(
       config,
       schema: {
         tags: ["skills"],
-        summary: "Load skills: of the project and the home folder in the sandbox, of this server and the user's marketplaces",
+        summary:
+          "Load skills: of the project and the home folder in the sandbox, of this server and the user's marketplaces",
         querystring,
         body: SkillsRequest,
         response: { 200: LoadedSkills },
@@ -93,12 +105,24 @@ export function agentProjectRoutes(
     },
     async ({ principal }) => {
       const found = await skills.list(principal.userId);
-      return { status: "success" as const, message: `${found.length} skills of this server and of marketplaces are there.` };
+      return {
+        status: "success" as const,
+        message: `${found.length} skills of this server and of marketplaces are there.`,
+      };
     },
   );
 }
 
-function shownSkill({ name, type, content, triggers, source, description, location, hidden = false }: Skill): LoadedSkill {
+function shownSkill({
+  name,
+  type,
+  content,
+  triggers,
+  source,
+  description,
+  location,
+  hidden = false,
+}: Skill): LoadedSkill {
   return {
     name,
     type,

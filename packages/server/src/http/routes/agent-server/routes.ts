@@ -2,11 +2,11 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { agentExtensionRoutes } from "./extensions.ts";
 import { agentLlmRoutes } from "./llm.ts";
 import { agentMcpRoutes } from "./mcp.ts";
-import { notOfferedRoutes } from "./unsupported-routes.ts";
 import { agentLlmProfileRoutes } from "./profiles.ts";
 import { agentProjectRoutes } from "./project.ts";
 import { agentSecretRoutes } from "./secrets.ts";
 import { agentSettingsRoutes } from "./settings.ts";
+import { notOfferedRoutes } from "./unsupported-routes.ts";
 import { agentWorkspaceRoutes } from "./workspaces.ts";
 
 /** What the agent server has besides conversations, commands and files: settings, profiles, catalogues, skills (agent-server.md section 9). */

@@ -1,35 +1,47 @@
-import { CustomSecretCreate, Deleted, SandboxSecretNames } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import { CustomSecretCreate, Deleted, SandboxSecretNames } from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sendSecret } from "../v1/sandbox-secrets.ts";
 
 const { name, description, value } = CustomSecretCreate.properties;
-const SecretPath = Type.Object({ name: Type.String({ minLength: 1, maxLength: 128, description: "name of the secret" }) });
+const SecretPath = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 128, description: "name of the secret" }),
+});
 
 /**
  * Secrets as the agent server has them (agent-server.md section 9): what applies in the sandbox, provider tokens too. What is stored here is
  * the user's and applies in all sandboxes.
  */
-export function agentSecretRoutes(app: App, { secrets, sealed }: Pick<HttpServices, "secrets" | "sealed">): void {
+export function agentSecretRoutes(
+  app: App,
+  { secrets, sealed }: Pick<HttpServices, "secrets" | "sealed">,
+): void {
   const tags = ["secrets"];
   const constraints = { view: "agent" };
   const config = { access: "agent" } as const;
   const url = "/api/settings/secrets";
 
-  const all = ({ userId, sandboxId }: Principal): readonly SandboxSecret[] => secrets.forSandbox(userId, sandboxId ?? "");
+  const all = ({ userId, sandboxId }: Principal): readonly SandboxSecret[] =>
+    secrets.forSandbox(userId, sandboxId ?? "");
 
   app.get(
     url,
     {
       constraints,
       config,
-      schema: { tags, summary: "List the secrets of the sandbox, without their values", response: { 200: SandboxSecretNames } },
+      schema: {
+        tags,
+        summary: "List the secrets of the sandbox, without their values",
+        response: { 200: SandboxSecretNames },
+      },
     },
     ({ principal }, reply) => {
-      reply.send({ secrets: all(principal).map((secret) => ({ name: secret.name, description: secret.description })) });
+      reply.send({
+        secrets: all(principal).map((secret) => ({ name: secret.name, description: secret.description })),
+      });
     },
   );
   app.get(
@@ -64,7 +76,11 @@ export function agentSecretRoutes(app: App, { secrets, sealed }: Pick<HttpServic
       },
     },
     async ({ principal: { userId }, body }) => {
-      await secrets.put(userId, { ...given(body), value: sealed.open(userId, body.value) }, { replace: true });
+      await secrets.put(
+        userId,
+        { ...given(body), value: sealed.open(userId, body.value) },
+        { replace: true },
+      );
       const stored = secrets.list(userId).find((secret) => secret.name === body.name);
       return { name: body.name, description: stored?.description ?? null };
     },
@@ -74,7 +90,12 @@ export function agentSecretRoutes(app: App, { secrets, sealed }: Pick<HttpServic
     {
       constraints,
       config: { ...config, failures: [404] },
-      schema: { tags, summary: "Delete a secret of the user's", params: SecretPath, response: { 200: Deleted } },
+      schema: {
+        tags,
+        summary: "Delete a secret of the user's",
+        params: SecretPath,
+        response: { 200: Deleted },
+      },
     },
     async ({ principal, params }) => {
       await secrets.remove(principal.userId, params.name);

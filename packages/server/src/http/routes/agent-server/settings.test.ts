@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 let own: { id: string; sessionKey: string };
@@ -26,7 +32,10 @@ test("settings are changed piece by piece and read masked, in the clear, or seal
   const changed = await call("PATCH", "/api/settings", {
     agent_settings_diff: {
       llm: { model: "openai/gpt-5", api_key: "sk-very-secret", base_url: "https://llm.example/v1" },
-      mcp_config: { one: { url: "https://one.example/mcp", headers: { Authorization: "Bearer hush" } }, two: { command: "npx" } },
+      mcp_config: {
+        one: { url: "https://one.example/mcp", headers: { Authorization: "Bearer hush" } },
+        two: { command: "npx" },
+      },
     },
     conversation_settings_diff: { max_iterations: 7 },
     misc_settings_diff: { gui: { theme: "dark", zoom: 2 } },
@@ -46,14 +55,20 @@ test("settings are changed piece by piece and read masked, in the clear, or seal
   expect(changed.body.agent_settings.mcp_config.one.headers).toEqual({ Authorization: "**********" });
 
   const plain = (await get(expose("plaintext"))).body.agent_settings;
-  expect([plain.llm.api_key, plain.mcp_config.one.headers.Authorization]).toEqual(["sk-very-secret", "Bearer hush"]);
+  expect([plain.llm.api_key, plain.mcp_config.one.headers.Authorization]).toEqual([
+    "sk-very-secret",
+    "Bearer hush",
+  ]);
   const sealed = (await get(expose("encrypted"))).body.agent_settings;
   expect(JSON.stringify(sealed)).not.toMatch(/very-secret|hush/);
   expect(sealed.llm.api_key).not.toBe((await get(expose("encrypted"))).body.agent_settings.llm.api_key);
 
   // What was read masked or sealed can be sent back; null takes out, and what is not named stays.
   const sent = { llm: { ...sealed.llm, model: "openai/gpt-5-mini" }, mcp_config: { two: null } };
-  await call("PATCH", "/api/settings", { agent_settings_diff: sent, misc_settings_diff: { gui: { theme: null } } });
+  await call("PATCH", "/api/settings", {
+    agent_settings_diff: sent,
+    misc_settings_diff: { gui: { theme: null } },
+  });
   await call("PATCH", "/api/settings", { agent_settings_diff: { llm: { api_key: "**********" } } });
   const after = (await get(expose("plaintext"))).body;
   expect(after.agent_settings.llm).toMatchObject({ model: "openai/gpt-5-mini", api_key: "sk-very-secret" });
@@ -68,12 +83,24 @@ test("settings are changed piece by piece and read masked, in the clear, or seal
 
 test("MCP servers are added, changed and removed one by one", async () => {
   const path = "/api/settings/mcp/files";
-  const added = await call("POST", path, { url: "https://files.example/mcp", auth: { strategy: "bearer", value: "t0ken" } });
+  const added = await call("POST", path, {
+    url: "https://files.example/mcp",
+    auth: { strategy: "bearer", value: "t0ken" },
+  });
   expect(added.status).toBe(201);
-  expect(added.body.agent_settings.mcp_config.files.auth).toEqual({ strategy: "bearer", value: "**********" });
-  expect(await call("POST", path, { command: "npx" })).toMatchObject({ status: 409, body: { detail: expect.any(String) } });
+  expect(added.body.agent_settings.mcp_config.files.auth).toEqual({
+    strategy: "bearer",
+    value: "**********",
+  });
+  expect(await call("POST", path, { command: "npx" })).toMatchObject({
+    status: 409,
+    body: { detail: expect.any(String) },
+  });
   const changed = await call("PATCH", path, { description: "Files", headers: { "X-A": "a", "X-B": "b" } });
-  expect(changed.body.agent_settings.mcp_config.files).toMatchObject({ description: "Files", url: "https://files.example/mcp" });
+  expect(changed.body.agent_settings.mcp_config.files).toMatchObject({
+    description: "Files",
+    url: "https://files.example/mcp",
+  });
   await call("PATCH", path, { headers: { "X-A": null }, auth: { strategy: "bearer", value: "**********" } });
   const { files } = (await get(expose("plaintext"))).body.agent_settings.mcp_config;
   expect(files).toMatchObject({ headers: { "X-B": "b" }, auth: { strategy: "bearer", value: "t0ken" } });
@@ -83,13 +110,17 @@ test("MCP servers are added, changed and removed one by one", async () => {
   expect([became.command, became.url]).toEqual(["npx", undefined]);
   expect((await call("DELETE", path)).body.agent_settings.mcp_config).not.toHaveProperty("files");
   for (const method of ["PATCH", "DELETE"]) {
-    expect([method, (await call(method, path, method === "PATCH" ? {} : undefined)).status]).toEqual([method, 404]);
+    expect([method, (await call(method, path, method === "PATCH" ? {} : undefined)).status]).toEqual([
+      method,
+      404,
+    ]);
   }
 });
 
 test("what does not fit is refused with a sentence and changes nothing", async () => {
   const before = (await get()).body;
-  const other = (await call("GET", "/api/settings", undefined, expose("encrypted"), strangers.sessionKey)).body;
+  const other = (await call("GET", "/api/settings", undefined, expose("encrypted"), strangers.sessionKey))
+    .body;
   expect(other.llm_api_key_is_set).toBe(false);
   const foreign = "sealed-v1:".padEnd(80, "A");
   for (const [status, body] of [
@@ -116,7 +147,11 @@ test("what does not fit is refused with a sentence and changes nothing", async (
 test("what a user can keep is bounded", async () => {
   const caller = strangers.sessionKey;
   const folders = (first: number, count: number) =>
-    Array.from({ length: count }, (_, index) => ({ id: `${first + index}`, name: "n", path: `/w/${first + index}` }));
+    Array.from({ length: count }, (_, index) => ({
+      id: `${first + index}`,
+      name: "n",
+      path: `/w/${first + index}`,
+    }));
   const add = (workspaces: object[]) => call("POST", "/api/workspaces", { workspaces }, {}, caller);
   expect((await add(folders(0, 201))).status).toBe(422);
   expect((await add(folders(0, 200))).status).toBe(200);
@@ -124,12 +159,16 @@ test("what a user can keep is bounded", async () => {
   expect((await add(folders(199, 1))).body.workspaces).toHaveLength(200);
   expect((await call("GET", "/api/workspaces")).body.workspaces).toEqual([]);
 
-  const servers = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`s${index}`, { command: "x" }]));
+  const servers = Object.fromEntries(
+    Array.from({ length: 300 }, (_, index) => [`s${index}`, { command: "x" }]),
+  );
   const patch = (body: object) => call("PATCH", "/api/settings", body, {}, caller);
   expect((await patch({ agent_settings_diff: { mcp_config: servers } })).status).toBe(200);
   expect((await call("POST", "/api/settings/mcp/more", { command: "x" }, {}, caller)).status).toBe(422);
   expect((await patch({ agent_settings_diff: { mcp_config: { more: { command: "x" } } } })).status).toBe(422);
-  expect((await patch({ agent_settings_diff: { mcp_config: { s0: null, more: { command: "x" } } } })).status).toBe(200);
+  expect(
+    (await patch({ agent_settings_diff: { mcp_config: { s0: null, more: { command: "x" } } } })).status,
+  ).toBe(200);
   for (const part of ["a", "b", "c"]) await patch({ misc_settings_diff: { [part]: "x".repeat(700_000) } });
   const { body } = await call("GET", "/api/settings", undefined, {}, caller);
   expect(Object.keys(body.misc_settings)).toEqual(["a", "b"]);
@@ -139,11 +178,18 @@ test("what a user can keep is bounded", async () => {
 test("an MCP server that does not answer is told of, whatever the time that it has", async () => {
   const server = { type: "sse", url: "http://127.0.0.1:9/mcp" };
   for (const timeout of [0.00012, 3])
-    expect(await call("POST", "/api/mcp/test", { server, timeout })).toMatchObject({ status: 200, body: { ok: false } });
+    expect(await call("POST", "/api/mcp/test", { server, timeout })).toMatchObject({
+      status: 200,
+      body: { ok: false },
+    });
   const { url } = server;
   for (const form of [{ transport: "http", url }, { transport: "sse", url, description: null }, { url }])
-    expect((await call("POST", "/api/mcp/test", { server: form })).body).toMatchObject({ ok: false, error_kind: "connection" });
-  for (const timeout of [0, 121, "x"]) expect((await call("POST", "/api/mcp/test", { server, timeout })).status).toBe(422);
+    expect((await call("POST", "/api/mcp/test", { server: form })).body).toMatchObject({
+      ok: false,
+      error_kind: "connection",
+    });
+  for (const timeout of [0, 121, "x"])
+    expect((await call("POST", "/api/mcp/test", { server, timeout })).status).toBe(422);
 });
 
 test("a sealed secret opens for its user only, and only unchanged", async () => {
@@ -162,29 +208,43 @@ test("secrets are stored, listed by name, read as text and deleted", async () =>
     status: 200,
     body: { name: "DEPLOY", description: "to deploy" },
   });
-  expect((await put({ name: "DEPLOY", value: "v2" })).body).toEqual({ name: "DEPLOY", description: "to deploy" });
-  expect((await call("GET", "/api/settings/secrets")).body).toEqual({ secrets: [{ name: "DEPLOY", description: "to deploy" }] });
+  expect((await put({ name: "DEPLOY", value: "v2" })).body).toEqual({
+    name: "DEPLOY",
+    description: "to deploy",
+  });
+  expect((await call("GET", "/api/settings/secrets")).body).toEqual({
+    secrets: [{ name: "DEPLOY", description: "to deploy" }],
+  });
   const value = await server.call("GET", "/api/settings/secrets/DEPLOY", { key: own.sessionKey });
-  expect([value.headers.get("content-type"), value.headers.get("cache-control"), await value.text()]).toEqual([
-    "text/plain; charset=utf-8",
-    "no-store",
-    "v2",
-  ]);
-  for (const name of ["1BAD", "", "PATH", "a b"]) expect([name, (await put({ name, value: "x" })).status]).toEqual([name, 422]);
-  expect((await call("GET", "/api/settings/secrets/DEPLOY", undefined, {}, strangers.sessionKey)).status).toBe(404);
+  expect([value.headers.get("content-type"), value.headers.get("cache-control"), await value.text()]).toEqual(
+    ["text/plain; charset=utf-8", "no-store", "v2"],
+  );
+  for (const name of ["1BAD", "", "PATH", "a b"])
+    expect([name, (await put({ name, value: "x" })).status]).toEqual([name, 422]);
+  expect(
+    (await call("GET", "/api/settings/secrets/DEPLOY", undefined, {}, strangers.sessionKey)).status,
+  ).toBe(404);
   expect((await call("DELETE", "/api/settings/secrets/DEPLOY")).body).toEqual({ deleted: true });
-  for (const method of ["GET", "DELETE"]) expect((await call(method, "/api/settings/secrets/DEPLOY")).status).toBe(404);
+  for (const method of ["GET", "DELETE"])
+    expect((await call(method, "/api/settings/secrets/DEPLOY")).status).toBe(404);
 });
 
 test("below a sandbox a user's key has the same settings, a read-only one without secrets, and elsewhere there are none of these routes", async () => {
   const below = (path: string, caller: string, headers = {}) =>
     read(server.call("GET", `/agent/${own.id}${path}`, { key: caller, headers }));
-  const { key: reader } = await server.apiKeys.add("default", { name: "reader", readOnly: true, expiresAt: null });
+  const { key: reader } = await server.apiKeys.add("default", {
+    name: "reader",
+    readOnly: true,
+    expiresAt: null,
+  });
   await call("PUT", "/api/settings/secrets", { name: "HIDDEN", value: "v" });
   await call("PATCH", "/api/settings", { agent_settings_diff: { llm: { api_key: "sk-very-secret" } } });
-  expect((await below("/api/settings", key, expose("plaintext"))).body.agent_settings.llm.api_key).toBe("sk-very-secret");
+  expect((await below("/api/settings", key, expose("plaintext"))).body.agent_settings.llm.api_key).toBe(
+    "sk-very-secret",
+  );
   expect((await below("/api/settings", reader)).body.agent_settings.llm.api_key).toBe("**********");
-  for (const how of ["plaintext", "encrypted"]) expect((await below("/api/settings", reader, expose(how))).status).toBe(403);
+  for (const how of ["plaintext", "encrypted"])
+    expect((await below("/api/settings", reader, expose(how))).status).toBe(403);
   expect((await below("/api/settings/secrets/HIDDEN", reader)).status).toBe(403);
   expect((await below("/api/settings", strangerKey)).status).toBe(404);
   expect((await below("/api/settings", strangers.sessionKey)).status).toBe(401);
@@ -209,5 +269,7 @@ test("pages of other origins on this machine and configured ones may call, below
     expect(headers.get("access-control-allow-methods")).toContain("PATCH");
     expect(headers.get("access-control-allow-headers")).toContain("x-expose-secrets");
   }
-  expect((await preflight("https://elsewhere.example")).headers.get("access-control-allow-origin")).toBe(null);
+  expect((await preflight("https://elsewhere.example")).headers.get("access-control-allow-origin")).toBe(
+    null,
+  );
 });

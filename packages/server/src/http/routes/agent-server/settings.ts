@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   AgentServerSettings,
   AgentServerSettingsUpdate,
@@ -8,7 +9,6 @@ import {
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { exposureOf } from "./exposure.ts";
@@ -21,13 +21,20 @@ const fields = Object.keys(
  * The user's settings as the agent server has them (agent-server.md section 9): the same document that the platform's own routes show. These
  * routes are there for holders of a session key and below `/agent/<sandbox id>` only, for they can show secrets.
  */
-export function agentSettingsRoutes(app: App, { settings, sealed }: Pick<HttpServices, "settings" | "sealed">): void {
+export function agentSettingsRoutes(
+  app: App,
+  { settings, sealed }: Pick<HttpServices, "settings" | "sealed">,
+): void {
   const tags = ["settings"];
   const constraints = { view: "agent" };
   const config = { access: "agent" } as const;
   const changing = { ...config, failures: [400, 404, 409] } as const;
   const ServerPath = Type.Object({
-    settings_key: Type.String({ minLength: 1, maxLength: 256, description: "name of the server in agent_settings.mcp_config" }),
+    settings_key: Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: "name of the server in agent_settings.mcp_config",
+    }),
   });
   const own = settings.agentServer;
 
@@ -41,7 +48,12 @@ export function agentSettingsRoutes(app: App, { settings, sealed }: Pick<HttpSer
     {
       constraints,
       config,
-      schema: { tags, summary: "Load settings", headers: ExposeSecrets, response: { 200: AgentServerSettings } },
+      schema: {
+        tags,
+        summary: "Load settings",
+        headers: ExposeSecrets,
+        response: { 200: AgentServerSettings },
+      },
     },
     (request, reply) => show(request, reply),
   );
@@ -60,7 +72,10 @@ export function agentSettingsRoutes(app: App, { settings, sealed }: Pick<HttpSer
     async (request, reply) => {
       const { userId } = request.principal;
       if (!fields.some((field) => request.body[field] !== undefined))
-        throw new PlatformError("BadRequest", `Nothing to change: send at least one of ${fields.join(", ")}.`);
+        throw new PlatformError(
+          "BadRequest",
+          `Nothing to change: send at least one of ${fields.join(", ")}.`,
+        );
       await own.update(userId, sealed.openAll(userId, request.body));
       return show(request, reply);
     },
@@ -108,7 +123,12 @@ export function agentSettingsRoutes(app: App, { settings, sealed }: Pick<HttpSer
     {
       constraints,
       config: changing,
-      schema: { tags, summary: "Remove an MCP server", params: ServerPath, response: { 200: AgentServerSettings } },
+      schema: {
+        tags,
+        summary: "Remove an MCP server",
+        params: ServerPath,
+        response: { 200: AgentServerSettings },
+      },
     },
     async (request, reply) => {
       await own.removeMcpServer(request.principal.userId, request.params.settings_key);
@@ -124,7 +144,11 @@ export function agentSettingsRoutes(app: App, { settings, sealed }: Pick<HttpSer
       {
         constraints,
         config,
-        schema: { tags, summary: `What a form needs to show ${name}_settings`, response: { 200: SettingsSchema } },
+        schema: {
+          tags,
+          summary: `What a form needs to show ${name}_settings`,
+          response: { 200: SettingsSchema },
+        },
       },
       () => schema,
     );

@@ -7,13 +7,16 @@ import {
   Success,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** What goes on beside the runs of a conversation (agent-server.md section 3): questions, summaries of its history, goals. */
-export function agentBesideRoutes(app: App, { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">): void {
+export function agentBesideRoutes(
+  app: App,
+  { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">,
+): void {
   const tags = ["agent server"];
   const base = "/api/conversations/:conversation_id";
   const params = ConversationPath;
@@ -58,10 +61,17 @@ export function agentBesideRoutes(app: App, { conversations, sealed }: Pick<Http
     `${base}/condense`,
     {
       config: calling,
-      schema: { tags, summary: "Have the history summarised for the model; the events stay", params, response: { 200: Success } },
+      schema: {
+        tags,
+        summary: "Have the history summarised for the model; the events stay",
+        params,
+        response: { 200: Success },
+      },
     },
     async (request) => {
-      await conversations.condense(requireConversation(conversations, request.principal, request.params.conversation_id).id);
+      await conversations.condense(
+        requireConversation(conversations, request.principal, request.params.conversation_id).id,
+      );
       return { success: true };
     },
   );
@@ -84,13 +94,18 @@ export function agentBesideRoutes(app: App, { conversations, sealed }: Pick<Http
       return { success: true };
     },
   );
-  const verbs = { stop: "Stop judging the goal; the run goes on", resume: "Go on with the goal that was stopped" } as const;
+  const verbs = {
+    stop: "Stop judging the goal; the run goes on",
+    resume: "Go on with the goal that was stopped",
+  } as const;
   for (const verb of ["stop", "resume"] as const) {
     app.post(
       `${base}/goal/${verb}`,
       { config: calling, schema: { tags, summary: verbs[verb], params, response: { 200: Success } } },
       async (request) => {
-        await conversations.goal[verb](requireConversation(conversations, request.principal, request.params.conversation_id).id);
+        await conversations.goal[verb](
+          requireConversation(conversations, request.principal, request.params.conversation_id).id,
+        );
         return { success: true };
       },
     );

@@ -1,10 +1,11 @@
-import type { HTTPMethods } from "fastify";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { HTTPMethods } from "fastify";
 import type { App } from "../../server/services.ts";
 
 const skill =
   "Skills are not installed one by one here: put them into .agents/skills of the repository, or register a marketplace.";
-const plugin = "Plugins are not installed here: name them when a conversation starts, or register a marketplace.";
+const plugin =
+  "Plugins are not installed here: name them when a conversation starts, or register a marketplace.";
 const metaProfile = "This server has no meta-profiles: choose an LLM profile.";
 const connection = "This server has no provider connections: store the key in the LLM profile.";
 const subscription = "This server makes no logins to subscriptions: store an API key.";

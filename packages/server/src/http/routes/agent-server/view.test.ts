@@ -1,6 +1,14 @@
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isFullState, key, read, startServer, strangerKey, type TestServer, TestSocket } from "../../../../test/support/test-server.ts";
+import {
+  isFullState,
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+  TestSocket,
+} from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 let own: { id: string; sessionKey: string };
@@ -15,7 +23,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const status = async (path: string, caller: string | null) => (await read(server.call("GET", path, { key: caller }))).status;
+const status = async (path: string, caller: string | null) =>
+  (await read(server.call("GET", path, { key: caller }))).status;
 
 test("below /agent/<sandbox id> its own session key and its user's key open the surface, and nothing else does", async () => {
   const path = (sandbox: string) => `/agent/${sandbox}/api/conversations/${conversation}`;

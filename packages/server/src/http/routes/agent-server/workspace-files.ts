@@ -1,15 +1,15 @@
 import { posix } from "node:path";
-import type { FastifyReply, FastifyRequest } from "fastify";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { type Download, download } from "@sandpiper/sandbox/files/file-streams";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { requireConversation } from "../account/conversation-access.ts";
-import { sendFile } from "../../server/file-response.ts";
-import { shownHeaders } from "../../server/file-headers.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Type } from "typebox";
 import { frameAncestors } from "../../preview/preview.ts";
+import { shownHeaders } from "../../server/file-headers.ts";
+import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { publicUrl } from "../../server/urls.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { usable } from "./file-paths.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -27,7 +27,9 @@ export function workspaceFileRoutes(
     config: { access: "agent", workspaceCookie: true, failures: [400, 404, 503] },
     exposeHeadRoute: false,
   } as const;
-  const leadsOn = Type.Null({ description: "A folder: the same address with a slash at its end shows its index.html" });
+  const leadsOn = Type.Null({
+    description: "A folder: the same address with a slash at its end shows its index.html",
+  });
   const common = {
     tags: ["agent server"],
     produces: ["application/octet-stream"],
@@ -35,21 +37,30 @@ export function workspaceFileRoutes(
   };
   const base = "/api/conversations/:conversation_id/workspace";
 
-  async function show(request: FastifyRequest, reply: FastifyReply, id: string, path: string): Promise<FastifyReply> {
+  async function show(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    id: string,
+    path: string,
+  ): Promise<FastifyReply> {
     if (request.headers["service-worker"] !== undefined) {
       throw new PlatformError("CrossOrigin", "Files of a workspace are no service workers.");
     }
     const row = requireConversation(conversations, request.principal, id);
     const { workingDir } = row.config;
     const wanted = posix.join(workingDir, path);
-    if (wanted !== workingDir && !wanted.startsWith(workingDir.endsWith("/") ? workingDir : `${workingDir}/`)) {
+    if (
+      wanted !== workingDir &&
+      !wanted.startsWith(workingDir.endsWith("/") ? workingDir : `${workingDir}/`)
+    ) {
       throw new PlatformError("FileNotFound", "The path leads out of the workspace.");
     }
     if (!sandboxes.get(row.userId, row.sandboxId)) {
       throw new PlatformError("SandboxNotFound", "The sandbox of this conversation is gone.");
     }
     const sandbox = await sandboxes.running(row.sandboxId);
-    const headers = (name: string) => shownHeaders(name, frameAncestors(publicUrl(config, app.server), config.corsOrigins));
+    const headers = (name: string) =>
+      shownHeaders(name, frameAncestors(publicUrl(config, app.server), config.corsOrigins));
     const found = await fileOrFolder(sandbox, wanted);
     if (found !== "folder") return sendFile(reply, found, headers(wanted));
     const url = request.url.split("?", 1)[0]!;
@@ -78,7 +89,10 @@ export function workspaceFileRoutes(
   );
   app.get(
     `${base}/*`,
-    { ...options, schema: { hide: true, params: Type.Object({ ...ConversationPath.properties, "*": file }) } },
+    {
+      ...options,
+      schema: { hide: true, params: Type.Object({ ...ConversationPath.properties, "*": file }) },
+    },
     (request, reply) => show(request, reply, request.params.conversation_id, request.params["*"]),
   );
 }

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { credentials } from "../../server/auth.ts";
-import { isSecure } from "../account/login/cookie.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { isSecure } from "../account/login/cookie.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { SandboxQuery } from "./file-paths.ts";
 import { prefixSandbox } from "./view.ts";
@@ -11,14 +11,19 @@ import { type CookieScope, clearedWorkspaceCookie, workspaceCookie } from "./wor
 const url = "/api/auth/workspace-session";
 
 /** Gives browsers a cookie for the files of workspaces, and takes it away (agent-server.md sections 1 and 9). */
-export function workspaceSessionRoutes(app: App, { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">): void {
+export function workspaceSessionRoutes(
+  app: App,
+  { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
+): void {
   const tags = ["agent server"];
   const scope = (request: FastifyRequest): CookieScope => {
     const viewed = prefixSandbox(request.raw);
     return {
       path: `${viewed === undefined ? "" : `/agent/${viewed}`}/api/conversations`,
       // Browsers take these cookies from the machine itself without https too.
-      secure: isSecure({ protocol: request.protocol, publicUrl: config.publicUrl }) || loopback.test(request.hostname),
+      secure:
+        isSecure({ protocol: request.protocol, publicUrl: config.publicUrl }) ||
+        loopback.test(request.hostname),
     };
   };
 
@@ -62,12 +67,15 @@ export function workspaceSessionRoutes(app: App, { sandboxes, config }: Pick<Htt
 }
 
 const loopback = /^(?:localhost|127\.0\.0\.1|\[?::1\]?)(?::\d+)?$/i;
-const paths = /^(?:\/agent\/[^/]+)?\/api\/(?:auth\/workspace-session|conversations\/[^/?]+\/workspace)(?:[/?]|$)/;
+const paths =
+  /^(?:\/agent\/[^/]+)?\/api\/(?:auth\/workspace-session|conversations\/[^/?]+\/workspace)(?:[/?]|$)/;
 
 /**
  * Whether pages of any site may make this request and read its answer: those around the cookie, for who sends a key (agent-server.md section 1). A
  * request that has the cookie alone is one of the browser's, not of the page, so there the configured origins count.
  */
 export function opensToAnySite({ method, raw, originalUrl, headers }: FastifyRequest): boolean {
-  return paths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || credentials(headers).length > 0);
+  return (
+    paths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || credentials(headers).length > 0)
+  );
 }

@@ -1,11 +1,23 @@
-import { AddWorkspaceParents, AddWorkspaces, Deleted, SavedWorkspaces, ServiceUrl, VsCodeStatus } from "@sandpiper/wire";
+import {
+  AddWorkspaceParents,
+  AddWorkspaces,
+  Deleted,
+  SavedWorkspaces,
+  ServiceUrl,
+  VsCodeStatus,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 
-const FolderQuery = Type.Object({ path: Type.String({ minLength: 1, maxLength: 4_000, description: "path of the folder" }) });
+const FolderQuery = Type.Object({
+  path: Type.String({ minLength: 1, maxLength: 4_000, description: "path of the folder" }),
+});
 
 /** Folders that clients remember for the user, and the editor and desktop that sandboxes do not have (agent-server.md section 9). */
-export function agentWorkspaceRoutes(app: App, { settings: { workspaces } }: Pick<HttpServices, "settings">): void {
+export function agentWorkspaceRoutes(
+  app: App,
+  { settings: { workspaces } }: Pick<HttpServices, "settings">,
+): void {
   const tags = ["workspaces"];
   const config = { access: "agent" } as const;
 
@@ -29,8 +41,13 @@ export function agentWorkspaceRoutes(app: App, { settings: { workspaces } }: Pic
   );
   app.delete(
     "/api/workspaces",
-    { config, schema: { tags, summary: "Forget a folder", querystring: FolderQuery, response: { 200: Deleted } } },
-    async ({ principal, query }) => ({ deleted: await workspaces.remove(principal.userId, "workspaces", query.path) }),
+    {
+      config,
+      schema: { tags, summary: "Forget a folder", querystring: FolderQuery, response: { 200: Deleted } },
+    },
+    async ({ principal, query }) => ({
+      deleted: await workspaces.remove(principal.userId, "workspaces", query.path),
+    }),
   );
   app.post(
     "/api/workspaces/parents",
@@ -49,9 +66,16 @@ export function agentWorkspaceRoutes(app: App, { settings: { workspaces } }: Pic
     "/api/workspaces/parents",
     {
       config,
-      schema: { tags, summary: "Forget a folder of workspaces", querystring: FolderQuery, response: { 200: Deleted } },
+      schema: {
+        tags,
+        summary: "Forget a folder of workspaces",
+        querystring: FolderQuery,
+        response: { 200: Deleted },
+      },
     },
-    async ({ principal, query }) => ({ deleted: await workspaces.remove(principal.userId, "workspaceParents", query.path) }),
+    async ({ principal, query }) => ({
+      deleted: await workspaces.remove(principal.userId, "workspaceParents", query.path),
+    }),
   );
 
   const base_url = Type.Optional(Type.String({ maxLength: 8_192, description: "accepted and not read" }));

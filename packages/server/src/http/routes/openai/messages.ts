@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { type ChatMessage, type Content, textContent } from "@sandpiper/wire";
 import { readContent } from "../../../conversations/log/messages.ts";
-import { PlatformError } from "@sandpiper/core/errors";
 
 /** Longest text of all system messages together, characters, as of a start's `system_message_suffix`. */
 const maxSystemLength = 32_768;
@@ -23,11 +23,15 @@ export function readChat(messages: readonly ChatMessage[]): Turn {
   const last = messages.findLastIndex(({ role }) => role === "user");
   if (last < 0) throw new PlatformError("BadRequest", "The messages need one with the role user.");
   const message = readMessage(messages[last]!);
-  if (message.length === 0) throw new PlatformError("BadRequest", "The last message of the user says nothing.");
+  if (message.length === 0)
+    throw new PlatformError("BadRequest", "The last message of the user says nothing.");
   const instructions = messages.filter(isInstruction).map(textOf);
   const system = instructions.filter((text) => text !== "").join("\n\n");
   if (system.length > maxSystemLength)
-    throw new PlatformError("InvalidParameter", `The system messages have at most ${maxSystemLength} characters.`);
+    throw new PlatformError(
+      "InvalidParameter",
+      `The system messages have at most ${maxSystemLength} characters.`,
+    );
   const before = messages.slice(0, last).filter((one) => !isInstruction(one) && textOf(one) !== "");
   return { message, before: context(before), system };
 }
@@ -40,13 +44,17 @@ function isInstruction({ role }: ChatMessage): boolean {
 function readMessage({ content }: ChatMessage): Content[] {
   if (typeof content === "string") return content === "" ? [] : readContent([textContent(content)]);
   const parts = (content ?? []).filter(({ type, text }) => type !== "text" || text);
-  if (parts.length > maxParts) throw new PlatformError("InvalidParameter", `A message has at most ${maxParts} parts.`);
+  if (parts.length > maxParts)
+    throw new PlatformError("InvalidParameter", `A message has at most ${maxParts} parts.`);
   return readContent(
     parts.map(({ type, text, image_url: image }) => {
       if (type === "text") return textContent(text!);
       const url = typeof image === "string" ? image : image?.url;
       if (type === "image_url" && url) return { type, image_url: { url } };
-      throw new PlatformError("InvalidParameter", `Parts of the type '${type}' are not supported: send text and image_url.`);
+      throw new PlatformError(
+        "InvalidParameter",
+        `Parts of the type '${type}' are not supported: send text and image_url.`,
+      );
     }),
   );
 }

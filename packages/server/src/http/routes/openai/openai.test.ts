@@ -1,6 +1,12 @@
 import { textContent } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 import { readChat } from "./messages.ts";
 import { Turn } from "./turn.ts";
 
@@ -39,7 +45,9 @@ test("a chat goes on in a conversation, by its id in either form", async () => {
     { type: "image_url", image_url: "https://example.com/a.png" },
   ];
   expect((await ask({ messages: [user(parts)], stream: null }, { [header]: conversation })).status).toBe(200);
-  const stored = server.events.search(conversation, { kind: "MessageEvent", limit: 10 }).items.map((text) => JSON.parse(text));
+  const stored = server.events
+    .search(conversation, { kind: "MessageEvent", limit: 10 })
+    .items.map((text) => JSON.parse(text));
   expect(stored.findLast(({ source }) => source === "user").llm_message.content).toEqual([
     { type: "text", text: "See", cache_prompt: false },
     { type: "image", image_urls: ["https://example.com/a.png"], cache_prompt: false },
@@ -51,7 +59,13 @@ test.each<[string, object, number, string | null, string | null]>([
   ["a profile that does not exist", { model: "openhands_none" }, 404, "model_not_found", null],
   ["a name of the object's own", { model: "openhands___proto__" }, 404, "model_not_found", null],
   ["no message of the user", { messages: [{ role: "system", content: "x" }] }, 400, "bad_request", null],
-  ["a message that says nothing", { messages: [user([{ type: "text", text: "" }])] }, 400, "bad_request", null],
+  [
+    "a message that says nothing",
+    { messages: [user([{ type: "text", text: "" }])] },
+    400,
+    "bad_request",
+    null,
+  ],
   ["a message without content", { messages: [user(null)] }, 400, "bad_request", null],
   ["a part that is no text", { messages: [user([{ type: "input_audio" }])] }, 422, "invalid_parameter", null],
   ["an unknown role", { messages: [{ role: "root", content: "x" }] }, 422, null, "messages.0.role"],
@@ -83,28 +97,45 @@ test("a user without a model is told to store one", async () => {
 
 test("only who may write into a conversation asks in it, and others find nothing", async () => {
   const refused = async (caller: string | null, path = "/v1/chat/completions", id = conversation) => {
-    const init = { body: { model: "default", messages: [user("x")] }, headers: { [header]: id }, key: caller };
+    const init = {
+      body: { model: "default", messages: [user("x")] },
+      headers: { [header]: id },
+      key: caller,
+    };
     const { status, body } = await read(server.call("POST", path, init));
     return [status, body.error.code];
   };
   expect(await refused(null)).toEqual([401, "invalid_api_key"]);
-  expect(await refused("session-key-1", "/agent/sandbox-2/v1/chat/completions")).toEqual([401, "invalid_api_key"]);
+  expect(await refused("session-key-1", "/agent/sandbox-2/v1/chat/completions")).toEqual([
+    401,
+    "invalid_api_key",
+  ]);
   expect(await refused(key, "/agent/sandbox-2/v1/chat/completions")).toEqual([404, "sandbox_not_found"]);
   for (const id of [await server.addConversation("stranger", "sandbox-2"), "none", "../x"])
     expect(await refused(key, undefined, id)).toEqual([404, "conversation_not_found"]);
   expect(await refused("session-key-2")).toEqual([404, "model_not_found"]);
-  const readOnly = await read(server.call("POST", "/api/keys", { body: { name: "reader", read_only: true } }));
+  const readOnly = await read(
+    server.call("POST", "/api/keys", { body: { name: "reader", read_only: true } }),
+  );
   expect(await refused(readOnly.body.key)).toEqual([403, "read_only_key"]);
   const listed = await read(server.call("GET", "/agent/sandbox-1/v1/models", { key: "session-key-1" }));
   expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual(["default", "openhands_named"]);
 });
 
 test("a start that fails is told, and leaves nothing", async () => {
-  const list = async () => (await read(server.call("GET", "/api/v1/app-conversations/search"))).body.items.length;
+  const list = async () =>
+    (await read(server.call("GET", "/api/v1/app-conversations/search"))).body.items.length;
   const before = [await list(), server.sandboxes.rows.size];
   expect(await ask({})).toEqual({
     status: 503,
-    body: { error: { message: "There is no engine in this test.", type: "server_error", param: null, code: "sandbox_failed" } },
+    body: {
+      error: {
+        message: "There is no engine in this test.",
+        type: "server_error",
+        param: null,
+        code: "sandbox_failed",
+      },
+    },
   });
   expect([await list(), server.sandboxes.rows.size]).toEqual(before);
 });
@@ -115,7 +146,8 @@ test("a turn that takes too long, or that is stopped, ends the wait; the agent's
   await slow.begin([textContent("Think")]);
   await expect(slow.answer()).rejects.toMatchObject({ code: "TurnTimeout", status: 504 });
   const paused = ask({}, { [header]: conversation });
-  const messages = () => server.events.search(conversation, { kind: "MessageEvent", limit: 100 }).items.length;
+  const messages = () =>
+    server.events.search(conversation, { kind: "MessageEvent", limit: 100 }).items.length;
   const before = messages();
   while (messages() === before) await new Promise((resolve) => setTimeout(resolve, 5));
   await server.conversations.interrupt(conversation);

@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   type AppConversationStartRequest,
   ChatCompletion,
@@ -11,12 +12,11 @@ import {
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
-import { agentSandbox } from "../agent-server/agent-sandbox.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { Places } from "../../sockets/connection-quota.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { agentSandbox } from "../agent-server/agent-sandbox.ts";
 import { readChat } from "./messages.ts";
 import { modelIds, profileOf } from "./models.ts";
 import { chunkStream } from "./stream.ts";
@@ -49,18 +49,27 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   const turns = new Set<Turn>();
   app.addHook("preClose", async () => {
     for (const turn of turns)
-      turn.stop(new PlatformError("TurnUnfinished", "The server is ending; the agent goes on when it is back."));
+      turn.stop(
+        new PlatformError("TurnUnfinished", "The server is ending; the agent goes on when it is back."),
+      );
   });
 
   app.get(
     "/v1/models",
     {
       config,
-      schema: { tags, summary: "List the models that chat completions can ask", response: { 200: OpenAiModelList } },
+      schema: {
+        tags,
+        summary: "List the models that chat completions can ask",
+        response: { 200: OpenAiModelList },
+      },
     },
     ({ principal }, reply) => {
       const ids = modelIds(settings, principal.userId);
-      reply.send({ object: "list", data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })) });
+      reply.send({
+        object: "list",
+        data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })),
+      });
     },
   );
   app.post(
@@ -88,7 +97,10 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       const { body, principal, raw } = request;
       const leave = places.enter(principal.userId);
       if (!leave)
-        throw new PlatformError("TooManyRequests", `${maxWaiting} chat completions are under way: wait for one of them.`);
+        throw new PlatformError(
+          "TooManyRequests",
+          `${maxWaiting} chat completions are under way: wait for one of them.`,
+        );
       let turn: Turn | undefined;
       const onGone = () => {
         leave();
@@ -106,8 +118,13 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       if (!reply.raw.closed) turns.add(turn);
       else turn.stop(new PlatformError("TurnUnfinished", "The client has gone."));
       await turn.begin(message);
-      const head = { id: `chatcmpl-${hexId(newId())}`, created: Math.floor(Date.now() / 1_000), model: body.model };
-      if (body.stream) return sendStream(reply, chunkStream(turn, head, body.stream_options?.include_usage === true));
+      const head = {
+        id: `chatcmpl-${hexId(newId())}`,
+        created: Math.floor(Date.now() / 1_000),
+        model: body.model,
+      };
+      if (body.stream)
+        return sendStream(reply, chunkStream(turn, head, body.stream_options?.include_usage === true));
       const { text, usage } = await turn.answer();
       const answer: ChatCompletion = {
         ...head,
@@ -120,7 +137,10 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   );
 }
 
-type CompletionRequest = FastifyRequest<{ Body: ChatCompletionRequest; Querystring: Static<typeof SandboxQuery> }>;
+type CompletionRequest = FastifyRequest<{
+  Body: ChatCompletionRequest;
+  Querystring: Static<typeof SandboxQuery>;
+}>;
 
 /** The conversation that a request goes on with or begins, and the message for it. Throws what starting one throws, ModelNotFound, ConversationNotFound. */
 async function conversationOf({ conversations, sandboxes, settings }: Services, request: CompletionRequest) {
@@ -131,7 +151,8 @@ async function conversationOf({ conversations, sandboxes, settings }: Services, 
   const named = headers[serverConversationHeader.toLowerCase()];
   if (typeof named === "string" && named !== "") {
     const row = requireConversation(conversations, principal, named);
-    if (profile !== undefined && profile !== row.config.llmProfile) await conversations.switchProfile(userId, row.id, profile);
+    if (profile !== undefined && profile !== row.config.llmProfile)
+      await conversations.switchProfile(userId, row.id, profile);
     return { row, message: chat.message };
   }
   const isInSandbox = principal.sandboxId !== undefined || query.sandbox_id !== undefined;
@@ -151,7 +172,10 @@ async function begin(
 ): Promise<ConversationRow> {
   const id = newId();
   let reason = "The conversation could not be started: the server is ending.";
-  for await (const { status, detail } of await conversations.startStream(userId, { ...start, conversation_id: id })) {
+  for await (const { status, detail } of await conversations.startStream(userId, {
+    ...start,
+    conversation_id: id,
+  })) {
     const row = status === "READY" ? conversations.get(userId, id) : undefined;
     if (row) return row;
     if (status !== "ERROR") continue;
@@ -163,7 +187,9 @@ async function begin(
 
 /** The text that the user's system prompts end with anyway, and the chat's own. */
 function withStandingSuffix(settings: Services["settings"], userId: string, text: string): string {
-  const standing = settings.agentProfiles.active(userId)?.system_message_suffix ?? settings.agent(userId).systemMessageSuffix;
+  const standing =
+    settings.agentProfiles.active(userId)?.system_message_suffix ??
+    settings.agent(userId).systemMessageSuffix;
   return standing ? `${standing}\n\n${text}` : text;
 }
 

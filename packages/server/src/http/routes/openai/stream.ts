@@ -13,7 +13,11 @@ export interface ChunkHead {
 }
 
 /** A turn as server-sent events of `chat.completion.chunk`, with a comment where nothing comes for a while. A turn that fails ends in an error. */
-export async function* chunkStream(turn: Turn, head: ChunkHead, includeUsage: boolean): AsyncGenerator<string> {
+export async function* chunkStream(
+  turn: Turn,
+  head: ChunkHead,
+  includeUsage: boolean,
+): AsyncGenerator<string> {
   const chunk = (delta: object, finish_reason: "stop" | null = null) =>
     line({
       ...head,

@@ -1,7 +1,6 @@
-import { type CompletionUsage, type Content, contentText, type Event, newId } from "@sandpiper/wire";
-import type { Conversations } from "../../../conversations/api.ts";
-import type { Frame } from "../../../conversations/api.ts";
 import { PlatformError } from "@sandpiper/core/errors";
+import { type CompletionUsage, type Content, contentText, type Event, newId } from "@sandpiper/wire";
+import type { Conversations, Frame } from "../../../conversations/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 
 /** Most characters that may wait for a client that does not read. */
@@ -49,11 +48,20 @@ export class Turn {
     this.#leave = conversations.follow(
       row.id,
       (frame) => this.#take(frame),
-      () => this.stop(new PlatformError("ConversationNotFound", "The conversation was deleted before the agent had answered.")),
+      () =>
+        this.stop(
+          new PlatformError(
+            "ConversationNotFound",
+            "The conversation was deleted before the agent had answered.",
+          ),
+        ),
     );
     const late = () =>
       this.stop(
-        new PlatformError("TurnTimeout", `The agent has not ended its turn within ${limitMs / 60_000} minutes; it goes on.`),
+        new PlatformError(
+          "TurnTimeout",
+          `The agent has not ended its turn within ${limitMs / 60_000} minutes; it goes on.`,
+        ),
       );
     this.#timer = setTimeout(late, limitMs);
   }
@@ -130,7 +138,8 @@ export class Turn {
         this.#error = event.detail;
         return;
       case "ConversationStateUpdateEvent":
-        if (event.key === "full_state") this.#end((event.value as { execution_status: string }).execution_status);
+        if (event.key === "full_state")
+          this.#end((event.value as { execution_status: string }).execution_status);
     }
   }
 
@@ -173,7 +182,10 @@ export class Turn {
       this.stop(new PlatformError("TurnUnfinished", `The agent waits for a confirmation: ${how}.`));
     } else if (status !== "finished") {
       this.stop(
-        new PlatformError("TurnUnfinished", `The conversation was stopped before the agent had answered: it is ${status}.`),
+        new PlatformError(
+          "TurnUnfinished",
+          `The conversation was stopped before the agent had answered: it is ${status}.`,
+        ),
       );
     }
     this.#close();

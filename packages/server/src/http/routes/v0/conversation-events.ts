@@ -2,9 +2,9 @@ import { Readable } from "node:stream";
 import { Event } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { EventLog } from "../../../store/event-log.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const index = Type.Integer({ minimum: 0, maximum: 1e9 });
@@ -12,7 +12,10 @@ const index = Type.Integer({ minimum: 0, maximum: 1e9 });
 const pageSize = 100;
 
 /** Events over V0 routes. They are V1 events, numbered from 0 in their order: that number is V0's event id. */
-export function legacyEventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
+export function legacyEventRoutes(
+  app: App,
+  { conversations, events }: Pick<HttpServices, "conversations" | "events">,
+): void {
   const tags = ["legacy conversations"];
   const config = { errors: "error" } as const;
   const base = "/api/conversations/:conversation_id";
@@ -41,7 +44,8 @@ export function legacyEventRoutes(app: App, { conversations, events }: Pick<Http
       const wanted = Math.max(0, end - query.start_id + 1);
       const limit = Math.min(query.limit, wanted);
       const pageId = String(query.reverse ? count - 1 - end : query.start_id);
-      const { items } = limit > 0 ? events.search(id, { descending: query.reverse, pageId, limit }) : { items: [] };
+      const { items } =
+        limit > 0 ? events.search(id, { descending: query.reverse, pageId, limit }) : { items: [] };
       sendJson(reply, `{"events":[${items.join(",")}],"has_more":${wanted > items.length}}`);
     },
   );
@@ -59,7 +63,9 @@ export function legacyEventRoutes(app: App, { conversations, events }: Pick<Http
     },
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
-      reply.type("application/json").send(Readable.from(trajectory(events, id), { objectMode: false }) as never);
+      reply
+        .type("application/json")
+        .send(Readable.from(trajectory(events, id), { objectMode: false }) as never);
     },
   );
 }

@@ -1,10 +1,10 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { ConversationResponse, hexId, type LegacyStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { Principal } from "../../server/principal.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import { exposedUrls } from "../../server/exposed-urls.ts";
+import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
@@ -51,7 +51,11 @@ export function legacySandboxRoutes(
       },
       async ({ principal, params }) => {
         const { row, sandbox } = find(principal, params);
-        if (!sandbox) throw new PlatformError("ConversationArchived", "The conversation is archived: its sandbox is gone.");
+        if (!sandbox)
+          throw new PlatformError(
+            "ConversationArchived",
+            "The conversation is archived: its sandbox is gone.",
+          );
         await sandboxes[method](row.userId, sandbox.id);
         return { status: "ok", conversation_id: hexId(row.id), message: null, conversation_status: status };
       },

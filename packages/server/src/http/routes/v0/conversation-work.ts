@@ -1,15 +1,15 @@
-import { GitDiff } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { readFile } from "@sandpiper/sandbox/files/files";
 import { folderPage } from "@sandpiper/sandbox/files/folder-pages";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { pathInside } from "@sandpiper/sandbox/files/path-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { GitDiff } from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { Principal } from "../../server/principal.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "../v1/conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -29,7 +29,10 @@ export function legacyWorkRoutes(
   const tags = ["legacy conversations"];
   const config = { errors: "error", failures: [400, 409, 410, 502, 503] } as const;
   const base = "/api/conversations/:conversation_id";
-  const open = async (principal: Principal, path: { conversation_id: string }): Promise<[Sandbox, ConversationRow]> => {
+  const open = async (
+    principal: Principal,
+    path: { conversation_id: string },
+  ): Promise<[Sandbox, ConversationRow]> => {
     const row = requireConversation(conversations, principal, path.conversation_id);
     return [await sandboxes.running(requireRunning(sandboxes, row).id), row];
   };
@@ -48,7 +51,9 @@ export function legacyWorkRoutes(
     },
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
-      const { entries } = await folderPage(sandbox, pathInside(row.config.workingDir, query.path ?? ""), { limit: maxNames });
+      const { entries } = await folderPage(sandbox, pathInside(row.config.workingDir, query.path ?? ""), {
+        limit: maxNames,
+      });
       const before = query.path ? `${query.path.replace(/\/+$/, "")}/` : "";
       return entries.map(({ name, kind }) => `${before}${name}${kind === "directory" ? "/" : ""}`);
     },
@@ -67,11 +72,18 @@ export function legacyWorkRoutes(
     },
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
-      const file = await readFile(sandbox, pathInside(row.config.workingDir, query.file), { maxBytes: maxFileBytes });
-      if (file.kind === "missing") throw new PlatformError("FileNotFound", `There is no ${query.file} in the sandbox.`);
+      const file = await readFile(sandbox, pathInside(row.config.workingDir, query.file), {
+        maxBytes: maxFileBytes,
+      });
+      if (file.kind === "missing")
+        throw new PlatformError("FileNotFound", `There is no ${query.file} in the sandbox.`);
       if (file.kind !== "file")
-        throw new PlatformError("InvalidParameter", `${query.file} is no file that can be read, or too large.`);
-      if (file.content.includes(0)) throw new PlatformError("UnsupportedMediaType", `${query.file} is no text file.`);
+        throw new PlatformError(
+          "InvalidParameter",
+          `${query.file} is no file that can be read, or too large.`,
+        );
+      if (file.content.includes(0))
+        throw new PlatformError("UnsupportedMediaType", `${query.file} is no text file.`);
       return { code: file.content.toString() };
     },
   );

@@ -1,7 +1,7 @@
 import { hexId, newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -43,7 +43,12 @@ test("a conversation has both shapes, by the user's key and by its sandbox's", a
 });
 
 test("the status tells what became of the sandbox, and a sandbox that does not run shows no address and no key", async () => {
-  for (const [status, shown] of Object.entries({ STARTING: "STARTING", PAUSED: "STOPPED", ERROR: "ERROR", GONE: "ARCHIVED" })) {
+  for (const [status, shown] of Object.entries({
+    STARTING: "STARTING",
+    PAUSED: "STOPPED",
+    ERROR: "ERROR",
+    GONE: "ARCHIVED",
+  })) {
     if (status !== "GONE") server.sandboxes.add({ id: `is-${status}`, status: status as "PAUSED" });
     const id = await server.addConversation(defaultUser, `is-${status}`);
     const { body } = await get(`/api/conversations/${id}`);
@@ -75,7 +80,10 @@ test("conversations are listed newest first, by page, repository and trigger, ea
   }
   const child = newId();
   const row = { id: child, userId: user, sandboxId: "theirs", config, title: null, createdAt: 2_000 };
-  await server.store.conversations.create({ ...row, parentId: ids[0]!.replace(/(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-") });
+  await server.store.conversations.create({
+    ...row,
+    parentId: ids[0]!.replace(/(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"),
+  });
 
   const shown = ({ body }: { body: { results: { conversation_id: string }[] } }) =>
     body.results.map((item) => item.conversation_id);
@@ -88,8 +96,12 @@ test("conversations are listed newest first, by page, repository and trigger, ea
   expect(alone).toMatchObject(first.body.results[3]);
 
   const every = (step: number) => ids.filter((_, index) => (24 - index) % step === 0);
-  expect(shown(await get("/api/conversations?selected_repository=acme/widgets", strangerKey))).toEqual(every(5));
-  expect(shown(await get("/api/conversations?conversation_trigger=microagent_management", strangerKey))).toEqual(every(10));
+  expect(shown(await get("/api/conversations?selected_repository=acme/widgets", strangerKey))).toEqual(
+    every(5),
+  );
+  expect(
+    shown(await get("/api/conversations?conversation_trigger=microagent_management", strangerKey)),
+  ).toEqual(every(10));
   const management = "/api/microagent-management/conversations?limit=100&selected_repository=acme%2Fwidgets";
   expect(shown(await get(management, strangerKey))).toEqual(every(10));
   expect((await get("/api/conversations?limit=101", strangerKey)).status).toBe(422);
@@ -111,7 +123,8 @@ test("with ids conversations are read in the agent server's shape; a session key
 test("a conversation is renamed and deleted by its user only", async () => {
   const id = await server.addConversation();
   const path = `/api/conversations/${hexId(id)}`;
-  const call = (method: string, body?: unknown, key?: string) => read(server.call(method, path, { body, ...(key && { key }) }));
+  const call = (method: string, body?: unknown, key?: string) =>
+    read(server.call(method, path, { body, ...(key && { key }) }));
   const { sessionKey } = server.sandboxes.add({ id: "another" });
   for (const [key, patched, deleted] of [
     [strangerKey, { status: 404 }, { status: 404 }],
@@ -123,7 +136,8 @@ test("a conversation is renamed and deleted by its user only", async () => {
   }
   expect(await call("PATCH", { title: "Mine" })).toEqual({ status: 200, body: true });
   expect((await call("GET")).body.title).toBe("Mine");
-  for (const title of ["", null, 5, "x".repeat(201)]) expect((await call("PATCH", { title })).status).toBe(422);
+  for (const title of ["", null, 5, "x".repeat(201)])
+    expect((await call("PATCH", { title })).status).toBe(422);
   // Its sandbox serves other conversations too.
   expect(await call("DELETE")).toEqual({ status: 200, body: true });
   expect((await call("GET")).status).toBe(404);
@@ -170,7 +184,9 @@ test("events are read by their number, from both ends, and all at once", async (
   expect(await read("start_id=300")).toEqual([[], false]);
   expect((await get(`${base}/events?start_id=-1`)).status).toBe(422);
   expect(texts((await get(`${base}/trajectory`)).body.trajectory)).toEqual(words);
-  expect((await get(`/api/conversations/${await server.addConversation()}/trajectory`)).body).toEqual({ trajectory: [] });
+  expect((await get(`/api/conversations/${await server.addConversation()}/trajectory`)).body).toEqual({
+    trajectory: [],
+  });
 });
 
 test("what is left out says so, to its user only", async () => {
@@ -181,14 +197,18 @@ test("what is left out says so, to its user only", async () => {
     ["POST", "submit-feedback"],
     ["POST", "upload-files"],
   ] as const) {
-    const ask = (key?: string) => read(server.call(method, `/api/conversations/${id}/${name}`, key ? { key } : {}));
+    const ask = (key?: string) =>
+      read(server.call(method, `/api/conversations/${id}/${name}`, key ? { key } : {}));
     expect(await ask()).toMatchObject({ status: 410, body: { error: expect.any(String) } });
     expect((await ask(strangerKey)).status).toBe(404);
   }
 });
 
 test("the V0 start makes a V1 conversation that can be read at once", async () => {
-  const started = await post("/api/conversations", { initial_user_msg: "Hello there", conversation_instructions: "be kind" });
+  const started = await post("/api/conversations", {
+    initial_user_msg: "Hello there",
+    conversation_instructions: "be kind",
+  });
   expect(started).toEqual({
     status: 200,
     body: {
@@ -200,9 +220,14 @@ test("the V0 start makes a V1 conversation that can be read at once", async () =
   });
   const { conversation_id } = started.body;
   const shown = await get(`/api/conversations/${conversation_id}`);
-  expect(shown).toMatchObject({ status: 200, body: { conversation_id, conversation_version: "V1", status: "STARTING" } });
+  expect(shown).toMatchObject({
+    status: 200,
+    body: { conversation_id, conversation_version: "V1", status: "STARTING" },
+  });
   expect((await get(`/api/conversations/${conversation_id}`, strangerKey)).status).toBe(404);
-  await expect.poll(async () => (await get(`/api/conversations/${conversation_id}`)).body.title).toBe("Hello there");
+  await expect
+    .poll(async () => (await get(`/api/conversations/${conversation_id}`)).body.title)
+    .toBe("Hello there");
   for (const body of [
     { agent: { kind: "Agent" }, workspace: {} },
     { replay_json: "[]" },
@@ -230,5 +255,7 @@ test("git and uploads of a sandbox need its key, or its name beside the user's k
     read(server.call("POST", `/api/file/upload/${path}`, { key: sessionKey, headers, body }));
   expect((await upload("relative", { "content-type": "multipart/form-data; boundary=b" })).status).toBe(400);
   expect((await upload("%2Ftmp%2Fx", { "content-type": "text/plain" })).status).toBe(415);
-  expect((await upload("%2Ftmp%2Fx", { "content-type": "multipart/form-data; boundary=b" })).status).toBe(400);
+  expect((await upload("%2Ftmp%2Fx", { "content-type": "multipart/form-data; boundary=b" })).status).toBe(
+    400,
+  );
 });

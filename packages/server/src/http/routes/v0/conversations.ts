@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   type AppConversationStartRequest,
   ConversationInfo,
@@ -13,14 +14,13 @@ import {
   UpdateConversationRequest,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import { legacy } from "../agent-server/conversation-info.ts";
-import { conversationBatch } from "../agent-server/conversation-lists.ts";
-import type { Principal } from "../../server/principal.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import { sendJson } from "../../server/json-text.ts";
 import { pageKeysBy, pageRequest } from "../../server/params.ts";
+import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
+import { legacy } from "../agent-server/conversation-info.ts";
+import { conversationBatch } from "../agent-server/conversation-lists.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const pageKeys = pageKeysBy(20);
@@ -30,13 +30,18 @@ const ListQuery = Type.Object({
   ...pageKeys,
   selected_repository: repository,
   conversation_trigger: Type.Optional(Trigger),
-  ids: Type.Optional(Type.Array(Type.String(), { description: "read these instead, as the agent server shows them" })),
+  ids: Type.Optional(
+    Type.Array(Type.String(), { description: "read these instead, as the agent server shows them" }),
+  ),
 });
 
 /**
  * Conversations over the V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8). All are V1 conversations.
  */
-export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function legacyConversationRoutes(
+  app: App,
+  { conversations }: Pick<HttpServices, "conversations">,
+): void {
   const tags = ["legacy conversations"];
   const errors = "error";
 
@@ -123,7 +128,12 @@ export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpS
     "/api/conversations/:conversation_id",
     {
       config: { errors },
-      schema: { tags, summary: "Delete a conversation", params: ConversationPath, response: { 200: Type.Boolean() } },
+      schema: {
+        tags,
+        summary: "Delete a conversation",
+        params: ConversationPath,
+        response: { 200: Type.Boolean() },
+      },
     },
     async ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
@@ -133,7 +143,9 @@ export function legacyConversationRoutes(app: App, { conversations }: Pick<HttpS
   );
 }
 
-function sendTrue<Reply extends { type(type: string): { send(payload: never): Reply } }>(reply: Reply): Reply {
+function sendTrue<Reply extends { type(type: string): { send(payload: never): Reply } }>(
+  reply: Reply,
+): Reply {
   return reply.type("application/json").send("true" as never);
 }
 
@@ -145,7 +157,8 @@ function startRequest(body: InitSessionRequest): AppConversationStartRequest {
       "Conversations are started by POST /api/v1/app-conversations, or in a sandbox by POST /agent/<sandbox id>/api/conversations.",
     );
   }
-  if (body.replay_json) throw new PlatformError("InvalidParameter", "Trajectories cannot be replayed: leave out replay_json.");
+  if (body.replay_json)
+    throw new PlatformError("InvalidParameter", "Trajectories cannot be replayed: leave out replay_json.");
   const id = body.conversation_id ? parseId(body.conversation_id) : newId();
   if (!id) throw new PlatformError("InvalidParameter", "conversation_id is not a UUID.");
   const { create_microagent: microagent, initial_user_msg: text, image_urls: images } = body;

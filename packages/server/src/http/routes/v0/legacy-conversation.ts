@@ -9,7 +9,10 @@ const statuses: Record<AppConversation["sandbox_status"], LegacyStatus> = {
 };
 
 /** A conversation in the shape of the V0 API (legacy-gui.md section 4.3). */
-export function legacyConversation(shown: AppConversation, { connections }: { connections: number }): LegacyConversation {
+export function legacyConversation(
+  shown: AppConversation,
+  { connections }: { connections: number },
+): LegacyConversation {
   const failed = shown.execution_status === "error" || shown.execution_status === "stuck";
   return {
     conversation_id: shown.id,

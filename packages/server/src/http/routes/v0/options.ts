@@ -1,7 +1,7 @@
+import { knownModels } from "@sandpiper/models/known-models";
 import { type LegacyConfig, LegacyConfig as LegacyConfigSchema } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { supportedProviders } from "../../../git/services.ts";
-import { knownModels } from "@sandpiper/models/known-models";
 import type { App } from "../../server/services.ts";
 
 /** Choices of the settings page, and what the released GUI reads first of all (legacy-gui.md sections 3 and 8). */
@@ -39,7 +39,12 @@ export function optionRoutes(app: App): void {
     "/api/options/config",
     {
       config: { access: "public" },
-      schema: { tags, summary: "What the released GUI shows", security: [], response: { 200: LegacyConfigSchema } },
+      schema: {
+        tags,
+        summary: "What the released GUI shows",
+        security: [],
+        response: { 200: LegacyConfigSchema },
+      },
     },
     () => config,
   );

@@ -1,8 +1,14 @@
-import { EditResponse, LegacySecretCreate, LegacySecrets, LegacySecretUpdate, ProviderTokens } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
-import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
+import {
+  EditResponse,
+  LegacySecretCreate,
+  LegacySecrets,
+  LegacySecretUpdate,
+  ProviderTokens,
+} from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { App } from "../../server/services.ts";
+import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
 
 const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
 
@@ -14,7 +20,10 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
 
   app.get(
     "/api/secrets",
-    { config, schema: { tags, summary: "List secrets, without their values", response: { 200: LegacySecrets } } },
+    {
+      config,
+      schema: { tags, summary: "List secrets, without their values", response: { 200: LegacySecrets } },
+    },
     (request, reply) => {
       const items = secrets.list(request.principal.userId);
       reply.send({ custom_secrets: items.map(({ name, description }) => ({ name, description })) });
@@ -50,14 +59,19 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       },
     },
     async (request, reply) => {
-      const taken = await clash(secrets.rename(request.principal.userId, request.params.secret_id, request.body));
+      const taken = await clash(
+        secrets.rename(request.principal.userId, request.params.secret_id, request.body),
+      );
       if (taken) return reply.code(400).send(taken);
       return reply.send({ message: "Secret updated successfully" });
     },
   );
   app.delete(
     "/api/secrets/:secret_id",
-    { config, schema: { tags, summary: "Delete a secret", params: SecretPath, response: { 200: EditResponse } } },
+    {
+      config,
+      schema: { tags, summary: "Delete a secret", params: SecretPath, response: { 200: EditResponse } },
+    },
     async (request) => {
       await secrets.remove(request.principal.userId, request.params.secret_id);
       return { message: "Secret deleted successfully" };
@@ -81,7 +95,10 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
   app.post(
     "/api/unset-provider-tokens",
-    { config, schema: { tags, summary: "Remove all tokens of git providers", response: { 200: EditResponse } } },
+    {
+      config,
+      schema: { tags, summary: "Remove all tokens of git providers", response: { 200: EditResponse } },
+    },
     async (request) => {
       await secrets.setProviders(request.principal.userId, new Map());
       return { message: "Unset Git provider tokens" };

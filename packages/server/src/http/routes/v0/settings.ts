@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { SettingsUpdate, SettingsView } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -10,7 +10,15 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
   const tags = ["settings"];
   app.get(
     "/api/settings",
-    { config, schema: { tags, summary: "Load settings", operationId: "load_settings", response: { 200: SettingsView } } },
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Load settings",
+        operationId: "load_settings",
+        response: { 200: SettingsView },
+      },
+    },
     (request, reply) => {
       sendJson(reply, settings.viewJson(request.principal.userId));
     },
@@ -33,7 +41,10 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
   );
   app.post(
     "/api/reset-settings",
-    { config: { ...config, failures: [410] }, schema: { tags, summary: "Gone: settings are changed, not reset" } },
+    {
+      config: { ...config, failures: [410] },
+      schema: { tags, summary: "Gone: settings are changed, not reset" },
+    },
     () => {
       throw new PlatformError("Gone", "Reset settings functionality has been removed.");
     },

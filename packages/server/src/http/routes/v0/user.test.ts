@@ -4,8 +4,8 @@ import { forgejoToken, serveForgejo } from "../../../../test/support/git-service
 import { githubToken, serveGithub } from "../../../../test/support/git-services/github.ts";
 import { gitlabToken, serveGitlab } from "../../../../test/support/git-services/gitlab.ts";
 import type { ProviderServer } from "../../../../test/support/git-services/serve.ts";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 let github: ProviderServer;
@@ -31,11 +31,14 @@ afterAll(async () => {
 });
 const get = (path: string) => read(server.call("GET", `/api/user/${path}`));
 /** How the released GUI finds the number of the next page. */
-const nextPage = (link: string | null) => /<[^>]*[?&]page=(\d+)(?:&[^>]*)?>;\s*rel="next"/.exec(link ?? "")?.[1];
+const nextPage = (link: string | null) =>
+  /<[^>]*[?&]page=(\d+)(?:&[^>]*)?>;\s*rel="next"/.exec(link ?? "")?.[1];
 
 test("repositories are listed by page, and each tells the number of the next page", async () => {
   for (const provider of ["github", "gitlab", "bitbucket", "forgejo"]) {
-    const { status, body } = await get(`repositories?selected_provider=${provider}&sort=pushed&page=1&per_page=2`);
+    const { status, body } = await get(
+      `repositories?selected_provider=${provider}&sort=pushed&page=1&per_page=2`,
+    );
     expect([status, body.length, nextPage(body[0].link_header)]).toEqual([200, 2, "2"]);
     const last = await get(`repositories?selected_provider=${provider}&sort=pushed&page=2&per_page=2`);
     expect([last.body.length, last.body[0].link_header]).toEqual([1, null]);
@@ -48,9 +51,9 @@ test("repositories are listed by page, and each tells the number of the next pag
 });
 
 test("repositories are searched at one provider or at all", async () => {
-  expect((await get("search/repositories?query=widgets&per_page=3&selected_provider=github")).body).toMatchObject([
-    { full_name: "acme/widgets", git_provider: "github" },
-  ]);
+  expect(
+    (await get("search/repositories?query=widgets&per_page=3&selected_provider=github")).body,
+  ).toMatchObject([{ full_name: "acme/widgets", git_provider: "github" }]);
   const all = await get("search/repositories?query=to&sort=best&order=match");
   expect(all.body.map((one: any) => one.full_name).sort()).toEqual(["play/toy", "team/sub/tool"]);
   expect((await get("search/repositories?query=")).status).toBe(200);
@@ -90,7 +93,11 @@ test("the user, installations and tasks are read", async () => {
     "search/repositories?query=x",
   ]) {
     const answer = await read(server.call("GET", `/api/user/${path}`, { key: strangerKey }));
-    expect([path, answer.status, answer.body.error]).toEqual([path, 401, "Git provider token required (such as GitHub)."]);
+    expect([path, answer.status, answer.body.error]).toEqual([
+      path,
+      401,
+      "Git provider token required (such as GitHub).",
+    ]);
   }
 });
 
@@ -100,18 +107,25 @@ const skills: [string, string, string, string, string[]][] = [
   ["work/api", "bitbucket", ".openhands/skills/a.md", "Be brief.", []],
   ["club/site", "forgejo", ".openhands/skills/a.md", "Be kind.", []],
 ];
-test.each(skills)("the skill files of %s (%s) are listed and read", async (repository, git_provider, path, content, triggers) => {
-  for (const name of [encodeURIComponent(repository), ...(repository.split("/").length === 2 ? [repository] : [])]) {
-    const { body } = await get(`repository/${name}/microagents`);
-    const time = expect.stringMatching(/^2026-02-03T0[34]:05:06.000Z$/);
-    expect(body).toEqual([{ name: path.split("/").at(-1)!.replace(".md", ""), path, created_at: time }]);
-    const read = await get(`repository/${name}/microagents/content?file_path=${encodeURIComponent(path)}`);
-    expect(read).toEqual({ status: 200, body: { content, path, triggers, git_provider } });
-  }
-});
+test.each(skills)(
+  "the skill files of %s (%s) are listed and read",
+  async (repository, git_provider, path, content, triggers) => {
+    for (const name of [
+      encodeURIComponent(repository),
+      ...(repository.split("/").length === 2 ? [repository] : []),
+    ]) {
+      const { body } = await get(`repository/${name}/microagents`);
+      const time = expect.stringMatching(/^2026-02-03T0[34]:05:06.000Z$/);
+      expect(body).toEqual([{ name: path.split("/").at(-1)!.replace(".md", ""), path, created_at: time }]);
+      const read = await get(`repository/${name}/microagents/content?file_path=${encodeURIComponent(path)}`);
+      expect(read).toEqual({ status: 200, body: { content, path, triggers, git_provider } });
+    }
+  },
+);
 
 test("only skill files can be read, and nothing outside of their folders", async () => {
-  const read = (path: string) => get(`repository/acme/widgets/microagents/content?file_path=${encodeURIComponent(path)}`);
+  const read = (path: string) =>
+    get(`repository/acme/widgets/microagents/content?file_path=${encodeURIComponent(path)}`);
   const bad = [
     ".openhands/skills/none.md",
     ".openhands/skills/logo.png",

@@ -1,3 +1,4 @@
+import { parseSkill } from "@sandpiper/agent/skills/parse";
 import {
   Branch,
   MicroagentContentResponse,
@@ -13,7 +14,6 @@ import {
   UserGitInfo,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { parseSkill } from "@sandpiper/agent/skills/parse";
 import type { GitHosting, Listed, RepositoryQuery } from "../../../git/api.ts";
 import type { App } from "../../server/services.ts";
 
@@ -22,8 +22,12 @@ const tags = ["git"];
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 1_000, description }));
 const needed = Type.String({ maxLength: 1_000 });
 const perPage = (by: number) =>
-  Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: by, description: "most items of the page" }));
-const page = Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1, description: "number of the page" }));
+  Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, default: by, description: "most items of the page" }),
+  );
+const page = Type.Optional(
+  Type.Integer({ minimum: 1, maximum: 100_000, default: 1, description: "number of the page" }),
+);
 const selected_provider = Type.Optional(
   StringEnum(providerTypes, { description: "the provider; without it all of the user's are asked" }),
 );
@@ -35,7 +39,10 @@ const installation_id = text("one of the installations, workspaces, groups or or
 export function userRoutes(app: App, { git }: { git: GitHosting }): void {
   app.get(
     "/api/user/info",
-    { config, schema: { tags, summary: "Read the user at the git provider", response: { 200: UserGitInfo } } },
+    {
+      config,
+      schema: { tags, summary: "Read the user at the git provider", response: { 200: UserGitInfo } },
+    },
     (request) => git.user(request.principal.userId),
   );
   app.get(
@@ -122,7 +129,11 @@ function branchRoutes(app: App, git: GitHosting): void {
       const { repository, page = 1, per_page = 30, selected_provider } = request.query;
       const { userId } = request.principal;
       const provider = selected_provider ?? (await git.providerOf(userId, repository));
-      const { items, next } = await git.branches(userId, provider, { repository, from: String(page), limit: per_page });
+      const { items, next } = await git.branches(userId, provider, {
+        repository,
+        from: String(page),
+        limit: per_page,
+      });
       return { branches: items, has_next_page: next !== null, current_page: page, per_page };
     },
   );
@@ -133,7 +144,12 @@ function branchRoutes(app: App, git: GitHosting): void {
       schema: {
         tags,
         summary: "Search for branches of a repository",
-        querystring: Type.Object({ repository: needed, query: needed, per_page: perPage(30), selected_provider }),
+        querystring: Type.Object({
+          repository: needed,
+          query: needed,
+          per_page: perPage(30),
+          selected_provider,
+        }),
         response: { 200: Type.Array(Branch) },
       },
     },
@@ -148,7 +164,11 @@ function branchRoutes(app: App, git: GitHosting): void {
 
 /** The documented path has `owner/name` in one segment, encoded; clients send it as two. */
 function microagentRoutes(app: App, git: GitHosting): void {
-  const list = { tags, summary: "List the skill files of a repository", response: { 200: Type.Array(MicroagentResponse) } };
+  const list = {
+    tags,
+    summary: "List the skill files of a repository",
+    response: { 200: Type.Array(MicroagentResponse) },
+  };
   const read = {
     tags,
     summary: "Read a skill file of a repository",
@@ -160,21 +180,37 @@ function microagentRoutes(app: App, git: GitHosting): void {
   const content = async (userId: string, repository: string, path: string) => {
     const { content, provider } = await git.microagent(userId, repository, path);
     const skill = parseSkill(path, content, "project");
-    return { content: skill?.content ?? content, path, triggers: skill?.triggers ?? [], git_provider: provider };
+    return {
+      content: skill?.content ?? content,
+      path,
+      triggers: skill?.triggers ?? [],
+      git_provider: provider,
+    };
   };
-  app.get("/api/user/repository/:repository_name/microagents", { config, schema: { ...list, params: one } }, (request) =>
-    git.microagents(request.principal.userId, request.params.repository_name),
+  app.get(
+    "/api/user/repository/:repository_name/microagents",
+    { config, schema: { ...list, params: one } },
+    (request) => git.microagents(request.principal.userId, request.params.repository_name),
   );
-  app.get("/api/user/repository/:owner/:name/microagents", { config, schema: { ...list, hide: true, params: two } }, (request) =>
-    git.microagents(request.principal.userId, `${request.params.owner}/${request.params.name}`),
+  app.get(
+    "/api/user/repository/:owner/:name/microagents",
+    { config, schema: { ...list, hide: true, params: two } },
+    (request) => git.microagents(request.principal.userId, `${request.params.owner}/${request.params.name}`),
   );
-  app.get("/api/user/repository/:repository_name/microagents/content", { config, schema: { ...read, params: one } }, (request) =>
-    content(request.principal.userId, request.params.repository_name, request.query.file_path),
+  app.get(
+    "/api/user/repository/:repository_name/microagents/content",
+    { config, schema: { ...read, params: one } },
+    (request) => content(request.principal.userId, request.params.repository_name, request.query.file_path),
   );
   app.get(
     "/api/user/repository/:owner/:name/microagents/content",
     { config, schema: { ...read, hide: true, params: two } },
-    (request) => content(request.principal.userId, `${request.params.owner}/${request.params.name}`, request.query.file_path),
+    (request) =>
+      content(
+        request.principal.userId,
+        `${request.params.owner}/${request.params.name}`,
+        request.query.file_path,
+      ),
   );
 }
 
@@ -193,7 +229,10 @@ async function repositoriesOf(
   const lists = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
   const failed = answers.find((answer) => answer.status === "rejected");
   if (lists.length === 0 && failed) throw failed.reason;
-  return { items: lists.flatMap(({ items }) => items), next: lists.find(({ next }) => next !== null)?.next ?? null };
+  return {
+    items: lists.flatMap(({ items }) => items),
+    next: lists.find(({ next }) => next !== null)?.next ?? null,
+  };
 }
 
 /** Legacy clients also send orders that only one provider knows; those are passed over. */

@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   AppConversation,
   AppConversationPage,
@@ -11,7 +12,6 @@ import {
   startExamples,
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import { sendJson } from "../../server/json-text.ts";
 import { pageKeys, pageRequest, readIds, readTime, Time } from "../../server/params.ts";
@@ -33,11 +33,17 @@ const SearchQuery = Type.Object({
   include_sub_conversations: Type.Optional(Type.Boolean({ default: false })),
 });
 const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Type.String())) });
-const StartBody = Type.Object(AppConversationStartRequest.properties, { default: {}, examples: startExamples });
+const StartBody = Type.Object(AppConversationStartRequest.properties, {
+  default: {},
+  examples: startExamples,
+});
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** Conversations: start, lists, title, deletion (app-server.md section 2). */
-export function appConversationRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function appConversationRoutes(
+  app: App,
+  { conversations }: Pick<HttpServices, "conversations">,
+): void {
   const tags = ["app conversations"];
   const search = (userId: string, query: Static<typeof SearchQuery>) =>
     conversations.searchJson(
@@ -64,7 +70,8 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
       config: { failures: [404, 409, 503] },
       schema: {
         tags,
-        summary: "Start a conversation; answers with an array that gets its start task in every state, as it is reached",
+        summary:
+          "Start a conversation; answers with an array that gets its start task in every state, as it is reached",
         body: StartBody,
         response: { 200: Type.Array(AppConversationStartTask) },
       },
@@ -91,7 +98,14 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
   );
   app.get(
     "/api/v1/app-conversations/count",
-    { schema: { tags, summary: "Count conversations", querystring: FilterQuery, response: { 200: Type.Integer() } } },
+    {
+      schema: {
+        tags,
+        summary: "Count conversations",
+        querystring: FilterQuery,
+        response: { 200: Type.Integer() },
+      },
+    },
     (request, reply) => {
       // The count takes sub-conversations in, as documented.
       const filter = { ...filterOf(request.principal.userId, request.query), includeSubConversations: true };
@@ -138,11 +152,19 @@ export function appConversationRoutes(app: App, { conversations }: Pick<HttpServ
   );
   app.delete(
     "/api/v1/app-conversations/:conversation_id",
-    { schema: { tags, summary: "Delete a conversation", params: ConversationPath, response: { 200: Success } } },
+    {
+      schema: {
+        tags,
+        summary: "Delete a conversation",
+        params: ConversationPath,
+        response: { 200: Success },
+      },
+    },
     async (request) => {
       const { userId } = request.principal;
       const [id] = readIds([request.params.conversation_id], 1);
-      if (!conversations.get(userId, id!)) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      if (!conversations.get(userId, id!))
+        throw new PlatformError("ConversationNotFound", "Conversation not found");
       await conversations.remove(userId, id!);
       return { success: true };
     },

@@ -14,8 +14,17 @@ afterAll(() => server.close());
 const add = (body: unknown, path = base) => read(server.call("POST", path, { body }));
 
 test("another user's conversation has no callbacks to see, add, retry or remove", async () => {
-  const { body } = await add({ ...hook, secret: "not for strangers", kinds: ["MessageEvent", "MessageEvent"] });
-  expect(body).toMatchObject({ kinds: ["MessageEvent"], secret_set: true, pending: false, server_wide: false });
+  const { body } = await add({
+    ...hook,
+    secret: "not for strangers",
+    kinds: ["MessageEvent", "MessageEvent"],
+  });
+  expect(body).toMatchObject({
+    kinds: ["MessageEvent"],
+    secret_set: true,
+    pending: false,
+    server_wide: false,
+  });
   expect(JSON.stringify(body)).not.toContain("strangers");
   const own = `${base}/${body.id}`;
   const tries = [
@@ -25,7 +34,10 @@ test("another user's conversation has no callbacks to see, add, retry or remove"
     ["DELETE", own],
   ] as const;
   for (const [method, path] of tries) {
-    const answer = await server.call(method, path, { key: strangerKey, ...(method === "POST" && { body: hook }) });
+    const answer = await server.call(method, path, {
+      key: strangerKey,
+      ...(method === "POST" && { body: hook }),
+    });
     expect([method, answer.status]).toEqual([method, 404]);
     expect((await server.call(method, path, { key: null })).status).toBe(401);
   }
@@ -52,8 +64,10 @@ test.each([
 });
 
 test("a start with a processor that cannot work is refused as a whole", async () => {
-  const start = (processors: unknown) => read(server.call("POST", "/api/v1/app-conversations", { body: { processors } }));
-  const count = async () => (await read(server.call("GET", "/api/v1/app-conversations/start-tasks/count"))).body;
+  const start = (processors: unknown) =>
+    read(server.call("POST", "/api/v1/app-conversations", { body: { processors } }));
+  const count = async () =>
+    (await read(server.call("GET", "/api/v1/app-conversations/start-tasks/count"))).body;
   const before = await count();
   for (const processors of [
     [{ ...hook, url: "gopher://x" }],
@@ -67,6 +81,7 @@ test("a start with a processor that cannot work is refused as a whole", async ()
 });
 
 test("a conversation has ten callbacks at most", async () => {
-  for (let count = 0; count < 10; count++) expect((await add({ kind: "LoggingCallbackProcessor" })).status).toBe(201);
+  for (let count = 0; count < 10; count++)
+    expect((await add({ kind: "LoggingCallbackProcessor" })).status).toBe(201);
   expect((await add(hook)).status).toBe(409);
 });

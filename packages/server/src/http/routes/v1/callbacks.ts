@@ -1,24 +1,33 @@
 import { CallbackInfo, CallbackProcessor, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const CallbackPath = Type.Object({ conversation_id: Type.String(), callback_id: Type.String() });
 
 /** The callbacks of a conversation and how their delivery goes on; an extension of the contract (docs/callbacks.md). */
-export function callbackRoutes(app: App, { conversations, callbacks }: Pick<HttpServices, "conversations" | "callbacks">): void {
+export function callbackRoutes(
+  app: App,
+  { conversations, callbacks }: Pick<HttpServices, "conversations" | "callbacks">,
+): void {
   const tags = ["callbacks"];
   const config = { failures: [404] };
   const base = "/api/v1/app-conversations/:conversation_id/callbacks";
-  const find = ({ principal }: FastifyRequest, id: string) => requireConversation(conversations, principal, id);
+  const find = ({ principal }: FastifyRequest, id: string) =>
+    requireConversation(conversations, principal, id);
 
   app.get(
     base,
     {
       config,
-      schema: { tags, summary: "List callbacks", params: ConversationPath, response: { 200: Type.Array(CallbackInfo) } },
+      schema: {
+        tags,
+        summary: "List callbacks",
+        params: ConversationPath,
+        response: { 200: Type.Array(CallbackInfo) },
+      },
     },
     (request, reply) => {
       reply.send(callbacks.list(find(request, request.params.conversation_id).id));
@@ -43,12 +52,24 @@ export function callbackRoutes(app: App, { conversations, callbacks }: Pick<Http
   );
   app.post(
     `${base}/:callback_id/retry`,
-    { config, schema: { tags, summary: "Try a callback again now", params: CallbackPath, response: { 200: CallbackInfo } } },
-    async (request) => callbacks.retry(find(request, request.params.conversation_id).id, request.params.callback_id),
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Try a callback again now",
+        params: CallbackPath,
+        response: { 200: CallbackInfo },
+      },
+    },
+    async (request) =>
+      callbacks.retry(find(request, request.params.conversation_id).id, request.params.callback_id),
   );
   app.delete(
     `${base}/:callback_id`,
-    { config, schema: { tags, summary: "Remove a callback", params: CallbackPath, response: { 200: Success } } },
+    {
+      config,
+      schema: { tags, summary: "Remove a callback", params: CallbackPath, response: { 200: Success } },
+    },
     async (request) => {
       await callbacks.remove(find(request, request.params.conversation_id).id, request.params.callback_id);
       return { success: true };

@@ -1,6 +1,6 @@
+import { knownModels, knownProviders } from "@sandpiper/models/known-models";
 import { LLMModelPage, ProviderPage } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { knownModels, knownProviders } from "@sandpiper/models/known-models";
 import { markOf, pageKeysBy, pageOfMark, slicePage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
@@ -39,7 +39,14 @@ export function configRoutes(app: App): void {
   );
   app.get(
     "/api/v1/config/providers/search",
-    { schema: { tags, summary: "List model providers", querystring: ProviderQuery, response: { 200: ProviderPage } } },
+    {
+      schema: {
+        tags,
+        summary: "List model providers",
+        querystring: ProviderQuery,
+        response: { 200: ProviderPage },
+      },
+    },
     ({ query }) => {
       const wanted = query.query?.toLowerCase();
       const found = knownProviders.filter(

@@ -1,9 +1,9 @@
 import { hexId } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import { fileHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 /** A conversation with all of its events as a zip file (app-server.md section 2.9). It needs no sandbox. */
 export function conversationDownloadRoutes(
@@ -25,7 +25,9 @@ export function conversationDownloadRoutes(
     ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const [shown] = conversations.batch(userId, [id]);
-      reply.headers(fileHeaders(`conversation_${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
+      reply
+        .headers(fileHeaders(`conversation_${hexId(id)}.zip`))
+        .send(conversationArchive(events, id, shown!));
     },
   );
 }

@@ -1,22 +1,28 @@
-import { GitChange, GitDiff } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { pathInside } from "@sandpiper/sandbox/files/path-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { GitChange, GitDiff } from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { Principal } from "../../server/principal.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const Query = Type.Object({
-  path: Type.String({ minLength: 1, description: "relative ones start at the conversation's working folder" }),
+  path: Type.String({
+    minLength: 1,
+    description: "relative ones start at the conversation's working folder",
+  }),
   ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })),
 });
 
 /** What a conversation's agent changed in a git repository of its sandbox (app-server.md section 2.9). A paused sandbox is not woken. */
-export function conversationGitRoutes(app: App, services: Pick<HttpServices, "conversations" | "sandboxes">): void {
+export function conversationGitRoutes(
+  app: App,
+  services: Pick<HttpServices, "conversations" | "sandboxes">,
+): void {
   const tags = ["app conversations"];
   const config = { failures: [409, 502] };
   const base = "/api/v1/app-conversations/:conversation_id/git";
@@ -34,7 +40,9 @@ export function conversationGitRoutes(app: App, services: Pick<HttpServices, "co
       },
     },
     ({ principal, params, query }) =>
-      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) => gitChanges(sandbox, path, query.ref)),
+      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
+        gitChanges(sandbox, path, query.ref),
+      ),
   );
   app.get(
     `${base}/diff`,
@@ -49,7 +57,9 @@ export function conversationGitRoutes(app: App, services: Pick<HttpServices, "co
       },
     },
     ({ principal, params, query }) =>
-      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) => gitDiff(sandbox, path, query.ref)),
+      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
+        gitDiff(sandbox, path, query.ref),
+      ),
   );
 }
 

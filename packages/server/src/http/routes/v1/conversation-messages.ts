@@ -1,8 +1,13 @@
-import { AppSendMessageRequest, AppSendMessageResponse, PendingMessageRequest, PendingMessageResponse } from "@sandpiper/wire";
+import {
+  AppSendMessageRequest,
+  AppSendMessageResponse,
+  PendingMessageRequest,
+  PendingMessageResponse,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import { readContent } from "../../../conversations/log/messages.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -38,7 +43,8 @@ export function conversationMessageRoutes(
       config: { failures: [409, 410], invalidInput: 400 },
       schema: {
         tags: ["pending messages"],
-        summary: "Keep a message until the conversation is ready; the id may be `task-` and the id of its start task",
+        summary:
+          "Keep a message until the conversation is ready; the id may be `task-` and the id of its start task",
         params: ConversationPath,
         body: PendingMessageRequest,
         response: { 201: PendingMessageResponse },
@@ -46,7 +52,11 @@ export function conversationMessageRoutes(
     },
     async (request, reply) => {
       const { conversation_id: target } = request.params;
-      const added = await conversations.pending.add(request.principal.userId, target, readContent(request.body.content));
+      const added = await conversations.pending.add(
+        request.principal.userId,
+        target,
+        readContent(request.body.content),
+      );
       return reply.code(201).send({ ...added, queued: true });
     },
   );

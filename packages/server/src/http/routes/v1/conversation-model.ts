@@ -1,13 +1,16 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { Success, SwitchAcpModelRequest, SwitchProfileRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import { requireConversation } from "../account/conversation-access.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** The model of a conversation that is there already (app-server.md section 2.9). */
-export function conversationModelRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+export function conversationModelRoutes(
+  app: App,
+  { conversations }: Pick<HttpServices, "conversations">,
+): void {
   const tags = ["app conversations"];
   const base = "/api/v1/app-conversations/:conversation_id";
 
@@ -41,7 +44,10 @@ export function conversationModelRoutes(app: App, { conversations }: Pick<HttpSe
     },
     ({ principal, params }) => {
       requireConversation(conversations, principal, params.conversation_id);
-      throw new PlatformError("BadRequest", "The agent of this conversation is no ACP agent: use switch_profile.");
+      throw new PlatformError(
+        "BadRequest",
+        "The agent of this conversation is no ACP agent: use switch_profile.",
+      );
     },
   );
 }

@@ -1,12 +1,12 @@
-import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
-import { Type } from "typebox";
-import { parseHooks } from "../../../conversations/project/hooks-file.ts";
 import { PlatformError } from "@sandpiper/core/errors";
 import { readFile } from "@sandpiper/sandbox/files/files";
 import { fileTree } from "@sandpiper/sandbox/files/folder-pages";
 import { pathInside } from "@sandpiper/sandbox/files/path-inside";
-import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
+import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
+import { Type } from "typebox";
+import { parseHooks } from "../../../conversations/project/hooks-file.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { requireRunning, sandboxIfRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -31,7 +31,8 @@ export function conversationReadRoutes(
     {
       schema: {
         tags,
-        summary: "Read a text file of the sandbox; an empty text where that is not possible, for whatever reason",
+        summary:
+          "Read a text file of the sandbox; an empty text where that is not possible, for whatever reason",
         params: ConversationPath,
         querystring: Type.Object({
           file_path: Type.String({
@@ -48,9 +49,13 @@ export function conversationReadRoutes(
       const path = pathInside(row?.config.workingDir ?? "/", query.file_path);
       const found =
         sandbox &&
-        (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(() => undefined));
+        (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(
+          () => undefined,
+        ));
       // A JSON text, not plain text.
-      return reply.type("application/json").send(JSON.stringify(found?.kind === "file" ? found.content.toString() : ""));
+      return reply
+        .type("application/json")
+        .send(JSON.stringify(found?.kind === "file" ? found.content.toString() : ""));
     },
   );
   app.get(
@@ -59,10 +64,14 @@ export function conversationReadRoutes(
       config: { failures: [403, 409, 410, 503] },
       schema: {
         tags,
-        summary: "List the files below a folder of the sandbox, 2,000 at most, without those of tools (.git, node_modules, …)",
+        summary:
+          "List the files below a folder of the sandbox, 2,000 at most, without those of tools (.git, node_modules, …)",
         params: ConversationPath,
         querystring: Type.Object({
-          path: Type.String({ default: ".", description: "relative ones start at the conversation's working folder" }),
+          path: Type.String({
+            default: ".",
+            description: "relative ones start at the conversation's working folder",
+          }),
         }),
         response: { 200: Type.Array(Type.String({ description: "relative to `path`" })) },
       },
@@ -88,7 +97,9 @@ export function conversationReadRoutes(
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await sandboxIfRunning(sandboxes, row);
       const found = sandbox ? await conversations.skills(row, sandbox) : [];
-      return { skills: found.map(({ name, type, content, triggers }) => ({ name, type, content, triggers })) };
+      return {
+        skills: found.map(({ name, type, content, triggers }) => ({ name, type, content, triggers })),
+      };
     },
   );
   app.get(
@@ -105,8 +116,14 @@ export function conversationReadRoutes(
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await sandboxIfRunning(sandboxes, row);
-      if (!sandbox) throw new PlatformError("SandboxNotRunning", "The sandbox is not running: resume it to read its hooks.");
-      const file = await readFile(sandbox, pathInside(row.config.workingDir, ".openhands/hooks.json"), { maxBytes: 2 ** 20 });
+      if (!sandbox)
+        throw new PlatformError(
+          "SandboxNotRunning",
+          "The sandbox is not running: resume it to read its hooks.",
+        );
+      const file = await readFile(sandbox, pathInside(row.config.workingDir, ".openhands/hooks.json"), {
+        maxBytes: 2 ** 20,
+      });
       return { hooks: file.kind === "file" ? parseHooks(file.content.toString()) : [] };
     },
   );

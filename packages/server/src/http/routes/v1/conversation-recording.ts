@@ -1,8 +1,8 @@
 import { hexId, RecordingLine, recordingType } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { requireConversation } from "../account/conversation-access.ts";
 import { fileHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 /** A conversation with its model traffic, to be replayed offline (docs/replay.md). It needs no sandbox. */
 export function conversationRecordingRoutes(
@@ -19,7 +19,9 @@ export function conversationRecordingRoutes(
         description:
           "One JSON object a line: the header, the events, the parts of prompts, the calls, and the end. Secrets are masked. The agent replays it offline with `sandpiper replay`.",
         params: Type.Object({ conversation_id: Type.String() }),
-        response: { 200: { description: "The recording", content: { [recordingType]: { schema: RecordingLine } } } },
+        response: {
+          200: { description: "The recording", content: { [recordingType]: { schema: RecordingLine } } },
+        },
       },
     },
     ({ principal, params }, reply) => {

@@ -1,9 +1,9 @@
-import { requireSandbox } from "../../../conversations/access.ts";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { requireSandbox } from "../../../conversations/access.ts";
+import type { ConversationRow } from "../../../store/conversation-store.ts";
 
 /**
  * The record of a conversation's sandbox, which must be running now: these routes do not wake one (app-server.md sections 2.7 and 2.9).
@@ -25,7 +25,10 @@ export function requireRunning(sandboxes: Sandboxes, conversation: ConversationR
 }
 
 /** The running sandbox of a conversation; undefined where it does not run now, or cannot be reached. */
-export async function sandboxIfRunning(sandboxes: Sandboxes, row: ConversationRow): Promise<Sandbox | undefined> {
+export async function sandboxIfRunning(
+  sandboxes: Sandboxes,
+  row: ConversationRow,
+): Promise<Sandbox | undefined> {
   const { status, id } = sandboxes.get(row.userId, row.sandboxId) ?? {};
   if (status !== "RUNNING" || id === undefined) return undefined;
   return sandboxes.running(id).catch(() => undefined);

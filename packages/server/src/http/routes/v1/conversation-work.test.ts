@@ -1,8 +1,14 @@
 import { hexId, newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import yauzl from "yauzl";
+import {
+  message,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 import { defaultUser } from "../../../users/default-user.ts";
-import { message, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -11,7 +17,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 const get = (path: string) => read(server.call("GET", path));
-const post = (path: string, body: unknown, key?: string) => read(server.call("POST", path, { body, ...(key && { key }) }));
+const post = (path: string, body: unknown, key?: string) =>
+  read(server.call("POST", path, { body, ...(key && { key }) }));
 const text = (words: string) => ({ content: [{ type: "text", text: words }] });
 const texts = (id: string) =>
   server.events
@@ -41,12 +48,19 @@ test("a message goes to a conversation whose sandbox runs, and every other state
   sandbox.status = "ERROR";
   expect((await post(path, text("x"))).status).toBe(503);
   server.sandboxes.rows.delete(sandbox.id);
-  expect(await post(path, text("x"))).toMatchObject({ status: 410, body: { detail: expect.stringContaining("archived") } });
-  for (const other of [`conversations/${id}/events`, `conversations/${id}/run`, `v1/conversations/${id}/pending-messages`]) {
-    expect([other, (await post(`/api/${other}`, other.endsWith("run") ? {} : { ...text("x"), run: true })).status]).toEqual([
+  expect(await post(path, text("x"))).toMatchObject({
+    status: 410,
+    body: { detail: expect.stringContaining("archived") },
+  });
+  for (const other of [
+    `conversations/${id}/events`,
+    `conversations/${id}/run`,
+    `v1/conversations/${id}/pending-messages`,
+  ]) {
+    expect([
       other,
-      410,
-    ]);
+      (await post(`/api/${other}`, other.endsWith("run") ? {} : { ...text("x"), run: true })).status,
+    ]).toEqual([other, 410]);
   }
   expect((await post(`/api/v1/app-conversations/${newId()}/send-message`, text("x"))).status).toBe(404);
   expect((await post(path, text("x"), strangerKey)).status).toBe(404);
@@ -74,7 +88,10 @@ test("messages to a start that goes on wait in order, and are delivered once whe
   const byId = `/api/v1/conversations/${conversationId}/pending-messages`;
   for (let position = 1; position <= 10; position++) {
     const added = await post(position % 2 ? byTask : byId, text(`m${position}`));
-    expect(added).toEqual({ status: 201, body: { id: expect.stringMatching(/^[0-9a-f]{32}$/), queued: true, position } });
+    expect(added).toEqual({
+      status: 201,
+      body: { id: expect.stringMatching(/^[0-9a-f]{32}$/), queued: true, position },
+    });
   }
   expect(await post(byTask, text("one too many"))).toMatchObject({ status: 429 });
   expect((await post(byTask, text("x"), strangerKey)).status).toBe(404);
@@ -102,7 +119,14 @@ test("messages to a start that goes on wait in order, and are delivered once whe
 });
 
 test("messages for a start that failed, and for what is not there, are refused", async () => {
-  const task = { id: newId(), userId: defaultUser, detail: "no", conversationId: newId(), sandboxId: null, request: {} };
+  const task = {
+    id: newId(),
+    userId: defaultUser,
+    detail: "no",
+    conversationId: newId(),
+    sandboxId: null,
+    request: {},
+  };
   await server.store.startTasks.create({ ...task, status: "ERROR", createdAt: 1, updatedAt: 1 });
   const path = (target: string) => `/api/v1/conversations/${target}/pending-messages`;
   expect((await post(path(`task-${task.id}`), text("x"))).status).toBe(409);
@@ -129,20 +153,32 @@ test("what a former process left queued is delivered by the next one", async () 
 test("a conversation is downloaded as a zip with its events in order, without a sandbox and without keys", async () => {
   const id = await server.addConversation(defaultUser, "gone");
   const count = 1_234;
-  const records = Array.from({ length: count }, (_, index) => ({ listed: true, event: message(`words ${index}`) }));
+  const records = Array.from({ length: count }, (_, index) => ({
+    listed: true,
+    event: message(`words ${index}`),
+  }));
   await server.events.append(id, records);
   const answer = await server.call("GET", `/api/v1/app-conversations/${hexId(id)}/download`);
   expect(answer.status).toBe(200);
   expect(answer.headers.get("content-type")).toBe("application/zip");
   expect(answer.headers.get("content-disposition")).toContain(`conversation_${hexId(id)}.zip`);
   const files = await unzip(Buffer.from(await answer.arrayBuffer()));
-  expect(JSON.parse(files[0]![1])).toMatchObject({ id: hexId(id), session_api_key: null, sandbox_status: "MISSING" });
+  expect(JSON.parse(files[0]![1])).toMatchObject({
+    id: hexId(id),
+    session_api_key: null,
+    sandbox_status: "MISSING",
+  });
   expect(files[0]![0]).toBe("meta.json");
   const stored = server.events.search(id, { limit: count }).items;
   expect(files.slice(1)).toEqual(
-    stored.map((json, index) => [`event_${String(index).padStart(6, "0")}_${JSON.parse(json).id}.json`, json]),
+    stored.map((json, index) => [
+      `event_${String(index).padStart(6, "0")}_${JSON.parse(json).id}.json`,
+      json,
+    ]),
   );
-  expect((await server.call("GET", `/api/v1/app-conversations/${id}/download`, { key: strangerKey })).status).toBe(404);
+  expect(
+    (await server.call("GET", `/api/v1/app-conversations/${id}/download`, { key: strangerKey })).status,
+  ).toBe(404);
 
   const empty = await server.addConversation();
   const small = await server.call("GET", `/api/v1/app-conversations/${empty}/download`);
@@ -154,7 +190,10 @@ test("reads of a sandbox that does not run say so, or are empty where that is do
   const id = await server.addConversation(defaultUser, paused.id);
   const base = `/api/v1/app-conversations/${id}`;
   expect(await get(`${base}/file`)).toEqual({ status: 200, body: "" });
-  expect(await get(`/api/v1/app-conversations/${newId()}/file?file_path=/etc/passwd`)).toEqual({ status: 200, body: "" });
+  expect(await get(`/api/v1/app-conversations/${newId()}/file?file_path=/etc/passwd`)).toEqual({
+    status: 200,
+    body: "",
+  });
   expect(await get(`${base}/skills`)).toEqual({ status: 200, body: { skills: [] } });
   expect(await get(`${base}/hooks`)).toMatchObject({ status: 409, body: { error: expect.any(String) } });
   expect((await get(`${base}/git/changes?path=.`)).status).toBe(409);
@@ -177,7 +216,9 @@ test("profiles that the settings do not have, and ACP models, are refused", asyn
     status: 400,
     body: { detail: expect.stringContaining("switch_profile") },
   });
-  expect((await post(`/api/v1/app-conversations/${newId()}/switch_acp_model`, { model: "x" })).status).toBe(404);
+  expect((await post(`/api/v1/app-conversations/${newId()}/switch_acp_model`, { model: "x" })).status).toBe(
+    404,
+  );
 });
 
 /** Names and contents of a zip's files. */

@@ -1,10 +1,10 @@
 import { Event, EventKind, EventPage, Nullable, parseId } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
-import { requireConversation } from "../account/conversation-access.ts";
 import { arrayJson, sendJson } from "../../server/json-text.ts";
 import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 
 const filterKeys = { kind__eq: Type.Optional(EventKind), timestamp__gte: Time, timestamp__lt: Time };
 const searchKeys = { ...filterKeys, ...pageKeys, sort_order: TimestampOrder };
@@ -19,7 +19,10 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
  * The events of a conversation (app-server.md section 3). The older paths name the conversation in the query (section 9, delta 2).
  * A conversation that is unknown, malformed or another user's answers 404.
  */
-export function eventRoutes(app: App, { conversations, events }: Pick<HttpServices, "conversations" | "events">): void {
+export function eventRoutes(
+  app: App,
+  { conversations, events }: Pick<HttpServices, "conversations" | "events">,
+): void {
   const tags = ["events"];
   const find = (principal: Parameters<typeof requireConversation>[1], id: string) =>
     requireConversation(conversations, principal, id).id;
@@ -37,7 +40,11 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
   const pages = { 200: EventPage };
   const counts = { 200: Type.Integer() };
   const lists = { 200: Type.Array(Nullable(Event)) };
-  const summaries = { search: "List events", count: "Count events", batch: "Read events by id; null where there is none" };
+  const summaries = {
+    search: "List events",
+    count: "Count events",
+    batch: "Read events by id; null where there is none",
+  };
 
   const config = { failures: [400, 404, 413] };
   const base = "/api/v1/conversation/:conversation_id/events";
@@ -58,7 +65,16 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
   );
   app.get(
     base,
-    { config, schema: { tags, summary: summaries.batch, params, querystring: Type.Object(batchKeys), response: lists } },
+    {
+      config,
+      schema: {
+        tags,
+        summary: summaries.batch,
+        params,
+        querystring: Type.Object(batchKeys),
+        response: lists,
+      },
+    },
     ({ principal, params: path, query }, reply) => {
       sendJson(reply, batch(find(principal, path.conversation_id), query.id));
     },
@@ -68,7 +84,12 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
     "/api/v1/events/search",
     {
       config,
-      schema: { tags, summary: summaries.search, querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages },
+      schema: {
+        tags,
+        summary: summaries.search,
+        querystring: Type.Object({ ...inQuery, ...searchKeys }),
+        response: pages,
+      },
     },
     ({ principal, query }, reply) => {
       sendJson(reply, search(find(principal, query.conversation_id__eq), query));
@@ -78,7 +99,12 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
     "/api/v1/events/count",
     {
       config,
-      schema: { tags, summary: summaries.count, querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts },
+      schema: {
+        tags,
+        summary: summaries.count,
+        querystring: Type.Object({ ...inQuery, ...filterKeys }),
+        response: counts,
+      },
     },
     ({ principal, query }, reply) => {
       reply.send(events.count(find(principal, query.conversation_id__eq), filterOf(query)));
@@ -88,7 +114,12 @@ export function eventRoutes(app: App, { conversations, events }: Pick<HttpServic
     "/api/v1/events",
     {
       config,
-      schema: { tags, summary: summaries.batch, querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists },
+      schema: {
+        tags,
+        summary: summaries.batch,
+        querystring: Type.Object({ ...inQuery, ...batchKeys }),
+        response: lists,
+      },
     },
     ({ principal, query }, reply) => {
       sendJson(reply, batch(find(principal, query.conversation_id__eq), query.id));

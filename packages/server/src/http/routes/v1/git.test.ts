@@ -5,8 +5,8 @@ import { forgejoToken, serveForgejo } from "../../../../test/support/git-service
 import { githubToken, serveGithub } from "../../../../test/support/git-services/github.ts";
 import { gitlabToken, serveGitlab } from "../../../../test/support/git-services/gitlab.ts";
 import type { ProviderServer } from "../../../../test/support/git-services/serve.ts";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 const servers: Partial<Record<ProviderType, ProviderServer>> = {};
@@ -51,13 +51,20 @@ test.each(firstPages)(
     expect(one.status).toBe(200);
     expect(one.body.items.map((item: any) => item.full_name)).toEqual(first);
     expect(Buffer.from(one.body.next_page_id, "base64").toString()).toBe("2");
-    const two = await v1(`repositories/search?provider=${name}&limit=2&page_id=${encodeURIComponent(one.body.next_page_id)}`);
+    const two = await v1(
+      `repositories/search?provider=${name}&limit=2&page_id=${encodeURIComponent(one.body.next_page_id)}`,
+    );
     expect(two.body.items.map((item: any) => item.full_name)).toEqual(second);
     expect(two.body.next_page_id).toBeNull();
     expect((await v1(`repositories/search?provider=${name}&limit=2&page_id=%00nonsense`)).status).toBe(422);
-    expect((await v1(`repositories/search?provider=${name}&limit=2&page_id=nonsense`)).body).toEqual(one.body);
+    expect((await v1(`repositories/search?provider=${name}&limit=2&page_id=nonsense`)).body).toEqual(
+      one.body,
+    );
 
-    expect((await v1(`installations/search?provider=${name}`)).body).toEqual({ items: installations, next_page_id: null });
+    expect((await v1(`installations/search?provider=${name}`)).body).toEqual({
+      items: installations,
+      next_page_id: null,
+    });
     const last = installations.at(-1)!;
     const narrowed = await v1(`repositories/search?provider=${name}&installation_id=${last}`);
     expect(narrowed.body.items.length).toBeGreaterThan(0);
@@ -104,7 +111,9 @@ const searches: [Known, string, string[]][] = [
 ];
 test.each(searches)("at %s, a search for %s finds what it should", async (name, query, found) => {
   await use(name);
-  const { body } = await v1(`repositories/search?provider=${name}&query=${query.replaceAll("/", "%2F").replaceAll('"', "%22")}`);
+  const { body } = await v1(
+    `repositories/search?provider=${name}&query=${query.replaceAll("/", "%2F").replaceAll('"', "%22")}`,
+  );
   expect(body.items.map((item: any) => item.full_name)).toEqual(found);
 });
 
@@ -117,7 +126,9 @@ test("a repository's address finds that repository, an unknown one nothing", asy
   })) {
     await use(name as Known);
     const search = (path: string) =>
-      v1(`repositories/search?provider=${name}&query=${encodeURIComponent(`${servers[name as Known]!.host}/${path}`)}`);
+      v1(
+        `repositories/search?provider=${name}&query=${encodeURIComponent(`${servers[name as Known]!.host}/${path}`)}`,
+      );
     expect((await search(`${repository}.git`)).body.items).toMatchObject([{ full_name: repository }]);
     expect((await search("no/such")).body).toEqual({ items: [], next_page_id: null });
   }
@@ -129,23 +140,42 @@ const branchSearches: [Known, string, string, string[]][] = [
   ["bitbucket", "work/api", "topic", ["topic/a", "topic/b"]],
   ["forgejo", "club/site", "ed", ["Seeds", "beds"]],
 ];
-test.each(branchSearches)("branches at %s are searched page by page", async (name, repository, query, found) => {
-  await use(name);
-  const search = (more: string) => v1(`branches/search?provider=${name}&repository=${encodeURIComponent(repository)}${more}`);
-  const one = await search(`&query=${query}&limit=1`);
-  expect(one.body.items.map((item: any) => item.name)).toEqual(found.slice(0, 1));
-  expect(one.body.items[0]).toMatchObject({ commit_sha: expect.stringMatching(/^[0-9a-f]{40}$/), protected: false });
-  const two = await search(`&query=${query}&limit=1&page_id=${encodeURIComponent(one.body.next_page_id)}`);
-  expect([two.body.items.map((item: any) => item.name), two.body.next_page_id]).toEqual([found.slice(1), null]);
-  const all = await search("&query=");
-  expect(all.body.items.map((item: any) => item.name)).toContain("main");
-  expect((await search("")).status).toBe(422);
-  const missing = (repository: string) => v1(`branches/search?provider=${name}&repository=${repository}&query=${query}`);
-  expect((await missing("no%2Fsuch")).status).toBe(404);
-  for (const bad of ["widgets", "a%2F..", "a%2F%2Fb", "%2F", "a%2Fb%3Fc", "a%2Fb%0D%0AX:1", "a%2F..%2F..%2Fuser"]) {
-    expect([bad, (await missing(bad)).status]).toEqual([bad, 400]);
-  }
-});
+test.each(branchSearches)(
+  "branches at %s are searched page by page",
+  async (name, repository, query, found) => {
+    await use(name);
+    const search = (more: string) =>
+      v1(`branches/search?provider=${name}&repository=${encodeURIComponent(repository)}${more}`);
+    const one = await search(`&query=${query}&limit=1`);
+    expect(one.body.items.map((item: any) => item.name)).toEqual(found.slice(0, 1));
+    expect(one.body.items[0]).toMatchObject({
+      commit_sha: expect.stringMatching(/^[0-9a-f]{40}$/),
+      protected: false,
+    });
+    const two = await search(`&query=${query}&limit=1&page_id=${encodeURIComponent(one.body.next_page_id)}`);
+    expect([two.body.items.map((item: any) => item.name), two.body.next_page_id]).toEqual([
+      found.slice(1),
+      null,
+    ]);
+    const all = await search("&query=");
+    expect(all.body.items.map((item: any) => item.name)).toContain("main");
+    expect((await search("")).status).toBe(422);
+    const missing = (repository: string) =>
+      v1(`branches/search?provider=${name}&repository=${repository}&query=${query}`);
+    expect((await missing("no%2Fsuch")).status).toBe(404);
+    for (const bad of [
+      "widgets",
+      "a%2F..",
+      "a%2F%2Fb",
+      "%2F",
+      "a%2Fb%3Fc",
+      "a%2Fb%0D%0AX:1",
+      "a%2F..%2F..%2Fuser",
+    ]) {
+      expect([bad, (await missing(bad)).status]).toEqual([bad, 400]);
+    }
+  },
+);
 
 test("pull requests with something to do and assigned issues of all providers become tasks", async () => {
   const expected: [Known, string, string, number][] = [
@@ -172,7 +202,9 @@ test("pull requests with something to do and assigned issues of all providers be
     next_page_id: expect.any(String),
   });
   servers.github!.refusal = { status: 500, body: {} };
-  expect((await v1("suggested-tasks/search")).body.items.every((item: any) => item.git_provider === "gitlab")).toBe(true);
+  expect(
+    (await v1("suggested-tasks/search")).body.items.every((item: any) => item.git_provider === "gitlab"),
+  ).toBe(true);
 });
 
 test("the user and the organizations come from the first provider that works", async () => {
@@ -180,7 +212,10 @@ test("the user and the organizations come from the first provider that works", a
   expect((await get("/api/v1/users/git-info")).body).toEqual({
     ...{ id: "5", login: "ann", avatar_url: "https://a.example/5", company: null, name: "Ann", email: null },
   });
-  expect((await get("/api/v1/users/git-organizations")).body).toEqual({ provider: "github", organizations: ["acme"] });
+  expect((await get("/api/v1/users/git-organizations")).body).toEqual({
+    provider: "github",
+    organizations: ["acme"],
+  });
   await use("github", "gitlab");
   servers.github!.refusal = { status: 503, body: {} };
   expect((await get("/api/v1/users/git-info")).body).toMatchObject({
@@ -190,7 +225,11 @@ test("the user and the organizations come from the first provider that works", a
     email: "ann@example.com",
   });
   await use("bitbucket");
-  expect((await get("/api/v1/users/git-info")).body).toMatchObject({ id: "8", login: "ann", email: "ann@example.com" });
+  expect((await get("/api/v1/users/git-info")).body).toMatchObject({
+    id: "8",
+    login: "ann",
+    email: "ann@example.com",
+  });
   await use("forgejo");
   expect((await get("/api/v1/users/git-info")).body).toMatchObject({ id: "7", name: null });
 });
@@ -209,7 +248,10 @@ test("without a token, with another user's, for unsupported providers and sensel
     "git/branches/search?provider=github&repository=a%2Fb&query=",
   ]) {
     const answer = await read(server.call("GET", `/api/v1/${path}`, { key: strangerKey }));
-    expect(answer).toEqual({ status: 401, body: { detail: "Git provider token required (such as GitHub)." } });
+    expect(answer).toEqual({
+      status: 401,
+      body: { detail: "Git provider token required (such as GitHub)." },
+    });
     expect((await server.call("GET", `/api/v1/${path}`, { key: null })).status).toBe(401);
   }
   expect((await v1("repositories/search?provider=gitlab")).status).toBe(401);
@@ -235,8 +277,16 @@ test("what a provider refuses becomes the caller's error, and no token stands in
   await use("github");
   const soon = String(Math.floor(Date.now() / 1000) + 120);
   const refusals: [object, number, string][] = [
-    [{ status: 401, body: { message: githubToken } }, 401, "Invalid token. Please make sure it is a valid github token."],
-    [{ status: 403, headers: { "x-ratelimit-remaining": "0", "x-ratelimit-reset": soon } }, 429, "takes no more requests"],
+    [
+      { status: 401, body: { message: githubToken } },
+      401,
+      "Invalid token. Please make sure it is a valid github token.",
+    ],
+    [
+      { status: 403, headers: { "x-ratelimit-remaining": "0", "x-ratelimit-reset": soon } },
+      429,
+      "takes no more requests",
+    ],
     [{ status: 429, headers: { "retry-after": "17" } }, 429, "in 17 seconds"],
     [{ status: 429, headers: { "retry-after": "99999999999" } }, 429, "takes no more requests"],
     [{ status: 403, body: { message: githubToken } }, 403, "scopes"],

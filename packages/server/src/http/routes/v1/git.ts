@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import {
   BranchPage,
   GitOrganizationsResponse,
@@ -9,7 +10,6 @@ import {
   UserGitInfo,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { GitHosting, Listed } from "../../../git/api.ts";
 import { markOf, pageKeys, pageKeysBy, pageOfMark, slicePage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
@@ -22,7 +22,10 @@ const RepositoryQuery = Type.Object({
   ...ProviderQuery.properties,
   query: Type.Optional(Type.String({ maxLength: 1_000 })),
   installation_id: Type.Optional(
-    Type.String({ maxLength: 1_000, description: "one of the installations, workspaces, groups or organizations" }),
+    Type.String({
+      maxLength: 1_000,
+      description: "one of the installations, workspaces, groups or organizations",
+    }),
   ),
   sort_order: Type.Optional(RepositoryOrder),
 });
@@ -76,7 +79,12 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     "/api/v1/git/branches/search",
     {
       config,
-      schema: { tags, summary: "Search for branches of a repository", querystring: BranchQuery, response: { 200: BranchPage } },
+      schema: {
+        tags,
+        summary: "Search for branches of a repository",
+        querystring: BranchQuery,
+        response: { 200: BranchPage },
+      },
     },
     async (request) => {
       const { provider, repository, query, page_id, limit } = request.query;
@@ -102,7 +110,14 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
   app.get(
     "/api/v1/users/git-info",
-    { config, schema: { tags: ["users"], summary: "Read the user at the git provider", response: { 200: UserGitInfo } } },
+    {
+      config,
+      schema: {
+        tags: ["users"],
+        summary: "Read the user at the git provider",
+        response: { 200: UserGitInfo },
+      },
+    },
     (request) => git.user(request.principal.userId),
   );
   app.get(

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ExecRequest, SandboxProcess } from "@sandpiper/sandbox/driver";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { key, read, startServer, type TestServer } from "../../../../test/support/test-server.ts";
 
 const run = promisify(execFile);

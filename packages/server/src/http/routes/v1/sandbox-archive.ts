@@ -1,14 +1,18 @@
 import { once } from "node:events";
 import type { Readable } from "node:stream";
-import { Success } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import { archiveIn, archiveOut } from "@sandpiper/sandbox/files/archives";
+import { Success } from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 import { runningSandbox } from "./sandbox-access.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
-const folder = Type.String({ minLength: 1, default: ".", description: "folder; relative ones start at the working directory" });
+const folder = Type.String({
+  minLength: 1,
+  default: ".",
+  description: "folder; relative ones start at the working directory",
+});
 const url = "/api/v1/sandboxes/:sandbox_id/archive";
 const tar = "application/x-tar";
 const gzip = "application/gzip";
@@ -39,7 +43,8 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
         },
       },
       async (request) => {
-        if (!request.body) throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar} or ${gzip}`);
+        if (!request.body)
+          throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar} or ${gzip}`);
         const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
         await archiveIn(sandbox, request.query.path, request.body as Readable, { gzip: compressed });

@@ -1,12 +1,18 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ExecRequest, SandboxProcess } from "@sandpiper/sandbox/driver";
 import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { openTestDriver, run, testSpec } from "@sandpiper/sandbox/test/support/oci";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { key, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { openTestDriver, run, testSpec } from "@sandpiper/sandbox/test/support/oci";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 let driver: OciDriver;
@@ -45,7 +51,10 @@ const send = (method: string, url: string, init: RequestInit & { duplex?: "half"
   });
 const put = (path: string, body: string | Buffer<ArrayBuffer> | ReadableStream) =>
   send("PUT", at(path), { body, duplex: "half" });
-const detail = async (answer: Response) => ({ status: answer.status, text: JSON.stringify(await answer.json()) });
+const detail = async (answer: Response) => ({
+  status: answer.status,
+  text: JSON.stringify(await answer.json()),
+});
 
 test("a file larger than the body limit goes in and comes out, with its size, type and name", async () => {
   const content = randomBytes(9 * 2 ** 20);
@@ -91,7 +100,9 @@ test.each([true, false])(
     const { port } = new URL(server.url);
     const socket = connect(Number(port), "127.0.0.1");
     const length = announced ? "content-length: 1000000" : "transfer-encoding: chunked";
-    socket.write(`PUT ${at("/tmp/cut/file")} HTTP/1.1\r\nhost: x\r\nx-session-api-key: ${key}\r\n${length}\r\n\r\n`);
+    socket.write(
+      `PUT ${at("/tmp/cut/file")} HTTP/1.1\r\nhost: x\r\nx-session-api-key: ${key}\r\n${length}\r\n\r\n`,
+    );
     socket.write(announced ? "x".repeat(70_000) : `${(70_000).toString(16)}\r\n${"x".repeat(70_000)}\r\n`);
     await expect.poll(() => inside("ls -A /tmp/cut | wc -l")).toBe("2\n");
     socket.destroy();
@@ -103,7 +114,10 @@ test.each([true, false])(
 test("a download that is left ends the command inside", async () => {
   await inside("truncate -s 3G /tmp/holes");
   const abort = new AbortController();
-  const answer = await fetch(server.url + at("/tmp/holes"), { headers: { "x-session-api-key": key }, signal: abort.signal });
+  const answer = await fetch(server.url + at("/tmp/holes"), {
+    headers: { "x-session-api-key": key },
+    signal: abort.signal,
+  });
   expect(answer.headers.get("content-length")).toBe(String(3 * 2 ** 30));
   await answer.body!.getReader().read();
   expect(await inside("pgrep -c '^cat$'")).toBe("1\n");
@@ -111,37 +125,42 @@ test("a download that is left ends the command inside", async () => {
   await expect.poll(() => inside("pgrep -c '^cat$'")).toBe("0\n");
 });
 
-test.each(["files", "archive"])("a download that is left before it begins (%s) ends the command inside", async (what) => {
-  await inside("mkdir -p /tmp/left && truncate -s 3G /tmp/left/holes");
-  const { running } = server.sandboxes;
-  const [asked, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const started = Promise.withResolvers<SandboxProcess>();
-  server.sandboxes.running = (async () => {
-    asked.resolve();
-    await gone.promise;
-    const sandbox = (await running.call(server.sandboxes)) as Sandbox;
-    const exec = (command: ExecRequest) => {
-      const process = sandbox.exec(command);
-      started.resolve(process);
-      return process;
-    };
-    return { ...sandbox, exec };
-  }) as never;
-  try {
-    const arrived = once(server.app.server, "connection");
-    const client = connect(server.port, "127.0.0.1");
-    const path = what === "files" ? "files?path=/tmp/left/holes" : "archive?path=/tmp/left";
-    client.write(`GET /api/v1/sandboxes/${id}/${path} HTTP/1.1\r\nHost: x\r\nX-Session-API-Key: ${key}\r\n\r\n`);
-    const [accepted] = await arrived;
-    await asked.promise;
-    client.destroy();
-    await once(accepted, "close");
-    gone.resolve();
-    await (await started.promise).exit;
-  } finally {
-    server.sandboxes.running = running;
-  }
-});
+test.each(["files", "archive"])(
+  "a download that is left before it begins (%s) ends the command inside",
+  async (what) => {
+    await inside("mkdir -p /tmp/left && truncate -s 3G /tmp/left/holes");
+    const { running } = server.sandboxes;
+    const [asked, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const started = Promise.withResolvers<SandboxProcess>();
+    server.sandboxes.running = (async () => {
+      asked.resolve();
+      await gone.promise;
+      const sandbox = (await running.call(server.sandboxes)) as Sandbox;
+      const exec = (command: ExecRequest) => {
+        const process = sandbox.exec(command);
+        started.resolve(process);
+        return process;
+      };
+      return { ...sandbox, exec };
+    }) as never;
+    try {
+      const arrived = once(server.app.server, "connection");
+      const client = connect(server.port, "127.0.0.1");
+      const path = what === "files" ? "files?path=/tmp/left/holes" : "archive?path=/tmp/left";
+      client.write(
+        `GET /api/v1/sandboxes/${id}/${path} HTTP/1.1\r\nHost: x\r\nX-Session-API-Key: ${key}\r\n\r\n`,
+      );
+      const [accepted] = await arrived;
+      await asked.promise;
+      client.destroy();
+      await once(accepted, "close");
+      gone.resolve();
+      await (await started.promise).exit;
+    } finally {
+      server.sandboxes.running = running;
+    }
+  },
+);
 
 test("says in words what is wrong with a path", async () => {
   await inside(
@@ -171,7 +190,9 @@ test("says in words what is wrong with a path", async () => {
   ];
   for (const [method, path, status, text] of cases) {
     const url = method === "LIST" ? at(path, "/list") : at(path);
-    const answer = await detail(await send(method === "LIST" ? "GET" : method, url, method === "PUT" ? { body: "new" } : {}));
+    const answer = await detail(
+      await send(method === "LIST" ? "GET" : method, url, method === "PUT" ? { body: "new" } : {}),
+    );
     expect(answer, `${method} ${path}`).toEqual({ status, text: expect.stringMatching(text) });
   }
   expect((await send("HEAD", at("/tmp/none"))).status).toBe(404);
@@ -210,8 +231,14 @@ line' -- '-x' '\${x} 1 2 .y' ä; chmod 640 b; mkfifo p`);
   const { body } = await read(send("GET", at("/tmp/l", "/list?limit=1")));
   expect(body.items[0]).toMatchObject({ size: 0, mode: "0644" });
   await inside("mkdir -p /tmp/many; cd /tmp/many; seq -w 1 5000 | xargs touch");
-  const many = await read(send("GET", at("/tmp/many", `/list?page_id=${Buffer.from("4898").toString("base64url")}`)));
-  expect([many.body.items.length, many.body.items[0].name, many.body.next_page_id === null]).toEqual([100, "4899", false]);
+  const many = await read(
+    send("GET", at("/tmp/many", `/list?page_id=${Buffer.from("4898").toString("base64url")}`)),
+  );
+  expect([many.body.items.length, many.body.items[0].name, many.body.next_page_id === null]).toEqual([
+    100,
+    "4899",
+    false,
+  ]);
 });
 
 test("removes files, links and, when asked for, folders", async () => {
@@ -235,7 +262,8 @@ test("links and dots lead only to the sandbox's own files", async () => {
 test("opens to the sandbox's user and its own session key, to nobody else", async () => {
   const other = server.sandboxes.add({ userId: "someone" });
   const second = server.sandboxes.add();
-  const status = async (key: string) => (await send("GET", at("/etc/hosts"), { headers: { "x-session-api-key": key } })).status;
+  const status = async (key: string) =>
+    (await send("GET", at("/etc/hosts"), { headers: { "x-session-api-key": key } })).status;
   expect(await status(sessionKey)).toBe(200);
   expect(await status(second.sessionKey)).toBe(404);
   expect(await status(other.sessionKey)).toBe(404);
@@ -247,13 +275,22 @@ test("opens to the sandbox's user and its own session key, to nobody else", asyn
     ["HEAD", ""],
     ["GET", "/list"],
   ] as const) {
-    const answer = await send(method, at("/tmp/x", rest), { headers: { "x-session-api-key": second.sessionKey } });
+    const answer = await send(method, at("/tmp/x", rest), {
+      headers: { "x-session-api-key": second.sessionKey },
+    });
     expect(answer.status).toBe(404);
   }
 });
 
 test("describes the routes", async () => {
-  const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: Record<string, object> };
-  expect(Object.keys(paths["/api/v1/sandboxes/{sandbox_id}/files"]!).sort()).toEqual(["delete", "get", "head", "put"]);
+  const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
+    paths: Record<string, object>;
+  };
+  expect(Object.keys(paths["/api/v1/sandboxes/{sandbox_id}/files"]!).sort()).toEqual([
+    "delete",
+    "get",
+    "head",
+    "put",
+  ]);
   expect(paths["/api/v1/sandboxes/{sandbox_id}/files/list"]).toBeDefined();
 });

@@ -1,10 +1,10 @@
 import { Readable } from "node:stream";
-import { FilePage, isoTime, Success } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { download, upload } from "@sandpiper/sandbox/files/file-streams";
 import { type FolderEntry, folderPage, remove } from "@sandpiper/sandbox/files/folder-pages";
-import { headersOf, sendFile } from "../../server/file-response.ts";
+import { FilePage, isoTime, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { fileHeaders } from "../../server/file-headers.ts";
+import { headersOf, sendFile } from "../../server/file-response.ts";
 import { pageKeys, pageOf } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { runningSandbox } from "./sandbox-access.ts";
@@ -44,7 +44,12 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     url,
     {
       config,
-      schema: { tags, summary: "Size, type and time of a file of the sandbox", params: SandboxPath, querystring: FileQuery },
+      schema: {
+        tags,
+        summary: "Size, type and time of a file of the sandbox",
+        params: SandboxPath,
+        querystring: FileQuery,
+      },
     },
     async (request, reply) => {
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);

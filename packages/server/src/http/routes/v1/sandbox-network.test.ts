@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
 import type { NetworkPolicy, SandboxSpec } from "@sandpiper/sandbox/driver";
 import { portOf } from "@sandpiper/sandbox/test/support/egress";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
@@ -23,7 +23,12 @@ test("the network of a sandbox is shown to its user without secrets, and to nobo
   const url = `/api/v1/sandboxes/${id}/network`;
   expect(await read(server.call("GET", url))).toEqual({
     status: 200,
-    body: { mode: "allowlist", allow: network.allow, credentials: [{ name: "TOKEN", hosts: ["api.example.com"] }], private: [] },
+    body: {
+      mode: "allowlist",
+      allow: network.allow,
+      credentials: [{ name: "TOKEN", hosts: ["api.example.com"] }],
+      private: [],
+    },
   });
   for (const path of [url, `${url}/decisions`]) {
     expect((await server.call("GET", path, { key: strangerKey })).status).toBe(404);
@@ -36,7 +41,10 @@ test("the network of a sandbox is shown to its user without secrets, and to nobo
 test("decisions are listed by pages, the newest first, until the sandbox is forgotten", async () => {
   const { id } = server.sandboxes.add();
   const url = `/api/v1/sandboxes/${id}/network/decisions`;
-  expect(await read(server.call("GET", url))).toEqual({ status: 200, body: { items: [], next_page_id: null } });
+  expect(await read(server.call("GET", url))).toEqual({
+    status: 200,
+    body: { items: [], next_page_id: null },
+  });
   let port = 0;
   await server.egress.attach({ id, policy: network, token: "token" }, async (_port, accept) => {
     const listener = createServer(accept).listen(0, "127.0.0.1");
@@ -47,7 +55,9 @@ test("decisions are listed by pages, the newest first, until the sandbox is forg
   const authorization = `Basic ${Buffer.from("sandbox:token").toString("base64")}`;
   for (let number = 1; number <= 5; number++) {
     const socket = connect(port, "127.0.0.1");
-    socket.write(`CONNECT host-${number}.test:443 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: ${authorization}\r\n\r\n`);
+    socket.write(
+      `CONNECT host-${number}.test:443 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: ${authorization}\r\n\r\n`,
+    );
     await once(socket.resume(), "close");
   }
   const pages: string[][] = [];

@@ -1,9 +1,9 @@
-import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Decision } from "@sandpiper/sandbox/network/api";
-import type { Principal } from "../../server/principal.ts";
+import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { PageQuery, pageOf } from "../../server/params.ts";
+import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
 
@@ -24,7 +24,14 @@ export function sandboxNetworkRoutes(
 
   app.get(
     url,
-    { schema: { tags, summary: "Read what the sandbox may reach", params: SandboxPath, response: { 200: SandboxNetwork } } },
+    {
+      schema: {
+        tags,
+        summary: "Read what the sandbox may reach",
+        params: SandboxPath,
+        response: { 200: SandboxNetwork },
+      },
+    },
     (request, reply) => {
       const row = owned(request.principal, request.params.sandbox_id);
       const { network } = sandboxes.specOf(row);
@@ -54,7 +61,10 @@ export function sandboxNetworkRoutes(
       // One more than is shown tells whether there is another page.
       const found = await egress.decisions(id, { limit: limit + 1, before });
       const items = found.slice(0, limit);
-      return pageOf({ items: items.map(wireDecision), nextPageId: found.length > limit ? String(items.at(-1)!.seq) : null });
+      return pageOf({
+        items: items.map(wireDecision),
+        nextPageId: found.length > limit ? String(items.at(-1)!.seq) : null,
+      });
     },
   );
 }

@@ -1,7 +1,7 @@
-import { SandboxSecretNames } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
+import { SandboxSecretNames } from "@sandpiper/wire";
+import { Type } from "typebox";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
@@ -13,13 +13,17 @@ const SandboxPath = Type.Object({ sandbox_id: Type.String() });
  * What applies in a sandbox, for the holder of its session key and for its user (app-server.md section 4): secrets, provider tokens under
  * names such as `github_token`, and over them the secrets of its conversations. The session key is never inside of the sandbox.
  */
-export function sandboxSecretRoutes(app: App, { sandboxes, secrets }: Pick<HttpServices, "sandboxes" | "secrets">): void {
+export function sandboxSecretRoutes(
+  app: App,
+  { sandboxes, secrets }: Pick<HttpServices, "sandboxes" | "secrets">,
+): void {
   const tags = ["sandboxes"];
   const config = { access: "agent", failures: [403] } as const;
 
   const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
     const id = sandboxId(text);
-    if (own !== undefined && own !== id) throw new PlatformError("SandboxForeign", "This key belongs to another sandbox");
+    if (own !== undefined && own !== id)
+      throw new PlatformError("SandboxForeign", "This key belongs to another sandbox");
     if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxNotFound", "Sandbox not found");
     return secrets.forSandbox(userId, id);
   };

@@ -1,6 +1,6 @@
+import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import { isoTime, Nullable, SandboxSpecInfo, SandboxSpecPage } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import { checkCount, PageQuery, pageOf, pageRequest, slicePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 

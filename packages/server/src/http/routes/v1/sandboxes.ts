@@ -1,9 +1,17 @@
 import type { Server } from "node:http";
-import { isoTime, Nullable, parseId, SandboxInfo, SandboxPage, SandboxStartRequest, Success } from "@sandpiper/wire";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
+import {
+  isoTime,
+  Nullable,
+  parseId,
+  SandboxInfo,
+  SandboxPage,
+  SandboxStartRequest,
+  Success,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Config } from "../../../config/config.ts";
-import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { createdBy } from "../../../users/default-user.ts";
 import { exposedUrls } from "../../server/exposed-urls.ts";
 import { checkCount, PageQuery, pageOf, pageRequest } from "../../server/params.ts";
@@ -12,7 +20,10 @@ import type { App, HttpServices } from "../../server/services.ts";
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 
 /** Lifecycle of sandboxes (app-server.md section 4). */
-export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">): void {
+export function sandboxRoutes(
+  app: App,
+  { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
+): void {
   const tags = ["sandboxes"];
   const info = (row: SandboxRow) => sandboxInfo(row, config, app.server);
 
@@ -51,7 +62,9 @@ export function sandboxRoutes(app: App, { sandboxes, config }: Pick<HttpServices
         querystring: Type.Object({
           sandbox_spec_id: Type.Optional(Type.String()),
           snapshot_id: Type.Optional(
-            Type.String({ description: "begin with the files of this snapshot, and its spec unless one is named" }),
+            Type.String({
+              description: "begin with the files of this snapshot, and its spec unless one is named",
+            }),
           ),
         }),
         body: Type.Object(SandboxStartRequest.properties, { default: {} }),

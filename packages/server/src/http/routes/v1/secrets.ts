@@ -1,8 +1,14 @@
-import { CustomSecretCreate, CustomSecretPage, CustomSecretUpdate, EditResponse, ProviderTokens } from "@sandpiper/wire";
+import {
+  CustomSecretCreate,
+  CustomSecretPage,
+  CustomSecretUpdate,
+  EditResponse,
+  ProviderTokens,
+} from "@sandpiper/wire";
 import { Type } from "typebox";
 import { pageKeys, pageOf } from "../../server/params.ts";
-import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
 import type { App } from "../../server/services.ts";
+import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
 
 const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
 
@@ -27,8 +33,12 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
     },
     (request, reply) => {
       const { name__contains: part = "", page_id: after = "", limit } = request.query;
-      const found = secrets.list(request.principal.userId).filter(({ name }) => name > after && name.includes(part));
-      const items = found.slice(0, limit).map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
+      const found = secrets
+        .list(request.principal.userId)
+        .filter(({ name }) => name > after && name.includes(part));
+      const items = found
+        .slice(0, limit)
+        .map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
       reply.send(pageOf({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null }));
     },
   );

@@ -34,7 +34,10 @@ test("the released TypeScript client stores and reads settings and LLM profiles"
   });
   expect(await client.activateProfile("fast")).toMatchObject({ name: "fast", llm_applied: true });
   await client.renameProfile("fast", "quick");
-  expect(await client.listProfiles()).toMatchObject({ active_profile: "quick", profiles: [{ name: "quick" }] });
+  expect(await client.listProfiles()).toMatchObject({
+    active_profile: "quick",
+    profiles: [{ name: "quick" }],
+  });
   await client.deleteProfile("quick");
   client.close();
 });
@@ -43,7 +46,10 @@ test("the released TypeScript client stores and uses agent profiles", async () =
   const client = new AgentProfilesClient({ host: server.url, apiKey: key });
   await client.saveAgentProfile("review", { agent_kind: "openhands", llm_profile_ref: "none" });
   const { profile } = await client.getAgentProfile("review");
-  expect(await client.materializeAgentProfile("review")).toMatchObject({ valid: false, llm_profile_resolved: false });
+  expect(await client.materializeAgentProfile("review")).toMatchObject({
+    valid: false,
+    llm_profile_resolved: false,
+  });
   await expect(client.activateAgentProfile(profile.id)).rejects.toMatchObject({ status: 422 });
   await client.renameAgentProfile("review", "judge");
   expect((await client.listAgentProfiles()).profiles).toMatchObject([{ id: profile.id, name: "judge" }]);

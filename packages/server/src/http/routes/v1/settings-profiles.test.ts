@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -17,13 +17,20 @@ const llm = { model: "openai/gpt-x", api_key: "sk-planted", base_url: "https://p
 
 test("a profile is saved, listed and read without its key", async () => {
   expect(await get()).toEqual({ status: 200, body: { profiles: [], active_profile: null } });
-  expect(await post("/fast", { llm })).toEqual({ status: 201, body: { name: "fast", message: "Profile 'fast' saved" } });
+  expect(await post("/fast", { llm })).toEqual({
+    status: 201,
+    body: { name: "fast", message: "Profile 'fast' saved" },
+  });
   expect((await get()).body).toEqual({
     profiles: [{ name: "fast", model: llm.model, base_url: llm.base_url, api_key_set: true }],
     active_profile: null,
   });
   const { body } = await get("/fast");
-  expect(body).toMatchObject({ name: "fast", api_key_set: true, config: { model: llm.model, api_key: null, num_retries: 5 } });
+  expect(body).toMatchObject({
+    name: "fast",
+    api_key_set: true,
+    config: { model: llm.model, api_key: null, num_retries: 5 },
+  });
   expect(JSON.stringify(body)).not.toContain("planted");
   expect((await get("/fast", { key: strangerKey })).status).toBe(404);
 });
@@ -59,8 +66,15 @@ test("activating copies the profile into the settings, with its key", async () =
     body: { name: "p", message: "Profile 'p' activated", model: llm.model },
   });
   expect((await get()).body.active_profile).toBe("p");
-  expect(server.settings.model(defaultUser)).toEqual({ model: llm.model, apiKey: llm.api_key, baseUrl: llm.base_url });
-  expect((await post("/none/activate")).body).toEqual({ error: "Profile 'none' not found", detail: "Profile 'none' not found" });
+  expect(server.settings.model(defaultUser)).toEqual({
+    model: llm.model,
+    apiKey: llm.api_key,
+    baseUrl: llm.base_url,
+  });
+  expect((await post("/none/activate")).body).toEqual({
+    error: "Profile 'none' not found",
+    detail: "Profile 'none' not found",
+  });
 });
 
 test("a renamed profile keeps its key and stays active; a taken name is a conflict", async () => {
@@ -114,7 +128,8 @@ test("unknown fields of a model, bad names and too many profiles are refused", a
   expect((await get("/newer")).body.config).not.toHaveProperty("provider_connection_id");
   expect((await post("/newer", { llm: { model: "m", provider_connection_id: "x" } })).status).toBe(422);
   await read(server.call("DELETE", `${base}/newer`));
-  for (const name of ["%20", "a%2Fb", "x".repeat(65), "%C3%A9"]) expect((await post(`/${name}`, { llm })).status).toBe(422);
+  for (const name of ["%20", "a%2Fb", "x".repeat(65), "%C3%A9"])
+    expect((await post(`/${name}`, { llm })).status).toBe(422);
   for (let number = 0; number < 50; number++) await post(`/p${number}`, { llm: { model: "m" } });
   expect((await post("/one-more", { llm })).status).toBe(409);
   expect((await post("/p7", { llm })).status).toBe(201);

@@ -24,7 +24,11 @@ export interface ProfilePlace {
 export function settingsProfileRoutes(
   app: App,
   { settings: { profiles } }: Pick<HttpServices, "settings">,
-  { base, keys, preHandler, keepsKeys }: ProfilePlace = { base: "/api/v1/settings/profiles", keys: {}, preHandler: [] },
+  { base, keys, preHandler, keepsKeys }: ProfilePlace = {
+    base: "/api/v1/settings/profiles",
+    keys: {},
+    preHandler: [],
+  },
 ): void {
   const config = { errors: "error" } as const;
   const tags = ["settings"];
@@ -33,7 +37,11 @@ export function settingsProfileRoutes(
 
   app.get(
     base,
-    { config, preHandler, schema: { tags, summary: "List LLM profiles", ...listed, response: { 200: ProfileList } } },
+    {
+      config,
+      preHandler,
+      schema: { tags, summary: "List LLM profiles", ...listed, response: { 200: ProfileList } },
+    },
     ({ principal }) => profiles.list(principal.userId),
   );
   app.get(
@@ -41,7 +49,12 @@ export function settingsProfileRoutes(
     {
       config,
       preHandler,
-      schema: { tags, summary: "Read an LLM profile, without secrets", params, response: { 200: ProfileDetail } },
+      schema: {
+        tags,
+        summary: "Read an LLM profile, without secrets",
+        params,
+        response: { 200: ProfileDetail },
+      },
     },
     (request) => profiles.get(request.principal.userId, request.params.name),
   );
@@ -60,7 +73,10 @@ export function settingsProfileRoutes(
     },
     async ({ principal, params: { name }, body }, reply) => {
       const keeps = keepsKeys && body?.llm != null && !Object.hasOwn(body.llm, "api_key");
-      await profiles.save(principal.userId, name, { ...(keeps && { preserve_existing_api_key: true }), ...body });
+      await profiles.save(principal.userId, name, {
+        ...(keeps && { preserve_existing_api_key: true }),
+        ...body,
+      });
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
     },
   );
@@ -69,7 +85,12 @@ export function settingsProfileRoutes(
     {
       config,
       preHandler,
-      schema: { tags, summary: "Delete an LLM profile, if there is one", params, response: { 200: ProfileMutation } },
+      schema: {
+        tags,
+        summary: "Delete an LLM profile, if there is one",
+        params,
+        response: { 200: ProfileMutation },
+      },
     },
     async ({ principal, params: { name } }) => {
       await profiles.remove(principal.userId, name);
@@ -81,7 +102,12 @@ export function settingsProfileRoutes(
     {
       config,
       preHandler,
-      schema: { tags, summary: "Make the profile's model that of the settings", params, response: { 200: ActivatedProfile } },
+      schema: {
+        tags,
+        summary: "Make the profile's model that of the settings",
+        params,
+        response: { 200: ActivatedProfile },
+      },
     },
     async ({ principal, params: { name } }) => {
       const model = await profiles.activate(principal.userId, name);
@@ -93,7 +119,13 @@ export function settingsProfileRoutes(
     {
       config: { ...config, failures: [409] },
       preHandler,
-      schema: { tags, summary: "Rename an LLM profile", params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+      schema: {
+        tags,
+        summary: "Rename an LLM profile",
+        params,
+        body: RenameProfileRequest,
+        response: { 200: ProfileMutation },
+      },
     },
     async ({ principal, params: { name }, body: { new_name: newName } }) => {
       await profiles.rename(principal.userId, name, newName);

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { SettingsSchema, SettingsV1 } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { defaultUser } from "../../../users/default-user.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -19,8 +19,14 @@ const post = (body: unknown, path = base, init = {}) => read(server.call("POST",
 
 test("settings are not found until something is stored, then every field is read with its default", async () => {
   const stranger = { key: strangerKey };
-  expect(await get(base, stranger)).toEqual({ status: 404, body: { error: "Settings not found", detail: "Settings not found" } });
-  expect(await post({ language: "de" }, base, stranger)).toEqual({ status: 200, body: { message: "Settings stored" } });
+  expect(await get(base, stranger)).toEqual({
+    status: 404,
+    body: { error: "Settings not found", detail: "Settings not found" },
+  });
+  expect(await post({ language: "de" }, base, stranger)).toEqual({
+    status: 200,
+    body: { message: "Settings stored" },
+  });
   const { status, body } = await get(base, stranger);
   expect(status).toBe(200);
   expect(Value.Check(SettingsV1, body)).toBe(true);
@@ -31,15 +37,33 @@ test("settings are not found until something is stored, then every field is read
     git_full_clone: false,
     sandbox_grouping_strategy: "NO_GROUPING",
     secrets_store: { provider_tokens: {} },
-    conversation_settings: { schema_version: 1, max_iterations: 500, confirmation_mode: false, security_analyzer: "llm" },
+    conversation_settings: {
+      schema_version: 1,
+      max_iterations: 500,
+      confirmation_mode: false,
+      security_analyzer: "llm",
+    },
     agent_settings: {
       schema_version: 5,
       agent_kind: "openhands",
       agent: "CodeActAgent",
       tools: null,
       mcp_config: {},
-      condenser: { condenser_kind: "llm_summarizing", enabled: true, max_size: 240, max_tokens: null, keep_first: 2 },
-      llm: { model: "", api_key: null, base_url: null, timeout: 300, num_retries: 5, reasoning_effort: "high" },
+      condenser: {
+        condenser_kind: "llm_summarizing",
+        enabled: true,
+        max_size: 240,
+        max_tokens: null,
+        keep_first: 2,
+      },
+      llm: {
+        model: "",
+        api_key: null,
+        base_url: null,
+        timeout: 300,
+        num_retries: 5,
+        reasoning_effort: "high",
+      },
     },
     llm_profiles: { profiles: {}, active: null },
     provider_tokens_set: {},
@@ -72,7 +96,10 @@ test("both versions read and write the same settings", async () => {
 
 test("provider tokens show in both versions as soon as they are stored", async () => {
   await get("/api/settings");
-  await server.secrets.setProviders(defaultUser, new Map([["github", { token: "ghp-planted", host: "git.example" }]]));
+  await server.secrets.setProviders(
+    defaultUser,
+    new Map([["github", { token: "ghp-planted", host: "git.example" }]]),
+  );
   for (const path of [base, "/api/settings", "/api/v1/users/me"])
     expect((await get(path)).body.provider_tokens_set).toEqual({ github: "git.example" });
   await server.secrets.setProviders(defaultUser, new Map());
@@ -126,7 +153,10 @@ test("values of wrong types and sizes are refused with their place, without echo
     [{ agent_settings_diff: { llm: { reasoning_effort: "se-cret" } } }, "reasoning_effort"],
     [{ agent_settings_diff: { agent_kind: "acp" } }, "agent_kind"],
     [{ agent_settings_diff: { condenser: { max_size: 19 } } }, "max_size"],
-    [{ agent_settings_diff: { mcp_config: { a: { url: "https://x", auth: { strategy: "se-cret" } } } } }, "auth"],
+    [
+      { agent_settings_diff: { mcp_config: { a: { url: "https://x", auth: { strategy: "se-cret" } } } } },
+      "auth",
+    ],
     [{ agent_settings_diff: { mcp_config: { a: { url: 5 } } } }, "url"],
     [{ agent_settings_diff: { mcp_config: { a: {} } } }, "needs either"],
     [{ conversation_settings_diff: { max_iterations: 0 } }, "max_iterations"],
@@ -147,9 +177,14 @@ test("a header or a variable that is posted as null is taken out of its MCP serv
   const server = { url: "https://x.example/mcp", headers: { "X-Key": "planted-old", Accept: "text/plain" } };
   await post({ agent_settings_diff: { mcp_config: { a: server } } });
   const headers = { "X-Key": null, Authorization: "Bearer planted-new", Accept: "**********" };
-  expect((await post({ agent_settings_diff: { mcp_config: { a: { ...server, headers, env: { V: null } } } } })).status).toBe(200);
+  expect(
+    (await post({ agent_settings_diff: { mcp_config: { a: { ...server, headers, env: { V: null } } } } }))
+      .status,
+  ).toBe(200);
   const shown = (await get()).body.agent_settings.mcp_config;
-  expect(shown).toEqual({ a: { url: server.url, headers: { Authorization: "**********", Accept: "**********" }, env: {} } });
+  expect(shown).toEqual({
+    a: { url: server.url, headers: { Authorization: "**********", Accept: "**********" }, env: {} },
+  });
 });
 
 test("MCP servers are replaced as a whole, and changed one by one where the released GUI does it", async () => {
@@ -169,14 +204,18 @@ test("MCP servers are replaced as a whole, and changed one by one where the rele
     a,
     b: { ...b, command: "uvx", enabled: false, env: { TOKEN: "**********" } },
   });
-  expect(await change({ a: { transport: "stdio", command: "node" } }, gui)).toMatchObject({ a: { command: "node" } });
+  expect(await change({ a: { transport: "stdio", command: "node" } }, gui)).toMatchObject({
+    a: { command: "node" },
+  });
   expect(await change({ a: null })).toEqual({ b: expect.objectContaining({ command: "uvx" }) });
   expect(await change({ b: null, c: a }, gui)).toEqual({ c: a });
   expect(await change({})).toEqual({});
 });
 
 test("settings do not grow without bound", async () => {
-  const chunk = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`key-${index}`, "x".repeat(1000)]));
+  const chunk = Object.fromEntries(
+    Array.from({ length: 900 }, (_, index) => [`key-${index}`, "x".repeat(1000)]),
+  );
   const grow = (round: number) => {
     const body = Object.fromEntries(Object.entries(chunk).map(([key, value]) => [`${round}-${key}`, value]));
     return post({ agent_settings_diff: { llm: { litellm_extra_body: body } } });
@@ -221,9 +260,15 @@ test("the schemas tell forms every field with its type, default and place", asyn
     default: "high",
     choices: expect.arrayContaining([{ value: "low", label: "low" }]),
   });
-  expect(field("condenser.max_size")).toMatchObject({ value_type: "integer", default: 240, depends_on: ["condenser.enabled"] });
+  expect(field("condenser.max_size")).toMatchObject({
+    value_type: "integer",
+    default: 240,
+    depends_on: ["condenser.enabled"],
+  });
   expect(field("agent")).toMatchObject({ section: "general", default: "CodeActAgent", variant: null });
-  expect(conversation.sections.map(({ key, fields }: any) => [key, fields.map((one: any) => one.key)])).toEqual([
+  expect(
+    conversation.sections.map(({ key, fields }: any) => [key, fields.map((one: any) => one.key)]),
+  ).toEqual([
     ["general", ["max_iterations"]],
     ["verification", ["confirmation_mode", "security_analyzer"]],
   ]);
@@ -233,10 +278,19 @@ test("a stored MCP server is tested by its name; what goes wrong is an answer, n
   const mcp_config = { "a tool": { command: "npx" }, inside: { url: "http://127.0.0.1:1/mcp" } };
   await post({ agent_settings_diff: { mcp_config } });
   const missing = await post(undefined, `${base}/mcp/none/test`);
-  expect(missing).toEqual({ status: 404, body: { error: "MCP server not found", detail: "MCP server not found" } });
-  expect(await post({}, `${base}/mcp/a%20tool/test`)).toMatchObject({ status: 200, body: { ok: false, error_kind: "unknown" } });
+  expect(missing).toEqual({
+    status: 404,
+    body: { error: "MCP server not found", detail: "MCP server not found" },
+  });
+  expect(await post({}, `${base}/mcp/a%20tool/test`)).toMatchObject({
+    status: 200,
+    body: { ok: false, error_kind: "unknown" },
+  });
   const inside = await post(undefined, `${base}/mcp/inside/test`);
-  expect(inside).toMatchObject({ status: 200, body: { ok: false, error: expect.stringContaining("127.0.0.1") } });
+  expect(inside).toMatchObject({
+    status: 200,
+    body: { ok: false, error: expect.stringContaining("127.0.0.1") },
+  });
   expect((await post(undefined, `${base}/mcp/inside/test`, { key: strangerKey })).status).toBe(404);
   expect((await post(undefined, `${base}/mcp/constructor/test`)).status).toBe(404);
 });
@@ -249,7 +303,10 @@ test("resetting is gone", async () => {
 test("no secret lies readable in the store or the log", async () => {
   await post({
     search_api_key: "planted-search",
-    agent_settings_diff: { llm: { api_key: "planted-key" }, mcp_config: { a: { command: "x", env: { T: "planted-env" } } } },
+    agent_settings_diff: {
+      llm: { api_key: "planted-key" },
+      mcp_config: { a: { command: "x", env: { T: "planted-env" } } },
+    },
   });
   await post({ include_secrets: true }, `${base}/profiles/mine`);
   const files = ["sandpiper.db", "sandpiper.db-wal", "store.db", "store.db-wal"];

@@ -1,11 +1,11 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { McpTestResult, SettingsSchema, SettingsV1, SettingsV1Update } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
 import { sendJson } from "../../server/json-text.ts";
-import { testMcpServer } from "../account/mcp-test.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { testMcpServer } from "../account/mcp-test.ts";
 
 const base = "/api/v1/settings";
 
@@ -13,7 +13,10 @@ const base = "/api/v1/settings";
 const readOnlyKeys = ["agent_settings", "conversation_settings"];
 
 /** The settings as V1 has them (app-server.md section 5). */
-export function settingsV1Routes(app: App, services: Pick<HttpServices, "settings" | "secrets" | "outbound">): void {
+export function settingsV1Routes(
+  app: App,
+  services: Pick<HttpServices, "settings" | "secrets" | "outbound">,
+): void {
   const { settings } = services;
   const config = { errors: "error" } as const;
   const tags = ["settings"];
@@ -23,7 +26,11 @@ export function settingsV1Routes(app: App, services: Pick<HttpServices, "setting
     base,
     {
       config: { ...config, failures: [404] },
-      schema: { tags, summary: "Load settings; 404 until something is stored", response: { 200: SettingsV1 } },
+      schema: {
+        tags,
+        summary: "Load settings; 404 until something is stored",
+        response: { 200: SettingsV1 },
+      },
     },
     (request, reply) => {
       const json = settings.viewV1Json(request.principal.userId);
@@ -38,7 +45,8 @@ export function settingsV1Routes(app: App, services: Pick<HttpServices, "setting
       preValidation: refuseWholeSettings,
       schema: {
         tags,
-        summary: "Store settings: top-level fields overwrite, `agent_settings_diff` and `conversation_settings_diff` are merged",
+        summary:
+          "Store settings: top-level fields overwrite, `agent_settings_diff` and `conversation_settings_diff` are merged",
         body: SettingsV1Update,
         response: { 200: Message },
       },
@@ -52,12 +60,26 @@ export function settingsV1Routes(app: App, services: Pick<HttpServices, "setting
   );
   app.get(
     `${base}/agent-schema`,
-    { config, schema: { tags, summary: "What a form needs to show agent_settings", response: { 200: SettingsSchema } } },
+    {
+      config,
+      schema: {
+        tags,
+        summary: "What a form needs to show agent_settings",
+        response: { 200: SettingsSchema },
+      },
+    },
     () => agentSchema,
   );
   app.get(
     `${base}/conversation-schema`,
-    { config, schema: { tags, summary: "What a form needs to show conversation_settings", response: { 200: SettingsSchema } } },
+    {
+      config,
+      schema: {
+        tags,
+        summary: "What a form needs to show conversation_settings",
+        response: { 200: SettingsSchema },
+      },
+    },
     () => conversationSchema,
   );
   app.post(
@@ -67,7 +89,9 @@ export function settingsV1Routes(app: App, services: Pick<HttpServices, "setting
       schema: {
         tags,
         summary: "Connect to a stored remote MCP server and list its tools",
-        params: Type.Object({ key: Type.String({ description: "name of the server in agent_settings.mcp_config" }) }),
+        params: Type.Object({
+          key: Type.String({ description: "name of the server in agent_settings.mcp_config" }),
+        }),
         response: { 200: McpTestResult },
       },
     },
@@ -81,12 +105,18 @@ export function settingsV1Routes(app: App, services: Pick<HttpServices, "setting
 
 /** Whole `agent_settings` would silently reset what a client does not know, so only diffs are taken. */
 async function refuseWholeSettings({ body }: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const keys = readOnlyKeys.filter((key) => body !== null && typeof body === "object" && Object.hasOwn(body, key));
+  const keys = readOnlyKeys.filter(
+    (key) => body !== null && typeof body === "object" && Object.hasOwn(body, key),
+  );
   if (keys.length === 0) return;
   const error = `Not settable: ${keys.join(", ")}. Send ${keys.map((key) => `${key}_diff`).join(", ")} instead.`;
   await reply.code(422).send({
     error,
-    detail: keys.map((key) => ({ loc: ["body", key], msg: `Send ${key}_diff instead`, type: "extra_forbidden" })),
+    detail: keys.map((key) => ({
+      loc: ["body", key],
+      msg: `Send ${key}_diff instead`,
+      type: "extra_forbidden",
+    })),
     keys,
   });
 }

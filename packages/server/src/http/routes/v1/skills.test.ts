@@ -93,14 +93,17 @@ test("a marketplace shows its skills and plugins, of the ref and the folder that
     "pack/docs/guide.md": "no skill",
     "other/skills/else.md": "outside of the folder",
   });
-  const { status, body } = await preview([{ name: "acme", source: source("/acme/market.git"), ref: "v1", repo_path: "/pack/" }]);
+  const { status, body } = await preview([
+    { name: "acme", source: source("/acme/market.git"), ref: "v1", repo_path: "/pack/" },
+  ]);
   expect(status).toBe(200);
   expect(body.errors).toEqual([]);
-  expect(body.skills.map(({ name, type }: { name: string; type: string }) => `${name} ${type}`).sort()).toEqual([
-    "docker knowledge",
-    "format agentskills",
+  expect(
+    body.skills.map(({ name, type }: { name: string; type: string }) => `${name} ${type}`).sort(),
+  ).toEqual(["docker knowledge", "format agentskills"]);
+  expect(body.plugins).toEqual([
+    { name: "fmt", description: "Formats", source: "./plugins/fmt", marketplace: "acme" },
   ]);
-  expect(body.plugins).toEqual([{ name: "fmt", description: "Formats", source: "./plugins/fmt", marketplace: "acme" }]);
   expect(Object.keys(body.marketplace_skills)).toEqual(["acme"]);
   expect(asked).toEqual(["/acme/market/-/archive/v1/market.tar.gz", "/acme/market/archive/v1.tar.gz"]);
 });
@@ -124,7 +127,9 @@ test("each marketplace that cannot be read has a sentence, and the others are sh
     login: "https://me:secret-word@example.com/a/b",
     internal: "http://169.254.169.254/a/b",
   };
-  const { status, body } = await preview(Object.entries(sources).map(([name, from]) => ({ name, source: from })));
+  const { status, body } = await preview(
+    Object.entries(sources).map(([name, from]) => ({ name, source: from })),
+  );
   expect(status).toBe(200);
   expect(body.skills.map(({ name }: { name: string }) => name)).toEqual(["one"]);
   expect(body.errors.map((text: string) => text.split(":")[0])).toEqual(Object.keys(sources).slice(1));
@@ -140,7 +145,9 @@ test("what a user registered with auto_load is listed for that user, and reaches
     { name: "mine", source: source("/a/mine"), auto_load: true },
     { name: "asleep", source: source("/a/asleep"), auto_load: false },
   ];
-  expect((await server.call("POST", "/api/v1/settings", { body: { registered_marketplaces } })).status).toBe(200);
+  expect((await server.call("POST", "/api/v1/settings", { body: { registered_marketplaces } })).status).toBe(
+    200,
+  );
   const { items } = await search();
   expect(items.map(({ name, source: from }: { name: string; source: string }) => `${name} ${from}`)).toEqual([
     "deploy user",
@@ -150,16 +157,22 @@ test("what a user registered with auto_load is listed for that user, and reaches
   expect(asked).not.toContain("/a/asleep/archive/HEAD.tar.gz");
   const id = await server.addConversation("default", server.sandboxes.add().id);
   const say = (text: string) =>
-    server.call("POST", `/api/conversations/${id}/events`, { body: { content: [{ type: "text", text }], run: false } });
+    server.call("POST", `/api/conversations/${id}/events`, {
+      body: { content: [{ type: "text", text }], run: false },
+    });
   await say("Please review and deploy it");
-  const said = (await read(server.call("GET", `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent`))).body.items[0];
+  const said = (
+    await read(server.call("GET", `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent`))
+  ).body.items[0];
   expect(said.activated_skills.sort()).toEqual(["deploy", "review"]);
   expect(JSON.stringify(said.extended_content)).toContain("My own way.");
 });
 
 test("clients of a sandbox's agent server load them with their texts, and see what the marketplaces hold", async () => {
   repositories["/a/theirs/archive/HEAD.tar.gz"] = await archive({
-    ".plugin/marketplace.json": JSON.stringify({ plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt" }] }),
+    ".plugin/marketplace.json": JSON.stringify({
+      plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt" }],
+    }),
     "skills/ship.md": "---\ntriggers: [ship]\n---\nShip it.",
   });
   const registered = { name: "theirs", source: source("/a/theirs"), auto_load: true };
@@ -184,7 +197,16 @@ test("clients of a sandbox's agent server load them with their texts, and see wh
     skills: [{ name: "ship", description: null, source: registered.source, installed: true }],
   });
   expect(await call("GET", "/api/plugins/marketplace")).toEqual({
-    plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt", installed: false, ref: null, repo_path: null }],
+    plugins: [
+      {
+        name: "fmt",
+        description: "Formats",
+        source: "./plugins/fmt",
+        installed: false,
+        ref: null,
+        repo_path: null,
+      },
+    ],
   });
   expect((await call("POST", "/api/skills/sync", {})).status).toBe("success");
 });

@@ -18,7 +18,9 @@ export function skillRoutes(app: App, { skills }: Pick<HttpServices, "skills">):
       },
     },
     async ({ principal, query: { page_id, limit } }) => {
-      const after = (await skills.list(principal.userId)).filter(({ name }) => page_id === undefined || name > page_id);
+      const after = (await skills.list(principal.userId)).filter(
+        ({ name }) => page_id === undefined || name > page_id,
+      );
       const items = after.slice(0, limit);
       return { items, next_page_id: after.length > limit ? items.at(-1)!.name : null };
     },

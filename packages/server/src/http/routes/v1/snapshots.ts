@@ -1,7 +1,7 @@
-import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
-import { Type } from "typebox";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
+import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { PageQuery, pageOf, pageRequest } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
@@ -31,7 +31,12 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   app.get(
     "/api/v1/snapshots/search",
     {
-      schema: { tags, summary: "List snapshots, newest first", querystring: PageQuery, response: { 200: SnapshotPage } },
+      schema: {
+        tags,
+        summary: "List snapshots, newest first",
+        querystring: PageQuery,
+        response: { 200: SnapshotPage },
+      },
     },
     (request, reply) => {
       const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
@@ -72,5 +77,10 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
 }
 
 function snapshotInfo({ id, sandboxId, spec, createdAt }: SnapshotRow): SnapshotInfo {
-  return { id, sandbox_id: sandboxId, sandbox_spec_id: (spec as { id: string }).id, created_at: isoTime(createdAt) };
+  return {
+    id,
+    sandbox_id: sandboxId,
+    sandbox_spec_id: (spec as { id: string }).id,
+    created_at: isoTime(createdAt),
+  };
 }

@@ -1,7 +1,7 @@
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { planStart } from "../../../conversations/start/start-plan.ts";
 import { read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import { planStart } from "../../../conversations/start/start-plan.ts";
 
 let server: TestServer;
 const url = "/api/v1/app-conversations";
@@ -40,10 +40,35 @@ test("a conversation is in the lists when its start is answered", async () => {
 
 test("what released clients send is accepted: nulls, empty lists, unknown keys", async () => {
   const { status, body } = await start({
-    ...{ sandbox_id: null, conversation_id: null, initial_message: null, system_message_suffix: null, processors: [] },
-    ...{ llm_model: null, agent_profile_id: null, selected_repository: null, selected_branch: null, git_provider: null },
-    ...{ suggested_task: null, title: null, trigger: "gui", pr_number: [], parent_conversation_id: null, agent_type: "default" },
-    ...{ public: null, observability_metadata: { a: 1 }, observability_tags: ["x"], observability_span_name: "s", plugins: null },
+    ...{
+      sandbox_id: null,
+      conversation_id: null,
+      initial_message: null,
+      system_message_suffix: null,
+      processors: [],
+    },
+    ...{
+      llm_model: null,
+      agent_profile_id: null,
+      selected_repository: null,
+      selected_branch: null,
+      git_provider: null,
+    },
+    ...{
+      suggested_task: null,
+      title: null,
+      trigger: "gui",
+      pr_number: [],
+      parent_conversation_id: null,
+      agent_type: "default",
+    },
+    ...{
+      public: null,
+      observability_metadata: { a: 1 },
+      observability_tags: ["x"],
+      observability_span_name: "s",
+      plugins: null,
+    },
     ...{ secrets: null, tags: {}, a_key_of_the_future: { deep: true } },
   });
   expect(status).toBe(200);
@@ -59,8 +84,16 @@ describe("a start is refused as a whole where a field is wrong", () => {
     ["an unknown agent profile", { agent_profile_id: newId() }, 404],
     ["a repository without owner", { selected_repository: "widgets" }, 422],
     ["a repository with a command", { selected_repository: "acme/$(id)" }, 422],
-    ["a branch that is an option", { selected_repository: "acme/widgets", selected_branch: "--upload-pack=x" }, 422],
-    ["a provider that cannot be cloned from", { selected_repository: "a/b", git_provider: "azure_devops" }, 422],
+    [
+      "a branch that is an option",
+      { selected_repository: "acme/widgets", selected_branch: "--upload-pack=x" },
+      422,
+    ],
+    [
+      "a provider that cannot be cloned from",
+      { selected_repository: "a/b", git_provider: "azure_devops" },
+      422,
+    ],
     ["a plugin from this machine", { plugins: [{ source: "/etc" }] }, 422],
     ["a plugin above its repository", { plugins: [{ source: "a/b", repo_path: "../.." }] }, 422],
     ["too many plugins", { plugins: Array.from({ length: 11 }, () => ({ source: "a/b" })) }, 422],
@@ -122,7 +155,8 @@ test("a start without a prompt to answer goes on when its client has left the st
   const { id } = JSON.parse(new TextDecoder().decode(first.value).slice(2).split("\n")[0]!.replace(/,$/, ""));
   abort.abort();
   for (let status = ""; status !== "ERROR"; ) {
-    status = (await read(server.call("GET", `${url}/start-tasks?ids=${id}`, { key: strangerKey }))).body[0].status;
+    status = (await read(server.call("GET", `${url}/start-tasks?ids=${id}`, { key: strangerKey }))).body[0]
+      .status;
   }
 });
 
@@ -130,22 +164,51 @@ test("a change of a conversation writes the keys that are there, and null clears
   const id = await server.addConversation();
   const patch = (body: unknown) => read(server.call("PATCH", `${url}/${id}`, { body }));
   expect(
-    await patch({ selected_repository: "acme/widgets", selected_branch: "main", git_provider: "github", public: true }),
+    await patch({
+      selected_repository: "acme/widgets",
+      selected_branch: "main",
+      git_provider: "github",
+      public: true,
+    }),
   ).toMatchObject({
     status: 200,
-    body: { selected_repository: "acme/widgets", selected_branch: "main", git_provider: "github", public: true },
+    body: {
+      selected_repository: "acme/widgets",
+      selected_branch: "main",
+      git_provider: "github",
+      public: true,
+    },
   });
-  expect((await patch({ title: "T", unknown: 1 })).body).toMatchObject({ title: "T", selected_branch: "main", public: true });
+  expect((await patch({ title: "T", unknown: 1 })).body).toMatchObject({
+    title: "T",
+    selected_branch: "main",
+    public: true,
+  });
   expect((await patch({ selected_branch: null })).body).toMatchObject({
     selected_repository: "acme/widgets",
     selected_branch: null,
   });
   expect((await patch({ title: null, public: null })).body).toMatchObject({ title: null, public: null });
-  for (const selected_repository of ["a", "a/b/c", "a/b;c", "a/b|c", "a/`b`", "a/b\n", "a/b\r", "a/$b", "a/&b", "-a/b", ""])
+  for (const selected_repository of [
+    "a",
+    "a/b/c",
+    "a/b;c",
+    "a/b|c",
+    "a/`b`",
+    "a/b\n",
+    "a/b\r",
+    "a/$b",
+    "a/&b",
+    "-a/b",
+    "",
+  ])
     expect((await patch({ selected_repository })).status, selected_repository).toBe(422);
   expect((await patch({ selected_repository: null, selected_branch: "main" })).status).toBe(422);
   expect((await patch({ selected_repository: null, git_provider: "github" })).status).toBe(422);
-  expect((await patch({ selected_repository: null })).body).toMatchObject({ selected_repository: null, git_provider: null });
+  expect((await patch({ selected_repository: null })).body).toMatchObject({
+    selected_repository: null,
+    git_provider: null,
+  });
   expect((await patch({ selected_repository: "a/b/c", git_provider: "gitlab" })).status).toBe(200);
   expect((await patch({ git_provider: "nowhere" })).status).toBe(422);
   const path = `${url}/${id}`;
@@ -182,7 +245,8 @@ test("a deletion takes sub-conversations along, and the sandbox with the last co
 test("a sub-conversation has the model of its parent, also where the parent was switched to a profile", async () => {
   const { store, sandboxes, settings } = server;
   const parent = await server.addConversation("default", sandboxes.add().id);
-  for (const name of ["fast", "slow"]) await settings.profiles.save("default", name, { llm: { model: `openai/${name}` } });
+  for (const name of ["fast", "slow"])
+    await settings.profiles.save("default", name, { llm: { model: `openai/${name}` } });
   await store.conversations.update(parent, { config: { llmProfile: "fast" } });
   const modelOf = (request: object) => {
     const plan = planStart(server, "default", { parent_conversation_id: parent, ...request }, () => false);

@@ -1,8 +1,21 @@
-import { AppConversationStartTask, AppConversationStartTaskPage, Nullable, StringEnum } from "@sandpiper/wire";
+import {
+  AppConversationStartTask,
+  AppConversationStartTaskPage,
+  Nullable,
+  StringEnum,
+} from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { StartTaskFilter } from "../../../store/start-task-store.ts";
 import { arrayJson, sendJson } from "../../server/json-text.ts";
-import { pageKeys, pageOf, pageRequest, readIds, readOptionalId, readTime, Time } from "../../server/params.ts";
+import {
+  pageKeys,
+  pageOf,
+  pageRequest,
+  readIds,
+  readOptionalId,
+  readTime,
+  Time,
+} from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 const filterKeys = { conversation_id__eq: Type.Optional(Type.String()), created_at__gte: Time };
@@ -10,7 +23,9 @@ const FilterQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({
   ...filterKeys,
   ...pageKeys,
-  sort_order: StringEnum(["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"], { default: "CREATED_AT_DESC" }),
+  sort_order: StringEnum(["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"], {
+    default: "CREATED_AT_DESC",
+  }),
 });
 
 /** How the starts of conversations go (app-server.md section 2.4). */
@@ -23,7 +38,14 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
 
   app.get(
     "/api/v1/app-conversations/start-tasks/search",
-    { schema: { tags, summary: "List start tasks", querystring: SearchQuery, response: { 200: AppConversationStartTaskPage } } },
+    {
+      schema: {
+        tags,
+        summary: "List start tasks",
+        querystring: SearchQuery,
+        response: { 200: AppConversationStartTaskPage },
+      },
+    },
     (request, reply) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
@@ -32,7 +54,14 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
   );
   app.get(
     "/api/v1/app-conversations/start-tasks/count",
-    { schema: { tags, summary: "Count start tasks", querystring: FilterQuery, response: { 200: Type.Integer() } } },
+    {
+      schema: {
+        tags,
+        summary: "Count start tasks",
+        querystring: FilterQuery,
+        response: { 200: Type.Integer() },
+      },
+    },
     (request, reply) => {
       reply.send(startTasks.count(filterOf(request.principal.userId, request.query)));
     },

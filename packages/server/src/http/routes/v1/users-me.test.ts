@@ -1,7 +1,13 @@
 import { UserInfo } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, read, startServer, strangerKey, type TestServer } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -10,7 +16,12 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const me = (query = "", headers: Record<string, string> = {}) =>
-  read(server.call("GET", `/api/v1/users/me${query}`, { key: null, headers: { authorization: `Bearer ${key}`, ...headers } }));
+  read(
+    server.call("GET", `/api/v1/users/me${query}`, {
+      key: null,
+      headers: { authorization: `Bearer ${key}`, ...headers },
+    }),
+  );
 const exposed = (sessionKey?: string) =>
   me("?expose_secrets=true", sessionKey === undefined ? {} : { "x-session-api-key": sessionKey });
 
@@ -41,7 +52,9 @@ test("the flat names of released clients stand beside the nested settings, and s
     },
   };
   await server.call("POST", "/api/v1/settings", { body: { ...diff, search_api_key: "planted-search" } });
-  await server.call("POST", "/api/v1/settings/profiles/fast", { body: { llm: { model: "m", api_key: "planted-profile" } } });
+  await server.call("POST", "/api/v1/settings/profiles/fast", {
+    body: { llm: { model: "m", api_key: "planted-profile" } },
+  });
 
   const plain = await me();
   expect(JSON.stringify(plain.body)).not.toContain("planted");

@@ -1,11 +1,14 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { UserInfo } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** `GET /api/v1/users/me` (app-server.md section 7, remote-clients.md section 9). */
-export function usersMeRoutes(app: App, { settings, sandboxes }: Pick<HttpServices, "settings" | "sandboxes">): void {
+export function usersMeRoutes(
+  app: App,
+  { settings, sandboxes }: Pick<HttpServices, "settings" | "sandboxes">,
+): void {
   app.get(
     "/api/v1/users/me",
     {
@@ -15,7 +18,9 @@ export function usersMeRoutes(app: App, { settings, sandboxes }: Pick<HttpServic
         summary: "Read the calling user and their settings",
         description:
           "With expose_secrets the secrets are plain: then X-Session-API-Key has to be the key of one of the user's running sandboxes, and the user's own key stands in Authorization.",
-        querystring: Type.Object({ expose_secrets: Type.Boolean({ default: false, description: "show the values of secrets" }) }),
+        querystring: Type.Object({
+          expose_secrets: Type.Boolean({ default: false, description: "show the values of secrets" }),
+        }),
         response: { 200: UserInfo },
       },
     },
@@ -30,7 +35,8 @@ export function usersMeRoutes(app: App, { settings, sandboxes }: Pick<HttpServic
 
 /** Secrets are for programs that work for the user in a sandbox. Throws PlatformError Unauthorized, SandboxForeign, ReadOnlyKey. */
 function checkSandbox({ principal, headers }: FastifyRequest, sandboxes: HttpServices["sandboxes"]): void {
-  if (principal.readOnly) throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
+  if (principal.readOnly)
+    throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
   const key = headers["x-session-api-key"];
   const row = typeof key === "string" && key !== "" ? sandboxes.bySessionKey(key) : undefined;
   if (row?.status !== "RUNNING") {
@@ -39,5 +45,6 @@ function checkSandbox({ principal, headers }: FastifyRequest, sandboxes: HttpSer
       "Secrets are shown together with the session key of a running sandbox in X-Session-API-Key only.",
     );
   }
-  if (row.userId !== principal.userId) throw new PlatformError("SandboxForeign", "The sandbox belongs to another user.");
+  if (row.userId !== principal.userId)
+    throw new PlatformError("SandboxForeign", "The sandbox belongs to another user.");
 }

@@ -12,8 +12,17 @@ const get = (path: string) => read(server.call("GET", path));
 test("settings are read with their defaults, stored, merged and read again without secrets", async () => {
   const before = await get("/api/settings");
   expect(before.status).toBe(200);
-  expect(before.body).toMatchObject({ llm_api_key_set: false, enable_default_condenser: true, search_api_key_set: false });
-  const body = { llm_model: "openai/gpt-x", llm_api_key: "sk-secret", llm_api_key_set: false, unknown_field: 1 };
+  expect(before.body).toMatchObject({
+    llm_api_key_set: false,
+    enable_default_condenser: true,
+    search_api_key_set: false,
+  });
+  const body = {
+    llm_model: "openai/gpt-x",
+    llm_api_key: "sk-secret",
+    llm_api_key_set: false,
+    unknown_field: 1,
+  };
   expect(await read(server.call("POST", "/api/settings", { body }))).toEqual({
     status: 200,
     body: { message: "Settings stored" },
@@ -22,7 +31,12 @@ test("settings are read with their defaults, stored, merged and read again witho
   const after = await server.call("GET", "/api/settings");
   expect(after.headers.get("content-type")).toContain("application/json");
   const text = await after.text();
-  expect(JSON.parse(text)).toMatchObject({ llm_model: "openai/gpt-x", language: "de", llm_api_key: null, llm_api_key_set: true });
+  expect(JSON.parse(text)).toMatchObject({
+    llm_model: "openai/gpt-x",
+    language: "de",
+    llm_api_key: null,
+    llm_api_key_set: true,
+  });
   expect(text).not.toContain("sk-secret");
   expect(text).not.toContain("unknown_field");
 });
@@ -61,7 +75,10 @@ test("a sandbox shows its key and its address while it runs, and only then", asy
     body: { success: true },
   });
   const [running] = (await get(`/api/v1/sandboxes?id=${id}`)).body;
-  expect(running).toMatchObject({ status: "RUNNING", session_api_key: server.sandboxes.rows.get(id)!.sessionKey });
+  expect(running).toMatchObject({
+    status: "RUNNING",
+    session_api_key: server.sandboxes.rows.get(id)!.sessionKey,
+  });
   expect(running.exposed_urls).toEqual([
     { name: "AGENT_SERVER", url: `${server.url}/agent/${id}`, port: server.port },
     { name: "WORKER_1", url: expect.stringContaining(`//8011-${id}.localhost:${server.port}/?`), port: 8011 },
@@ -100,14 +117,26 @@ test("unknown specs and sandboxes are a 404, too many ids a 400", async () => {
 });
 
 test("starting a conversation answers with a start task, which lists and batches show", async () => {
-  const body = { conversation_id: newId(), title: "Mine", secrets: { TOKEN: "se-cret" }, parent_conversation_id: null };
+  const body = {
+    conversation_id: newId(),
+    title: "Mine",
+    secrets: { TOKEN: "se-cret" },
+    parent_conversation_id: null,
+  };
   const { status, body: task } = await read(server.call("POST", "/api/v1/app-conversations", { body }));
   expect(status).toBe(200);
-  expect(task).toMatchObject({ id: expect.stringMatching(/^[0-9a-f]{32}$/), status: "WORKING", app_conversation_id: null });
+  expect(task).toMatchObject({
+    id: expect.stringMatching(/^[0-9a-f]{32}$/),
+    status: "WORKING",
+    app_conversation_id: null,
+  });
   expect(JSON.stringify(task)).not.toContain("se-cret");
-  const [again, none] = (await get(`/api/v1/app-conversations/start-tasks?ids=${task.id}&ids=${newId()}`)).body;
+  const [again, none] = (await get(`/api/v1/app-conversations/start-tasks?ids=${task.id}&ids=${newId()}`))
+    .body;
   expect([again.id, none]).toEqual([task.id, null]);
-  const found = await get(`/api/v1/app-conversations/start-tasks/search?conversation_id__eq=${hexId(body.conversation_id)}`);
+  const found = await get(
+    `/api/v1/app-conversations/start-tasks/search?conversation_id__eq=${hexId(body.conversation_id)}`,
+  );
   expect(found.body.items).toHaveLength(1);
   expect((await get("/api/v1/app-conversations/start-tasks/count")).body).toBe(1);
   expect((await server.call("POST", "/api/v1/app-conversations")).status).toBe(200);
@@ -127,13 +156,21 @@ test("bad requests for a conversation start nothing", async () => {
     { title: 5 },
     { pr_number: ["1"] },
   ]) {
-    expect([body, (await server.call("POST", "/api/v1/app-conversations", { body })).status]).toEqual([body, 422]);
+    expect([body, (await server.call("POST", "/api/v1/app-conversations", { body })).status]).toEqual([
+      body,
+      422,
+    ]);
   }
-  expect((await server.call("POST", "/api/v1/app-conversations", { body: { sandbox_id: "none" } })).status).toBe(404);
-  expect((await server.call("POST", "/api/v1/app-conversations", { body: { sandbox_spec_id: "none" } })).status).toBe(404);
-  expect((await server.call("POST", "/api/v1/app-conversations", { body: { parent_conversation_id: newId() } })).status).toBe(
-    404,
-  );
+  expect(
+    (await server.call("POST", "/api/v1/app-conversations", { body: { sandbox_id: "none" } })).status,
+  ).toBe(404);
+  expect(
+    (await server.call("POST", "/api/v1/app-conversations", { body: { sandbox_spec_id: "none" } })).status,
+  ).toBe(404);
+  expect(
+    (await server.call("POST", "/api/v1/app-conversations", { body: { parent_conversation_id: newId() } }))
+      .status,
+  ).toBe(404);
   expect(await count()).toBe(before);
 });
 
@@ -145,7 +182,9 @@ test("conversations are listed newest first in pages, with and without /search",
   const first = await list("/api/v1/app-conversations/search?limit=2");
   expect(first.items).toHaveLength(2);
   const second = await list(`/api/v1/app-conversations?limit=2&page_id=${first.next_page_id}`);
-  expect([...first.items, ...second.items].map((item: { id: string }) => item.id).sort()).toEqual([...ids].sort());
+  expect([...first.items, ...second.items].map((item: { id: string }) => item.id).sort()).toEqual(
+    [...ids].sort(),
+  );
   expect(second.next_page_id).toBe(null);
   expect(await list("/api/v1/app-conversations/count")).toBe(3);
   expect(await list("/api/v1/app-conversations/count?created_at__gte=2100-01-01")).toBe(0);
@@ -160,7 +199,9 @@ test("conversations are listed newest first in pages, with and without /search",
 
 test("a batch takes ids in both forms and refuses malformed ones", async () => {
   const id = await server.addConversation();
-  const { body } = await get(`/api/v1/app-conversations?ids=${id}&ids=${newId()}&ids=${hexId(id).toUpperCase()}`);
+  const { body } = await get(
+    `/api/v1/app-conversations?ids=${id}&ids=${newId()}&ids=${hexId(id).toUpperCase()}`,
+  );
   expect(body.map((item: { id: string } | null) => item?.id ?? null)).toEqual([hexId(id), null, hexId(id)]);
   expect(await get(`/api/v1/app-conversations?ids=${id}&ids=zz`)).toEqual({
     status: 400,
@@ -179,7 +220,10 @@ test("a title is changed and a conversation deleted", async () => {
   expect((await server.call("PATCH", path, { body: { title: "" } })).status).toBe(422);
   expect((await server.call("PATCH", path, { body: { selected_repository: "no-owner" } })).status).toBe(422);
   expect(await read(server.call("DELETE", path))).toEqual({ status: 200, body: { success: true } });
-  expect(await read(server.call("DELETE", path))).toEqual({ status: 404, body: { detail: "Conversation not found" } });
+  expect(await read(server.call("DELETE", path))).toEqual({
+    status: 404,
+    body: { detail: "Conversation not found" },
+  });
   expect(await read(server.call("PATCH", path, { body: { title: "x" } }))).toEqual({
     status: 404,
     body: { detail: "unknown_app_conversation" },
@@ -193,7 +237,12 @@ test("events are searched, counted and read as they are stored, by the new paths
   await server.events.append(id, [
     {
       listed: false,
-      event: { kind: "ConversationStateUpdateEvent", source: "environment", key: "execution_status", value: "idle" },
+      event: {
+        kind: "ConversationStateUpdateEvent",
+        source: "environment",
+        key: "execution_status",
+        value: "idle",
+      },
     },
   ]);
   const stored = server.events.read(id, 0, 10).filter((record) => record.listed);
@@ -204,14 +253,19 @@ test("events are searched, counted and read as they are stored, by the new paths
   const all = await (await server.call("GET", `${base}/search`)).text();
   expect(all).toBe(`{"items":[${texts.join(",")}],"next_page_id":null}`);
   const newest = (await get(`${base}/search?sort_order=TIMESTAMP_DESC&limit=2`)).body;
-  expect(newest.items.map((event: { id: string }) => event.id)).toEqual([stored[2]!.event.id, stored[1]!.event.id]);
-  expect((await get(`${base}/search?sort_order=TIMESTAMP_DESC&limit=2&page_id=${newest.next_page_id}`)).body).toMatchObject({
+  expect(newest.items.map((event: { id: string }) => event.id)).toEqual([
+    stored[2]!.event.id,
+    stored[1]!.event.id,
+  ]);
+  expect(
+    (await get(`${base}/search?sort_order=TIMESTAMP_DESC&limit=2&page_id=${newest.next_page_id}`)).body,
+  ).toMatchObject({
     items: [{ id: stored[0]!.event.id }],
     next_page_id: null,
   });
-  expect((await get(`${base}/search?timestamp__gte=${times[1]}&timestamp__lt=${times[2]}Z`)).body.items).toEqual([
-    JSON.parse(texts[1]!),
-  ]);
+  expect(
+    (await get(`${base}/search?timestamp__gte=${times[1]}&timestamp__lt=${times[2]}Z`)).body.items,
+  ).toEqual([JSON.parse(texts[1]!)]);
   expect((await get(`${base}/search?kind__eq=ActionEvent`)).body.items).toEqual([]);
   expect((await get(`${base}/search?kind__eq=NoSuchEvent`)).status).toBe(422);
   expect((await get(`${base}/count`)).body).toBe(3);
@@ -226,7 +280,10 @@ test("events are searched, counted and read as they are stored, by the new paths
   expect((await get(base)).status).toBe(422);
 
   const old = (path: string, query = "") => get(`/api/v1/events${path}?conversation_id__eq=${id}${query}`);
-  expect((await old("/search", "&limit=1")).body).toMatchObject({ items: [{ id: first }], next_page_id: "1" });
+  expect((await old("/search", "&limit=1")).body).toMatchObject({
+    items: [{ id: first }],
+    next_page_id: "1",
+  });
   expect((await old("/count")).body).toBe(3);
   expect((await old("", `&id=${last}`)).body).toEqual([JSON.parse(texts[2]!)]);
   expect((await get("/api/v1/events/search")).status).toBe(422);
@@ -236,12 +293,18 @@ test("events are searched, counted and read as they are stored, by the new paths
 
 test("the document describes the routes and needs nothing from outside", async () => {
   const { body } = await get("/openapi.json");
-  const name = body.paths["/api/settings"].post.requestBody.content["application/json"].schema.$ref.split("/").at(-1);
+  const name = body.paths["/api/settings"].post.requestBody.content["application/json"].schema.$ref
+    .split("/")
+    .at(-1);
   expect(body.components.schemas[name].properties.llm_api_key).toBeTruthy();
   expect(
-    body.paths["/api/v1/conversation/{conversation_id}/events/search"].get.parameters.map((p: { name: string }) => p.name),
+    body.paths["/api/v1/conversation/{conversation_id}/events/search"].get.parameters.map(
+      (p: { name: string }) => p.name,
+    ),
   ).toContain("kind__eq");
-  const paging = body.paths["/api/v1/sandboxes/search"].get.parameters.map((p: { required: boolean }) => p.required);
+  const paging = body.paths["/api/v1/sandboxes/search"].get.parameters.map(
+    (p: { required: boolean }) => p.required,
+  );
   expect(paging).toEqual([false, false]);
   const page = await (await server.call("GET", "/docs", { key: null })).text();
   const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1]!);

@@ -35,7 +35,9 @@ export function webClientRoutes(app: App): void {
     updated_at: isoTime(Date.now()),
     github_app_slug: null,
     gitlab_enabled: true,
-    provider_default_hosts: Object.fromEntries(supportedProviders.map((provider) => [provider, publicHost(provider) ?? ""])),
+    provider_default_hosts: Object.fromEntries(
+      supportedProviders.map((provider) => [provider, publicHost(provider) ?? ""]),
+    ),
     slack_enabled: false,
     email_enabled: false,
     email_change_enabled: false,
@@ -50,7 +52,12 @@ export function webClientRoutes(app: App): void {
     "/api/v1/web-client/config",
     {
       config: { access: "public" },
-      schema: { tags: ["config"], summary: "What a web client shows", security: [], response: { 200: WebClientConfigSchema } },
+      schema: {
+        tags: ["config"],
+        summary: "What a web client shows",
+        security: [],
+        response: { 200: WebClientConfigSchema },
+      },
     },
     () => config,
   );

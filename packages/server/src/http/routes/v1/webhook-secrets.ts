@@ -1,13 +1,16 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, ProviderAccess, ProviderAccessRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sendSecret } from "./sandbox-secrets.ts";
 
 const url = "/api/v1/webhooks/secrets";
 
 /** Provider tokens for programs that hold a signed token instead of a key (app-server.md section 8); making one is an addition. */
-export function webhookSecretRoutes(app: App, services: Pick<HttpServices, "secrets" | "providerAccess">): void {
+export function webhookSecretRoutes(
+  app: App,
+  services: Pick<HttpServices, "secrets" | "providerAccess">,
+): void {
   const { secrets, providerAccess } = services;
   const tags = ["webhooks"];
 
@@ -19,7 +22,9 @@ export function webhookSecretRoutes(app: App, services: Pick<HttpServices, "secr
         tags,
         summary: "Read a provider's token with the signed token of X-Access-Token",
         headers: Type.Object({
-          "x-access-token": Type.Optional(Type.String({ maxLength: 4_096, description: "what POST of this path gave" })),
+          "x-access-token": Type.Optional(
+            Type.String({ maxLength: 4_096, description: "what POST of this path gave" }),
+          ),
         }),
         produces: ["text/plain"],
         response: { 200: Type.String() },
@@ -44,7 +49,10 @@ export function webhookSecretRoutes(app: App, services: Pick<HttpServices, "secr
       },
     },
     async (request) => {
-      const { token, expiresAt } = await providerAccess.issue(request.principal.userId, request.body.provider);
+      const { token, expiresAt } = await providerAccess.issue(
+        request.principal.userId,
+        request.body.provider,
+      );
       return { access_token: token, expires_at: isoTime(expiresAt) };
     },
   );

@@ -17,15 +17,22 @@ const report = (body: unknown, key: string | null = sandboxKey) =>
   read(server.call("POST", "/api/v1/webhooks/conversations", { body, key }));
 const events = (id: string, body: unknown, key: string | null = sandboxKey) =>
   read(server.call("POST", `/api/v1/webhooks/events/${id}`, { body, key }));
-const shown = async (id: string) => (await read(server.call("GET", `/api/v1/app-conversations?ids=${id}`))).body[0];
-const stored = async (id: string) => (await read(server.call("GET", `/api/v1/conversation/${id}/events/search`))).body.items;
+const shown = async (id: string) =>
+  (await read(server.call("GET", `/api/v1/app-conversations?ids=${id}`))).body[0];
+const stored = async (id: string) =>
+  (await read(server.call("GET", `/api/v1/conversation/${id}/events/search`))).body.items;
 
 const said = (id: string, text: string) => ({
   kind: "MessageEvent",
   id,
   timestamp: "2020-01-01T00:00:00.000000",
   source: "user",
-  llm_message: { role: "user", content: [{ type: "text", text, cache_prompt: false }], thinking_blocks: [], name: null },
+  llm_message: {
+    role: "user",
+    content: [{ type: "text", text, cache_prompt: false }],
+    thinking_blocks: [],
+    name: null,
+  },
   activated_skills: [],
   extended_content: [],
   parent_id: null,
@@ -33,22 +40,42 @@ const said = (id: string, text: string) => ({
 
 test("an agent server's conversation is shown with its model, tags, title, status, cost and events", async () => {
   const id = newId();
-  expect(await report({ id, agent: { llm: { model: "anthropic/claude-sonnet-4-5" } }, execution_status: "idle" })).toEqual({
+  expect(
+    await report({ id, agent: { llm: { model: "anthropic/claude-sonnet-4-5" } }, execution_status: "idle" }),
+  ).toEqual({
     status: 200,
     body: { success: true },
   });
-  expect(await shown(id)).toMatchObject({ title: null, sandbox_id: "sandbox-1", llm_model: "anthropic/claude-sonnet-4-5" });
+  expect(await shown(id)).toMatchObject({
+    title: null,
+    sandbox_id: "sandbox-1",
+    llm_model: "anthropic/claude-sonnet-4-5",
+  });
   await events(id, [
     said("e1", "Hello"),
-    { kind: "ConversationStateUpdateEvent", id: "s1", source: "environment", key: "execution_status", value: "running" },
+    {
+      kind: "ConversationStateUpdateEvent",
+      id: "s1",
+      source: "environment",
+      key: "execution_status",
+      value: "running",
+    },
     {
       kind: "ConversationStateUpdateEvent",
       id: "s2",
       source: "environment",
       key: "stats",
-      value: { usage_to_metrics: { agent: { model_name: "m", accumulated_cost: 0.5, costs: [{ cost: 0.5 }] } } },
+      value: {
+        usage_to_metrics: { agent: { model_name: "m", accumulated_cost: 0.5, costs: [{ cost: 0.5 }] } },
+      },
     },
-    { kind: "ConversationStateUpdateEvent", id: "s3", source: "environment", key: "full_state", value: { secret: "x" } },
+    {
+      kind: "ConversationStateUpdateEvent",
+      id: "s3",
+      source: "environment",
+      key: "full_state",
+      value: { secret: "x" },
+    },
     { kind: "KindOfTheFuture", id: "f1" },
   ]);
   await report({ id, title: "A title", tags: { team: "a" }, execution_status: "finished" });
@@ -88,7 +115,10 @@ test("events of tools that this server does not have are kept; what no client co
   expect((await stored(id))[0]).toMatchObject({ action: { file_path: "/a.txt" } });
   const { thought: _thought, ...broken } = action;
   const refused = await events(id, [said("fine", "x"), { ...broken, id: "broken" }]);
-  expect(refused).toMatchObject({ status: 422, body: { detail: expect.stringContaining("broken is no ActionEvent") } });
+  expect(refused).toMatchObject({
+    status: 422,
+    body: { detail: expect.stringContaining("broken is no ActionEvent") },
+  });
   expect(await stored(id)).toHaveLength(1);
 });
 
@@ -105,7 +135,10 @@ test("this server does not work on a reported conversation", async () => {
   await report({ id, execution_status: "running" });
   const message = { role: "user", content: [{ type: "text", text: "Go" }], run: true };
   const answer = await read(server.call("POST", `/api/conversations/${id}/events`, { body: message }));
-  expect(answer).toMatchObject({ status: 409, body: { detail: expect.stringContaining("run by an agent server") } });
+  expect(answer).toMatchObject({
+    status: 409,
+    body: { detail: expect.stringContaining("run by an agent server") },
+  });
   for (const verb of ["run", "pause", "interrupt"]) {
     expect((await server.call("POST", `/api/conversations/${id}/${verb}`, { body: {} })).status).toBe(409);
   }
@@ -124,7 +157,9 @@ test("only the sandbox's own key opens its conversations", async () => {
   expect((await report({ id, title: "x" }, otherKey)).status).toBe(404);
   expect((await events(id, [said("x", "y")], otherKey)).status).toBe(404);
   for (const key of [null, "wrong", strangerKey]) expect((await report({ id }, key)).status).toBe(401);
-  expect((await read(server.call("POST", "/api/v1/webhooks/conversations", { body: { id } }))).status).toBe(401);
+  expect((await read(server.call("POST", "/api/v1/webhooks/conversations", { body: { id } }))).status).toBe(
+    401,
+  );
 });
 
 test.each([
@@ -146,12 +181,17 @@ test("hostile reports are refused or bounded, and never an error of the server",
   expect((await events(id, [{ kind: "MessageEvent", id: "x".repeat(500) }])).status).toBe(422);
   expect((await events(id, [{ ...said("big", "x"), llm_message: "y".repeat(900_000) }])).status).toBe(422);
   const value = {
-    usage_to_metrics: { a: null, b: { accumulated_cost: -5, accumulated_token_usage: { prompt_tokens: "many" } } },
+    usage_to_metrics: {
+      a: null,
+      b: { accumulated_cost: -5, accumulated_token_usage: { prompt_tokens: "many" } },
+    },
   };
   const stats = { kind: "ConversationStateUpdateEvent", id: "s", key: "stats", value };
   expect((await events(id, [stats])).status).toBe(200);
   expect((await shown(id)).metrics).toMatchObject({ accumulated_cost: 0 });
-  const tags = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`t${index}`, "v".repeat(1_000)]));
+  const tags = Object.fromEntries(
+    Array.from({ length: 500 }, (_, index) => [`t${index}`, "v".repeat(1_000)]),
+  );
   expect((await report({ id, tags })).status).toBe(200);
   expect(Object.keys((await shown(id)).tags)).toHaveLength(50);
 });

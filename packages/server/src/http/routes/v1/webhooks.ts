@@ -1,8 +1,8 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { ReportedConversation, ReportedEvents, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { readId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -13,7 +13,10 @@ const bodyLimit = 16 * 1024 * 1024;
  * What agent servers inside sandboxes report (app-server.md section 8). The key is a sandbox's own, and only that sandbox's conversations
  * are open to it.
  */
-export function webhookRoutes(app: App, { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">): void {
+export function webhookRoutes(
+  app: App,
+  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+): void {
   const tags = ["webhooks"];
   const config = { access: "agent", failures: [404, 409] } as const;
 

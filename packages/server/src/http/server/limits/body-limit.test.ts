@@ -12,7 +12,11 @@ afterAll(() => server.close());
 /** Sends a body in chunks that do not say how many will come; gives the status. */
 function sendChunked(method: string, path: string, bytes: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    const headers = { "x-session-api-key": key, "content-type": "application/json", "transfer-encoding": "chunked" };
+    const headers = {
+      "x-session-api-key": key,
+      "content-type": "application/json",
+      "transfer-encoding": "chunked",
+    };
     const call = request(server.url + path, { method, headers, timeout: 10_000 }, (answer) => {
       answer.resume();
       call.destroy();

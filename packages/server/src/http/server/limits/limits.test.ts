@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, startServer, strangerKey, type TestServer, TestSocket } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  startServer,
+  strangerKey,
+  type TestServer,
+  TestSocket,
+} from "../../../../test/support/test-server.ts";
 import { Buckets } from "./buckets.ts";
 import { network, RequestLimit } from "./request-limit.ts";
 
@@ -45,7 +51,8 @@ test("addresses of one IPv6 network count as one caller", () => {
 
 test("0 is no limit", () => {
   const limit = new RequestLimit(0);
-  for (let index = 0; index < 100; index++) expect(() => limit.count(undefined, () => "192.0.2.1")).not.toThrow();
+  for (let index = 0; index < 100; index++)
+    expect(() => limit.count(undefined, () => "192.0.2.1")).not.toThrow();
 });
 
 test("a key that asks too often gets 429 with Retry-After; other keys, sandboxes and addresses have their own count", async () => {
@@ -57,7 +64,9 @@ test("a key that asks too often gets 429 with Retry-After; other keys, sandboxes
   }
   expect(statuses).toEqual([200, 200, 429, 429]);
   expect(last!.headers.get("retry-after")).toBe("1");
-  expect(await last!.json()).toEqual({ detail: "This key may send 1 requests per second: wait and try again." });
+  expect(await last!.json()).toEqual({
+    detail: "This key may send 1 requests per second: wait and try again.",
+  });
   expect((await server.call("GET", "/api/keys", { key: strangerKey })).status).toBe(200);
 
   const socket = new TestSocket(server, `/sockets/events/${"0".repeat(32)}`, { "x-session-api-key": key });

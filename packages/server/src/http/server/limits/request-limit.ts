@@ -21,9 +21,13 @@ export class RequestLimit {
     const seconds = this.#buckets.take(caller);
     if (seconds === 0) return;
     const whose = principal ? "This key" : "This address";
-    throw new PlatformError("TooManyRequests", `${whose} may send ${this.#perSecond} requests per second: wait and try again.`, {
-      retryAfter: seconds,
-    });
+    throw new PlatformError(
+      "TooManyRequests",
+      `${whose} may send ${this.#perSecond} requests per second: wait and try again.`,
+      {
+        retryAfter: seconds,
+      },
+    );
   }
 }
 

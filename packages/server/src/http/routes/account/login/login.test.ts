@@ -1,14 +1,26 @@
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { echo, PreviewBench } from "../../../../../test/support/preview.ts";
-import { isFullState, key, read, startServer, strangerKey, type TestServer, TestSocket } from "../../../../../test/support/test-server.ts";
+import {
+  isFullState,
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+  TestSocket,
+} from "../../../../../test/support/test-server.ts";
 
 let server: TestServer;
 let readerKey: string;
 beforeAll(async () => {
   server = await startServer();
   server.sandboxes.add();
-  ({ key: readerKey } = await server.apiKeys.add("default", { name: "reader", expiresAt: null, readOnly: true }));
+  ({ key: readerKey } = await server.apiKeys.add("default", {
+    name: "reader",
+    expiresAt: null,
+    readOnly: true,
+  }));
 });
 afterAll(() => server.close());
 
@@ -47,7 +59,9 @@ test("a program gets a cookie for a key: random, HttpOnly, SameSite=Strict, and 
     body: JSON.stringify({ key }),
   });
   const [secureCookie] = safe.headers.getSetCookie();
-  expect(secureCookie).toMatch(/^__Host-sandpiper_login=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; .*; Secure$/);
+  expect(secureCookie).toMatch(
+    /^__Host-sandpiper_login=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; .*; Secure$/,
+  );
   const headers = { cookie: secureCookie!.split(";")[0]!, origin: "https://sandpiper.example" };
   expect((await at("/api/keys", { headers })).status).toBe(200);
   await secure.close();
@@ -55,7 +69,9 @@ test("a program gets a cookie for a key: random, HttpOnly, SameSite=Strict, and 
 
 test("behind a trusted proxy the cookie is Secure when the proxy says https, and nobody else is believed", async () => {
   const forwarded = { "x-forwarded-proto": "https" };
-  expect((await call("POST", "/login", forwarded, { key })).headers.getSetCookie()[0]).not.toContain("Secure");
+  expect((await call("POST", "/login", forwarded, { key })).headers.getSetCookie()[0]).not.toContain(
+    "Secure",
+  );
   const behind = await startServer({ trustedProxies: ["127.0.0.1/32"] });
   const answer = await behind.call("POST", "/login", { key: null, headers: forwarded, body: { key } });
   expect(answer.headers.getSetCookie()[0]).toMatch(/^__Host-.*Secure$/);
@@ -94,7 +110,9 @@ test("a wrong key is answered with the page and a reason, or with JSON", async (
   const wrong = await form("key=%3Cb%3Enone");
   expect(wrong.status).toBe(401);
   expect(await wrong.text()).toMatch(/role="alert">This key is unknown, revoked or expired/);
-  expect((await read(call("POST", "/login", {}, { key: "none" }))).body.detail).toMatch(/^This key is unknown/);
+  expect((await read(call("POST", "/login", {}, { key: "none" }))).body.detail).toMatch(
+    /^This key is unknown/,
+  );
   for (const body of [{}, { key: 1 }, { key: "x".repeat(2000) }])
     expect((await call("POST", "/login", {}, body)).status).toBe(422);
   expect((await form("other=1")).status).toBe(422);
@@ -104,7 +122,12 @@ test("a wrong key is answered with the page and a reason, or with JSON", async (
 test("the cookie opens the API for the server's own pages, and for no other", async () => {
   const cookie = await logIn();
   const keysList = (method: string, headers: Record<string, string>) =>
-    call(method, "/api/keys", { cookie, ...headers }, method === "POST" ? { name: `made ${crypto.randomUUID()}` } : undefined);
+    call(
+      method,
+      "/api/keys",
+      { cookie, ...headers },
+      method === "POST" ? { name: `made ${crypto.randomUUID()}` } : undefined,
+    );
   const port = new URL(server.url).port;
   const cases: [string, Record<string, string>, number][] = [
     ["GET", {}, 200],
@@ -131,7 +154,9 @@ test("the cookie opens the API for the server's own pages, and for no other", as
   for (const [method, headers, status] of cases) {
     expect([method, headers, (await keysList(method, headers)).status]).toEqual([method, headers, status]);
   }
-  expect((await read(keysList("POST", {}))).body.detail).toMatch(/^The login counts only for pages of this server/);
+  expect((await read(keysList("POST", {}))).body.detail).toMatch(
+    /^The login counts only for pages of this server/,
+  );
 });
 
 test("another site's page can neither log in nor out; a key in a header goes before the cookie", async () => {
@@ -148,11 +173,17 @@ test("another site's page can neither log in nor out; a key in a header goes bef
   }
   expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(200);
   expect((await call("GET", "/api/keys", { cookie, ...own, "x-session-api-key": "wrong" })).status).toBe(401);
-  expect((await call("POST", "/api/keys", { cookie, "x-session-api-key": key }, { name: "by header" })).status).toBe(201);
+  expect(
+    (await call("POST", "/api/keys", { cookie, "x-session-api-key": key }, { name: "by header" })).status,
+  ).toBe(201);
 });
 
 test("a login is no key, and ends with its key, with another login of the browser, and not by a guess", async () => {
-  const { key: short, row } = await server.apiKeys.add("default", { name: "short", expiresAt: null, readOnly: false });
+  const { key: short, row } = await server.apiKeys.add("default", {
+    name: "short",
+    expiresAt: null,
+    readOnly: false,
+  });
   const cookie = await logIn(short);
   const token = cookie.split("=")[1]!;
   expect((await call("GET", "/api/keys", { authorization: `Bearer ${token}` })).status).toBe(401);
@@ -176,13 +207,19 @@ test("a login is no key, and ends with its key, with another login of the browse
 test("the cookie opens sockets for the server's own pages; to others it means nothing, and they bring a key", async () => {
   const id = await server.addConversation();
   const cookie = await logIn();
-  const socket = (headers: Record<string, string>) => new TestSocket(server, `/sockets/events/${id}`, { cookie, ...headers });
+  const socket = (headers: Record<string, string>) =>
+    new TestSocket(server, `/sockets/events/${id}`, { cookie, ...headers });
   const mine = socket({ origin: server.url });
   await mine.until(isFullState);
   mine.send({ role: "user", content: [{ type: "text", text: "hello" }] });
   await mine.until((frame) => frame.kind === "MessageEvent");
   mine.socket.close();
-  for (const headers of [{}, { origin: "https://evil.example" }, { origin: "null" }, { "sec-fetch-site": "same-site" }]) {
+  for (const headers of [
+    {},
+    { origin: "https://evil.example" },
+    { origin: "null" },
+    { "sec-fetch-site": "same-site" },
+  ]) {
     const other = socket(headers as Record<string, string>);
     await once(other.socket, "open");
     other.send({ role: "user", content: [{ type: "text", text: "by another site" }] });
@@ -193,7 +230,9 @@ test("the cookie opens sockets for the server's own pages; to others it means no
   await once(keyed.socket, "open");
   keyed.send({ type: "auth", session_api_key: key });
   await keyed.until(isFullState);
-  expect(server.events.search(id, { kind: "MessageEvent", limit: 10 }).items.join()).not.toContain("by another site");
+  expect(server.events.search(id, { kind: "MessageEvent", limit: 10 }).items.join()).not.toContain(
+    "by another site",
+  );
   keyed.socket.close();
 });
 
@@ -219,7 +258,8 @@ test("neither keys nor login tokens reach the log", async () => {
   const cookie = await logIn();
   await call("POST", "/login", { cookie }, { key: "a-wrong-key-in-a-login" });
   const log = server.logs.join("");
-  for (const secret of [key, cookie.split("=")[1]!, "a-wrong-key-in-a-login"]) expect(log).not.toContain(secret);
+  for (const secret of [key, cookie.split("=")[1]!, "a-wrong-key-in-a-login"])
+    expect(log).not.toContain(secret);
 });
 
 test("no app in a sandbox gets the login, and none can set one", async () => {
@@ -232,11 +272,19 @@ test("no app in a sandbox gets the login, and none can set one", async () => {
     ]);
     return echo(request, response);
   });
-  const { key: full } = await bench.server.apiKeys.add("default", { name: "browser", expiresAt: null, readOnly: false });
+  const { key: full } = await bench.server.apiKeys.add("default", {
+    name: "browser",
+    expiresAt: null,
+    readOnly: false,
+  });
   const { token } = await bench.server.logins.begin(bench.server.apiKeys.authenticate(full)!);
   const cookie = `sandpiper_login=${token}; __Host-sandpiper_login=${token}; app=1; preview_app=2`;
   const session = await bench.session(8000);
-  const byHost = await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie: `${cookie}; ${session}` } });
+  const byHost = await bench.call("/", {
+    host: bench.host(8000),
+    key: null,
+    headers: { cookie: `${cookie}; ${session}` },
+  });
   const byPath = await bench.call(await bench.pathSession(8000), { key: null, headers: { cookie } });
   for (const answer of [byHost, byPath]) {
     expect(answer.status).toBe(200);
@@ -245,6 +293,8 @@ test("no app in a sandbox gets the login, and none can set one", async () => {
     expect(answer.headers["set-cookie"]!.join()).not.toContain("theirs");
   }
   // The login opens no preview either: only its own links do.
-  expect((await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie } })).status).toBe(401);
+  expect((await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie } })).status).toBe(
+    401,
+  );
   await bench.close();
 });

@@ -1,7 +1,7 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, LoginAnswer, LoginRequest, Success } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { PlatformError } from "@sandpiper/core/errors";
 import type { KeyHolder } from "../../../../users/api.ts";
 import { createdBy } from "../../../../users/default-user.ts";
 import { Buckets } from "../../../server/limits/buckets.ts";
@@ -30,7 +30,10 @@ export function loginRoutes(app: App, services: Pick<HttpServices, "apiKeys" | "
   });
 }
 
-function routes(app: App, { apiKeys, logins, config }: Pick<HttpServices, "apiKeys" | "logins" | "config">): void {
+function routes(
+  app: App,
+  { apiKeys, logins, config }: Pick<HttpServices, "apiKeys" | "logins" | "config">,
+): void {
   const tags = ["login"];
   const failures = new Buckets(failedLogins);
   const holderOf = ({ headers }: FastifyRequest): KeyHolder | undefined =>
@@ -42,7 +45,10 @@ function routes(app: App, { apiKeys, logins, config }: Pick<HttpServices, "apiKe
   const authenticate = (key: string, request: FastifyRequest): KeyHolder => {
     const address = network(request.ip);
     const wait = failures.wait(address);
-    if (wait > 0) throw new PlatformError("TooManyRequests", "Too many wrong keys: wait and try again.", { retryAfter: wait });
+    if (wait > 0)
+      throw new PlatformError("TooManyRequests", "Too many wrong keys: wait and try again.", {
+        retryAfter: wait,
+      });
     const holder = apiKeys.authenticate(key.trim());
     if (holder) return holder;
     failures.take(address);
@@ -97,7 +103,11 @@ function routes(app: App, { apiKeys, logins, config }: Pick<HttpServices, "apiKe
         const holder = authenticate(request.body.key, request);
         const expiresAt = await logIn(holder, request, reply);
         if (byForm) return toPage(reply);
-        return reply.send({ user: createdBy(holder.userId), read_only: holder.readOnly, expires_at: isoTime(expiresAt) });
+        return reply.send({
+          user: createdBy(holder.userId),
+          read_only: holder.readOnly,
+          expires_at: isoTime(expiresAt),
+        });
       } catch (error) {
         if (!byForm || !(error instanceof PlatformError) || error.status >= 500) throw error;
         if (error.retryAfter !== undefined) reply.header("retry-after", Math.ceil(error.retryAfter));

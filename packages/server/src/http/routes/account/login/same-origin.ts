@@ -30,6 +30,7 @@ function isOwnOrigin(origin: string, host: string | undefined, publicUrl: string
   if (!URL.canParse(origin)) return false;
   const from = new URL(origin);
   if (publicUrl !== undefined && from.origin === new URL(publicUrl).origin) return true;
-  if (!/^https?:$/.test(from.protocol) || host === undefined || !URL.canParse(`${from.protocol}//${host}`)) return false;
+  if (!/^https?:$/.test(from.protocol) || host === undefined || !URL.canParse(`${from.protocol}//${host}`))
+    return false;
   return new URL(`${from.protocol}//${host}`).host === from.host;
 }
