@@ -7,7 +7,7 @@ const isolation = "packages/server/test/isolation/*.test.ts";
 const measuring = [
   "packages/server/src/http/sockets/faults.test.ts",
   "packages/server/test/outbound.test.ts",
-  "packages/server/src/sandboxes/drivers/oci/{oci-driver,ports}.test.ts",
+  "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
   "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
   "packages/sandbox/src/network/proxy/egress-proxy.test.ts",
   "packages/sandbox/src/shell/terminal/hostile.test.ts",

@@ -18,7 +18,7 @@ const longest = [
   ...[
     "demo",
     "callbacks",
-    "resident",
+    "warm-shell",
     "recording",
     "branches-crash",
     "image-store",
