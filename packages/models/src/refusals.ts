@@ -1,17 +1,17 @@
-import { Remembered } from "./bounded-set.ts";
+import { LRUCache } from "lru-cache";
 import type { CallOptions } from "./call-options.ts";
 import type { ModelAddress } from "./resolve.ts";
 
 /** Remembers which models refused which parameters, so that not each call is refused first. */
 export class Refusals {
-  readonly #known = new Remembered();
+  readonly #known = new LRUCache<string, true>({ max: 500 });
 
   has(address: ModelAddress, options: CallOptions): boolean {
     return this.#known.has(keyOf(address, options));
   }
 
   add(address: ModelAddress, options: CallOptions): void {
-    this.#known.add(keyOf(address, options));
+    this.#known.set(keyOf(address, options), true);
   }
 }
 

@@ -1,16 +1,16 @@
-import { Remembered } from "./bounded-set.ts";
+import { LRUCache } from "lru-cache";
 import type { ModelAddress } from "./resolve.ts";
 
 /** Remembers which endpoints have answered: one that does not any more is away, and not an address that somebody got wrong. */
 export class KnownEndpoints {
-  readonly #known = new Remembered();
+  readonly #known = new LRUCache<string, true>({ max: 500 });
 
   has(address: ModelAddress): boolean {
     return this.#known.has(keyOf(address));
   }
 
   add(address: ModelAddress): void {
-    this.#known.add(keyOf(address));
+    this.#known.set(keyOf(address), true);
   }
 }
 

@@ -162,9 +162,7 @@ test("repositories, branches, installations and tasks of a git provider", async 
 });
 
 /** What a client attaches to a conversation: its workspace, the conversation itself, and plain calls, all by its own address and session key. */
-async function attach(
-  id: string,
-): Promise<{
+async function attach(id: string): Promise<{
   workspace: RemoteWorkspace;
   plain: ConversationClient;
   remote: RemoteConversation;

@@ -1,4 +1,5 @@
 import { maskText } from "@sandpiper/wire";
+import { LRUCache } from "lru-cache";
 import { SecretMatcher } from "./secret-matcher.ts";
 
 /** Shorter values are too common in ordinary text to be replaced everywhere. */
@@ -31,7 +32,7 @@ interface Owned {
 export class SecretMask {
   readonly #owners = new Map<string, Owned>();
   readonly #maxCharacters: number;
-  readonly #matchers = new Map<string, SecretMatcher>();
+  readonly #matchers = new LRUCache<string, SecretMatcher>({ max: maxMatchers });
   #longest = 0;
 
   constructor(options: { maxCharacters?: number } = {}) {
@@ -78,9 +79,7 @@ export class SecretMask {
    */
   matcher(owner: string): SecretMatcher {
     const matcher = this.#matchers.get(owner) ?? this.#newMatcher(owner);
-    this.#matchers.delete(owner);
     this.#matchers.set(owner, matcher);
-    if (this.#matchers.size > maxMatchers) this.#matchers.delete(this.#matchers.keys().next().value!);
     return matcher;
   }
 

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { keyHash } from "../store/key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { KeyHolder } from "./api.ts";
@@ -7,6 +8,9 @@ const maxKeyLength = 1024;
 
 /** How long a known key is taken as known without asking the store, ms: `sandpiper keys revoke` works beside a running server. */
 const rememberMs = 1_000;
+
+/** Maximum number of holders, and of last uses, in memory. */
+const max = 10_000;
 
 /** How often the last use of a key is written, ms. */
 const touchMs = 60_000;
@@ -19,8 +23,8 @@ const touchMs = 60_000;
 export class KeyMemory {
   readonly #keys: Pick<ApiKeyStore, "touch">;
   readonly #clock: () => number;
-  readonly #known = new Map<string, { holder: KeyHolder; until: number; expiresAt: number }>();
-  readonly #touched = new Map<string, number>();
+  readonly #known = new LRUCache<string, { holder: KeyHolder; until: number; expiresAt: number }>({ max });
+  readonly #touched = new LRUCache<string, number>({ max });
 
   /** `clock` gives milliseconds that never go back. */
   constructor(keys: Pick<ApiKeyStore, "touch">, clock: () => number = () => performance.now()) {

@@ -9,6 +9,7 @@ import { link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { PlatformError } from "@sandpiper/core/errors";
+import { LRUCache } from "lru-cache";
 import { makeCertificate } from "./certificates.ts";
 
 const dayMs = 86_400_000;
@@ -27,7 +28,7 @@ export class CertificateAuthority {
   readonly #key: KeyObject;
   /** All leaves share one key of this process. */
   readonly #leafKey = newKey();
-  readonly #leaves = new Map<string, { until: number; context: SecureContext }>();
+  readonly #leaves = new LRUCache<string, SecureContext>({ max: maxLeaves, ttl: leafMs / 2 });
 
   private constructor(certificate: string, key: KeyObject) {
     this.certificate = certificate;
@@ -54,15 +55,9 @@ export class CertificateAuthority {
 
   /** What a TLS server needs to be this host (a name or an address) for the sandbox. */
   contextFor(host: string): SecureContext {
-    const known = this.#leaves.get(host);
-    this.#leaves.delete(host);
-    const leaf =
-      known && known.until > Date.now()
-        ? known
-        : { until: Date.now() + leafMs / 2, context: this.#issue(host) };
-    this.#leaves.set(host, leaf);
-    if (this.#leaves.size > maxLeaves) this.#leaves.delete(this.#leaves.keys().next().value!);
-    return leaf.context;
+    const context = this.#leaves.get(host) ?? this.#issue(host);
+    if (!this.#leaves.has(host)) this.#leaves.set(host, context);
+    return context;
   }
 
   #issue(host: string): SecureContext {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { HookConfig } from "@sandpiper/agent/hooks/config";
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import { Queues } from "@sandpiper/core/scheduling/queues";
-import { BoundedCache } from "../../store/bounded-cache.ts";
+import { LRUCache } from "lru-cache";
 import type { Store } from "../../store/store.ts";
 import type { FoldedFacts } from "../log/state.ts";
 
@@ -41,12 +41,12 @@ export const noFacts: FoldedFacts = {
 const nothing: KnownContext = { skills: [], notes: [] };
 
 /** Bounds of what is kept of them in memory. */
-const kept = { entries: 200, characters: 32 * 2 ** 20 };
+const maxKept = { max: 200, maxSize: 32 * 2 ** 20 };
 
 /** The stored contexts of conversations. Those that were read are kept for a while: each step asks for them. */
 export class ProjectContexts {
   readonly #contexts: Store["contexts"];
-  readonly #known = new BoundedCache<KnownContext>(kept);
+  readonly #known = new LRUCache<string, KnownContext>(maxKept);
   readonly #changes = new Queues();
 
   constructor(contexts: Store["contexts"]) {
@@ -78,8 +78,8 @@ export class ProjectContexts {
   }
 
   #keep(id: string, context: KnownContext): KnownContext {
-    const characters = context.skills.reduce((sum, { content }) => sum + content.length + 500, 2_000);
-    this.#known.set(id, context, characters);
+    const size = context.skills.reduce((sum, { content }) => sum + content.length + 500, 2_000);
+    this.#known.set(id, context, { size });
     return context;
   }
 }

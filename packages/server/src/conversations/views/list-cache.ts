@@ -1,6 +1,6 @@
 import type { PageRequest } from "@sandpiper/core/paging";
 import type { AppConversation } from "@sandpiper/wire";
-import { BoundedCache } from "../../store/bounded-cache.ts";
+import { LRUCache } from "lru-cache";
 import { conversationSet } from "../../store/changes.ts";
 import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -35,8 +35,8 @@ interface Page {
  */
 export class ListJson {
   readonly #sources: ListSources;
-  readonly #items = new BoundedCache<Item>({ entries: 10_000, characters: 8 * 2 ** 20 });
-  readonly #pages = new BoundedCache<Page>({ entries: 100, characters: 8 * 2 ** 20 });
+  readonly #items = new LRUCache<string, Item>({ max: 10_000, maxSize: 8 * 2 ** 20 });
+  readonly #pages = new LRUCache<string, Page>({ max: 100, maxSize: 8 * 2 ** 20 });
 
   constructor(sources: ListSources) {
     this.#sources = sources;
@@ -63,7 +63,7 @@ export class ListJson {
       items = this.#texts(ids, settings, new Map(found.items.map((row) => [row.id, row])))!;
     }
     const json = `{"items":[${items.join()}],"next_page_id":${JSON.stringify(nextPageId)}}`;
-    this.#pages.set(question, { ids, nextPageId, json, set, version, settings }, json.length);
+    this.#pages.set(question, { ids, nextPageId, json, set, version, settings }, { size: json.length });
     return json;
   }
 
@@ -86,7 +86,7 @@ export class ListJson {
       this.#items.set(
         id,
         { json, sandboxId, own: changes.of(id), sandbox: changes.of(sandboxId), settings },
-        json.length,
+        { size: json.length },
       );
     }
     return ids.map((id, index) => texts[index] ?? made.get(id)!);

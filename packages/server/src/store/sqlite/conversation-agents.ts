@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { BoundedCache } from "../bounded-cache.ts";
+import { LRUCache } from "lru-cache";
 import type { AgentDocument, ConversationAgentStore } from "../conversation-parts.ts";
 import type { Vault } from "../vault.ts";
 import type { StoreContext } from "./context.ts";
@@ -13,7 +13,7 @@ export const agentQueries = {
 export class SqliteConversationAgents implements ConversationAgentStore {
   readonly #context: StoreContext;
   /** Opened documents by their sealed text, which no other document ever has. */
-  readonly #opened = new BoundedCache<AgentDocument>({ entries: 1000, characters: 8 * 2 ** 20 });
+  readonly #opened = new LRUCache<string, AgentDocument>({ max: 1000, maxSize: 8 * 2 ** 20 });
 
   constructor(context: StoreContext) {
     this.#context = context;
@@ -27,7 +27,7 @@ export class SqliteConversationAgents implements ConversationAgentStore {
     if (known) return known;
     const text = this.#context.vault.open(row.document, place(conversationId));
     const document = JSON.parse(text) as AgentDocument;
-    this.#opened.set(key, document, text.length);
+    this.#opened.set(key, document, { size: text.length });
     return document;
   }
 

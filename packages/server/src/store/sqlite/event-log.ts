@@ -3,7 +3,7 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { boundedPage, maxPageLength, pageOffset } from "@sandpiper/core/paging";
 import { type Event, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/common/time";
-import { BoundedCache } from "../bounded-cache.ts";
+import { LRUCache } from "lru-cache";
 import { type Navigation, spansTo } from "../branch.ts";
 import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, Way } from "../event-log.ts";
 import { stampedJson, withoutNulls } from "../event-text.ts";
@@ -68,9 +68,9 @@ interface Moved extends Navigation {
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
   /** Pages as they were when the last record of their conversation had this time, which no other record of it ever has. */
-  readonly #pages = new BoundedCache<{ json: string; micros: number }>({
-    entries: 100,
-    characters: 8 * 2 ** 20,
+  readonly #pages = new LRUCache<string, { json: string; micros: number }>({
+    max: 100,
+    maxSize: 8 * 2 ** 20,
   });
   readonly #followers = new Map<string, Set<Listener>>();
   readonly #observers = new Set<(conversationId: string, records: readonly LogRecord[]) => void>();
@@ -183,7 +183,7 @@ export class SqliteEventLog implements EventLog {
     if (known?.micros === log.last_micros) return known.json;
     const { items, nextPageId } = this.#page(conversationId, log, query);
     const json = pageText(items, nextPageId);
-    this.#pages.set(question, { json, micros: log.last_micros }, json.length);
+    this.#pages.set(question, { json, micros: log.last_micros }, { size: json.length });
     return json;
   }
 

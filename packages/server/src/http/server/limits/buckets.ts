@@ -1,4 +1,6 @@
-/** The most callers that are remembered; beyond, the one that was not seen for longest is forgotten and begins anew. */
+import { LRUCache } from "lru-cache";
+
+/** Maximum number of callers in memory; the least recently seen one is forgotten and gets a full bucket. */
 const maxCallers = 10_000;
 
 interface Bucket {
@@ -12,7 +14,7 @@ export class Buckets {
   readonly #perMs: number;
   readonly #burst: number;
   readonly #clock: () => number;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new LRUCache<string, Bucket>({ max: maxCallers });
 
   /** `clock` gives milliseconds that never go back. */
   constructor(options: { perSecond: number; burst: number }, clock: () => number = () => performance.now()) {
@@ -42,21 +44,8 @@ export class Buckets {
       known.at = now;
       return known;
     }
-    if (this.#buckets.size >= maxCallers) this.#forget(now);
     const made = { tokens: this.#burst, at: now };
     this.#buckets.set(caller, made);
     return made;
-  }
-
-  /** Forgets who has a full bucket again; where that is nobody, the oldest half. */
-  #forget(now: number): void {
-    const fullMs = this.#burst / this.#perMs;
-    for (const [caller, { at }] of this.#buckets) if (now - at >= fullMs) this.#buckets.delete(caller);
-    if (this.#buckets.size < maxCallers) return;
-    let left = maxCallers / 2;
-    for (const caller of this.#buckets.keys()) {
-      if (left-- === 0) break;
-      this.#buckets.delete(caller);
-    }
   }
 }
