@@ -1,8 +1,5 @@
-import { type Static, Type } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import { Nullable, StringEnum } from "../common/schema.ts";
-
-const text = Type.Optional(Nullable(Type.String({ maxLength: 65_536 })));
-const flag = Type.Optional(Nullable(Type.Boolean()));
 
 /** How conversations share sandboxes (app-server.md section 4, reuse rules). */
 export const groupingStrategies = [
@@ -37,79 +34,88 @@ export const McpConfig = Type.Object({
   shttp_servers: Type.Array(RemoteMcpServer, most),
 });
 
+/** How one setting is written and how it is read. */
+interface Field<Update extends TSchema = TSchema, View extends TSchema = TSchema> {
+  update: Update;
+  view: View;
+}
+
+const field = <Update extends TSchema, View extends TSchema>(update: Update, view: View) => ({
+  update: Type.Optional(Nullable(update)),
+  view,
+});
+const nullable = <Update extends TSchema, View extends TSchema>(update: Update, view: View) =>
+  field(update, Nullable(view));
+const text = (maxLength = 65_536) => nullable(Type.String({ maxLength }), Type.String());
+const secret = () =>
+  nullable(Type.String({ format: "password", maxLength: 16_384 }), Type.String({ format: "password" }));
+const integer = (minimum: number, maximum: number) => nullable(Type.Integer({ minimum, maximum }), Type.Integer());
+const flag = () => nullable(Type.Boolean(), Type.Boolean());
+const flagWithDefault = (value: boolean) => field(Type.Boolean(), Type.Boolean({ default: value }));
+
+/** The settable fields, in three parts: the view has others between them. */
+const firstFields = {
+  language: text(),
+  // The limits of V1: both families show what either has stored.
+  agent: text(256),
+  max_iterations: integer(1, 1_000_000),
+  security_analyzer: text(),
+  confirmation_mode: flag(),
+  llm_model: text(1024),
+  llm_api_key: secret(),
+  llm_base_url: text(),
+  remote_runtime_resource_factor: integer(0, 1024),
+};
+const secondFields = {
+  enable_default_condenser: flagWithDefault(true),
+  enable_sound_notifications: flagWithDefault(false),
+  enable_proactive_conversation_starters: flagWithDefault(true),
+  enable_solvability_analysis: flagWithDefault(true),
+  user_consents_to_analytics: flag(),
+  sandbox_base_container_image: text(),
+  sandbox_runtime_container_image: text(),
+  sandbox_grouping_strategy: nullable(StringEnum(groupingStrategies), StringEnum(groupingStrategies)),
+  default_sandbox_spec_id: text(),
+  mcp_config: nullable(Type.Partial(McpConfig), McpConfig),
+  search_api_key: secret(),
+  sandbox_api_key: secret(),
+  max_budget_per_task: nullable(Type.Number({ minimum: 0 }), Type.Number()),
+  condenser_max_size: integer(20, 1_000_000),
+  email: text(),
+  email_verified: flag(),
+  git_user_name: text(),
+  git_user_email: text(),
+};
+const lastFields = { v1_enabled: flagWithDefault(true) };
+
+function pick<Fields extends Record<string, Field>, Side extends keyof Field>(fields: Fields, side: Side) {
+  const entries = Object.entries(fields).map(([name, each]) => [name, each[side]]);
+  return Object.fromEntries(entries) as { [Name in keyof Fields]: Fields[Name][Side] };
+}
+
 /**
- * Body of `POST /api/settings`: any subset of the settable fields; what is absent keeps its stored value (platform.md section 2.1,
- * legacy-gui.md section 3.1). Read-only fields that clients send back (`*_set`, `secrets_store`) are ignored.
+ * Body of `POST /api/settings`: any subset of the settable fields; an absent field keeps its stored
+ * value (platform.md section 2.1, legacy-gui.md section 3.1). Read-only fields that clients send
+ * back (`*_set`, `secrets_store`) are ignored.
  */
 export const SettingsUpdate = Type.Object({
-  language: text,
-  // As long as V1 takes them: both families show what either has stored.
-  agent: Type.Optional(Nullable(Type.String({ maxLength: 256 }))),
-  max_iterations: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000 }))),
-  security_analyzer: text,
-  confirmation_mode: flag,
-  llm_model: Type.Optional(Nullable(Type.String({ maxLength: 1024 }))),
-  llm_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
-  llm_base_url: text,
-  remote_runtime_resource_factor: Type.Optional(Nullable(Type.Integer({ minimum: 0, maximum: 1024 }))),
-  enable_default_condenser: flag,
-  enable_sound_notifications: flag,
-  enable_proactive_conversation_starters: flag,
-  enable_solvability_analysis: flag,
-  user_consents_to_analytics: flag,
-  sandbox_base_container_image: text,
-  sandbox_runtime_container_image: text,
-  sandbox_grouping_strategy: Type.Optional(Nullable(StringEnum(groupingStrategies))),
-  default_sandbox_spec_id: text,
-  mcp_config: Type.Optional(Nullable(Type.Partial(McpConfig))),
-  search_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
-  sandbox_api_key: Type.Optional(Nullable(Type.String({ format: "password", maxLength: 16_384 }))),
-  max_budget_per_task: Type.Optional(Nullable(Type.Number({ minimum: 0 }))),
-  condenser_max_size: Type.Optional(Nullable(Type.Integer({ minimum: 20, maximum: 1_000_000 }))),
-  email: text,
-  email_verified: flag,
-  git_user_name: text,
-  git_user_email: text,
-  v1_enabled: flag,
+  ...pick(firstFields, "update"),
+  ...pick(secondFields, "update"),
+  ...pick(lastFields, "update"),
 });
 
-/** The settings resource (platform.md section 2.1). The three secret fields are always null; the `*_set` flags say whether one is stored. */
+/** The settings resource (platform.md section 2.1). Secrets are always null; `*_set` says whether one is stored. */
 export const SettingsView = Type.Object({
-  language: Nullable(Type.String()),
-  agent: Nullable(Type.String()),
-  max_iterations: Nullable(Type.Integer()),
-  security_analyzer: Nullable(Type.String()),
-  confirmation_mode: Nullable(Type.Boolean()),
-  llm_model: Nullable(Type.String()),
-  llm_api_key: Nullable(Type.String({ format: "password" })),
-  llm_base_url: Nullable(Type.String()),
-  remote_runtime_resource_factor: Nullable(Type.Integer()),
+  ...pick(firstFields, "view"),
   secrets_store: Type.Object({
     provider_tokens: Type.Record(Type.String(), Type.Unknown()),
     custom_secrets: Type.Record(Type.String(), Type.Unknown()),
   }),
-  enable_default_condenser: Type.Boolean({ default: true }),
-  enable_sound_notifications: Type.Boolean({ default: false }),
-  enable_proactive_conversation_starters: Type.Boolean({ default: true }),
-  enable_solvability_analysis: Type.Boolean({ default: true }),
-  user_consents_to_analytics: Nullable(Type.Boolean()),
-  sandbox_base_container_image: Nullable(Type.String()),
-  sandbox_runtime_container_image: Nullable(Type.String()),
-  sandbox_grouping_strategy: Nullable(StringEnum(groupingStrategies)),
-  default_sandbox_spec_id: Nullable(Type.String()),
-  mcp_config: Nullable(McpConfig),
-  search_api_key: Nullable(Type.String({ format: "password" })),
-  sandbox_api_key: Nullable(Type.String({ format: "password" })),
-  max_budget_per_task: Nullable(Type.Number()),
-  condenser_max_size: Nullable(Type.Integer()),
-  email: Nullable(Type.String()),
-  email_verified: Nullable(Type.Boolean()),
-  git_user_name: Nullable(Type.String()),
-  git_user_email: Nullable(Type.String()),
+  ...pick(secondFields, "view"),
   provider_tokens_set: Type.Record(Type.String(), Nullable(Type.String())),
   llm_api_key_set: Type.Boolean(),
   search_api_key_set: Type.Boolean({ default: false }),
-  v1_enabled: Type.Boolean({ default: true }),
+  ...pick(lastFields, "view"),
 });
 
 export type McpConfig = Static<typeof McpConfig>;

@@ -56,6 +56,13 @@ export const flatPlaces = {
   security_analyzer: ["conversation_settings", "security_analyzer"],
 } as const satisfies Partial<Record<keyof SettingsUpdate, readonly string[]>>;
 
+/** The value at a place; undefined when there is none. */
+export function getValueAt(document: object, place: readonly string[]): unknown {
+  let value: unknown = document;
+  for (const step of place) value = (value as Record<string, unknown> | null | undefined)?.[step];
+  return value;
+}
+
 /** A copy with another value at a place; undefined takes it out. */
 export function withValueAt<T extends object>(
   document: T,

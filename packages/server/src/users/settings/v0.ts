@@ -1,7 +1,7 @@
 import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
-import { maskText, SettingsUpdate, type SettingsView } from "@sandpiper/wire";
+import { maskText, SettingsUpdate, SettingsView } from "@sandpiper/wire";
 import { fromLists } from "../mcp-lists.ts";
-import { flatPlaces, type SettingsDocument, withAnalyzer, withValueAt } from "./document.ts";
+import { flatPlaces, getValueAt, type SettingsDocument, withAnalyzer, withValueAt } from "./document.ts";
 
 type Field = keyof SettingsUpdate;
 
@@ -40,44 +40,24 @@ export function viewV0(
   document: SettingsDocument,
   providerHosts: Readonly<Record<string, string | null>>,
 ): SettingsView {
-  const { llm = {}, condenser, mcp_config: servers, agent } = document.agent_settings ?? {};
-  const { max_iterations, confirmation_mode, security_analyzer } = document.conversation_settings ?? {};
-  return {
-    language: document.language ?? null,
-    agent: agent ?? null,
-    max_iterations: max_iterations ?? null,
-    // With confirmation on, what is not set has V1's default.
-    security_analyzer:
-      security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
-    confirmation_mode: confirmation_mode ?? null,
-    llm_model: llm.model ?? null,
-    llm_api_key: null,
-    llm_base_url: llm.base_url ?? null,
-    remote_runtime_resource_factor: document.remote_runtime_resource_factor ?? null,
+  const { llm, mcp_config: servers } = document.agent_settings ?? {};
+  const { confirmation_mode, security_analyzer } = document.conversation_settings ?? {};
+  const derived: Partial<SettingsView> = {
+    ...{ llm_api_key: null, search_api_key: null, sandbox_api_key: null },
+    // With confirmation on, an analyzer that is not set has V1's default.
+    security_analyzer: security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
     secrets_store: { provider_tokens: {}, custom_secrets: {} },
-    enable_default_condenser: condenser?.enabled ?? true,
-    enable_sound_notifications: document.enable_sound_notifications ?? false,
-    enable_proactive_conversation_starters: document.enable_proactive_conversation_starters ?? true,
-    enable_solvability_analysis: document.enable_solvability_analysis ?? true,
-    user_consents_to_analytics: document.user_consents_to_analytics ?? null,
-    sandbox_base_container_image: document.sandbox_base_container_image ?? null,
-    sandbox_runtime_container_image: document.sandbox_runtime_container_image ?? null,
-    sandbox_grouping_strategy: document.sandbox_grouping_strategy ?? null,
-    default_sandbox_spec_id: document.default_sandbox_spec_id ?? null,
     mcp_config: servers ? toLists(maskServers(servers)) : null,
-    search_api_key: null,
-    sandbox_api_key: null,
-    max_budget_per_task: document.max_budget_per_task ?? null,
-    condenser_max_size: condenser?.max_size ?? null,
-    email: document.email ?? null,
-    email_verified: document.email_verified ?? null,
-    git_user_name: document.git_user_name ?? null,
-    git_user_email: document.git_user_email ?? null,
     provider_tokens_set: { ...providerHosts },
-    llm_api_key_set: Boolean(llm.api_key),
+    llm_api_key_set: Boolean(llm?.api_key),
     search_api_key_set: Boolean(document.search_api_key),
-    v1_enabled: document.v1_enabled ?? true,
   };
+  const entries = Object.entries(SettingsView.properties).map(([field, schema]) => {
+    if (Object.hasOwn(derived, field)) return [field, derived[field as keyof SettingsView]];
+    const fallback = (schema as { default?: boolean }).default ?? null;
+    return [field, getValueAt(document, placeOf(field as Field)) ?? fallback];
+  });
+  return Object.fromEntries(entries) as SettingsView;
 }
 
 function placeOf(field: Field): readonly string[] {
