@@ -8,6 +8,8 @@ import { createLogger } from "@sandpiper/core/log/log";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { asFetch } from "@sandpiper/core/outbound/as-fetch";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
 import { SecretStream } from "@sandpiper/core/secrets/secret-stream";
 import { maxTimeout } from "@sandpiper/models/call-options";
@@ -58,6 +60,7 @@ export interface Platform {
   newApiKey: string | undefined;
   apiKeys: ApiKeys;
   store: Store;
+  scheduler: EventLoopScheduler;
   sandboxes: Sandboxes;
   settings: Settings;
   secrets: Secrets;
@@ -107,7 +110,8 @@ export async function startPlatform(
     const vault = await openVault(join(config.dataDir, "vault.key"), {
       create: !sqliteStoreExists(config.dataDir),
     });
-    const store = await openSqliteStore({ dir: config.dataDir, vault });
+    const scheduler = new EventLoopScheduler();
+    const store = await openSqliteStore({ dir: config.dataDir, vault, scheduler });
     opened.push(() => store.close());
 
     const keyMemory = new KeyMemory(store.apiKeys);
@@ -195,6 +199,7 @@ export async function startPlatform(
     });
     opened.push(() => callbacks.close());
     const conversations: ConversationService = new ConversationService({
+      scheduler,
       store,
       callbacks,
       globalSkills: (userId) => skills.known(userId),
@@ -241,6 +246,8 @@ export async function startPlatform(
       openModel,
       git: new GitHostingService({ secrets, outbound }),
       events: store.events,
+      scheduler,
+      longReads: new KeyedMutex(),
       logger,
     });
     // Requests and runs have their seconds at the same time.
@@ -256,6 +263,7 @@ export async function startPlatform(
       newApiKey,
       apiKeys,
       store,
+      scheduler,
       sandboxes,
       settings,
       secrets,

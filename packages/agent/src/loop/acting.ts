@@ -1,4 +1,5 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Action, ActionEvent, Observation, TextContent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { type Hooks, hookContext } from "../hooks/hooks.ts";
@@ -38,14 +39,14 @@ type Outcome = { records: NewRecord[]; fatal?: unknown };
 export async function act(events: readonly ActionEvent[], context: ActContext): Promise<void> {
   const outcomes: Promise<Outcome>[] = [];
   const holders = new Map<string, Promise<unknown>>();
-  const slots = new Slots(context.concurrency);
+  const permits = new Semaphore(context.concurrency);
   let appended: Promise<void> = Promise.resolve();
   let inLog = 0;
   for (const event of events) {
     const keys = resourcesOf(event, context);
     const alone = event.tool_name === "finish" || context.concurrency === 1;
     const before = alone ? [appended] : keys.flatMap((key) => holders.get(key) ?? []);
-    const outcome = Promise.all(before).then(() => slots.run(() => actOnce(event, context)));
+    const outcome = Promise.all(before).then(() => permits.run(() => actOnce(event, context)));
     outcomes.push(outcome);
     const over = outcome.catch(() => {});
     for (const key of keys) holders.set(key, over);
@@ -163,26 +164,4 @@ export function rejection(event: ActionEvent, source: "hook" | "user", reason: s
     rejection_reason: reason,
     rejection_source: source,
   });
-}
-
-/** Lets some run at a time, the others in the order in which they came. */
-class Slots {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#free++;
-    }
-  }
 }

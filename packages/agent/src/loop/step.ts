@@ -1,4 +1,4 @@
-import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Model, ModelResponse, RetryNotice } from "@sandpiper/models/model";
 import type { ConfirmationPolicy, Stats } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
@@ -24,10 +24,8 @@ export interface StepContext extends ActContext {
   budget: number | null;
   onDelta(delta: { content?: string; reasoning?: string }): void;
   onRetry(notice: RetryNotice): void;
+  scheduler: TurnScheduler;
 }
-
-/** Of the answers of all models: hundreds may come at once. */
-const turns = new Turns();
 
 /**
  * One turn of the loop: call the model, append what it decided, act, append what came of it (agent-behaviour.md section 2).
@@ -43,7 +41,8 @@ export async function step(context: StepContext): Promise<void> {
     onDelta: context.onDelta,
     onRetry: context.onRetry,
   });
-  await turns.next();
+  // The answers of hundreds of models may arrive at once.
+  await context.scheduler.nextTurn("steps");
   const stats = stateRecord(
     "stats",
     addUsage(context.stats, "agent", context.model.name, response, context.budget),

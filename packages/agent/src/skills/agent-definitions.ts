@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { mapInTurns } from "@sandpiper/core/scheduling/in-turns";
+import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { type Files, script } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "./file-records.ts";
 import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
@@ -82,7 +82,7 @@ export async function loadAgentDefinitions(
   const { stdout } = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
   const definitions = new Map<string, AgentDefinition>();
-  for (const found of await mapInTurns(files, ({ path, content }) =>
+  for (const found of await mapYielding(files, ({ path, content }) =>
     parseAgentDefinition(path, content, tell),
   ))
     if (found && !definitions.has(found.name) && definitions.size < maxDefinitions)

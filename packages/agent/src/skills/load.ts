@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { mapInTurns } from "@sandpiper/core/scheduling/in-turns";
+import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { type Files, script } from "@sandpiper/sandbox/files/files";
 import { type FoundFile, readRecords } from "./file-records.ts";
 import { findSkillsScript } from "./find-script.ts";
@@ -54,7 +54,7 @@ export async function loadProject(sandbox: Files, options: LoadSkillsOptions): P
     .slice(0, maxNested);
   const files = [...withoutParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
   const problems: string[] = [];
-  const read = await mapInTurns(files, (file) => readSkill(file, workingDir, problems));
+  const read = await mapYielding(files, (file) => readSkill(file, workingDir, problems));
   const skills = mergeSkills(read.filter((skill) => skill !== undefined));
   if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
   const more = problems.length - maxProblems;

@@ -1,3 +1,4 @@
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Model } from "../model.ts";
 import type { ModelCall } from "./model-call.ts";
 import { CallRecorder } from "./recorder.ts";
@@ -17,11 +18,11 @@ export interface CallLog {
  * begins with the whole history only the last message is kept.
  */
 export function recordedBeside(
-  events: CallLog,
+  { events, scheduler }: { events: CallLog; scheduler: TurnScheduler },
   { id, usageId, partial = false }: { id: string; usageId: string; partial?: boolean },
   model: Model,
 ): Model {
-  const recorder = new CallRecorder({ seq: () => events.lastSeq(id), lastTools: undefined });
+  const recorder = new CallRecorder({ seq: () => events.lastSeq(id), lastTools: undefined, scheduler });
   const recorded = recorder.beside(model, usageId);
   return {
     ...recorded,

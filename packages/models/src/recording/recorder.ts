@@ -1,5 +1,5 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
-import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Model, ModelRequest } from "../model.ts";
 import { PromptDigester } from "./digest.ts";
 import type { ModelCall } from "./model-call.ts";
@@ -7,14 +7,12 @@ import type { ModelCall } from "./model-call.ts";
 /** Code of a call that was cut off. */
 export const abortedCall = "Aborted";
 
-/** Of the digests of all calls. */
-const turns = new Turns();
-
 export interface RecorderParts {
   /** Number of the last record of the log that is known now. */
   seq(): number;
   /** Digest of the tools of the conversation's last call before. */
   lastTools: string | undefined;
+  scheduler: TurnScheduler;
 }
 
 /**
@@ -61,7 +59,7 @@ export class CallRecorder {
       );
       const latency = outcome.then(() => Math.round(performance.now() - start));
       // While the answer is waited for: to read the whole of a long history takes some milliseconds.
-      await turns.next();
+      await this.#parts.scheduler.nextTurn("prompt digests");
       const prompt = this.#promptOf(request, ofView);
       this.#calls.push({ ...call, ...prompt, latency: await latency, ...(await outcome) });
       return answer;

@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { CreateOptions, Sandboxes } from "../api.ts";
 import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
 import type { Egress } from "../network/api.ts";
@@ -61,7 +61,7 @@ export class SandboxService implements Sandboxes {
   readonly #now: () => number;
   readonly #processes: Processes;
   readonly #access: Access;
-  readonly #queues = new Queues();
+  readonly #queues = new KeyedMutex();
   readonly #listeners = new Set<Listener>();
   /** Every sandbox that has a record. */
   readonly #live = new Map<string, LiveSandbox>();
@@ -106,11 +106,11 @@ export class SandboxService implements Sandboxes {
       egress,
       lastTraffic: (id) => egress?.lastTraffic(id),
       perform: {
-        pause: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#pauseUnused(id)))),
+        pause: (id, due) => this.#queues.run(id, async () => void (due() && (await this.#pauseUnused(id)))),
         hibernate: (id, due) =>
-          this.#queues.add(id, async () => void (due() && (await this.#processes.stop(this.#live.get(id)!)))),
-        delete: (id, due) => this.#queues.add(id, async () => void (due() && (await this.#remove(id)))),
-        stop: (id, reason) => this.#queues.add(id, () => this.#stopFor(id, reason)),
+          this.#queues.run(id, async () => void (due() && (await this.#processes.stop(this.#live.get(id)!)))),
+        delete: (id, due) => this.#queues.run(id, async () => void (due() && (await this.#remove(id)))),
+        stop: (id, reason) => this.#queues.run(id, () => this.#stopFor(id, reason)),
         write: (live) => this.#writeUse(live),
       },
     });
@@ -197,7 +197,7 @@ export class SandboxService implements Sandboxes {
     const usable = (row: SandboxRow | undefined) =>
       row?.status === "RUNNING" && row.prepared && this.#live.get(id)?.incarnation !== undefined;
     if (!usable(this.#store.sandboxes.get(id))) {
-      await this.#queues.add(id, async () => {
+      await this.#queues.run(id, async () => {
         const row = this.#existing(id);
         if (usable(row)) return;
         // One that was stopped with a reason goes on only when its user wants it.
@@ -211,13 +211,13 @@ export class SandboxService implements Sandboxes {
 
   async pause(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
-    await this.#queues.add(id, () => this.#pause(this.#owned(userId, id)));
+    await this.#queues.run(id, () => this.#pause(this.#owned(userId, id)));
   }
 
   async resume(userId: string, id: string): Promise<void> {
     this.#owned(userId, id);
     this.#access.used(id);
-    await this.#queues.add(id, async () => {
+    await this.#queues.run(id, async () => {
       const row = this.#owned(userId, id);
       if (row.status === "RUNNING" && this.#live.get(id)?.incarnation !== undefined) return;
       if (row.status === "PAUSED" && row.statusDetail !== null) this.patrol.disk.grace(id);
@@ -230,7 +230,7 @@ export class SandboxService implements Sandboxes {
     const live = this.#live.get(id);
     live?.removal.abort(new PlatformError("SandboxNotFound", `The sandbox ${id} has been deleted.`));
     await this.#queues
-      .add(id, () => this.#remove(id, beside))
+      .run(id, () => this.#remove(id, beside))
       .catch((error) => {
         // The record could not be removed, so the sandbox is still there to be used.
         if (live) live.removal = new AbortController();
@@ -243,7 +243,7 @@ export class SandboxService implements Sandboxes {
   }
 
   letSecretsIn(id: string): void {
-    const work = this.#queues.add(id, async () => {
+    const work = this.#queues.run(id, async () => {
       const row = this.#store.sandboxes.get(id);
       const live = this.#live.get(id);
       if (row?.status !== "RUNNING" || live?.incarnation === undefined) return;
@@ -310,7 +310,7 @@ export class SandboxService implements Sandboxes {
 
   #startInBackground(id: string, state?: DriverSandbox["state"], after?: Promise<void>): void {
     this.#queues
-      .add(id, async () => {
+      .run(id, async () => {
         await after;
         const row = this.#store.sandboxes.get(id);
         if (row) await this.#bringUp(row, state);
@@ -374,7 +374,7 @@ export class SandboxService implements Sandboxes {
     live.hasRoom = true;
     for (const other of others) other.hasRoom = false;
     const pauses = others.map(async (other) => {
-      await this.#queues.add(other.id, () => this.#pause(this.#existing(other.id)));
+      await this.#queues.run(other.id, () => this.#pause(this.#existing(other.id)));
     });
     for (const [index, { status }] of (await Promise.allSettled(pauses)).entries())
       if (status === "rejected") others[index]!.hasRoom = others[index]!.status === "RUNNING";
@@ -427,7 +427,7 @@ export class SandboxService implements Sandboxes {
   /** Serves work that may need the processes to end, and starts those of a running sandbox again. */
   async #withStopped<T>(userId: string, id: string, work: (row: SandboxRow) => Promise<T>): Promise<T> {
     this.#owned(userId, id);
-    return this.#queues.add(id, async () => {
+    return this.#queues.run(id, async () => {
       const row = this.#owned(userId, id);
       const live = this.#live.get(id)!;
       if (row.status === "ERROR" || !row.prepared)

@@ -1,5 +1,6 @@
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { hexId } from "@sandpiper/wire";
 import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
@@ -7,7 +8,6 @@ import { type Report, report, statusAfter } from "./agent-server.ts";
 import { retryDelay } from "./backoff.ts";
 import { type Batch, batchEvents, takeBatch } from "./batch.ts";
 import { deliver, type Endpoint, type Outcome } from "./endpoint.ts";
-import type { Slots } from "./slots.ts";
 
 export interface LaneDependencies {
   callbacks: CallbackStore;
@@ -17,7 +17,7 @@ export interface LaneDependencies {
   server: Endpoint | undefined;
   /** A conversation as an agent server reports it; undefined where there is none. */
   conversationInfo: (id: string) => object | undefined;
-  slots: Slots;
+  slots: KeyedSemaphore;
   /** Keeps a value out of logs and errors. */
   registerSecret(value: string): void;
   logger: Logger;
@@ -113,7 +113,7 @@ export class Lane {
       await this.#sleep(this.#dueAt - now);
       return true;
     }
-    const leave = await slots.enter(this.#keys(row), this.#closing.signal);
+    const leave = await slots.acquire(this.#keys(row), this.#closing.signal);
     try {
       // The wait may have been long.
       const current = leave && callbacks.get(this.id);

@@ -1,6 +1,7 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import {
   type CallbackInfo,
   type CallbackProcessor,
@@ -15,7 +16,6 @@ import { reportDeletion } from "./agent-server.ts";
 import type { Callbacks } from "./api.ts";
 import { forgotten, Lane, type LaneDependencies } from "./delivery-worker.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { Slots } from "./slots.ts";
 
 export interface CallbackDependencies
   extends Omit<LaneDependencies, "slots" | "server" | "conversationInfo" | "collectMs" | "giveUpMs"> {
@@ -38,7 +38,7 @@ export class CallbackService implements Callbacks {
   readonly #laneDeps: LaneDependencies;
   /** By conversation, then by callback. */
   readonly #lanes = new Map<string, Map<string, Lane>>();
-  readonly #additions = new Queues();
+  readonly #additions = new KeyedMutex();
   /** Deletions that are being told. */
   readonly #farewells = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
@@ -48,7 +48,14 @@ export class CallbackService implements Callbacks {
   constructor(deps: CallbackDependencies) {
     const { collectMs = 1_000, giveUpMs = 24 * 3_600_000, server, conversationInfo = () => undefined } = deps;
     this.#deps = deps;
-    this.#laneDeps = { ...deps, server, conversationInfo, collectMs, giveUpMs, slots: new Slots(limits) };
+    this.#laneDeps = {
+      ...deps,
+      server,
+      conversationInfo,
+      collectMs,
+      giveUpMs,
+      slots: new KeyedSemaphore(limits),
+    };
   }
 
   /** Goes on with what a former process left undelivered. */
@@ -109,7 +116,7 @@ export class CallbackService implements Callbacks {
     return () => {
       if (!info || this.#isClosed) return;
       const told = this.#laneDeps.slots
-        .enter(["all", "farewells"], this.#closing.signal)
+        .acquire(["all", "farewells"], this.#closing.signal)
         .then(async (leave) => {
           const outcome = await reportDeletion(outbound, server, info, this.#closing.signal).finally(leave);
           if (!outcome.ok)
@@ -136,7 +143,7 @@ export class CallbackService implements Callbacks {
         "InvalidParameter",
         "Titles are always set: SetTitleCallbackProcessor cannot be added.",
       );
-    return this.#additions.add(conversationId, async () => {
+    return this.#additions.run(conversationId, async () => {
       const own = callbacks
         .ofConversation(conversationId)
         .filter((other) => other.processor.kind !== "ServerWebhook");

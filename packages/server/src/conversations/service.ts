@@ -1,6 +1,6 @@
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Files } from "@sandpiper/sandbox/files/files";
 import type {
   AppConversation,
@@ -41,9 +41,9 @@ export class ConversationService implements Conversations {
   readonly #deps: ConversationDependencies;
   readonly #parts: ReturnType<typeof makeParts>;
   /** Copies of files, by sandbox. */
-  readonly #replacements = new Queues();
+  readonly #replacements = new KeyedMutex();
   /** Conversations that clients make with ids of their own. */
-  readonly #creations = new Queues();
+  readonly #creations = new KeyedMutex();
 
   constructor(deps: ConversationDependencies) {
     this.#deps = deps;
@@ -100,7 +100,7 @@ export class ConversationService implements Conversations {
     // Who tries again with the same id gets the conversation of the first try.
     const key = parseId(request.conversation_id ?? "") ?? newId();
     const deliver = (id: string) => pending.deliver(id);
-    return this.#creations.add(key, () =>
+    return this.#creations.run(key, () =>
       createConversation({ ...this.#deps, send, deliver, fetchPlugins }, place, request),
     );
   }
@@ -108,7 +108,7 @@ export class ConversationService implements Conversations {
   async fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome> {
     const source = this.#parts.access.workable(id);
     const deps = { ...this.#deps, replacements: this.#replacements };
-    return this.#creations.add(parseId(request.id ?? "") ?? newId(), () =>
+    return this.#creations.run(parseId(request.id ?? "") ?? newId(), () =>
       forkConversation(deps, source, request),
     );
   }

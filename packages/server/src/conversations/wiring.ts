@@ -2,6 +2,7 @@ import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions"
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Content } from "@sandpiper/wire";
@@ -36,6 +37,7 @@ import { Reads } from "./views/reads.ts";
 
 export interface ConversationDependencies {
   store: Store;
+  scheduler: EventLoopScheduler;
   callbacks: Callbacks;
   sandboxes: Sandboxes;
   outbound: Outbound;

@@ -1,4 +1,5 @@
 import cors from "@fastify/cors";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyInstance, LogController } from "fastify";
 import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
@@ -57,7 +58,6 @@ import { installReadOnly } from "./server/read-only.ts";
 import type { App, HttpServices } from "./server/services.ts";
 import { loggableUrl } from "./server/urls.ts";
 import { validatorCompiler } from "./server/validation.ts";
-import { Places } from "./sockets/connection-quota.ts";
 import { maxFollowers } from "./sockets/event-socket.ts";
 import { eventStreamRoutes } from "./sockets/event-stream.ts";
 import { attachSockets } from "./sockets/server.ts";
@@ -75,10 +75,10 @@ const closeMs = 5_000;
  * and waits some seconds for running requests; the services stay open.
  */
 export function buildApp(services: HttpServices): FastifyInstance {
-  const { config } = services;
+  const { config, scheduler } = services;
   const authenticator = createAuthenticator(services);
   const limit = new RequestLimit(config.maxRequests);
-  const followers = new Places(maxFollowers);
+  const followers = new KeyedSemaphore([maxFollowers]);
   const previews = createPreviews(services, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
@@ -91,7 +91,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     rewriteUrl: takePrefix,
-    serverFactory: (handler, options) => createListener(handler, previews, options),
+    serverFactory: (handler, options) => createListener(handler, previews, scheduler, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
     clientErrorHandler: answerClientError,
   });
@@ -101,7 +101,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
   );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
-  installBodyParsers(app);
+  installBodyParsers(app, scheduler);
   const { answerUnknown } = installErrors(app);
   const { agentServer } = installOpenApi(app);
   const shared = {

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { View } from "@sandpiper/agent/prompt/view";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { ExecutionStatus } from "@sandpiper/wire";
 import type { Conversations } from "../conversations/api.ts";
 import { LogFollower } from "../conversations/log/follower.ts";
@@ -11,6 +12,7 @@ import type { ReplayModel } from "./replay-model.ts";
 export interface PlayerParts {
   conversations: Pick<Conversations, "send" | "run" | "reject" | "pause" | "interrupt" | "condense">;
   events: EventLog;
+  scheduler: TurnScheduler;
   /** The conversation of the replay. */
   id: string;
   inputs: readonly PlacedInput[];
@@ -38,7 +40,7 @@ export class Player {
 
   constructor(parts: PlayerParts) {
     this.#parts = parts;
-    this.#follower = new LogFollower(parts.events, parts.id, new View());
+    this.#follower = new LogFollower(parts, parts.id, new View());
     this.#leave = parts.events.follow(parts.id, (records) => {
       for (const { event } of records) {
         if (event.kind === "ActionEvent" || (event.kind === "MessageEvent" && event.source === "agent"))

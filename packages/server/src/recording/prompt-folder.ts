@@ -1,6 +1,6 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { View } from "@sandpiper/agent/prompt/view";
-import { inTurns } from "@sandpiper/core/scheduling/in-turns";
+import { yieldingIterate } from "@sandpiper/core/scheduling/yielding";
 import type { ModelMessage, ModelTool } from "@sandpiper/models/model";
 import { PromptDigester } from "@sandpiper/models/recording/digest";
 import type { Event } from "@sandpiper/wire";
@@ -59,7 +59,7 @@ export class PromptFolder {
       if (prompt.exact || this.#isOther) return prompt;
     }
     const view = new View();
-    for await (const { event } of inTurns(this.#branch.filter(({ seq }) => seq <= call.atSeq)))
+    for await (const { event } of yieldingIterate(this.#branch.filter(({ seq }) => seq <= call.atSeq)))
       view.add(event);
     const prompt = this.#promptOf(view, call);
     for (const { seq, event } of this.#branch) if (seq > call.atSeq) view.add(event);

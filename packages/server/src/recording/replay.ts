@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { View } from "@sandpiper/agent/prompt/view";
 import { errorText } from "@sandpiper/core/errors";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Event, MessageEvent } from "@sandpiper/wire";
@@ -23,6 +24,7 @@ import { platformVersion } from "./version.ts";
 /** A platform of the replay's own, on an empty data folder, that nothing else uses. */
 export interface ReplayPlatform {
   store: Store;
+  scheduler: TurnScheduler;
   sandboxes: Sandboxes;
   settings: Settings;
   secrets: Secrets;
@@ -97,9 +99,9 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
   const sandboxId = await prepare(platform, recording, id, options);
   Object.assign(names, namesOf(id, sandboxId));
   try {
-    const { conversations, store } = platform;
+    const { conversations, store, scheduler } = platform;
     player = new Player({
-      ...{ conversations, events: store.events, id, comparison, inputs: inputs.inputs },
+      ...{ conversations, events: store.events, scheduler, id, comparison, inputs: inputs.inputs },
       model: () => model,
       idleMs: idleTime(recording),
     });

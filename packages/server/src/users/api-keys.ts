@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
 import { KeyMemory } from "./key-cache.ts";
@@ -12,7 +12,7 @@ const maxKeysPerUser = 100;
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
   readonly #memory: KeyMemory;
-  readonly #additions = new Queues();
+  readonly #additions = new KeyedMutex();
 
   /** `memory` is shared with the logins, which end with their keys. */
   constructor(store: ApiKeyStore, memory: KeyMemory = new KeyMemory(store)) {
@@ -34,7 +34,7 @@ export class StoredApiKeys implements ApiKeys {
   }
 
   add(userId: string, { name, expiresAt, readOnly }: NewApiKey): Promise<{ key: string; row: ApiKeyRow }> {
-    return this.#additions.add(userId, async () => {
+    return this.#additions.run(userId, async () => {
       if (this.#store.list(userId).length >= maxKeysPerUser) {
         throw new PlatformError("TooManyKeys", `A user has at most ${maxKeysPerUser} keys: revoke some.`);
       }

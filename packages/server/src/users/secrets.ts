@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import type { ProviderType } from "@sandpiper/wire";
@@ -37,7 +37,7 @@ export class StoredSecrets implements Secrets {
   readonly #options: StoredSecretsOptions;
   readonly #derived = new WeakMap<SecretsDocument, DerivedSecrets>();
   /** Changes of one user, or conversation, come one after the other. */
-  readonly #changes = new Queues();
+  readonly #changes = new KeyedMutex();
 
   constructor(options: StoredSecretsOptions) {
     this.#options = options;
@@ -133,7 +133,7 @@ export class StoredSecrets implements Secrets {
       checkSecretName(name);
       this.#options.mask.registerSecret(value, userId);
     }
-    await this.#changes.add(`conversation ${conversationId}`, async () => {
+    await this.#changes.run(`conversation ${conversationId}`, async () => {
       const { conversations } = this.#options;
       const before = conversations.get(conversationId);
       const all = { ...before?.values, ...values };
@@ -156,7 +156,7 @@ export class StoredSecrets implements Secrets {
     { userId, conversationId }: { userId: string; conversationId: string },
     found: Readonly<Record<string, { source: LookedUpSecret; value: string }>>,
   ): Promise<void> {
-    await this.#changes.add(`conversation ${conversationId}`, async () => {
+    await this.#changes.run(`conversation ${conversationId}`, async () => {
       const { conversations, mask } = this.#options;
       const row = conversations.get(conversationId);
       const same = Object.entries(found).filter(([name, { source }]) =>
@@ -176,7 +176,7 @@ export class StoredSecrets implements Secrets {
   }
 
   async dropConversation(conversationId: string): Promise<void> {
-    await this.#changes.add(`conversation ${conversationId}`, () =>
+    await this.#changes.run(`conversation ${conversationId}`, () =>
       this.#options.conversations.remove(conversationId),
     );
   }
@@ -209,7 +209,7 @@ export class StoredSecrets implements Secrets {
   }
 
   #change(userId: string, change: (document: SecretsDocument) => SecretsDocument): Promise<void> {
-    return this.#changes.add(userId, async () => {
+    return this.#changes.run(userId, async () => {
       await this.#options.users.put(userId, { ...change(this.#document(userId)) });
     });
   }

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { ModelRequest, ModelResponse } from "@sandpiper/models/model";
 import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
@@ -85,7 +87,8 @@ export async function startServer(change: Partial<Config> = {}) {
   };
   const logger = pino({ level: config.logLevel }, { write: (line: string) => void logs.push(line) });
   const vault = createVault(randomBytes(32));
-  const store = await openSqliteStore({ dir: dataDir, vault });
+  const scheduler = new EventLoopScheduler();
+  const store = await openSqliteStore({ dir: dataDir, vault, scheduler });
   const settings = new StoredSettings(store.settings, {
     providerHosts: (userId) => secrets.providerHosts(userId),
     onSecret: (value, userId) => mask.registerKey(value, userId),
@@ -129,6 +132,7 @@ export async function startServer(change: Partial<Config> = {}) {
     collectMs: 20,
   });
   const conversations: ConversationService = new ConversationService({
+    scheduler,
     store,
     callbacks,
     globalSkills: (userId: string) => skills.known(userId),
@@ -173,6 +177,8 @@ export async function startServer(change: Partial<Config> = {}) {
     openModel,
     git,
     events: store.events,
+    scheduler,
+    longReads: new KeyedMutex(),
     logger,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
@@ -200,6 +206,7 @@ export async function startServer(change: Partial<Config> = {}) {
     bash,
     egress,
     model,
+    scheduler,
     async close() {
       await app.close();
       await bash.close();

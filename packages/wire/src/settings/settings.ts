@@ -49,7 +49,8 @@ const nullable = <Update extends TSchema, View extends TSchema>(update: Update, 
 const text = (maxLength = 65_536) => nullable(Type.String({ maxLength }), Type.String());
 const secret = () =>
   nullable(Type.String({ format: "password", maxLength: 16_384 }), Type.String({ format: "password" }));
-const integer = (minimum: number, maximum: number) => nullable(Type.Integer({ minimum, maximum }), Type.Integer());
+const integer = (minimum: number, maximum: number) =>
+  nullable(Type.Integer({ minimum, maximum }), Type.Integer());
 const flag = () => nullable(Type.Boolean(), Type.Boolean());
 const flagWithDefault = (value: boolean) => field(Type.Boolean(), Type.Boolean({ default: value }));
 

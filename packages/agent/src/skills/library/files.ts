@@ -1,4 +1,4 @@
-import { mapInTurns } from "@sandpiper/core/scheduling/in-turns";
+import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { parseSkill } from "../parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "../skill.ts";
 import { isReadme, isSkillFile, maxSkills, withoutParts } from "../skill-files.ts";
@@ -18,7 +18,7 @@ export function mayHoldSkill(path: string): boolean {
 
 /** The skills of files, the first of each name. They lie outside of sandboxes, so that the agent cannot read them there. */
 export async function skillsOf(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
-  const skills = await mapInTurns(withoutParts(files), ({ path, content }) =>
+  const skills = await mapYielding(withoutParts(files), ({ path, content }) =>
     parseSkill(path, content, source, null),
   );
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);

@@ -1,8 +1,8 @@
+import { SingleFlight } from "@sandpiper/core/scheduling/single-flight";
 import type { ImageInspectInfo } from "dockerode";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
 import type { RegistryImage } from "../../specs/image-reference.ts";
 import { unusable } from "../common/images/problems.ts";
-import { SharedWork } from "../common/images/shared-work.ts";
 import type { Engine } from "./engine.ts";
 import { type EngineImage, engineName, parseEngineImage, pinnedReference } from "./engine-image.ts";
 import { userOfImage } from "./image-user.ts";
@@ -13,7 +13,7 @@ export class Images {
   readonly #engine: Engine;
   readonly #installation: string;
   readonly #authFile: string | undefined;
-  readonly #fetches = new SharedWork<void>();
+  readonly #fetches = new SingleFlight<void>();
   /** By image id and the text that was looked up. */
   readonly #users = new Map<string, SandboxUser>();
 

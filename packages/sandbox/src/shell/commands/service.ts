@@ -2,6 +2,7 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
+import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
 import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
 import type { Sandboxes } from "../../api.ts";
 import type { SandboxRow } from "../../sandbox-store.ts";
@@ -11,7 +12,6 @@ import { commandText, outputText } from "./event-text.ts";
 import { type HistoryLimits, historyLimits, SandboxHistory } from "./history.ts";
 import { type PieceMask, type PrintedLimits, printedLimits } from "./output-chunker.ts";
 import { isFull, runStored } from "./recorded-command.ts";
-import { Slots } from "./slots.ts";
 
 export interface BashLimits extends HistoryLimits, PrintedLimits {
   /** Commands of a sandbox that run at the same time, and those that wait for it. */
@@ -61,7 +61,7 @@ export class BashService implements Bash {
   readonly #options: BashServiceOptions;
   readonly #limits: BashLimits;
   readonly #histories = new Map<string, Promise<SandboxHistory>>();
-  readonly #slots = new Map<string, Slots>();
+  readonly #slots = new Map<string, Semaphore>();
   readonly #running = new Map<string, Set<Running>>();
   readonly #forget: () => void;
   #closed = false;
@@ -178,8 +178,8 @@ export class BashService implements Bash {
     }
     const place = slots.enter();
     const leave = () => {
-      place.leave();
-      if (slots.empty && this.#slots.get(sandboxId) === slots) this.#slots.delete(sandboxId);
+      place.release();
+      if (slots.isIdle && this.#slots.get(sandboxId) === slots) this.#slots.delete(sandboxId);
     };
     const abort = new AbortController();
     try {
@@ -218,8 +218,8 @@ export class BashService implements Bash {
     }
   }
 
-  #slotsOf(sandboxId: string): Slots {
-    const slots = this.#slots.get(sandboxId) ?? new Slots(this.#limits.running);
+  #slotsOf(sandboxId: string): Semaphore {
+    const slots = this.#slots.get(sandboxId) ?? new Semaphore(this.#limits.running);
     this.#slots.set(sandboxId, slots);
     return slots;
   }

@@ -1,6 +1,6 @@
 import { listed, stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Content } from "@sandpiper/wire";
 import type { Store } from "../../store/store.ts";
 import type { Access } from "../access.ts";
@@ -24,7 +24,7 @@ export interface CommandsDependencies {
 export class Commands {
   readonly #deps: CommandsDependencies;
   /** Commands to run, and what answers actions that wait. */
-  readonly #runsAsked = new Queues();
+  readonly #runsAsked = new KeyedMutex();
 
   constructor(deps: CommandsDependencies) {
     this.#deps = deps;
@@ -42,13 +42,13 @@ export class Commands {
         await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
       await sending.send(access.workable(id), content, options);
     };
-    await (rejects ? this.#runsAsked.add(id, send) : send());
+    await (rejects ? this.#runsAsked.run(id, send) : send());
   }
 
   run(id: string): Promise<void> {
     this.#deps.runner.announcements.forgetEnd(id);
     // One at a time: of two approvals the second finds the run under way.
-    return this.#runsAsked.add(id, () => this.#run(id));
+    return this.#runsAsked.run(id, () => this.#run(id));
   }
 
   async #run(id: string): Promise<void> {
@@ -78,7 +78,7 @@ export class Commands {
   }
 
   reject(id: string, reason: string): Promise<void> {
-    return this.#runsAsked.add(id, () => this.#reject(id, reason));
+    return this.#runsAsked.run(id, () => this.#reject(id, reason));
   }
 
   async #reject(id: string, reason: string): Promise<void> {

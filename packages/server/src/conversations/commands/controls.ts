@@ -1,7 +1,7 @@
 import { checkAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type {
   ConfirmationPolicy,
@@ -46,7 +46,7 @@ export interface ControlDependencies {
 export class Controls {
   readonly #deps: ControlDependencies;
   /** Changes that read before they write, of one conversation one after the other. */
-  readonly #changes = new Queues();
+  readonly #changes = new KeyedMutex();
   readonly #closing = new AbortController();
 
   constructor(deps: ControlDependencies) {
@@ -115,7 +115,7 @@ export class Controls {
     refuseExternal(row);
     const { store, agents } = this.#deps;
     const { id } = row;
-    await this.#changes.add(id, async () => {
+    await this.#changes.run(id, async () => {
       const now = store.conversations.get(id) ?? row;
       const own = agents.own(now);
       const llm = withSecrets(given, own?.llm ?? own?.agent?.llm);
@@ -136,7 +136,7 @@ export class Controls {
     refuseExternal(row);
     const { store, knowledge, runner } = this.#deps;
     const { id, userId, sandboxId, config } = row;
-    await this.#changes.add(id, async () => {
+    await this.#changes.run(id, async () => {
       const parts = await this.fetchPlugins({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
       try {
         await knowledge.add(id, parts, { late: store.events.lastSeq(id) > 0 });

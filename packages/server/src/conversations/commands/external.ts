@@ -1,7 +1,7 @@
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { ReportedConversation, ReportedEvent } from "@sandpiper/wire";
@@ -32,7 +32,7 @@ const maxTags = 50;
  */
 export class ExternalConversations {
   readonly #deps: ExternalDependencies;
-  readonly #queues = new Queues();
+  readonly #queues = new KeyedMutex();
   readonly #lengths = new Map<string, number>();
 
   constructor(deps: ExternalDependencies) {
@@ -45,7 +45,7 @@ export class ExternalConversations {
    */
   async report(sandbox: SandboxRow, id: string, info: ReportedConversation): Promise<void> {
     if (info.execution_status === "deleting") return;
-    await this.#queues.add(id, async () => {
+    await this.#queues.run(id, async () => {
       const row = await this.#open(sandbox, id);
       const tags = mergedTags(row.config.tags, info.tags ?? {});
       const llmModel = info.agent?.llm?.model?.slice(0, 256) || row.config.llmModel;
@@ -72,7 +72,7 @@ export class ExternalConversations {
   /** Appends what is new of reported events, in their order. Throws as `report`, and InvalidParameter: nothing is stored then. */
   async take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void> {
     const read = events.map((event) => readReportedEvent(event));
-    await this.#queues.add(id, async () => {
+    await this.#queues.run(id, async () => {
       const { events: log } = this.#deps.store;
       await this.#open(sandbox, id);
       const ids = read.flatMap((record) => record?.event.id ?? []);

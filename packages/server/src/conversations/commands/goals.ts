@@ -1,7 +1,7 @@
 import { transcript } from "@sandpiper/agent/condenser/transcript";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Content } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
@@ -32,7 +32,7 @@ export class Goals {
   /** Those that came to rest meanwhile: their goal was stopped and taken up again. */
   readonly #restedAgain = new Set<string>();
   /** Changes of goals, of one conversation one after the other: each sees what the one before has left. */
-  readonly #changes = new Queues();
+  readonly #changes = new KeyedMutex();
   #closing = false;
 
   constructor(deps: GoalDependencies) {
@@ -49,7 +49,7 @@ export class Goals {
     if (objective.trim() === "") throw new PlatformError("BadRequest", "The objective of a goal is a text.");
     const text = `Reach this goal. Check the result yourself before you call finish: your work is judged against it.\n\n<GOAL>\n${objective}\n</GOAL>`;
     const begun = { objective, maxIterations, status: "running", detail: null } as const;
-    await this.#changes.add(row.id, async () => {
+    await this.#changes.run(row.id, async () => {
       this.#refuseBusy(row.id);
       await this.#go(row.id, { ...begun, iteration: 1, messageId: newId(), message: text });
     });
@@ -63,7 +63,7 @@ export class Goals {
 
   /** Goes on with a goal that was stopped. Throws BadRequest where there is none, GoalRunning, and ConversationRunning. */
   async resume(row: ConversationRow): Promise<void> {
-    await this.#changes.add(row.id, async () => {
+    await this.#changes.run(row.id, async () => {
       const goal = this.#refuseBusy(row.id);
       if (goal?.status !== "interrupted" && goal?.status !== "failed")
         throw new PlatformError("BadRequest", "There is no goal to resume: none was stopped.");
@@ -156,7 +156,7 @@ export class Goals {
 
   /** Changes the goal that is pursued, if there is one, as it is then. */
   #change(id: string, change: (goal: Goal) => Promise<void> | undefined): Promise<void> {
-    return this.#changes.add(id, async () => {
+    return this.#changes.run(id, async () => {
       const goal = this.#goal(id);
       if (goal) await change(goal);
     });

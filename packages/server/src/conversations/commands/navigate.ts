@@ -1,6 +1,6 @@
 import { stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Queues } from "@sandpiper/core/scheduling/queues";
+import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -14,7 +14,7 @@ export interface BranchDependencies {
   sandboxes: Sandboxes;
   runner: Pick<Runner, "atRest" | "workspace" | "announcements">;
   /** By sandbox, since several conversations may work in one folder. */
-  replacements: Queues;
+  replacements: KeyedMutex;
 }
 
 /**
@@ -33,7 +33,7 @@ export async function navigate(
   if (!way) throw new PlatformError("EventNotFound", "Event not found");
   if (row.config.goal?.status === "running")
     throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
-  return replacements.add(row.sandboxId, async () => {
+  return replacements.run(row.sandboxId, async () => {
     await runner.atRest(row.id);
     const { workingDir } = row.config;
     const snapshot = snapshotAt({ events, sandboxes }, row, way);

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
@@ -21,8 +21,8 @@ export interface PendingDependencies {
 /** Messages to conversations that are still being started: kept durably, delivered once and in order when the start is READY. */
 export class PendingMessages {
   readonly #deps: PendingDependencies;
-  readonly #arrivals = new Queues();
-  readonly #deliveries = new Queues();
+  readonly #arrivals = new KeyedMutex();
+  readonly #deliveries = new KeyedMutex();
 
   constructor(deps: PendingDependencies) {
     this.#deps = deps;
@@ -37,7 +37,7 @@ export class PendingMessages {
     const conversationId = this.#resolve(userId, target);
     const { pendingMessages } = this.#deps.store;
     const id = newId();
-    const position = await this.#arrivals.add(conversationId, async () => {
+    const position = await this.#arrivals.run(conversationId, async () => {
       const waiting = pendingMessages.of(conversationId).length;
       if (waiting >= maxPending) {
         throw new PlatformError(
@@ -55,7 +55,7 @@ export class PendingMessages {
 
   /** Sends what waits for a conversation, in order, and runs the agent. Never rejects; what cannot be sent now is tried by the next delivery. */
   deliver(conversationId: string): Promise<void> {
-    return this.#deliveries.add(conversationId, () => this.#send(conversationId));
+    return this.#deliveries.run(conversationId, () => this.#send(conversationId));
   }
 
   /** Forgets what waits for a conversation that will never take it: its start has failed, or it or its sandbox is gone. */

@@ -1,12 +1,15 @@
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { stateRecord } from "@sandpiper/agent/loop/records";
 import { View } from "@sandpiper/agent/prompt/view";
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
 import type { Store } from "../../store/store.ts";
 import { LogFollower } from "./follower.ts";
+
+const scheduler = new EventLoopScheduler();
 
 let store: Store;
 let close: () => Promise<void>;
@@ -56,7 +59,7 @@ test("a follower that was there all along reads the same as one that comes later
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30 }), async (steps) => {
       const row = conversationRow();
       await store.conversations.create(row);
-      const live = new LogFollower(store.events, row.id, new View());
+      const live = new LogFollower({ events: store.events, scheduler }, row.id, new View());
       await live.ready;
       const ids: string[] = [];
       for (const { kind, to } of steps) {
@@ -73,7 +76,7 @@ test("a follower that was there all along reads the same as one that comes later
         }
         for (const { listed, event } of await store.events.append(row.id, records, navigate))
           if (listed) ids.push(event.id);
-        const late = new LogFollower(store.events, row.id, new View());
+        const late = new LogFollower({ events: store.events, scheduler }, row.id, new View());
         late.close();
         late.finish();
         expect(shown(live)).toEqual(shown(late));
@@ -92,7 +95,7 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   await store.conversations.create(row);
   const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
   const [second] = await store.events.append(row.id, [message("two"), action("b")]);
-  const follower = new LogFollower(store.events, row.id, new View());
+  const follower = new LogFollower({ events: store.events, scheduler }, row.id, new View());
   const move = (to: string | null) =>
     store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
   await follower.ready;
@@ -129,14 +132,14 @@ test("a long log is read while the server goes on, with what is appended and mov
   await move(middle);
   await append([message("on the branch"), action("a")]);
   const whole = () => {
-    const follower = new LogFollower(store.events, row.id, new View());
+    const follower = new LogFollower({ events: store.events, scheduler }, row.id, new View());
     follower.close();
     expect(follower.isReady).toBe(false);
     follower.finish();
     return shown(follower);
   };
 
-  const follower = new LogFollower(store.events, row.id, new View());
+  const follower = new LogFollower({ events: store.events, scheduler }, row.id, new View());
   expect(follower.isReady).toBe(false);
   const late = append([message("meanwhile"), result("a")]);
   let turns = 0;
@@ -148,7 +151,7 @@ test("a long log is read while the server goes on, with what is appended and mov
   expect(turns).toBeGreaterThan(3);
   expect(shown(follower)).toEqual(whole());
 
-  const moved = new LogFollower(store.events, row.id, new View());
+  const moved = new LogFollower({ events: store.events, scheduler }, row.id, new View());
   await move(middle);
   await moved.ready;
   expect(shown(moved)).toEqual(whole());

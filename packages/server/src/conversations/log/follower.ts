@@ -1,7 +1,7 @@
 import type { LogRecord, ParsedRecord } from "@sandpiper/agent/loop/log-record";
 import { countsAsProgress, stuckWindow } from "@sandpiper/agent/loop/stuck";
 import type { View } from "@sandpiper/agent/prompt/view";
-import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Event } from "@sandpiper/wire";
 import { isInside } from "../../store/branch.ts";
 import type { Branch, EventLog } from "../../store/event-log.ts";
@@ -10,8 +10,10 @@ import { type ConversationState, emptyState, fold } from "./state.ts";
 /** Records that are read before others get their turn. */
 const pageSize = 500;
 
-/** Of all that read a log. */
-const turns = new Turns();
+export interface LogFollowerDeps {
+  events: EventLog;
+  scheduler: TurnScheduler;
+}
 
 /**
  * An awake conversation's reading of its log: state, view and the last events, kept up to date by every record that becomes durable. A long log is read while
@@ -25,6 +27,7 @@ export class LogFollower {
   /** The last events of the branch that the stuck rules look at, at least as many as they do. What led to a run that was stuck does not count for the next one. */
   recent: Event[] = [];
   readonly #events: EventLog;
+  readonly #scheduler: TurnScheduler;
   readonly #id: string;
   readonly #leave: () => void;
   #branch: Branch;
@@ -34,8 +37,9 @@ export class LogFollower {
   #knownSeq: number;
   #isReady = false;
 
-  constructor(events: EventLog, conversationId: string, view: View) {
+  constructor({ events, scheduler }: LogFollowerDeps, conversationId: string, view: View) {
     this.#events = events;
+    this.#scheduler = scheduler;
     this.#id = conversationId;
     this.view = view;
     this.#leave = events.follow(conversationId, (records) => this.#take(records));
@@ -61,7 +65,7 @@ export class LogFollower {
 
   async #load(): Promise<void> {
     while (!this.#isReady) {
-      await turns.next();
+      await this.#scheduler.nextTurn("log pages");
       if (this.#isReady) return;
       this.#readPage();
       if (this.state.seq >= this.#events.lastSeq(this.#id)) this.#isReady = true;

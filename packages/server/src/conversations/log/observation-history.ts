@@ -1,4 +1,4 @@
-import { Turns } from "@sandpiper/core/scheduling/in-turns";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Observation, ObservationEvent } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
 
@@ -6,18 +6,16 @@ import type { EventLog } from "../../store/event-log.ts";
 const pageSize = 20;
 const most = 2_000;
 
-const turns = new Turns();
-
 /** The results of a conversation's calls on its active branch, the last first, read while others are served. */
 export async function* pastObservations(
-  events: EventLog,
+  { events, scheduler }: { events: EventLog; scheduler: TurnScheduler },
   conversationId: string,
 ): AsyncGenerator<Observation> {
   let left = most;
   for (const span of events.branch(conversationId).spans.toReversed()) {
     let pageId: string | undefined;
     do {
-      await turns.next();
+      await scheduler.nextTurn("observation pages");
       const query = {
         kind: "ObservationEvent",
         descending: true,

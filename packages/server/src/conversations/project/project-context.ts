@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { HookConfig } from "@sandpiper/agent/hooks/config";
 import type { Skill } from "@sandpiper/agent/skills/skill";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { LRUCache } from "lru-cache";
 import type { Store } from "../../store/store.ts";
 import type { FoldedFacts } from "../log/state.ts";
@@ -47,7 +47,7 @@ const maxKept = { max: 200, maxSize: 32 * 2 ** 20 };
 export class ProjectContexts {
   readonly #contexts: Store["contexts"];
   readonly #known = new LRUCache<string, KnownContext>(maxKept);
-  readonly #changes = new Queues();
+  readonly #changes = new KeyedMutex();
 
   constructor(contexts: Store["contexts"]) {
     this.#contexts = contexts;
@@ -70,7 +70,7 @@ export class ProjectContexts {
 
   /** Changes the context of a conversation, one change after the other. Throws ConversationNotFound. */
   async change(id: string, change: (before: KnownContext) => KnownContext): Promise<void> {
-    await this.#changes.add(id, async () => {
+    await this.#changes.run(id, async () => {
       const context = change(this.get(id));
       await this.#contexts.put(id, context);
       this.#keep(id, context);

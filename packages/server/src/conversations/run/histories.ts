@@ -1,6 +1,7 @@
 import { forgettable } from "@sandpiper/agent/condenser/forgettable";
 import { View } from "@sandpiper/agent/prompt/view";
 import type { Tool } from "@sandpiper/agent/tools/tool";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { ModelMessage } from "@sandpiper/models/model";
 import type { ActionEvent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -19,6 +20,7 @@ export interface HistoriesDependencies {
   toolsets: Pick<Toolsets, "of">;
   /** What follows the log of a conversation whose run goes on. */
   follower(conversationId: string): LogFollower | undefined;
+  scheduler: TurnScheduler;
 }
 
 /** What the logs of conversations tell: by their runs where these go on, else read at that moment. */
@@ -74,7 +76,11 @@ export class Histories {
   #followerOf(conversationId: string): LogFollower {
     const known = this.#deps.follower(conversationId);
     if (known) return known;
-    const follower = new LogFollower(this.#deps.store.events, conversationId, new View());
+    const follower = new LogFollower(
+      { events: this.#deps.store.events, scheduler: this.#deps.scheduler },
+      conversationId,
+      new View(),
+    );
     follower.close();
     return follower;
   }

@@ -7,6 +7,7 @@ import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import type { OutputMask } from "@sandpiper/agent/masking/output-mask";
 import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import type { Tool, ToolContext } from "@sandpiper/agent/tools/tool";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Model, OpenModel } from "@sandpiper/models/model";
 import type { Action, ConfirmationPolicy, NewEvent, TextContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -25,6 +26,7 @@ import { spentBeside } from "./shared-budget.ts";
 /** What a run takes from its surroundings. */
 export interface RunEnvironment {
   store: Store;
+  scheduler: TurnScheduler;
   hub: Hub;
   toolset: Toolset;
   /** The first event of a conversation that begins without a message. */
@@ -64,6 +66,7 @@ export interface RunEnvironment {
 /** Where the surroundings of runs come from. */
 export interface EnvironmentSources {
   store: Store;
+  scheduler: TurnScheduler;
   hub: Hub;
   settings: Pick<Settings, "agent">;
   agents: Agents;
@@ -84,11 +87,13 @@ export function runEnvironment(
   row: ConversationRow,
   own: OwnParts,
 ): RunEnvironment {
-  const { store, hub, settings, agents, toolsets, knowledge, hooks, masks, openModel, limits } = sources;
+  const { store, scheduler, hub, settings, agents, toolsets, knowledge, hooks, masks, openModel, limits } =
+    sources;
   const now = () => store.conversations.get(row.id) ?? row;
   return {
     ...own,
     store,
+    scheduler,
     hub,
     toolset: toolsets.of(row),
     systemPrompt: (tools) => knowledge.systemPrompt(row, tools),

@@ -9,7 +9,6 @@ import { View } from "@sandpiper/agent/prompt/view";
 import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
 import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
-import { Turns } from "@sandpiper/core/scheduling/in-turns";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
 import { CallRecorder } from "@sandpiper/models/recording/recorder";
 import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
@@ -28,9 +27,6 @@ export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
 
 /** How often the Stop hooks may let one run go on. */
 const mostHeldEnds = 10;
-
-/** Of the iterations of all runs: those of hundreds whose results become durable at once must not follow each other without a pause. */
-const turns = new Turns();
 
 /** One awake conversation: folds the log and steps until nothing is runnable (agent-behaviour.md section 1). */
 export class Run {
@@ -60,11 +56,16 @@ export class Run {
     this.#env = env;
     this.#id = env.row.id;
     this.#deltas = new Deltas(env.hub, env.row.id);
-    this.follower = new LogFollower(env.store.events, env.row.id, new View());
+    this.follower = new LogFollower(
+      { events: env.store.events, scheduler: env.scheduler },
+      env.row.id,
+      new View(),
+    );
     const { state } = this.follower;
     this.#calls = new CallRecorder({
       seq: () => state.seq,
       lastTools: env.store.modelCalls.lastTools(this.#id),
+      scheduler: env.scheduler,
     });
     this.#hooks = env.openHooks({
       sandbox: () => abortable(env.toolContext.sandbox(), this.#abort.signal),
@@ -127,7 +128,8 @@ export class Run {
 
     const { maxIterations } = this.#env.row.config;
     for (let iteration = 0; ; iteration++) {
-      await turns.next();
+      // Hundreds of runs may go on at once when their results become durable.
+      await this.#env.scheduler.nextTurn("iterations");
       if (state.status === "finished" && this.#hasUnseenMessage()) {
         await this.#append([stateRecord("execution_status", "running")]);
       }
@@ -267,7 +269,8 @@ export class Run {
         sandbox: () => abortable(toolContext.sandbox(), signal),
         terminal: () => abortable(toolContext.terminal(), signal),
         browser: () => abortable(toolContext.browser(), signal),
-        earlier: () => pastObservations(this.#env.store.events, this.#id),
+        earlier: () =>
+          pastObservations({ events: this.#env.store.events, scheduler: this.#env.scheduler }, this.#id),
         signal,
       },
       append: (records) => this.#append(records),
@@ -286,6 +289,7 @@ export class Run {
       ...this.#actContext(),
       model,
       view,
+      scheduler: this.#env.scheduler,
       policy: this.#env.policy(),
       analyzer: this.#env.analyzer(),
       budget,

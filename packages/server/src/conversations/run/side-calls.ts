@@ -1,7 +1,8 @@
 import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import { modelTools } from "@sandpiper/agent/tools/call";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
 import type { Content, GivenLlm } from "@sandpiper/wire";
@@ -24,6 +25,7 @@ export interface SideCallDependencies {
   runner: Pick<Runner, "addUsage" | "histories">;
   masks: OutputMasks;
   store: Pick<Store, "events">;
+  scheduler: TurnScheduler;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
 }
@@ -32,7 +34,7 @@ export interface SideCallDependencies {
 export class SideCalls {
   readonly #deps: SideCallDependencies;
   readonly #closing = new AbortController();
-  readonly #lanes = new Queues();
+  readonly #lanes = new KeyedMutex();
   readonly #questions = new Map<string, number>();
   #asked = 0;
 
@@ -54,7 +56,7 @@ export class SideCalls {
     this.#questions.set(userId, waiting + 1);
     this.#asked++;
     try {
-      return await this.#lanes.add(`${userId} ${this.#asked % maxAtOnce}`, async () => {
+      return await this.#lanes.run(`${userId} ${this.#asked % maxAtOnce}`, async () => {
         this.#closing.signal.throwIfAborted();
         const { system, messages, tools } = await this.#deps.runner.histories.history(row);
         // Providers refuse calls in the history of tools that are not told.
@@ -95,14 +97,18 @@ export class SideCalls {
     request: Omit<ModelRequest, "signal">,
     llm?: GivenLlm,
   ): Promise<string> {
-    const { agents, openModel, runner, limits, masks, store } = this.#deps;
+    const { agents, openModel, runner, limits, masks, store, scheduler } = this.#deps;
     const exhausted = limits.dailyBudget.exhausted(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const { model: name, ...rest } = llm ? agents.modelOf(row.userId, llm) : agents.model(row);
     const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.of(row));
     // The history before a question is in the log.
     const partial = request.messages.length > 1;
-    const model = recordedBeside(store.events, { id: row.id, usageId, partial }, asked);
+    const model = recordedBeside(
+      { events: store.events, scheduler },
+      { id: row.id, usageId, partial },
+      asked,
+    );
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const response = await model.complete({ ...request, signal });
     await runner.addUsage(row.id, usageId, model.name, response);

@@ -3,7 +3,7 @@ import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions"
 import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import { taskTool } from "@sandpiper/agent/tools/task";
 import type { Tool } from "@sandpiper/agent/tools/tool";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -23,7 +23,7 @@ const maxInAll = 500;
  */
 export class SubAgents implements ToolSource {
   readonly #deps: SubAgentDependencies;
-  readonly #beginnings = new Queues();
+  readonly #beginnings = new KeyedMutex();
   /** Turns that go on, by the parent's id. */
   readonly #turns = new Map<string, Set<SubAgentTurn>>();
 
@@ -79,7 +79,7 @@ export class SubAgents implements ToolSource {
   ): Promise<TaskObservation> {
     const parent = this.#deps.store.conversations.get(parentId);
     if (!parent) return failed("", action.subagent_type, "The conversation is gone.");
-    const begun = await this.#beginnings.add(parentId, () => this.#begin(parent, action, actionId));
+    const begun = await this.#beginnings.run(parentId, () => this.#begin(parent, action, actionId));
     if ("kind" in begun) return begun;
     const turns = this.#turns.get(parentId) ?? new Set();
     this.#turns.set(parentId, turns);

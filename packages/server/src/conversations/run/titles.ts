@@ -1,5 +1,6 @@
 import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import type { Logger } from "@sandpiper/core/log/logger";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { ModelResponse, OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
 import type { Content } from "@sandpiper/wire";
@@ -23,6 +24,7 @@ export const titleInstructions = (max = maxTitle) =>
 
 export interface TitleDependencies {
   store: Pick<Store, "conversations" | "events">;
+  scheduler: TurnScheduler;
   callbacks: Pick<Callbacks, "changed">;
   runner: Pick<Runner, "announcements">;
   settings: Settings;
@@ -64,7 +66,11 @@ export class Titles {
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.exhausted(row.userId) !== undefined) return;
     const asked = maskedModel(openModel({ ...config, model: config.model }), this.#deps.masks.of(row));
-    const model = recordedBeside(store.events, { id, usageId: "title" }, asked);
+    const model = recordedBeside(
+      { events: store.events, scheduler: this.#deps.scheduler },
+      { id, usageId: "title" },
+      asked,
+    );
     const response = await model.complete({
       system: [titleInstructions()],
       messages: [{ role: "user", content: [textContent(message)] }],

@@ -100,7 +100,7 @@ async function copyFiles(
   source: ConversationRow,
   to: string,
 ): Promise<boolean> {
-  return replacements.add(source.sandboxId, async () => {
+  return replacements.run(source.sandboxId, async () => {
     const staged = await stageFiles(sandboxes, snapshot, source, { from: source.config.workingDir, to });
     await staged?.swap();
     return staged !== undefined;

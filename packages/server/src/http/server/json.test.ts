@@ -1,3 +1,4 @@
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import Fastify from "fastify";
 import { expect, test } from "vitest";
 import { installBodyParsers } from "./json.ts";
@@ -5,7 +6,7 @@ import type { App } from "./services.ts";
 
 test("of many bodies that come at once each is answered, and others are served meanwhile", async () => {
   const app = Fastify();
-  installBodyParsers(app as unknown as App);
+  installBodyParsers(app as unknown as App, new EventLoopScheduler());
   const schema = { body: { type: "object" } };
   let rounds = 0;
   const begun: number[] = [];

@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { Backlog } from "@sandpiper/core/scheduling/in-turns";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { InvalidInput } from "./invalid-input.ts";
 import type { App } from "./services.ts";
 
@@ -83,14 +83,13 @@ function invalidJson(position: number, reason: string): InvalidInput {
   ]);
 }
 
-/** Of requests that come at once: parsing and checking a body, and what its route does at once, never add up. */
-const bodies = new Backlog();
-
 /**
  * Bodies are JSON. A route without a body ignores whatever a client sends (released clients send `{}` or an empty form);
  * a route with one answers 415 to any other content type.
  */
-export function installBodyParsers(app: App): void {
+export function installBodyParsers(app: App, scheduler: EventLoopScheduler): void {
+  // Bodies of requests that arrive at once: neither their parsing nor the first work of their routes adds up.
+  const bodies = scheduler.queue("request bodies");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, text, done) => {
     const schema = request.routeOptions.schema?.body;

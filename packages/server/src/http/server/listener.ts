@@ -1,5 +1,5 @@
 import { createServer, type RequestListener, type Server } from "node:http";
-import { newcomer } from "@sandpiper/core/scheduling/in-turns";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { FastifyServerOptions } from "fastify";
 import type { Previews } from "../preview/preview.ts";
 
@@ -10,6 +10,7 @@ import type { Previews } from "../preview/preview.ts";
 export function createListener(
   routes: RequestListener,
   previews: Previews,
+  scheduler: EventLoopScheduler,
   options: FastifyServerOptions,
 ): Server {
   const server = createServer(
@@ -19,7 +20,7 @@ export function createListener(
       if (!previews.request(request, response)) routes(request, response);
     },
   );
-  server.on("connection", newcomer);
+  server.on("connection", () => scheduler.noteConnection());
   server.keepAliveTimeout = options.keepAliveTimeout!;
   // An upload may take its time; silence is what `connectionTimeout` bounds.
   server.requestTimeout = options.requestTimeout!;

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Egress } from "@sandpiper/sandbox/network/api";
@@ -37,6 +39,9 @@ export interface HttpServices {
   openModel: OpenModel;
   git: GitHosting;
   events: EventLog;
+  scheduler: EventLoopScheduler;
+  /** Long reads: those of one user run one after another. */
+  longReads: KeyedMutex;
   logger: FastifyBaseLogger;
 }
 

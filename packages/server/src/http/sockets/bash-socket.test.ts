@@ -1,12 +1,12 @@
 import { createConnection } from "node:net";
 import { join } from "node:path";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { commandText, outputText } from "@sandpiper/sandbox/shell/commands/event-text";
 import { historyLimits, SandboxHistory } from "@sandpiper/sandbox/shell/commands/history";
 import { hexId, newId } from "@sandpiper/wire";
 import { expect, test } from "vitest";
 import { startServer, TestSocket } from "../../../test/support/test-server.ts";
 import { createAuthenticator } from "../server/auth.ts";
-import { Places } from "./connection-quota.ts";
 import { attachSockets } from "./server.ts";
 
 /** Slow clients of `/sockets/bash-events`; what they are sent is in test/bash-socket.test.ts, with real sandboxes. */
@@ -25,7 +25,7 @@ test("a client that does not read is cut off, while little waits for it and othe
   server.app.server.removeAllListeners("upgrade");
   attachSockets(server.app.server, server, createAuthenticator(server), {
     stallMs: 300,
-    places: new Places(2),
+    places: new KeyedSemaphore([2]),
   });
   const path = `/sockets/bash-events?session_api_key=${sessionKey}&resend_mode=all`;
   const deaf = createConnection(server.port, "127.0.0.1");

@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
@@ -13,7 +14,6 @@ import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
 import { issuesOf } from "../server/validation.ts";
 import { type Credential, readAuthKey, refuseSocket } from "./authenticate.ts";
-import type { Places } from "./connection-quota.ts";
 import { serverErrorFrame } from "./frames.ts";
 import { fitFrame } from "./shorten.ts";
 
@@ -24,7 +24,7 @@ export interface BashSocketServices {
 }
 
 export interface BashSocketLimits {
-  places: Places;
+  places: KeyedSemaphore;
   /** Largest frame that is taken from a client, bytes. */
   inboundBytes: number;
   /** Above this many bytes on their way to a client, no more events are read for it. */
@@ -56,7 +56,7 @@ export function serveBashSocket(
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);
   if (!row) return socket.close(4004, "Sandbox not found");
-  const leave = limits.places.enter(caller.userId);
+  const leave = limits.places.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.once("close", leave);
 

@@ -1,5 +1,7 @@
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { FastifyBaseLogger } from "fastify";
 import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
@@ -7,7 +9,6 @@ import type { EventLog } from "../../store/event-log.ts";
 import { visibleConversation } from "../routes/account/conversation-access.ts";
 import type { Principal } from "../server/principal.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
-import type { Places } from "./connection-quota.ts";
 import { numbered, plain } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import { serverErrorFrame } from "./frames.ts";
@@ -18,6 +19,7 @@ import type { OutboxLimits } from "./outbox.ts";
 export interface EventSocketServices {
   conversations: Conversations;
   events: EventLog;
+  scheduler: EventLoopScheduler;
   logger: FastifyBaseLogger;
 }
 
@@ -28,7 +30,7 @@ export interface EventSocketLimits extends OutboxLimits {
   /** Largest frame that is taken from a client, bytes. */
   inboundBytes: number;
   /** Sockets of each user: a slow client's connection holds some 256 KiB, and what else waits for it is shared. */
-  places: Places;
+  places: KeyedSemaphore;
 }
 
 /** In the place of the conversations for holders of a read-only key. */
@@ -47,12 +49,13 @@ export function serveEventSocket(
   { conversation, resend }: { conversation: string; resend: Resend },
   caller: Principal,
   credential: Credential,
-  { conversations, events, logger }: EventSocketServices,
+  services: EventSocketServices,
   limits: EventSocketLimits,
 ): void {
+  const { conversations, logger } = services;
   const id = visibleConversation(conversations, caller, conversation)?.id;
   if (id === undefined) return socket.close(4004, "Conversation not found");
-  const leave = limits.places.enter(caller.userId);
+  const leave = limits.places.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.on("close", leave);
   const failed = (error: unknown) => {
@@ -61,23 +64,21 @@ export function serveEventSocket(
   };
   const encode = resend.mode === "after" ? numbered : plain;
   const sink = socketSink(socket, connection);
-  const reader = followEvents(sink, encode, id, resend, { conversations, events, logger }, limits).then(
-    (outbox) => {
-      if (!outbox) return () => {};
-      const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
-      const target = caller.readOnly ? readOnlyTarget : conversations;
-      const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
-      return (data: RawData, isBinary: boolean) => {
-        if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
-        const text = String(data);
-        if (Buffer.byteLength(text) > limits.inboundBytes) {
-          return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
-        }
-        if (!credential()) return refuseSocket(socket);
-        inbox.receive(text);
-      };
-    },
-  );
+  const reader = followEvents(sink, encode, id, resend, services, limits).then((outbox) => {
+    if (!outbox) return () => {};
+    const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
+    const target = caller.readOnly ? readOnlyTarget : conversations;
+    const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
+    return (data: RawData, isBinary: boolean) => {
+      if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
+      const text = String(data);
+      if (Buffer.byteLength(text) > limits.inboundBytes) {
+        return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
+      }
+      if (!credential()) return refuseSocket(socket);
+      inbox.receive(text);
+    };
+  });
   reader.catch(failed);
   // What comes before the state is sent waits for that.
   socket.on("message", (data, isBinary) => void reader.then((read) => read(data, isBinary)).catch(failed));

@@ -1,11 +1,11 @@
 import type { ServerResponse } from "node:http";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { FastifyReply } from "fastify";
 import { requireConversation } from "../routes/account/conversation-access.ts";
 import { type Authenticator, findCaller } from "../server/auth.ts";
 import { InvalidInput, type Issue } from "../server/invalid-input.ts";
 import type { App, HttpServices } from "../server/services.ts";
-import type { Places } from "./connection-quota.ts";
 import { eventStream } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import { type Resend, readResend } from "./handshake.ts";
@@ -13,7 +13,7 @@ import { type OutboxLimits, outboxLimits } from "./outbox.ts";
 
 export interface EventStreamOptions extends OutboxLimits {
   /** Streams and sockets of each user. */
-  places: Places;
+  places: KeyedSemaphore;
   /** How often a comment is sent, so that proxies and clients see that the stream lives, and the key is looked at, ms. */
   beatMs: number;
 }
@@ -31,7 +31,7 @@ const headers = {
  */
 export function eventStreamRoutes(
   app: App,
-  services: Pick<HttpServices, "conversations" | "events" | "logger">,
+  services: Pick<HttpServices, "conversations" | "events" | "logger" | "scheduler">,
   authenticator: Authenticator,
   options: Partial<EventStreamOptions> & Pick<EventStreamOptions, "places">,
 ): void {
@@ -51,7 +51,7 @@ export function eventStreamRoutes(
       principal,
       (params as { conversation_id: string }).conversation_id,
     );
-    const leave = limits.places.enter(principal.userId);
+    const leave = limits.places.tryAcquire([principal.userId]);
     if (!leave)
       throw new PlatformError(
         "TooManyRequests",

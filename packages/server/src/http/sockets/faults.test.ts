@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   isFullState,
@@ -11,7 +12,6 @@ import {
   TestSocket,
 } from "../../../test/support/test-server.ts";
 import { createAuthenticator } from "../server/auth.ts";
-import { Places } from "./connection-quota.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
 const own = { "x-session-api-key": key };
@@ -50,7 +50,7 @@ async function rawRequest(url: string, path: string, upgrade: boolean): Promise<
 }
 
 test("100 reconnects, half of them without a goodbye, leave no descriptor, no follower and no place taken", async () => {
-  const places = new Places(3);
+  const places = new KeyedSemaphore([3]);
   const other = await startWith({ places });
   const id = await other.addConversation();
   const descriptors = () => readdirSync("/proc/self/fd").length;
@@ -71,7 +71,7 @@ test("100 reconnects, half of them without a goodbye, leave no descriptor, no fo
   const before = descriptors();
   for (let index = 0; index < 100; index++) await round(index);
   await expect.poll(descriptors).toBeLessThanOrEqual(before + 2);
-  const leave = [0, 1, 2].map(() => places.enter("default"));
+  const leave = [0, 1, 2].map(() => places.tryAcquire(["default"]));
   expect(leave.every((one) => one !== undefined)).toBe(true);
   await other.closeAll();
 });

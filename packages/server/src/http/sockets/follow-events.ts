@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { FastifyBaseLogger } from "fastify";
 import type { Conversations } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
@@ -7,11 +8,11 @@ import { fullStateFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
 import { resendEvents, startOf } from "./resend.ts";
-import { Turns } from "./turns.ts";
 
 export interface FollowServices {
   conversations: Pick<Conversations, "follow" | "fullState">;
   events: EventLog;
+  scheduler: EventLoopScheduler;
   logger: FastifyBaseLogger;
 }
 
@@ -24,8 +25,8 @@ export interface FollowerSink extends Sink {
   onClose(listener: () => void): void;
 }
 
-/** Clients that lost their connections together come again together. */
-const turns = new Turns();
+/** Clients that lost their connections together come again together: other work runs between slices. */
+const queueOptions = { sliceMs: 5, defersToConnections: false };
 
 /**
  * Sends a conversation's full state, then the stored events that are asked for, then every frame as it comes, until the connection ends
@@ -33,9 +34,14 @@ const turns = new Turns();
  */
 export async function followEvents(
   sink: FollowerSink,
-  ...rest: [encode: Encode, id: string, resend: Resend, services: FollowServices, limits: OutboxLimits]
+  encode: Encode,
+  id: string,
+  resend: Resend,
+  services: FollowServices,
+  limits: OutboxLimits,
 ): Promise<Outbox | undefined> {
-  return turns.run(() => (sink.open ? begin(sink, ...rest) : undefined));
+  const queue = services.scheduler.queue("followers", queueOptions);
+  return queue.run(() => (sink.open ? begin(sink, encode, id, resend, services, limits) : undefined));
 }
 
 function begin(

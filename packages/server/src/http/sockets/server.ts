@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
 import { rawAnswer } from "../server/errors.ts";
@@ -9,7 +10,6 @@ import type { Principal } from "../server/principal.ts";
 import type { HttpServices } from "../server/services.ts";
 import { authenticateSocket, type Credential } from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
-import { Places } from "./connection-quota.ts";
 import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
 import { readHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
@@ -43,7 +43,10 @@ const maxTerminals = 32;
  */
 export function attachSockets(
   server: Server,
-  services: Pick<HttpServices, "bash" | "config" | "conversations" | "events" | "logger" | "sandboxes">,
+  services: Pick<
+    HttpServices,
+    "bash" | "config" | "conversations" | "events" | "logger" | "sandboxes" | "scheduler"
+  >,
   authenticator: Authenticator,
   options: Partial<SocketOptions> = {},
 ): { close(): Promise<void> } {
@@ -55,8 +58,8 @@ export function attachSockets(
     inboundBytes,
     pingMs: 25_000,
     closeMs: 1_000,
-    places: new Places(maxFollowers),
-    terminals: new Places(maxTerminals),
+    places: new KeyedSemaphore([maxFollowers]),
+    terminals: new KeyedSemaphore([maxTerminals]),
     busyMs: 10_000,
     stallMs: 30_000,
     requests: undefined,

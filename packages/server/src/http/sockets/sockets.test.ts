@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { hexId, newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -13,7 +14,6 @@ import {
   TestSocket,
 } from "../../../test/support/test-server.ts";
 import { createAuthenticator } from "../server/auth.ts";
-import { Places } from "./connection-quota.ts";
 import { attachSockets, type SocketOptions } from "./server.ts";
 
 let server: TestServer;
@@ -332,6 +332,7 @@ async function startWith(options: Partial<SocketOptions>) {
       events: own.events,
       sandboxes: own.sandboxes,
       bash: own.bash,
+      scheduler: own.scheduler,
     },
     authenticator,
     options,
@@ -340,7 +341,7 @@ async function startWith(options: Partial<SocketOptions>) {
 }
 
 test("a user has a bounded number of sockets; others and later ones go on", async () => {
-  const own = await startWith({ places: new Places(2) });
+  const own = await startWith({ places: new KeyedSemaphore([2]) });
   const id = await own.addConversation();
   const strangers = await own.addConversation("stranger", "none");
   const path = `/sockets/events/${id}`;

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { ServiceBench } from "../../../test/support/sandbox-service.ts";
-import { Places } from "./connection-quota.ts";
 import { serveTerminal } from "./terminal-socket.ts";
 
 const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 1_000, deleteAfterMs: 0 };
@@ -26,7 +26,7 @@ afterEach(async () => {
 test("a terminal that writes keeps its sandbox awake; an open one that does not is paused with it, and closed when it is hibernated", async () => {
   const sandboxes = await bench.serve({ idle });
   const { id } = await sandboxes.create("me");
-  const limits = { terminals: new Places(1), busyMs };
+  const limits = { terminals: new KeyedSemaphore([1]), busyMs };
   const services = { sandboxes, logger: pino({ level: "silent" }) };
   const caller = { userId: "me", sandboxId: id };
   sockets.on("connection", (socket) =>

@@ -1,5 +1,6 @@
 import { Transform } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { openPersonShell, type PersonShell } from "@sandpiper/sandbox/shell/interactive-shell";
 import { exitCode } from "@sandpiper/sandbox/shell/run";
@@ -8,7 +9,6 @@ import type { WebSocket } from "ws";
 import { sandboxId } from "../routes/v1/sandboxes.ts";
 import type { Principal } from "../server/principal.ts";
 import { type Credential, refuseSocket } from "./authenticate.ts";
-import type { Places } from "./connection-quota.ts";
 import { readTerminalFrame, readTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
 
 export interface TerminalServices {
@@ -18,7 +18,7 @@ export interface TerminalServices {
 
 export interface TerminalLimits {
   /** Open terminals of each user. */
-  terminals: Places;
+  terminals: KeyedSemaphore;
   /** A terminal that has written within this time keeps its sandbox awake, ms. */
   busyMs: number;
 }
@@ -52,7 +52,7 @@ export function serveTerminal(
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);
   if (!row) return socket.close(4004, "Sandbox not found");
-  const leave = limits.terminals.enter(caller.userId);
+  const leave = limits.terminals.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many terminals: close others first");
   socket.once("close", leave);
   new TerminalSocket(socket, row, request, services, limits.busyMs).serve(credential);

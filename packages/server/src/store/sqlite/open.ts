@@ -1,5 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Store } from "../store.ts";
 import type { Vault } from "../vault.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
@@ -33,6 +34,7 @@ export interface SqliteStoreOptions {
   dir: string;
   /** Encrypts settings and session keys; must have the key with which the data was written. */
   vault: Vault;
+  scheduler?: EventLoopScheduler;
   /** Milliseconds since the epoch. */
   clock?: () => number;
 }
@@ -41,13 +43,18 @@ export interface SqliteStoreOptions {
  * Opens the store of a data folder, making it where there is none. One process at a time has a folder.
  * Throws ConfigInvalid when the folder is in use, was written by a newer program, is damaged or belongs to another key.
  */
-export async function openSqliteStore({ dir, vault, clock = Date.now }: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore({
+  dir,
+  vault,
+  scheduler,
+  clock = Date.now,
+}: SqliteStoreOptions): Promise<Store> {
   const folder = claimFolder(dir);
   let writer: WriterClient | undefined;
   try {
     const database = prepareDatabase(folder.database, dir, vault);
     try {
-      writer = await WriterClient.start(folder.database);
+      writer = await WriterClient.start(folder.database, { scheduler });
     } finally {
       database.close();
     }

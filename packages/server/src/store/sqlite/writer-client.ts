@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { PlatformError } from "@sandpiper/core/errors";
-import { Backlog } from "@sandpiper/core/scheduling/in-turns";
+import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { Changes } from "../changes.ts";
 import {
   type AppendJob,
@@ -26,6 +26,12 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
+export interface WriterOptions {
+  /** How long a write waits for another program that writes. */
+  busyMs?: number;
+  scheduler?: EventLoopScheduler | undefined;
+}
+
 /**
  * The main thread's end of the writer thread. Jobs that are given within one turn of the event loop travel in one message.
  * Every promise settles in the order of the jobs, after the commit. What hundreds do next once theirs has settled does not hold up the rest of the server.
@@ -35,12 +41,15 @@ export class WriterClient {
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
   readonly #waiting: Waiting[] = [];
-  readonly #settled = new Backlog();
+  readonly #settled: TimeSlicedQueue;
   #outbox: Job[] = [];
   #ended: Error | undefined;
 
-  /** Starts the thread on a database file that is already migrated. `busyMs` is how long a write waits for another program that writes. */
-  static async start(file: string, busyMs = 30_000): Promise<WriterClient> {
+  /** Starts the thread on a database file that is already migrated. */
+  static async start(
+    file: string,
+    { busyMs = 30_000, scheduler = new EventLoopScheduler() }: WriterOptions = {},
+  ): Promise<WriterClient> {
     const worker = new Worker(new URL("./writer.ts", import.meta.url), {
       workerData: { file, busyMs },
       name: "store-writer",
@@ -52,11 +61,12 @@ export class WriterClient {
         resolve();
       });
     });
-    return new WriterClient(worker);
+    return new WriterClient(worker, scheduler);
   }
 
-  private constructor(worker: Worker) {
+  private constructor(worker: Worker, scheduler: EventLoopScheduler) {
     this.#worker = worker;
+    this.#settled = scheduler.queue("stored jobs");
     worker.on("message", (results: Result[]) => this.#settle(results));
     worker.on("error", (error) =>
       this.#end(new Error("The writer of the store has failed.", { cause: error })),
@@ -95,7 +105,7 @@ export class WriterClient {
     this.#end(new Error("The store is closed."), false);
     this.#worker.postMessage("close");
     await this.#exited;
-    await this.#settled.done();
+    await this.#settled.drained();
   }
 
   #send(job: Job, touches: readonly string[]): Promise<Stamps | number> {

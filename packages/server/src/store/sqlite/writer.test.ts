@@ -43,7 +43,7 @@ test("a database that another program keeps locked refuses all that wait at once
   await store.conversations.create(row);
   await store.close();
   const file = join(dir, "store", "sandpiper.db");
-  const writer = await WriterClient.start(file, 300);
+  const writer = await WriterClient.start(file, { busyMs: 300 });
   const other = new DatabaseSync(file);
   other.exec("BEGIN EXCLUSIVE");
   const update = () =>

@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { DocumentStore } from "../../store/user-store.ts";
 import { readDocument, type SettingsDocument } from "./document.ts";
 import { documentSecrets } from "./v1.ts";
@@ -17,7 +17,7 @@ export class SettingsDocuments {
   readonly #store: DocumentStore;
   readonly #onSecret: (value: string, userId: string) => void;
   readonly #read = new WeakMap<object, SettingsDocument>();
-  readonly #changes = new Queues();
+  readonly #changes = new KeyedMutex();
 
   /** `onSecret` is told every secret of a document when it is first read. */
   constructor(store: DocumentStore, onSecret: (value: string, userId: string) => void = () => {}) {
@@ -51,7 +51,7 @@ export class SettingsDocuments {
     userId: string,
     change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
   ): Promise<Result> {
-    return this.#changes.add(userId, () => this.#apply(userId, change));
+    return this.#changes.run(userId, () => this.#apply(userId, change));
   }
 
   async #apply<Result>(

@@ -45,7 +45,8 @@ export function viewV0(
   const derived: Partial<SettingsView> = {
     ...{ llm_api_key: null, search_api_key: null, sandbox_api_key: null },
     // With confirmation on, an analyzer that is not set has V1's default.
-    security_analyzer: security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
+    security_analyzer:
+      security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
     secrets_store: { provider_tokens: {}, custom_secrets: {} },
     mcp_config: servers ? toLists(maskServers(servers)) : null,
     provider_tokens_set: { ...providerHosts },

@@ -13,6 +13,7 @@ import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
+import { SingleFlight, type WorkOptions } from "@sandpiper/core/scheduling/single-flight";
 import {
   digestOf,
   type ImageReference,
@@ -20,7 +21,6 @@ import {
   pinned,
 } from "../../../specs/image-reference.ts";
 import { RegistryUnreachable, unusable } from "../../common/images/problems.ts";
-import { SharedWork, type WorkOptions } from "../../common/images/shared-work.ts";
 import { ImageSource, type Named } from "./source.ts";
 import { runTool } from "./tool.ts";
 import { unpackImage } from "./unpack.ts";
@@ -63,8 +63,8 @@ export class ImageStore {
   readonly #idBase: number;
   readonly #logger: Logger | undefined;
   readonly #source: ImageSource;
-  readonly #prepares = new SharedWork<PreparedImage>();
-  readonly #unpacks = new SharedWork<StoredImage>();
+  readonly #prepares = new SingleFlight<PreparedImage>();
+  readonly #unpacks = new SingleFlight<StoredImage>();
 
   constructor({ dir, idBase, authFile, logger, answerMs = 15_000 }: ImageStoreOptions) {
     this.#dir = dir;

@@ -1,6 +1,5 @@
 import { boundedPage, maxPageLength } from "@sandpiper/core/paging";
-import { inTurns } from "@sandpiper/core/scheduling/in-turns";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import { yieldingIterate } from "@sandpiper/core/scheduling/yielding";
 import {
   ConversationInfo,
   ConversationInfoPage,
@@ -27,6 +26,8 @@ const SearchQuery = Type.Object({
   include_skills: Type.Boolean({ default: false }),
 });
 
+type ConversationLists = Pick<HttpServices, "conversations" | "longReads">;
+
 /** Most ids of one batch. */
 const maxIds = 99;
 
@@ -34,10 +35,8 @@ const maxIds = 99;
  * Lists of conversations as the agent server shows them (agent-server.md section 3): for a session key those of its sandbox, for a user's key all of
  * the user's.
  */
-export function agentConversationListRoutes(
-  app: App,
-  { conversations }: Pick<HttpServices, "conversations">,
-): void {
+export function agentConversationListRoutes(app: App, services: ConversationLists): void {
+  const { conversations } = services;
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
   const base = "/api/conversations";
@@ -69,7 +68,7 @@ export function agentConversationListRoutes(
       const { limit, sort_order: sort } = query;
       const from = readPlace(query.page_id, sort, (id) => visibleConversation(conversations, principal, id));
       const found = conversations.rows(filterOf(principal, query), { limit, sort, from });
-      const all = await collect(principal, texts(found.items, query.include_skills), maxPageLength);
+      const all = await collect(services, principal, texts(found.items, query.include_skills), maxPageLength);
       const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
       const isLast = (nextPageId ?? found.nextPageId) === null;
       sendJson(
@@ -107,25 +106,26 @@ export function agentConversationListRoutes(
       },
     },
     async ({ principal, query }, reply) => {
-      sendJson(reply, await conversationBatch(conversations, principal, query.ids));
+      sendJson(reply, await conversationBatch(services, principal, query.ids));
       return reply;
     },
   );
 }
 
-/** Lists of one user are made one after the other: agents of many megabytes take the server's time. */
-const lists = new Queues();
-
-/** Makes texts in turns with other work, up to the first beyond a length. */
+/**
+ * Makes texts while other work goes on, up to the first beyond a length. Lists of one user are made
+ * one after another: agents of many megabytes take the server's time.
+ */
 function collect<Text extends string | null>(
+  { longReads }: ConversationLists,
   { userId }: Principal,
   texts: Iterable<Text>,
   maxLength: number,
 ): Promise<Text[]> {
-  return lists.add(userId, async () => {
+  return longReads.run(`conversations of ${userId}`, async () => {
     const made: Text[] = [];
     let length = 0;
-    for await (const text of inTurns(texts)) {
+    for await (const text of yieldingIterate(texts)) {
       made.push(text);
       length += text?.length ?? 0;
       if (made.length > 1 && length > maxLength) break;
@@ -136,10 +136,11 @@ function collect<Text extends string | null>(
 
 /** The JSON of the conversations of a batch, null for each that the caller cannot see. Throws TooManyIds, BadRequest, AnswerTooLarge. */
 export async function conversationBatch(
-  conversations: HttpServices["conversations"],
+  services: ConversationLists,
   principal: Principal,
   ids: readonly string[],
 ): Promise<string> {
+  const { conversations } = services;
   const wanted = readIds(ids, maxIds);
   function* texts() {
     for (const id of wanted) {
@@ -147,5 +148,5 @@ export async function conversationBatch(
       yield row ? JSON.stringify(conversations.info(row)) : null;
     }
   }
-  return arrayJson(await collect(principal, texts(), maxListLength));
+  return arrayJson(await collect(services, principal, texts(), maxListLength));
 }

@@ -66,8 +66,8 @@ export function agentConversationRecordRoutes(
       },
     },
     async ({ principal, params }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      return { response: await finalResponse(events, id, { userId, isWanted: () => !reply.raw.destroyed }) };
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      return { response: await finalResponse(events, id, { isWanted: () => !reply.raw.destroyed }) };
     },
   );
 }

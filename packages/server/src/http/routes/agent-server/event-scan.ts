@@ -1,5 +1,5 @@
 import { boundedPage, pageOffset } from "@sandpiper/core/paging";
-import { Queues } from "@sandpiper/core/scheduling/queues";
+import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { contentText, type Event } from "@sandpiper/wire";
 import type { EventLog, EventQuery } from "../../../store/event-log.ts";
 
@@ -13,12 +13,10 @@ export interface ScanFilter {
 /** Events that are read before others get their turn. */
 const scanPage = 100;
 
-/** Scans of one user go one after the other: a long history takes the server's time. */
-const scans = new Queues();
-
 /** Who scans, and whether the answer still has a reader. */
 export interface Scanning {
   userId: string;
+  longReads: KeyedMutex;
   isWanted: () => boolean;
 }
 
@@ -37,7 +35,7 @@ export async function scanEvents(
 ) {
   const found: string[] = [];
   let before = pageOffset(query.pageId);
-  await scans.add(who.userId, async () => {
+  await who.longReads.run(`events of ${who.userId}`, async () => {
     for await (const json of matching(events, id, query, filter, who)) {
       if (before-- > 0) continue;
       found.push(json);
@@ -57,7 +55,7 @@ export async function countScanned(
   who: Scanning,
 ): Promise<number> {
   let count = 0;
-  await scans.add(who.userId, async () => {
+  await who.longReads.run(`events of ${who.userId}`, async () => {
     for await (const _ of matching(events, id, query, filter, who)) count++;
   });
   return count;
@@ -79,7 +77,7 @@ export async function* scanned(
   events: EventLog,
   id: string,
   query: Omit<EventQuery, "limit">,
-  { isWanted }: Scanning,
+  { isWanted }: Pick<Scanning, "isWanted">,
 ): AsyncGenerator<string> {
   for (let pageId: string | null = "0"; pageId !== null && isWanted(); ) {
     const page: { items: string[]; nextPageId: string | null } = events.search(id, {

@@ -34,7 +34,7 @@ const maxIds = 1_000;
 /** Events as the agent server lists them (agent-server.md section 5). A page id is the event to start at; that of a scan may be a number. */
 export function agentEventRoutes(
   app: App,
-  { conversations, events }: Pick<HttpServices, "conversations" | "events">,
+  { conversations, events, longReads }: Pick<HttpServices, "conversations" | "events" | "longReads">,
 ): void {
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
@@ -55,7 +55,7 @@ export function agentEventRoutes(
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
-      const scanning = { userId, isWanted: () => !reply.raw.destroyed };
+      const scanning = { userId, longReads, isWanted: () => !reply.raw.destroyed };
       const pageId = await pageAt(
         events,
         id,
@@ -88,6 +88,7 @@ export function agentEventRoutes(
       if (!needsScan(query)) return events.count(id, filterOf(query));
       return countScanned(events, id, filterOf(query), query, {
         userId,
+        longReads,
         isWanted: () => !reply.raw.destroyed,
       });
     },

@@ -6,7 +6,11 @@ import { type Scanning, scanned } from "./event-scan.ts";
  * The last thing that the agent has told the user (agent-server.md section 3): the message of its last finish, or its last message with text, whichever
  * came later. Empty where there is none.
  */
-export async function finalResponse(events: EventLog, id: string, who: Scanning): Promise<string> {
+export async function finalResponse(
+  events: EventLog,
+  id: string,
+  who: Pick<Scanning, "isWanted">,
+): Promise<string> {
   const said = await newest(events, id, { kind: "MessageEvent" }, who, saidBy);
   // Only what came after that message can be later than it.
   const after = said && { timestampGte: said.event.timestamp };
@@ -18,7 +22,7 @@ async function newest(
   events: EventLog,
   id: string,
   query: Omit<EventQuery, "limit">,
-  who: Scanning,
+  who: Pick<Scanning, "isWanted">,
   read: (event: Event) => string | undefined,
 ): Promise<{ event: Event; text: string } | undefined> {
   for (const span of events.branch(id).spans.toReversed()) {

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import {
   type AppConversationStartRequest,
   ChatCompletion,
@@ -14,7 +15,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { Places } from "../../sockets/connection-quota.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { agentSandbox } from "../agent-server/agent-sandbox.ts";
 import { readChat } from "./messages.ts";
@@ -45,7 +45,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   const { conversations, settings } = services;
   const tags = ["openai"];
   const config = { access: "agent", errors: "openai" } as const;
-  const places = new Places(maxWaiting);
+  const places = new KeyedSemaphore([maxWaiting]);
   const turns = new Set<Turn>();
   app.addHook("preClose", async () => {
     for (const turn of turns)
@@ -95,7 +95,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
     },
     async (request, reply) => {
       const { body, principal, raw } = request;
-      const leave = places.enter(principal.userId);
+      const leave = places.tryAcquire([principal.userId]);
       if (!leave)
         throw new PlatformError(
           "TooManyRequests",

@@ -40,8 +40,9 @@ const ListQuery = Type.Object({
  */
 export function legacyConversationRoutes(
   app: App,
-  { conversations }: Pick<HttpServices, "conversations">,
+  services: Pick<HttpServices, "conversations" | "longReads">,
 ): void {
+  const { conversations } = services;
   const tags = ["legacy conversations"];
   const errors = "error";
 
@@ -69,7 +70,7 @@ export function legacyConversationRoutes(
     },
     async ({ principal, query }, reply) => {
       if (query.ids === undefined) return list(principal, query, query.conversation_trigger);
-      sendJson(reply, await conversationBatch(conversations, principal, query.ids));
+      sendJson(reply, await conversationBatch(services, principal, query.ids));
       return reply;
     },
   );

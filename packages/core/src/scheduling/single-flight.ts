@@ -1,36 +1,36 @@
 export interface WorkOptions {
   onProgress?: ((text: string) => void) | undefined;
-  /** Ends this caller's waiting; the work itself ends when nobody waits for it any more. */
+  /** Ends this caller's waiting; the work itself ends when its last caller has left. */
   signal?: AbortSignal | undefined;
 }
 
 interface Job<T> {
   result: Promise<T>;
   listeners: Set<(text: string) => void>;
-  /** The newest line, for callers that come later. */
+  /** The newest line, for callers that join later. */
   line: string | undefined;
   waiting: number;
   abort: AbortController;
 }
 
-/** Work that several callers want at once and that is done once: all get its result, or its failure, and its lines of progress. */
-export class SharedWork<T> {
+/** Runs work of one name once for all its callers: all get its result or failure, and its progress. */
+export class SingleFlight<T> {
   readonly #jobs = new Map<string, Job<T>>();
-  /** All work that has not ended, also what nobody waits for any more. */
+  /** All work that has not ended, abandoned work included. */
   readonly #running = new Set<Job<T>>();
 
   get busy(): boolean {
     return this.#running.size > 0;
   }
 
-  /** Ends all work; whoever waits for it gets `reason`. Resolves when it has ended. */
+  /** Aborts all work; its callers get `reason`. Resolves when it has ended. */
   async end(reason: Error): Promise<void> {
     const jobs = [...this.#running];
     for (const job of jobs) job.abort.abort(reason);
     await Promise.allSettled(jobs.map((job) => job.result));
   }
 
-  /** Joins the work of that name, or begins it. Rejects with the signal's reason as soon as this caller gives up. */
+  /** Joins the work of that name, or starts it. Rejects with the signal's reason when this caller gives up. */
   async run(
     name: string,
     { onProgress, signal }: WorkOptions,
@@ -51,9 +51,9 @@ export class SharedWork<T> {
       signal?.removeEventListener("abort", giveUp);
       job.listeners.delete(listener);
       if (--job.waiting === 0) {
-        // Whoever comes now begins anew instead of joining work that is being given up.
+        // A later caller starts anew instead of joining work that is being aborted.
         if (this.#jobs.get(name) === job) this.#jobs.delete(name);
-        job.abort.abort(new Error("nobody waits for it any more"));
+        job.abort.abort(new Error("no caller waits for this work"));
       }
     }
   }

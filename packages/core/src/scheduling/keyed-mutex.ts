@@ -1,9 +1,9 @@
-/** Serves operations of one key one after the other; keys are independent of each other. */
-export class Queues {
+/** Runs the operations of one key one after another; keys are independent of each other. */
+export class KeyedMutex {
   readonly #tails = new Map<string, Promise<unknown>>();
 
-  /** Runs the operation once all earlier ones of the key have ended, whether well or not. Gives its result. */
-  add<T>(key: string, operation: () => Promise<T>): Promise<T> {
+  /** Runs the operation when all earlier ones of the key have ended, failed ones included. Gives its result. */
+  run<T>(key: string, operation: () => Promise<T>): Promise<T> {
     const result = (this.#tails.get(key) ?? Promise.resolve()).then(operation);
     const tail = result.then(
       () => {},
@@ -16,7 +16,7 @@ export class Queues {
     return result;
   }
 
-  /** Resolves when the operations that are known now have ended. */
+  /** Resolves when the operations that were added so far have ended. */
   async idle(key: string): Promise<void> {
     await this.#tails.get(key);
   }
