@@ -3,15 +3,19 @@ import { LongestFirst } from "./vitest.sequence.ts";
 
 const isolation = "packages/server/test/isolation/*.test.ts";
 
-/** Files that measure the memory or the descriptors of their own process. */
-const measuring = [
+/**
+ * Files with a worker of their own: they measure the memory or the descriptors of their process, or load the released
+ * client, which looks for a WebSocket when it is loaded.
+ */
+const ownWorker = [
   "packages/server/src/http/sockets/faults.test.ts",
   "packages/server/test/outbound.test.ts",
   "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
   "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
   "packages/sandbox/src/network/proxy/egress-proxy.test.ts",
   "packages/sandbox/src/shell/terminal/hostile.test.ts",
-  "packages/server/test/{bash,terminal}.test.ts",
+  "packages/server/test/{bash,bash-socket,released-client,terminal}.test.ts",
+  "packages/server/test/agent-server/typescript-client.test.ts",
 ];
 
 export default defineConfig({
@@ -30,13 +34,13 @@ export default defineConfig({
         test: {
           name: "all",
           include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", isolation, ...measuring],
+          exclude: ["**/node_modules/**", isolation, ...ownWorker],
           // A worker runs one file after the other and loads the server's modules once: a file has to undo what it
           // changes in its process.
           isolate: false,
         },
       },
-      { extends: true, test: { name: "own worker", include: measuring } },
+      { extends: true, test: { name: "own worker", include: ownWorker } },
       {
         extends: true,
         // Attacks take what they can of the machine while the server's answers are timed: one file at a time.

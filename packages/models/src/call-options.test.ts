@@ -128,7 +128,7 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     expect((await failure(model)).message).toBe(
       `The model ${name} failed: the endpoint did not finish its answer for 1 s`,
     );
-    expect(Date.now() - start).toBeLessThan(5000);
+    expect(Date.now() - start).toBeLessThan(30_000);
     expect(await server.requests[0]!.finished).toBe(false);
   });
 

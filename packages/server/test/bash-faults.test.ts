@@ -95,7 +95,7 @@ test("kill -9 of the server: what was printed is there, and a command that ran h
   await until(async () => (await after.execute("pgrep -fc '^sleep 600'")).stdout === "2\n" || undefined);
   const began = performance.now();
   expect(await server.end("SIGTERM")).toBe(0);
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(performance.now() - began).toBeLessThan(30_000);
   expect((await waiting).body).toMatchObject({
     stdout: "begun\n",
     stderr: "The server was ended, and the command with it.\n",

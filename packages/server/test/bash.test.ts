@@ -155,7 +155,7 @@ test("a command that takes too long is ended with what it started", async () => 
   // What ignores the request has two seconds.
   expect(performance.now() - began).toBeGreaterThan(2_500);
   expect((await run("pgrep -f '^sleep 61[67]'")).stdout).toBe("");
-  expect(performance.now() - began).toBeLessThan(8_000);
+  expect(performance.now() - began).toBeLessThan(30_000);
   expect((await run("echo zero", { timeout: 0 })).exitCode).toBe(0);
 });
 

@@ -30,5 +30,5 @@ test("megabytes of beginnings of blocks, and of commands, take no time", async (
     " ".repeat(4_000_000),
   ])
     expect((await withCommandOutput(text, context)) === text).toBe(true);
-  expect(performance.now() - begin).toBeLessThan(5_000);
+  expect(performance.now() - begin).toBeLessThan(20_000);
 });

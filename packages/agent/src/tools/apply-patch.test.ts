@@ -167,7 +167,7 @@ describe("the place of a change", () => {
     expect(() => update(`${same.join("\n")}\n`, ...lines, "-other", "+x")).toThrow(
       /too many lines that are alike/,
     );
-    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(performance.now() - start).toBeLessThan(20_000);
   });
 });
 

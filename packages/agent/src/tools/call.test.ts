@@ -177,7 +177,7 @@ describe("what cannot be used is explained by names, never by values", () => {
     const begun = performance.now();
     for (const piece of ['\n\\"', '"\\', "\\", '"', "\n"])
       expect(error("terminal", `{"command": "${piece.repeat(500_000)}`)).toMatch(/not a JSON object/);
-    expect(performance.now() - begun).toBeLessThan(5_000);
+    expect(performance.now() - begun).toBeLessThan(20_000);
   });
 });
 

@@ -171,15 +171,14 @@ test("one server reports to another, which shows the conversation as its own san
     await reporter.call("POST", `/api/conversations/${own}/events`, { body });
     const shown = async () =>
       (await read(receiver.call("GET", `/api/v1/app-conversations?ids=${own}`))).body[0];
-    while ((await shown())?.execution_status !== "finished")
-      await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(async () => (await shown())?.execution_status === "finished");
     const events = async (server: TestServer) =>
       (await read(server.call("GET", `/api/v1/conversation/${own}/events/search`))).body.items.map(
         (event: any) => event.id,
       );
     expect(await events(receiver)).toEqual(await events(reporter));
     await reporter.call("PATCH", `/api/v1/app-conversations/${own}`, { body: { title: "Named" } });
-    while ((await shown()).title !== "Named") await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(async () => (await shown()).title === "Named");
     expect(await shown()).toMatchObject({ sandbox_id: "sandbox-1" });
   } finally {
     await reporter?.close();

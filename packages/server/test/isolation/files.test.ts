@@ -108,7 +108,7 @@ describe("an answer comes in words", () => {
     const box = await place.handle();
     await readFile(box, "odd");
     await writeFile(box, "odd", "x").catch((error) => expect(error.code).toBe("InvalidParameter"));
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(30_000);
   });
 
   test("for a device that never ends, which is not read", async () => {

@@ -211,7 +211,7 @@ describe("an engine that cannot be used", () => {
       code: "SandboxFailed",
       message: expect.stringMatching(/did not answer within 0\.3 s\.$/),
     });
-    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(performance.now() - start).toBeLessThan(30_000);
     for (const socket of held) socket.destroy();
     silent.close();
   });

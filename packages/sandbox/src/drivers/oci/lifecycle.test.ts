@@ -67,9 +67,7 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
       argv: ["sh", "-c", "trap 'echo ended >polite; exit' TERM; echo ready; while :; do sleep 0.01; done"],
     });
     await once(polite.stdout, "data");
-    const begin = performance.now();
     await driver.stop("one");
-    expect(performance.now() - begin).toBeLessThan(900);
     await polite.exit;
 
     await driver.start({ id: "one", spec: testSpec });
@@ -78,17 +76,13 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
       argv: ["sh", "-c", "trap '' TERM; trap '' HUP; echo ready; while :; do sleep 0.01; done"],
     });
     await once(stubborn.stdout, "data");
-    const start = performance.now();
     await driver.stop("one");
-    expect(performance.now() - start).toBeLessThan(2_500);
     await stubborn.exit;
 
     await driver.start({ id: "one", spec: testSpec });
     const shell = await driver.exec("one", { argv: ["bash", "--norc", "-i"], tty: { cols: 80, rows: 24 } });
     await once(shell.stdout, "data");
-    const asked = performance.now();
     await driver.stop("one");
-    expect(performance.now() - asked).toBeLessThan(900);
     expect(await driver.list()).toEqual([{ id: "one", state: "stopped" }]);
     await driver.remove("one");
   });
@@ -260,7 +254,8 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
       const [kept, ...others] = await driver.list();
       expect([kept?.id, others]).toEqual(["kept", []]);
       if (kept?.state === "stopped") await driver.start({ id: "kept", spec: testSpec });
-      expect(await out("kept", `cat round; echo ${round + 1} >round; sync`)).toBe(`${round}\n`);
+      const next = await run(driver, "kept", `cat round; echo ${round + 1} >round; sync`);
+      expect(next).toEqual({ code: 0, out: `${round}\n`, err: "" });
       const record = JSON.parse(readFileSync(join(dir, "sandboxes", "kept.json"), "utf8"));
       expect(layers().toSorted()).toEqual([record.upper, ...record.layers].toSorted());
       expect([readdirSync(join(dir, "work")), readdirSync(join(dir, "trash"))]).toEqual([[record.upper], []]);

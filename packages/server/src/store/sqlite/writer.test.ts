@@ -50,7 +50,7 @@ test("a database that another program keeps locked refuses all that wait at once
     writer.run({ sql: "UPDATE conversations SET title = 'new' WHERE id = ?", parameters: [row.id] });
   const began = performance.now();
   const results = await Promise.allSettled(Array.from({ length: 50 }, update));
-  expect(performance.now() - began).toBeLessThan(3_000);
+  expect(performance.now() - began).toBeLessThan(12_000);
   for (const result of results)
     expect(result).toMatchObject({ status: "rejected", reason: { code: "StorageBusy", status: 503 } });
   other.exec("COMMIT");
