@@ -26,6 +26,7 @@ export default defineConfig({
     // For what hangs: a machine that is busy with other work takes ten times as long as a quiet one.
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 40_000 } },
     setupFiles: ["packages/server/test/support/check-events.ts"],
     sequence: { sequencer: LongestFirst },
     projects: [

@@ -43,7 +43,7 @@ class EventStream {
 
   async until(fits: (data: Received["data"]) => boolean): Promise<Received> {
     return expect
-      .poll(() => this.received.find(({ data }) => fits(data)), { interval: 5, timeout: 10_000 })
+      .poll(() => this.received.find(({ data }) => fits(data)), { interval: 5 })
       .toBeDefined()
       .then(() => this.received.find(({ data }) => fits(data))!);
   }

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openTestDriver, run, testSpec, workingRuntimes } from "../../../../test/support/oci.ts";
 import type { ExecRequest } from "../../../driver.ts";
 import type { OciDriver } from "../oci-driver.ts";
@@ -21,7 +21,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
   const fresh = async (pids = testSpec.limits.pids) => {
     id = `resident-${++number}`;
     await driver.start({ id, spec: { ...testSpec, limits: { ...testSpec.limits, pids } } });
-    await vi.waitFor(async () => expect(await resident()).toBe(true));
+    await expect.poll(resident).toBe(true);
   };
 
   beforeAll(async () => {
@@ -184,7 +184,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
         await run(driver, id, attack, { timeoutMs: 500 });
         expect((await run(driver, id, "echo works")).out, name).toBe("works\n");
         expect(Date.now() - began, name).toBeLessThan(30_000);
-        await expect.poll(resident, { timeout: 5_000, message: name }).toBe(true);
+        await expect.poll(resident, { message: name }).toBe(true);
       }
     },
   );
