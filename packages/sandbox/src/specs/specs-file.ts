@@ -57,7 +57,7 @@ const Network = Type.Object(
   strict,
 );
 
-/** A spec as it is written (docs/specs.md). */
+/** A spec as it is written (docs/sandboxes.md). */
 const WrittenSpec = Type.Object(
   {
     id: Type.String({ pattern: specId }),

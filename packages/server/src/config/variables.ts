@@ -251,7 +251,7 @@ export const variables = {
   }),
   webhookUrl: variable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_URL",
-    meaning: "Address that gets the events of every conversation (docs/callbacks.md)",
+    meaning: "Address that gets the events of every conversation (docs/event-delivery.md)",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "an http or https address without a user or a password",

@@ -32,7 +32,7 @@ const maxFrameBytes = 1024 * 1024;
 const maxReasonBytes = 123;
 
 /**
- * Serves the socket of a caller to `/sockets/terminal`: a shell in a sandbox, which ends with the socket (docs/terminal.md). Output comes in binary
+ * Serves the socket of a caller to `/sockets/terminal`: a shell in a sandbox, which ends with the socket (docs/sandbox-access.md). Output comes in binary
  * frames. Closes with 1000 `exit N` when the shell ended, 1001 (the sandbox was stopped), 4001 (the key may not, or not any more), 4004 (no such
  * sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell, and why), 1013 (too many terminals of the user).
  */

@@ -7,7 +7,7 @@ import { requireConversation } from "../account/conversation-access.ts";
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const CallbackPath = Type.Object({ conversation_id: Type.String(), callback_id: Type.String() });
 
-/** The callbacks of a conversation and how their delivery goes on; an extension of the contract (docs/callbacks.md). */
+/** The callbacks of a conversation and how their delivery goes on; an extension of the contract (docs/event-delivery.md). */
 export function callbackRoutes(
   app: App,
   { conversations, callbacks }: Pick<HttpServices, "conversations" | "callbacks">,

@@ -4,7 +4,7 @@ import { fileHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
-/** A conversation with its model traffic, to be replayed offline (docs/replay.md). It needs no sandbox. */
+/** A conversation with its model traffic, to be replayed offline (docs/command-line.md). It needs no sandbox. */
 export function conversationRecordingRoutes(
   app: App,
   { conversations, recordings }: Pick<HttpServices, "conversations" | "recordings">,
