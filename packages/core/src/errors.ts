@@ -1,110 +1,45 @@
+import { catalogue, type ErrorKey } from "./errors/catalogue.ts";
+import { type ErrorCode, statuses } from "./errors/statuses.ts";
+import type { ErrorText } from "./errors/texts.ts";
+
+export type { ErrorKey } from "./errors/catalogue.ts";
+export type { ErrorCode } from "./errors/statuses.ts";
+
+type Options = ErrorOptions & { retryAfter?: number };
+/** Parameters of a text first, if it has any. */
+type Rest<Key> = Key extends ErrorKey
+  ? (typeof catalogue)[Key][1] extends (params: infer Params) => string
+    ? [params: Params, options?: Options]
+    : [options?: Options]
+  : [message: string, options?: Options];
+
 /**
- * The one catalogue of errors that callers may see. A route turns an entry into its family's shape; nothing else chooses status codes.
- * Messages are one sentence that says what is wrong and, where there is something to do, what. They never carry a secret.
+ * The one error that callers see: `new PlatformError("ConversationUnknown", { id })`. The catalogue gives code, status and message; a
+ * route turns the error into the shape of its family, and nothing else chooses status codes.
  */
-export class PlatformError extends Error {
+export class PlatformError<Key extends ErrorKey | ErrorCode = ErrorKey | ErrorCode> extends Error {
   /** Stable identifier, for tests and clients. */
   readonly code: ErrorCode;
   /** HTTP status. */
   readonly status: number;
-  /** Seconds until it is worth another try, for the header `Retry-After`. */
+  /** Seconds until another try is worthwhile, for the header `Retry-After`. */
   readonly retryAfter: number | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions & { retryAfter?: number }) {
-    super(message, options);
+  constructor(key: Key, ...rest: Rest<Key>) {
+    const text = (catalogue as Readonly<Record<string, ErrorText>>)[key];
+    const hasParams = !text || typeof text[1] === "function";
+    const options = (hasParams ? rest[1] : rest[0]) as Options | undefined;
+    super(text ? messageOf(text, rest[0] as never) : (rest[0] as string), options);
     this.retryAfter = options?.retryAfter;
-    this.name = code;
-    this.code = code;
-    this.status = catalogue[code];
+    this.code = text ? text[0] : (key as ErrorCode);
+    this.name = this.code;
+    this.status = statuses[this.code];
   }
 }
 
-const catalogue = {
-  Unauthorized: 401,
-  ReadOnlyKey: 403,
-  TooManyRequests: 429,
-  KeyNotFound: 404,
-  OrganizationNotFound: 404,
-  KeyExists: 409,
-  TooManyKeys: 409,
-  BadRequest: 400,
-  InvalidParameter: 422,
-  TooManyIds: 400,
-  ConversationNotFound: 404,
-  EventNotFound: 404,
-  SandboxNotFound: 404,
-  SandboxSpecNotFound: 404,
-  StartTaskNotFound: 404,
-  StartFailed: 409,
-  TooManyMessages: 429,
-  MessageDelivered: 409,
-  ConversationArchived: 410,
-  SandboxInError: 503,
-  GitRefused: 400,
-  GitFailed: 502,
-  ProfileNotFound: 404,
-  PluginNotFound: 404,
-  Gone: 410,
-  HooksUnreadable: 422,
-  ConversationTooLarge: 413,
-  AnswerTooLarge: 413,
-  ConversationExists: 409,
-  ConversationRunning: 409,
-  GoalRunning: 409,
-  BudgetReached: 429,
-  TurnUnfinished: 409,
-  TurnFailed: 502,
-  TurnTimeout: 504,
-  SandboxNotRunning: 409,
-  SandboxForeign: 403,
-  SandboxFailed: 503,
-  BrowserUnavailable: 503,
-  SandboxSpecUnusable: 422,
-  SnapshotNotFound: 404,
-  FileNotFound: 404,
-  FileForbidden: 403,
-  NotAFile: 422,
-  RepositoryFailed: 422,
-  PortUnreachable: 502,
-  CrossOrigin: 403,
-  TooManyConnections: 503,
-  PreviewFailed: 502,
-  PreviewTimeout: 504,
-  ModelNotConfigured: 400,
-  ModelNotFound: 404,
-  ModelFailed: 502,
-  ContextWindowExceeded: 502,
-  BodyTooLarge: 413,
-  UnsupportedMediaType: 415,
-  PathNotFound: 404,
-  StorageFull: 507,
-  StorageBusy: 503,
-  OutboundRefused: 422,
-  OutboundFailed: 502,
-  SecretNotFound: 404,
-  SecretExists: 400,
-  TooManySecrets: 409,
-  CallbackNotFound: 404,
-  TooManyCallbacks: 409,
-  ConversationExternal: 409,
-  GitTokenRequired: 401,
-  ProviderTokenInvalid: 401,
-  GitTokenTooWeak: 403,
-  RepositoryNotFound: 404,
-  GitUnsupported: 400,
-  GitProviderBusy: 429,
-  GitProviderFailed: 502,
-  SettingsNotFound: 404,
-  McpServerNotFound: 404,
-  McpServerExists: 409,
-  McpFailed: 502,
-  NotOffered: 400,
-  ProfileExists: 409,
-  TooManyProfiles: 409,
-  ConfigInvalid: 500,
-} as const;
-
-export type ErrorCode = keyof typeof catalogue;
+function messageOf([, message]: ErrorText, params: never): string {
+  return typeof message === "string" ? message : message(params);
+}
 
 /** The text of anything thrown, for logs and events. */
 export function errorText(error: unknown): string {

@@ -19,7 +19,7 @@ export function redirected(
   const location = [headers.location].flat()[0];
   if (!redirects.has(statusCode) || location === undefined) return undefined;
   const to = URL.parse(location, from);
-  if (!to) throw new PlatformError("OutboundRefused", `${from.host} redirects to what is no address.`);
+  if (!to) throw new PlatformError("RedirectInvalid", { host: from.host });
   if (from.protocol === "https:" && to.protocol === "http:") {
     throw new PlatformError("OutboundRefused", `${from.host} redirects from https to http.`);
   }

@@ -1,0 +1,3 @@
+import type { ErrorTexts } from "./texts.ts";
+
+export const gitErrors = {} as const satisfies ErrorTexts;

@@ -1,0 +1,3 @@
+import type { ErrorTexts } from "./texts.ts";
+
+export const modelsErrors = {} as const satisfies ErrorTexts;

@@ -1,0 +1,3 @@
+import type { ErrorTexts } from "./texts.ts";
+
+export const storeErrors = {} as const satisfies ErrorTexts;
