@@ -46,7 +46,9 @@ const contract = new Map(
     ]),
 );
 
-for (const file of files.filter((name) => /^(packages|scripts|bench)\/.*\.(ts|sh)$/.test(name))) {
+for (const file of files.filter((name) =>
+  /^(packages|scripts|bench|bin)\/.*(\.ts|\.sh|\/[a-z]+)$/.test(name),
+)) {
   const text = read(file);
   // A citation may wrap in the middle; the replacement keeps every offset.
   const joined = text.replace(/\n[ \t]*(\*|\/\/|#)?[ \t]*/g, (wrap) => " ".repeat(wrap.length));
