@@ -1,0 +1,12 @@
+import { readFileSync } from "node:fs";
+import { relative } from "node:path";
+
+/** Prints the test files that failed by a JSON report of vitest, one on a line. Prints none when the report is missing. */
+const text = readFileSync(process.argv[2]!, "utf8");
+const { testResults = [] } = text ? (JSON.parse(text) as Report) : {};
+for (const { name, status } of testResults)
+  if (status === "failed") console.log(relative(process.cwd(), name));
+
+interface Report {
+  testResults?: { name: string; status: string }[];
+}
