@@ -1,4 +1,4 @@
-import { coreTools } from "@sandpiper/agent/tools/index";
+import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import {
   type ModelServer,
   type Reply,
@@ -18,6 +18,8 @@ import {
   until,
 } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
+
+const coreTools = toolRegistry.ofAgent("default");
 
 let server: TestPlatform;
 let models: ModelServer;

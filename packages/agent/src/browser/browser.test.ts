@@ -12,7 +12,7 @@ import { contentText } from "@sandpiper/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { browserTools } from "../tools/browser/index.ts";
 import { resolveToolCall } from "../tools/call.ts";
-import { readResult } from "../tools/renderers.ts";
+import { toolRegistry } from "../tools/registry.ts";
 import type { ToolContext } from "../tools/tool.ts";
 import { Browser } from "./browser.ts";
 
@@ -232,7 +232,7 @@ describe("a page", () => {
       800,
     ]);
     expect(shown.content.every(({ type }) => type === "text")).toBe(true);
-    expect(readResult(shown).at(-1)).toEqual({
+    expect(toolRegistry.readResult(shown).at(-1)).toEqual({
       type: "image",
       image_urls: [`data:image/png;base64,${shown.screenshot_data}`],
       cache_prompt: false,
@@ -240,7 +240,7 @@ describe("a page", () => {
     await open("/noise");
     const large = await call("get_state", { include_screenshot: true });
     expect(large.screenshot_data!.length).toBeLessThan(1_500_000);
-    expect(JSON.stringify(readResult(large).at(-1))).toContain("data:image/jpeg;base64,");
+    expect(JSON.stringify(toolRegistry.readResult(large).at(-1))).toContain("data:image/jpeg;base64,");
   });
 
   test("takes a file of the sandbox, and gives one", async () => {

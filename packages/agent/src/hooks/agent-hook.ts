@@ -11,7 +11,7 @@ import { modelTools, resolveToolCall } from "../tools/call.ts";
 import { fileEditorTool } from "../tools/file-editor.ts";
 import { globTool } from "../tools/glob.ts";
 import { grepTool } from "../tools/grep.ts";
-import { readResult } from "../tools/renderers.ts";
+import { toolRegistry } from "../tools/registry.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import type { HookDefinition } from "./config.ts";
 import { instructions, type PromptHookContext, questionOf, readAnswer } from "./prompt-hook.ts";
@@ -117,7 +117,7 @@ async function resultOf(call: MessageToolCall, context: AgentHookContext): Promi
   try {
     const observation = maskObservation(await look(resolved.tool, resolved.action, context), context.mask());
     // An image would be more than many a model can read.
-    const texts = readResult(observation).filter(({ type }) => type === "text");
+    const texts = toolRegistry.readResult(observation).filter(({ type }) => type === "text");
     return told(texts.length > 0 ? texts : [textContent("It is an image.")], observation.is_error === true);
   } catch (error) {
     context.signal.throwIfAborted();

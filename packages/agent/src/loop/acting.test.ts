@@ -37,6 +37,7 @@ function stage(
       name,
       parameters: Type.Object({}),
       actionKind: "ThinkAction",
+      role: name === "finish" ? "finish" : undefined,
       idempotent: false,
       readOnly: false,
       ...(options.keys?.(name) && { resources: () => options.keys!(name)! }),

@@ -43,8 +43,12 @@ export async function act(events: readonly ActionEvent[], context: ActContext): 
   let appended: Promise<void> = Promise.resolve();
   let inLog = 0;
   for (const event of events) {
-    const keys = resourcesOf(event, context);
-    const alone = event.tool_name === "finish" || context.concurrency === 1;
+    const tool = toolOf(event, context);
+    const keys =
+      tool && event.action
+        ? (tool.resources?.(event.action, context.toolContext.workingDir) ?? [tool.name])
+        : [];
+    const alone = tool?.role === "finish" || context.concurrency === 1;
     const before = alone ? [appended] : keys.flatMap((key) => holders.get(key) ?? []);
     const outcome = Promise.all(before).then(() => permits.run(() => actOnce(event, context)));
     outcomes.push(outcome);
@@ -70,7 +74,7 @@ export async function act(events: readonly ActionEvent[], context: ActContext): 
 }
 
 async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome> {
-  const tool = context.tools.find((candidate) => candidate.name === event.tool_name);
+  const tool = toolOf(event, context);
   if (!tool || !event.action)
     return {
       records: [toolError(event, `The tool ${event.tool_name} is not available in this conversation.`)],
@@ -122,14 +126,12 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
     action_id: event.id,
     ...(told.length > 0 && { extended_content: told }),
   });
-  const done = tool.name === "finish" && !context.hasUnseenMessage();
+  const done = tool.role === "finish" && !context.hasUnseenMessage();
   return { records: done ? [result, stateRecord("execution_status", "finished")] : [result] };
 }
 
-function resourcesOf(event: ActionEvent, { tools, toolContext }: ActContext): readonly string[] {
-  const tool = tools.find(({ name }) => name === event.tool_name);
-  if (!tool || !event.action) return [];
-  return tool.resources?.(event.action, toolContext.workingDir) ?? [tool.name];
+function toolOf(event: ActionEvent, { tools }: ActContext): Tool | undefined {
+  return tools.find(({ name }) => name === event.tool_name);
 }
 
 const interrupted =

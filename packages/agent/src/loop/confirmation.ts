@@ -1,4 +1,5 @@
 import { type ActionEvent, type ConfirmationPolicy, securityRisks } from "@sandpiper/wire";
+import { toolRegistry } from "../tools/registry.ts";
 
 /** Analyzers whose HIGH says something; with any other every action is confirmed. */
 const judging = new Set(["llm", "pattern", "policy_rail", "ensemble"]);
@@ -18,7 +19,7 @@ export function policyFromSettings(
 export function needsConfirmation(policy: ConfirmationPolicy, batch: readonly ActionEvent[]): boolean {
   const actions = batch.filter((event) => event.action);
   if (policy.kind === "NeverConfirm" || actions.length === 0) return false;
-  if (batch.length === 1 && ["finish", "think"].includes(batch[0]!.tool_name)) return false;
+  if (batch.length === 1 && toolRegistry.roleOf(batch[0]!.tool_name)) return false;
   if (policy.kind === "AlwaysConfirm") return true;
   const { threshold = "HIGH", confirm_unknown: confirmUnknown = true } = policy;
   return actions.some(({ security_risk: risk }) =>

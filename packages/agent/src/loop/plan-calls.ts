@@ -29,10 +29,8 @@ export async function planCalls(
     const thought = response.reasoningItems?.findLast(({ callsBefore }) => callsBefore === position);
     const risk = usable
       ? await assess(analyzer, {
-          toolName: resolved.tool.name,
+          tool: resolved.tool,
           action: resolved.action,
-          readOnly: resolved.tool.readOnly,
-          destructive: resolved.tool.destructive,
           claimed: resolved.securityRisk,
         })
       : "UNKNOWN";
@@ -54,7 +52,7 @@ export async function planCalls(
     } as ActionEvent;
     const isCut = response.finishReason === "length";
     calls.push(usable ? { event } : { event, error: isCut ? resolved.error + wasCut : resolved.error });
-    if (usable && resolved.tool.name === "finish") break;
+    if (usable && resolved.tool.role === "finish") break;
   }
   return calls;
 }

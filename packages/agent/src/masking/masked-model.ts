@@ -1,6 +1,13 @@
-import type { Model, ModelMessage, ModelRequest } from "@sandpiper/models/model";
-import type { Content } from "@sandpiper/wire";
-import { maskAnswer, noMask, type OutputMask } from "./output-mask.ts";
+import type {
+  Model,
+  ModelMessage,
+  ModelRequest,
+  ModelResponse,
+  PlacedReasoning,
+} from "@sandpiper/models/model";
+import type { Content, ThinkingBlock } from "@sandpiper/wire";
+import { toolRegistry } from "../tools/registry.ts";
+import { maskDeep, noMask, type OutputMask } from "./output-mask.ts";
 
 /**
  * A model that is told no secret and tells none: those in instructions and in what users and the project say are hidden from its provider, and those in its
@@ -68,5 +75,50 @@ class MaskedPrompt {
 
   #part(part: Content): Content {
     return part.type === "text" ? { ...part, text: this.#mask.text(part.text) } : part;
+  }
+}
+
+/**
+ * What a model said, as it may be stored and shown. What its provider signed stays, for a changed one would be refused.
+ */
+export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResponse {
+  if (mask === noMask) return response;
+  return {
+    ...response,
+    id: mask.text(response.id),
+    text: mask.text(response.text),
+    ...(response.reasoning && { reasoning: mask.text(response.reasoning) }),
+    thinkingBlocks: response.thinkingBlocks.flatMap((block) => maskBlock(block, mask)),
+    ...(response.reasoningItems && {
+      reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)),
+    }),
+    ...(response.problem && { problem: mask.text(response.problem) }),
+    toolCalls: response.toolCalls.map((call) => ({
+      ...call,
+      id: mask.text(call.id),
+      name: mask.text(call.name),
+      // The arguments of other tools run as they are.
+      ...(toolRegistry.roleOf(call.name) && { arguments: maskJson(call.arguments, mask) }),
+    })),
+  };
+}
+
+/** Some providers want plain text back unchanged: where a secret stands in it, it is left out. */
+function maskBlock(block: ThinkingBlock, mask: OutputMask): ThinkingBlock[] {
+  if (block.type === "redacted_thinking") return mask.text(block.data) === block.data ? [block] : [];
+  return [block.signature ? block : { ...block, thinking: mask.text(block.thinking) }];
+}
+
+/** The encrypted form stays: only its provider reads it. */
+function maskThought({ callsBefore, item }: PlacedReasoning, mask: OutputMask): PlacedReasoning {
+  return { callsBefore, item: { ...item, summary: item.summary.map((text) => mask.text(text)) } };
+}
+
+function maskJson(json: string, mask: OutputMask): string {
+  if (mask.text(json) === json) return json;
+  try {
+    return JSON.stringify(maskDeep(JSON.parse(json), mask));
+  } catch {
+    return mask.text(json);
   }
 }

@@ -3,7 +3,8 @@ import { hideSecrets, SecretStream } from "@sandpiper/core/secrets/secret-stream
 import type { ModelResponse } from "@sandpiper/models/model";
 import { type MCPToolObservation, textContent } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { hiddenSecret, maskAnswer, maskObservation, type OutputMask } from "./output-mask.ts";
+import { maskAnswer } from "./masked-model.ts";
+import { hiddenSecret, maskObservation, type OutputMask } from "./output-mask.ts";
 
 const value = "planted-value-4711-of-a-secret";
 const matcher = new SecretMatcher([value]);

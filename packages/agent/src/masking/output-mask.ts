@@ -1,5 +1,4 @@
-import type { ModelResponse, PlacedReasoning } from "@sandpiper/models/model";
-import type { Content, Observation, ThinkingBlock } from "@sandpiper/wire";
+import type { Content, Observation } from "@sandpiper/wire";
 
 /** What stands in the place of a secret (agent-behaviour.md section 10). */
 export const hiddenSecret = "<secret-hidden>";
@@ -61,53 +60,6 @@ function maskContent(content: readonly Content[], mask: OutputMask): Content[] {
     index++;
     return { ...part, text };
   });
-}
-
-/** Tools whose arguments are what the model says; those of others are run as they are. */
-const sayingTools = new Set(["finish", "think"]);
-
-/**
- * What a model said, as it may be stored and shown. What its provider signed stays, for a changed one would be refused.
- */
-export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResponse {
-  if (mask === noMask) return response;
-  return {
-    ...response,
-    id: mask.text(response.id),
-    text: mask.text(response.text),
-    ...(response.reasoning && { reasoning: mask.text(response.reasoning) }),
-    thinkingBlocks: response.thinkingBlocks.flatMap((block) => maskBlock(block, mask)),
-    ...(response.reasoningItems && {
-      reasoningItems: response.reasoningItems.map((placed) => maskThought(placed, mask)),
-    }),
-    ...(response.problem && { problem: mask.text(response.problem) }),
-    toolCalls: response.toolCalls.map((call) => ({
-      ...call,
-      id: mask.text(call.id),
-      name: mask.text(call.name),
-      ...(sayingTools.has(call.name) && { arguments: maskJson(call.arguments, mask) }),
-    })),
-  };
-}
-
-/** Some providers want plain text back unchanged: where a secret stands in it, it is left out. */
-function maskBlock(block: ThinkingBlock, mask: OutputMask): ThinkingBlock[] {
-  if (block.type === "redacted_thinking") return mask.text(block.data) === block.data ? [block] : [];
-  return [block.signature ? block : { ...block, thinking: mask.text(block.thinking) }];
-}
-
-/** The encrypted form stays: only its provider reads it. */
-function maskThought({ callsBefore, item }: PlacedReasoning, mask: OutputMask): PlacedReasoning {
-  return { callsBefore, item: { ...item, summary: item.summary.map((text) => mask.text(text)) } };
-}
-
-function maskJson(json: string, mask: OutputMask): string {
-  if (mask.text(json) === json) return json;
-  try {
-    return JSON.stringify(maskDeep(JSON.parse(json), mask));
-  } catch {
-    return mask.text(json);
-  }
 }
 
 function masked(value: unknown, name: string, mask: OutputMask): unknown {

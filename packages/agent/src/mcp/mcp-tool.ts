@@ -1,7 +1,8 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { MCPToolAction, MCPToolObservation, ToolDefinition } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import type { Tool } from "../tools/tool.ts";
+import { judgeArguments } from "../risk/pattern.ts";
+import type { Tool, ToolTraits } from "../tools/tool.ts";
 import { readArguments } from "./arguments.ts";
 import { resultContent } from "./result.ts";
 import type { ServerLink } from "./server-link.ts";
@@ -9,6 +10,12 @@ import type { ListedTool } from "./tool-list.ts";
 
 /** Characters of the arguments of one call. */
 const maxArguments = 2 * 1024 * 1024;
+
+export const mcpTraits = {
+  actionKind: "MCPToolAction",
+  outside: true,
+  risk: ({ data }) => ({ findings: judgeArguments(data), usual: "MEDIUM" }),
+} satisfies Omit<ToolTraits<MCPToolAction>, "name">;
 
 /** A server's tool as a tool of the agent (events.md section 3). `name` is the one by which the model calls it. */
 export function mcpTool(
@@ -33,15 +40,18 @@ export function mcpTool(
     mcp_tool: { name, description, inputSchema: { ...parameters } },
   };
   return {
+    ...mcpTraits,
     name,
     definition,
     description,
     parameters,
-    actionKind: "MCPToolAction",
     idempotent,
     // What a server says of itself does not decide whether its calls are judged.
     readOnly: false,
-    destructive: listed.saysDestructive,
+    risk(action) {
+      const { findings, usual } = mcpTraits.risk(action);
+      return { findings: listed.saysDestructive ? ["destructive-tool", ...findings] : findings, usual };
+    },
     resources: () => (readOnly ? [] : [`mcp:${link.spec.name}`]),
     readArguments: (received) => readArguments(parameters, received),
     async run({ data }, { signal, sandbox, onProgress }) {

@@ -1,15 +1,8 @@
 import { createHash } from "node:crypto";
+import { toolRegistry } from "../tools/registry.ts";
 
 /** Longest name of a tool that every provider takes. */
 const maxLength = 64;
-
-/** Names of tools of the platform, and the other names by which models call these: no server takes one, whether a conversation has the tool or not. */
-const ownNames: ReadonlySet<string> = new Set(
-  `terminal file_editor task_tracker finish think glob grep apply_patch planning_file_editor task delegate workflow invoke_skill switch_llm read_file write_file
-  edit list_directory inspect_image_with_vision browser_navigate browser_click browser_type browser_get_state browser_get_content browser_scroll browser_go_back
-  browser_list_tabs browser_switch_tab browser_close_tab browser_get_storage browser_set_storage browser_start_recording browser_stop_recording
-  bash command execute execute_bash git reset find ls pwd str_replace str_replace_editor`.split(/\s+/),
-);
 
 /**
  * Gives the tools of a conversation's servers the names by which the model calls them: their own, in letters that every provider takes, with the server's name in
@@ -22,7 +15,7 @@ export class ToolNames {
 
   /** `reserved` are the names of other tools of the conversation. */
   of(server: string, tool: string, reserved: ReadonlySet<string>): string {
-    const isTaken = (name: string) => reserved.has(name) || ownNames.has(name);
+    const isTaken = (name: string) => reserved.has(name) || toolRegistry.reservedNames.has(name);
     const owner = JSON.stringify([server, tool]);
     const known = this.#names.get(owner);
     if (known !== undefined && !isTaken(known)) return known;

@@ -9,7 +9,7 @@ import type {
 } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { hookContext } from "../hooks/hooks.ts";
-import { readResult } from "../tools/renderers.ts";
+import { toolRegistry } from "../tools/registry.ts";
 import { MessageList } from "./message-list.ts";
 import { KeptWords } from "./pinned-messages.ts";
 import { type AssistantMessage, goOn, readMessage, startOfCalls } from "./view-messages.ts";
@@ -136,7 +136,11 @@ export class View {
             ? observation.content
             : extended,
         );
-        return this.#addResult(event, [...readResult(observation), ...extended], observation.is_error);
+        return this.#addResult(
+          event,
+          [...toolRegistry.readResult(observation), ...extended],
+          observation.is_error,
+        );
       }
       case "AgentErrorEvent":
         return this.#addResult(event, [textContent(event.error)], true);

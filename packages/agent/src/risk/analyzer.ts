@@ -1,13 +1,10 @@
 import { type Action, type SecurityRisk, securityRisks } from "@sandpiper/wire";
+import type { RuleRisk } from "./findings.ts";
 
 /** A proposed call, as an analyzer sees it. */
 export interface AssessedCall {
-  toolName: string;
+  tool: { readonly readOnly: boolean; risk?(action: Action): RuleRisk };
   action: Action;
-  /** The tool cannot change anything. */
-  readOnly: boolean;
-  /** The tool's MCP server marks it as destructive. */
-  destructive?: boolean | undefined;
   /** The model's own estimate; UNKNOWN when it gave none. */
   claimed: SecurityRisk;
 }

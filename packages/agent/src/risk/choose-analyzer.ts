@@ -8,7 +8,7 @@ import {
   llmAnalyzer,
   unknownAnalyzer,
 } from "./analyzer.ts";
-import { judgeCall, patternAnalyzer, policyRailAnalyzer } from "./pattern.ts";
+import { patternAnalyzer, policyRailAnalyzer, ruleRisk } from "./pattern.ts";
 
 /** Depth of ensembles in ensembles, and members of one. */
 const maxDepth = 3;
@@ -77,7 +77,7 @@ function build(described: SecurityAnalyzer, depth: number): Analyzer | undefined
 function withRules(analyzer: Analyzer): Analyzer {
   return {
     async assess(call: AssessedCall) {
-      return judgeCall(call).length > 0 ? "HIGH" : assess(analyzer, call);
+      return ruleRisk(call).findings.length > 0 ? "HIGH" : assess(analyzer, call);
     },
   };
 }

@@ -16,3 +16,11 @@ export const findings = {
 } as const;
 
 export type Finding = keyof typeof findings;
+
+/** What the rules find in an action, and its risk when they find nothing. */
+export interface RuleRisk {
+  findings: readonly Finding[];
+  usual: "LOW" | "MEDIUM";
+}
+
+export const lowRisk: RuleRisk = { findings: [], usual: "LOW" };

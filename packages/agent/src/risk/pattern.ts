@@ -1,39 +1,31 @@
-import type { SecurityRisk } from "@sandpiper/wire";
-import { judgeAddress, namesMetadata } from "./addresses.ts";
+import { namesMetadata } from "./addresses.ts";
 import type { Analyzer, AssessedCall } from "./analyzer.ts";
-import { judgeEdit, judgePatch } from "./edit-rules.ts";
-import type { Finding } from "./findings.ts";
+import type { Finding, RuleRisk } from "./findings.ts";
 import { isCredentialPath } from "./paths.ts";
 import { isReadOnly } from "./read-only.ts";
 import { judgeScript } from "./shell-rules.ts";
 
-/** What the rules find in a call, without a model. */
-export function judgeCall({ action, destructive }: AssessedCall): readonly Finding[] {
-  switch (action.kind) {
-    case "TerminalAction":
-      return judgeScript(action.command).findings;
-    case "FileEditorAction":
-    case "PlanningFileEditorAction":
-      return judgeEdit(action);
-    case "ApplyPatchAction":
-      return judgePatch(action.patch);
-    case "BrowserNavigateAction":
-      return judgeAddress(action.url);
-    case "MCPToolAction":
-      return [...(destructive ? (["destructive-tool"] as const) : []), ...judgeData(action.data)];
-    default:
-      return [];
-  }
+/** The risk of a call by the rules alone. */
+export function ruleRisk({ tool, action }: AssessedCall): RuleRisk {
+  return tool.risk?.(action) ?? { findings: [], usual: tool.readOnly ? "LOW" : "MEDIUM" };
+}
+
+export function commandRisk(command: string): RuleRisk {
+  const { findings, script } = judgeScript(command);
+  return { findings, usual: isReadOnly(script) ? "LOW" : "MEDIUM" };
 }
 
 /** Judges without a model (agent-behaviour.md section 5): HIGH with a finding, LOW for a call that only reads, else MEDIUM. */
 export const patternAnalyzer: Analyzer = {
-  assess: (call) => (judgeCall(call).length > 0 ? "HIGH" : usualRisk(call)),
+  assess(call) {
+    const { findings, usual } = ruleRisk(call);
+    return findings.length > 0 ? "HIGH" : usual;
+  },
 };
 
 /** HIGH with a finding of the worst rules, else LOW. */
 export const policyRailAnalyzer: Analyzer = {
-  assess: (call) => (judgeCall(call).some((finding) => rails.has(finding)) ? "HIGH" : "LOW"),
+  assess: (call) => (ruleRisk(call).findings.some((finding) => rails.has(finding)) ? "HIGH" : "LOW"),
 };
 
 const rails: ReadonlySet<Finding> = new Set<Finding>([
@@ -43,28 +35,12 @@ const rails: ReadonlySet<Finding> = new Set<Finding>([
   "unreadable",
 ]);
 
-const quietActions = new Set([
-  "FinishAction",
-  "ThinkAction",
-  "TaskTrackerAction",
-  "TaskAction",
-  "SwitchLLMAction",
-  "InvokeSkillAction",
-]);
-
-function usualRisk({ action, readOnly }: AssessedCall): SecurityRisk {
-  if (readOnly || quietActions.has(action.kind)) return "LOW";
-  if (action.kind === "TerminalAction")
-    return isReadOnly(judgeScript(action.command).script) ? "LOW" : "MEDIUM";
-  return action.kind === "FileEditorAction" && action.command === "view" ? "LOW" : "MEDIUM";
-}
-
 /** Argument names under which MCP tools take commands. */
 const commandNames = /^(?:command|cmd|script|shell|bash|code)$/i;
 const maxTexts = 500;
 
 /** What the rules find in the arguments of an MCP tool. */
-function judgeData(data: Readonly<Record<string, unknown>>): Finding[] {
+export function judgeArguments(data: Readonly<Record<string, unknown>>): Finding[] {
   const findings = new Set<Finding>();
   const waiting: [string, unknown][] = Object.entries(data);
   for (let seen = 0; waiting.length > 0 && seen < maxTexts; seen++) {

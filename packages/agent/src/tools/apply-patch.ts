@@ -5,6 +5,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { ApplyPatchAction, ApplyPatchObservation, PatchedFile } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { judgePatch } from "../risk/edit-rules.ts";
 import { touchedPaths } from "../skills/path-rules.ts";
 import { applyHunks } from "./apply-patch/apply.ts";
 import { type FileChange, PatchError, parsePatch } from "./apply-patch/parse.ts";
@@ -50,6 +51,7 @@ export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
     patch: Type.String({ description: 'The patch, from "*** Begin Patch" to "*** End Patch".' }),
   }),
   actionKind: "ApplyPatchAction",
+  risk: ({ patch }) => ({ findings: judgePatch(patch), usual: "MEDIUM" }),
   idempotent: false,
   readOnly: false,
   // Those of the editor.

@@ -4,7 +4,9 @@ import fc from "fast-check";
 import { Check } from "typebox/value";
 import { describe, expect, test } from "vitest";
 import { modelTools, resolveToolCall } from "./call.ts";
-import { coreTools } from "./index.ts";
+import { toolRegistry } from "./registry.ts";
+
+const coreTools = toolRegistry.ofAgent("default");
 
 function call(name: string, args: unknown): MessageToolCall {
   return {

@@ -1,6 +1,5 @@
 import { isTooDeep } from "@sandpiper/models/call-arguments";
 import type { ModelTool } from "@sandpiper/models/model";
-import { shellQuote } from "@sandpiper/sandbox/shell/terminal/quote";
 import type { Action, MessageToolCall, SecurityRisk } from "@sandpiper/wire";
 import { securityRisks } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
@@ -33,11 +32,8 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
   if (isTooDeep(received)) return tooDeep;
   const { security_risk, summary, ...rest } = received;
   const risk = readRisk(tool, security_risk);
-  const given = complete(
-    tool.name,
-    alias,
-    ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest,
-  );
+  const own = ownSummary(tool) && summary !== undefined ? { ...rest, summary } : rest;
+  const given = tool.completeArguments?.(own, alias) ?? own;
   const fit = tool.readArguments?.(given) ?? fitArguments(tool.parameters, given);
   const problems = [
     ...(risk ? [] : [`security_risk must be one of ${securityRisks.join(", ")}`]),
@@ -117,52 +113,15 @@ function plainSchema(schema: TSchema): Record<string, unknown> {
   return plain;
 }
 
-const terminalNames = ["bash", "command", "execute", "execute_bash", "git", "reset", "find", "ls", "pwd"];
-const editorNames = ["str_replace", "str_replace_editor"];
-/** Names that are themselves the program to run. */
-const programs = ["git", "reset", "find", "ls", "pwd"];
-
 function findTool(written: string, tools: readonly Tool[]): { tool: Tool; alias: string } | undefined {
   const leading = /^\s*([A-Za-z_][A-Za-z0-9_-]*)/.exec(written)?.[1] ?? "";
   for (const name of [written, leading, leading.toLowerCase()]) {
-    const target = terminalNames.includes(name)
-      ? "terminal"
-      : editorNames.includes(name)
-        ? "file_editor"
-        : name;
     const tool =
       tools.find((candidate) => candidate.name === name) ??
-      tools.find((candidate) => candidate.name === target);
+      tools.find(({ aliases }) => aliases?.includes(name));
     if (tool) return { tool, alias: name };
   }
   return undefined;
-}
-
-/** Adds what a call by another name, or without its command, leaves unsaid. */
-function complete(
-  toolName: string,
-  alias: string,
-  received: Record<string, unknown>,
-): Record<string, unknown> {
-  if (toolName === "terminal" && programs.includes(alias)) {
-    const { command, path, ...rest } = received;
-    const given = typeof command === "string" ? command.trim() : "";
-    const words = given === alias || given.startsWith(`${alias} `) ? [given] : [alias, given];
-    if (typeof path === "string") words.push(shellQuote(path));
-    return { ...rest, command: words.filter(Boolean).join(" ") };
-  }
-  if (toolName === "file_editor" && (received.command === undefined || received.command === null)) {
-    const has = (name: string) => received[name] !== undefined && received[name] !== null;
-    const command = has("old_str")
-      ? "str_replace"
-      : has("insert_line")
-        ? "insert"
-        : has("file_text")
-          ? "create"
-          : undefined;
-    return command ? { ...received, command } : received;
-  }
-  return received;
 }
 
 function readRisk(tool: Tool, value: unknown): SecurityRisk | undefined {

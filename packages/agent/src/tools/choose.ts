@@ -1,15 +1,13 @@
 import { createContext, Script } from "node:vm";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ClientTool, GivenAgent } from "@sandpiper/wire";
-import { applyPatchTool } from "./apply-patch.ts";
-import { browserTools } from "./browser/index.ts";
 import { clientTool } from "./client-tool.ts";
-import { coreTools, planTools } from "./index.ts";
+import { type AgentType, toolRegistry, unsupportedTools } from "./registry.ts";
 import type { Tool } from "./tool.ts";
 
 /** What decides about the tools of a conversation. */
 export interface ToolChoice {
-  agentType: "default" | "plan";
+  agentType: AgentType;
   /** An agent whose tools nobody names has the browser too. */
   browser?: boolean | undefined;
   /** The agent that a client gave. */
@@ -19,36 +17,29 @@ export interface ToolChoice {
   clientTools: readonly ClientTool[];
 }
 
-/** Names that released clients know and that no tool of ours stands for: an agent that asks for them goes without (events.md section 3). */
-const absent = new Set(
-  `task_tool_set delegate workflow_tool_set read_file write_file edit list_directory gemini_tool_set
-  browser_start_recording browser_stop_recording inspect_image_with_vision consult_tom sleeptime_compute tom_consult invoke_skill switch_llm canvas_ui_tool_set`.split(
-    /\s+/,
+/** Names without a tool that an agent may ask for: it goes without (events.md section 3). */
+const ignoredNames = new Set([
+  ...unsupportedTools,
+  ..."task_tool_set workflow_tool_set gemini_tool_set consult_tom sleeptime_compute tom_consult canvas_ui_tool_set".split(
+    " ",
   ),
-);
-
-/** Names of tools that an agent gets, or not, by what else is known of its conversation. */
-const givenOtherwise = new Set(["task", "task_tool_set", "invoke_skill", "switch_llm"]);
-
-/** Names that stand for several tools. */
-const toolSets: ReadonlyMap<string, readonly Tool[]> = new Map([["browser_tool_set", browserTools]]);
+  // Enabled by other means, as is `task`, whose name no released client uses.
+  "invoke_skill",
+  "switch_llm",
+]);
 
 /** What an agent has besides the tools that it names, unless its client names others. */
 export const defaultTools: readonly string[] = ["FinishTool", "ThinkTool"];
 
 /** The tools of an agent whose client names none, in the shape in which clients name theirs. */
-export const usualTools: GivenAgent["tools"] = coreTools
-  .filter(({ name }) => name !== "finish" && name !== "think")
+export const usualTools: GivenAgent["tools"] = toolRegistry
+  .ofAgent("default")
+  .filter(({ role }) => !role)
   .map(({ name }) => ({ name, params: {} }));
 
 /** What agents can be given, by the names that clients look for before they ask for it: tools, and sets of them. */
 export const usableTools: string[] = [
-  ...new Set(
-    [...coreTools, ...planTools, applyPatchTool]
-      .map(({ name }) => name)
-      .filter((name) => name !== "finish" && name !== "think"),
-  ),
-  ...toolSets.keys(),
+  ...namesOf([...toolRegistry.byName.values()].filter(({ role }) => !role)),
   "task_tool_set",
 ];
 
@@ -60,8 +51,11 @@ const filterMs = 50;
  * the client's own.
  */
 export function chooseTools({ agentType, browser, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
-  const usual = browser ? [...coreTools, ...browserTools] : coreTools;
-  const ofType = agentType === "plan" ? planTools : usual;
+  const withBrowser = browser && agentType !== "plan";
+  const ofType = [
+    ...toolRegistry.ofAgent(agentType),
+    ...(withBrowser ? toolRegistry.sets.get("browser_tool_set")! : []),
+  ];
   const own = agent ? named(agent).filter(({ name }) => !kept || kept.includes(name)) : ofType;
   return clientTools.length > 0 ? [...own, ...clientTools.map(clientTool)] : own;
 }
@@ -74,13 +68,13 @@ export function checkTools(
   agent: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex"> | undefined,
   clientTools: readonly ClientTool[],
 ): string[] | undefined {
-  const known = allTools();
+  const known = toolRegistry.byName;
   for (const { name } of agent?.tools ?? []) {
     const wire = wireName(name);
-    if (known.has(wire) || toolSets.has(wire) || absent.has(wire)) continue;
+    if (known.has(wire) || toolRegistry.sets.has(wire) || ignoredNames.has(wire)) continue;
     throw new PlatformError(
       "InvalidParameter",
-      `There is no tool ${name}: the tools are ${[...known.keys(), ...toolSets.keys()].join(", ")}.`,
+      `There is no tool ${name}: the tools are ${[...known.keys(), ...toolRegistry.sets.keys()].join(", ")}.`,
     );
   }
   const names = new Set(known.keys());
@@ -98,26 +92,31 @@ export function checkTools(
 
 /** Those names, which nobody has checked, for which an agent gets no tool; names of tools that are given in another way are fine. */
 export function namesWithoutTool(names: readonly string[]): string[] {
-  const known = allTools();
+  const known = toolRegistry.byName;
   return names.filter((name) => {
     const wire = wireName(name);
-    return !known.has(wire) && !toolSets.has(wire) && !givenOtherwise.has(wire);
+    return (
+      !known.has(wire) &&
+      !toolRegistry.sets.has(wire) &&
+      !toolRegistry.perConversation.has(wire) &&
+      wire !== "task_tool_set"
+    );
   });
 }
 
 /** Tools by the names by which clients ask for them: a whole set by its own. */
 export function namesOf(tools: readonly Tool[]): string[] {
-  const whole = [...toolSets].filter(([, set]) => set.every((tool) => tools.includes(tool)));
+  const whole = [...toolRegistry.sets].filter(([, set]) => set.every((tool) => tools.includes(tool)));
   const setOf = (tool: Tool) => whole.find(([, set]) => set.includes(tool))?.[0];
   return [...new Set(tools.map((tool) => setOf(tool) ?? tool.name))];
 }
 
 function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
-  const known = allTools();
+  const known = toolRegistry.byName;
   const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaultTools)].map(
     wireName,
   );
-  return [...new Set(wanted.flatMap((name) => toolSets.get(name) ?? known.get(name) ?? []))];
+  return [...new Set(wanted.flatMap((name) => toolRegistry.sets.get(name) ?? known.get(name) ?? []))];
 }
 
 /** `FileEditorTool` and `file_editor` are one name (events.md section 3). */
@@ -125,15 +124,6 @@ function wireName(name: string): string {
   if (/^[a-z0-9_]+$/.test(name)) return name;
   const words = name.replace(/Tool$/, "").replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_");
   return words.toLowerCase();
-}
-
-function allTools(): Map<string, Tool> {
-  return new Map(
-    [...coreTools, ...planTools, applyPatchTool as unknown as Tool, ...browserTools].map((tool) => [
-      tool.name,
-      tool,
-    ]),
-  );
 }
 
 /** Those names whose beginning an expression matches. It is a client's, so it gets some time, and no more. Throws InvalidParameter. */

@@ -32,6 +32,7 @@ export function clientTool({ name, description, parameters, annotations }: Clien
     definition: definition as ToolDefinition,
     parameters: givenSchema(parameters),
     actionKind: `ClientAction_${name}` as Action["kind"],
+    outside: true,
     idempotent: false,
     readOnly: hint("readOnlyHint", false) as boolean,
     async run() {

@@ -1,7 +1,7 @@
 import { contentText, type TerminalObservation } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
 import { finishTool } from "./finish.ts";
-import { readResult } from "./renderers.ts";
+import { toolRegistry } from "./registry.ts";
 import { taskTrackerTool } from "./task-tracker.ts";
 import { thinkTool } from "./think.ts";
 import type { ToolContext } from "./tool.ts";
@@ -26,7 +26,7 @@ describe("what the model reads of a terminal's result", () => {
     },
   };
   const read = (changed: Partial<TerminalObservation>) =>
-    contentText(readResult({ ...observation, ...changed }));
+    contentText(toolRegistry.readResult({ ...observation, ...changed }));
 
   test("is prefix, output, suffix and the facts", () => {
     expect(read({})).toBe(

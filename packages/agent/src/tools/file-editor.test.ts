@@ -5,7 +5,7 @@ import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { contentText, type FileEditorAction, type FileEditorObservation } from "@sandpiper/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { fileEditorTool } from "./file-editor.ts";
-import { readResult } from "./renderers.ts";
+import { toolRegistry } from "./registry.ts";
 import type { ToolContext } from "./tool.ts";
 
 let sandbox: Sandbox;
@@ -295,5 +295,7 @@ describe("paths and files that cannot be used", () => {
 
 test("the model reads an error under a header", async () => {
   const observation = await edit({ command: "view", path: "/none" });
-  expect(contentText(readResult(observation))).toMatch(/^\[This call failed\.\]\nInvalid `path`/);
+  expect(contentText(toolRegistry.readResult(observation))).toMatch(
+    /^\[This call failed\.\]\nInvalid `path`/,
+  );
 });

@@ -2,6 +2,7 @@ import { posix } from "node:path";
 import type { FileEditorAction, FileEditorObservation } from "@sandpiper/wire";
 import { fileEditorCommands } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { judgeEdit } from "../risk/edit-rules.ts";
 import { toolDefinition } from "./definition.ts";
 import { editFile } from "./file-editor/file-editor.ts";
 import type { Tool } from "./tool.ts";
@@ -50,8 +51,22 @@ export const fileEditorTool: Tool<FileEditorAction, FileEditorObservation> = {
     ),
   }),
   actionKind: "FileEditorAction",
+  aliases: ["str_replace", "str_replace_editor"],
+  risk: (action) => ({ findings: judgeEdit(action), usual: action.command === "view" ? "LOW" : "MEDIUM" }),
   idempotent: false,
   readOnly: false,
   resources: ({ path }) => [`file:${posix.normalize(path)}`],
+  completeArguments(received) {
+    const has = (name: string) => received[name] !== undefined && received[name] !== null;
+    if (has("command")) return received;
+    const command = has("old_str")
+      ? "str_replace"
+      : has("insert_line")
+        ? "insert"
+        : has("file_text")
+          ? "create"
+          : undefined;
+    return command ? { ...received, command } : received;
+  },
   run: editFile,
 };

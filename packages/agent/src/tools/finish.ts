@@ -20,6 +20,7 @@ export const finishTool: Tool<FinishAction, Static<typeof FinishObservation>> = 
   }),
   parameters: Type.Object({ message: Type.String({ description: "The final message to the user." }) }),
   actionKind: "FinishAction",
+  role: "finish",
   idempotent: true,
   readOnly: true,
   async run(action) {

@@ -2,10 +2,11 @@ import { posix } from "node:path";
 import type { InvokeSkillAction, InvokeSkillObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { lowRisk } from "../risk/findings.ts";
 import { withCommandOutput } from "../skills/inline-commands.ts";
 import type { Skill } from "../skills/skill.ts";
 import { toolDefinition } from "./definition.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool, ToolTraits } from "./tool.ts";
 
 const description =
   "Reads a skill of <available_skills>: instructions for a special task. Call it with the skill's name before you begin such a task, once, and follow what it says.";
@@ -20,13 +21,19 @@ export interface InvokeSkillSources {
   joinServers(conversationId: string, skill: string, signal: AbortSignal): Promise<readonly string[]>;
 }
 
+export const invokeSkillTraits = {
+  name: "invoke_skill",
+  actionKind: "InvokeSkillAction",
+  risk: () => lowRisk,
+} satisfies ToolTraits<InvokeSkillAction>;
+
 /** The tool that reads skills. */
 export function invokeSkillTool({
   skills,
   joinServers,
 }: InvokeSkillSources): Tool<InvokeSkillAction, InvokeSkillObservation> {
   return {
-    name: "invoke_skill",
+    ...invokeSkillTraits,
     description,
     definition: toolDefinition("invoke_skill", "InvokeSkill", description, {
       readOnly: false,
@@ -37,7 +44,6 @@ export function invokeSkillTool({
     parameters: Type.Object({
       name: Type.String({ description: "Name of the skill, as <available_skills> has it." }),
     }),
-    actionKind: "InvokeSkillAction",
     // Its text may hold commands.
     idempotent: false,
     readOnly: false,

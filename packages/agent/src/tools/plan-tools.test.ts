@@ -4,9 +4,11 @@ import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { contentText, type Observation } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { resolveToolCall } from "./call.ts";
-import { planTools } from "./index.ts";
+import { toolRegistry } from "./registry.ts";
 import { globMatcher } from "./search/glob-match.ts";
 import type { ToolContext } from "./tool.ts";
+
+const planTools = toolRegistry.ofAgent("plan");
 
 let sandbox: Sandbox;
 let remove: () => Promise<void>;

@@ -1,6 +1,7 @@
 import { posix } from "node:path";
 import type { PlanningFileEditorAction, PlanningFileEditorObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import { judgeEdit } from "../risk/edit-rules.ts";
 import { toolDefinition } from "./definition.ts";
 import { editFile } from "./file-editor/file-editor.ts";
 import { fileEditorTool } from "./file-editor.ts";
@@ -22,6 +23,7 @@ export const planningFileEditorTool: Tool<PlanningFileEditorAction, PlanningFile
   }),
   parameters: fileEditorTool.parameters,
   actionKind: "PlanningFileEditorAction",
+  risk: (action) => ({ findings: judgeEdit(action), usual: "MEDIUM" }),
   idempotent: false,
   readOnly: false,
   resources: ({ path }) => [`file:${posix.normalize(path)}`],

@@ -1,8 +1,9 @@
 import type { SwitchLLMAction, SwitchLLMObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { lowRisk } from "../risk/findings.ts";
 import { toolDefinition } from "./definition.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool, ToolTraits } from "./tool.ts";
 
 /** A profile of the user that can be switched to. */
 export interface OfferedProfile {
@@ -13,6 +14,13 @@ export interface OfferedProfile {
 /** Makes the profile's model that of the conversation, from its next step on. */
 export type SwitchProfile = (conversationId: string, profile: string) => Promise<void>;
 
+export const switchLlmTraits = {
+  name: "switch_llm",
+  actionKind: "SwitchLLMAction",
+  outside: true,
+  risk: () => lowRisk,
+} satisfies ToolTraits<SwitchLLMAction>;
+
 /** Lets the agent go on with another model (events.md section 3). */
 export function switchLlmTool(profiles: readonly OfferedProfile[], change: SwitchProfile): Tool {
   const list = profiles.map(({ name, model }) => `- ${name}: ${model}`).join("\n");
@@ -21,7 +29,7 @@ export function switchLlmTool(profiles: readonly OfferedProfile[], change: Switc
 Use it when the user asks for it, or when another model is clearly better for what comes next. The profiles:
 ${list}`;
   const tool: Tool<SwitchLLMAction, SwitchLLMObservation> = {
-    name: "switch_llm",
+    ...switchLlmTraits,
     description,
     definition: toolDefinition("switch_llm", "SwitchLLM", description, {
       readOnly: false,
@@ -33,7 +41,6 @@ ${list}`;
       profile_name: Type.String({ description: "Name of the profile." }),
       reason: Type.String({ description: "Why, in a sentence." }),
     }),
-    actionKind: "SwitchLLMAction",
     idempotent: true,
     readOnly: false,
     async run({ profile_name, reason }, { conversationId }) {

@@ -12,7 +12,7 @@ Keep one task in_progress at a time and mark it done as soon as it is. Do withou
 
 const icons: Record<TaskItem["status"], string> = { todo: "[ ]", in_progress: "[>]", done: "[x]" };
 
-/** The agent's list of tasks (agent-behaviour.md section 14). It is kept in memory under the tool's name; a run puts it there from the log. */
+/** The agent's list of tasks (agent-behaviour.md section 14), kept in memory under the tool's name. */
 export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = {
   name: "task_tracker",
   description,
@@ -46,6 +46,7 @@ export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = 
   actionKind: "TaskTrackerAction",
   idempotent: true,
   readOnly: true,
+  restore: (memory, { taskList }) => memory.set("task_tracker", taskList),
 
   async run(action, context) {
     const { command } = action;

@@ -1,8 +1,9 @@
-import type { TaskAction, TaskObservation } from "@sandpiper/wire";
+import { type TaskAction, type TaskObservation, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { lowRisk } from "../risk/findings.ts";
 import type { AgentDefinition } from "../skills/agent-definitions.ts";
 import { toolDefinition } from "./definition.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool, ToolTraits } from "./tool.ts";
 
 /** Has a sub-agent do what an action says. `actionId` is the call's: a second call with the same one finds the sub-agent of the first. */
 export type RunTask = (action: TaskAction, actionId: string, signal: AbortSignal) => Promise<TaskObservation>;
@@ -12,6 +13,19 @@ export type ListedAgent = Pick<AgentDefinition, "name" | "description">;
 
 /** Characters of a description that the model reads. */
 const maxDescription = 500;
+
+export const taskTraits = {
+  name: "task",
+  actionKind: "TaskAction",
+  outside: true,
+  risk: () => lowRisk,
+  // A later call resumes the sub-agent by its id.
+  render: {
+    kind: "TaskObservation",
+    content: ({ content, task_id: id }) =>
+      id ? [...content, textContent(`[task_id: ${id}]`)] : [...content],
+  },
+} satisfies ToolTraits<TaskAction, TaskObservation>;
 
 /** Hands a task to a sub-agent and waits for its answer (agent-behaviour.md section 12). */
 export function taskTool(
@@ -28,7 +42,7 @@ export function taskTool(
 Kinds (subagent_type):
 ${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceAll(/\s+/g, " ").slice(0, maxDescription)}`).join("\n")}`;
   return {
-    name: "task",
+    ...taskTraits,
     description,
     definition: toolDefinition("task", "Task", description, {
       readOnly: false,
@@ -47,7 +61,6 @@ ${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceA
       ),
       resume: Type.Optional(Type.String({ description: "task_id of the sub-agent that is to go on." })),
     }),
-    actionKind: "TaskAction",
     // A second run of the call finds the sub-agent, which has survived on its own.
     idempotent: true,
     readOnly: false,

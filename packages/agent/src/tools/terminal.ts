@@ -1,5 +1,8 @@
-import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import { shellQuote } from "@sandpiper/sandbox/shell/terminal/quote";
+import type { Content, TerminalAction, TerminalObservation } from "@sandpiper/wire";
+import { contentText, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { commandRisk } from "../risk/pattern.ts";
 import { toolDefinition } from "./definition.ts";
 import type { Tool } from "./tool.ts";
 
@@ -12,6 +15,9 @@ const description = `Runs a shell command in a persistent terminal session of th
 - Very long output is cut in the middle; the result then names a file in the sandbox that holds all of it.
 - Avoid commands that wait for input or open a pager or an editor. Never run "exit" or "set -e" in the session itself.
 - reset=true starts a new shell; use it only when the terminal does not answer any more.`;
+
+/** Names by which models call the program itself. */
+const programs = ["git", "reset", "find", "ls", "pwd"];
 
 /** The persistent shell (agent-behaviour.md section 13). */
 export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
@@ -52,12 +58,35 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
     ),
   }),
   actionKind: "TerminalAction",
+  aliases: ["bash", "command", "execute", "execute_bash", ...programs],
+  render: { kind: "TerminalObservation", content: renderTerminal },
+  risk: ({ command }) => commandRisk(command),
   idempotent: false,
   readOnly: false,
   resources: () => ["terminal"],
+
+  completeArguments(received, alias) {
+    if (!programs.includes(alias)) return received;
+    const { command, path, ...rest } = received;
+    const given = typeof command === "string" ? command.trim() : "";
+    const words = given === alias || given.startsWith(`${alias} `) ? [given] : [alias, given];
+    if (typeof path === "string") words.push(shellQuote(path));
+    return { ...rest, command: words.filter(Boolean).join(" ") };
+  },
 
   async run(action, context) {
     const terminal = await context.terminal();
     return terminal.run(action, context.signal);
   },
 };
+
+/** The output of a command with the facts around it (agent-behaviour.md section 13). */
+function renderTerminal({ content, metadata }: TerminalObservation): Content[] {
+  const facts = [
+    metadata.working_dir ? `[Current working directory: ${metadata.working_dir}]` : "",
+    metadata.py_interpreter_path ? `[Python interpreter: ${metadata.py_interpreter_path}]` : "",
+    metadata.exit_code === -1 ? "" : `[Exit code: ${metadata.exit_code}]`,
+  ];
+  const text = `${metadata.prefix}${contentText(content)}${metadata.suffix}`;
+  return [textContent([text, ...facts].filter(Boolean).join("\n"))];
+}

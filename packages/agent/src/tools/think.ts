@@ -20,6 +20,7 @@ export const thinkTool: Tool<ThinkAction, Static<typeof ThinkObservation>> = {
   }),
   parameters: Type.Object({ thought: Type.String({ description: "The thought." }) }),
   actionKind: "ThinkAction",
+  role: "thought",
   idempotent: true,
   readOnly: true,
   resources: () => [],

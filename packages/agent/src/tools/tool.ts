@@ -1,29 +1,47 @@
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { Terminal } from "@sandpiper/sandbox/shell/terminal";
-import type { Action, Observation, ToolDefinition } from "@sandpiper/wire";
+import type { Action, Content, Observation, TaskItem, ToolDefinition } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
 import type { Browser } from "../browser/browser.ts";
+import type { RuleRisk } from "../risk/findings.ts";
 
-/** A tool of the agent (events.md section 3). One file a tool. */
-export interface Tool<A extends Action = Action, O extends Observation = Observation> {
+/** `finish` ends the turn; a `thought` has no effect. Neither needs a confirmation, and both hold what the model says. */
+export type ToolRole = "finish" | "thought";
+
+/** The part of a tool that is the same in all conversations: the registry derives its lists from it. */
+export interface ToolTraits<A extends Action = Action, O extends Observation = Observation> {
   /** Wire name, for example `terminal`. */
   readonly name: string;
+  readonly actionKind: A["kind"];
+  readonly role?: ToolRole;
+  /** Other names by which models call the tool. */
+  readonly aliases?: readonly string[];
+  /** Its calls reach beyond the sandbox, or into other conversations: a replay uses their recorded results. */
+  readonly outside?: boolean;
+  /** What the model reads of an observation of this kind. Default: the observation's content. */
+  readonly render?: { readonly kind: O["kind"]; content(observation: O): Content[] };
+  /** What the risk rules say of an action. Default: no finding; LOW for read-only tools, else MEDIUM. */
+  risk?(action: A): RuleRisk;
+  /** Puts the state of the log into `memory` when a run begins. */
+  restore?(memory: Map<string, unknown>, state: { readonly taskList: readonly TaskItem[] }): void;
+}
+
+/** A tool of the agent (events.md section 3). One file a tool; tools/registry.ts lists them. */
+export interface Tool<A extends Action = Action, O extends Observation = Observation>
+  extends ToolTraits<A, O> {
   /** As SystemPromptEvent.tools lists it. */
   readonly definition: ToolDefinition;
   /** What the model reads. */
   readonly description: string;
   /** The model's arguments, without `security_risk` and `summary`; the action is `{ kind: actionKind, ...arguments }` with defaults filled in. */
   readonly parameters: TSchema;
-  readonly actionKind: A["kind"];
   /** Run again after a crash instead of answering "interrupted, outcome unknown". */
   readonly idempotent: boolean;
   /** True for tools that cannot change anything; they get no `security_risk` parameter. */
   readonly readOnly: boolean;
-  /** Its server says that it destroys something, of which others only say nothing. */
-  readonly destructive?: boolean;
-  /**
-   * Takes the arguments in a way of its own, and gives the rest of the action or what is wrong with them, without values. Default: they are fitted to `parameters`.
-   */
+  /** Adds the arguments that a call by an alias, or without its command, leaves out. */
+  completeArguments?(received: Record<string, unknown>, alias: string): Record<string, unknown>;
+  /** Reads the arguments: returns the action without its kind, or the problems, without values. Default: fits them to `parameters`. */
   readArguments?(
     received: Record<string, unknown>,
   ): { fitted: Record<string, unknown> } | { problems: string[] };

@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { isCutOff } from "@sandpiper/agent/loop/acting";
+import { mcpTraits } from "@sandpiper/agent/mcp/mcp-tool";
+import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { Action, ActionEvent, Event, Observation, RecordedTool, ToolDefinition } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Recording } from "./read.ts";
-
-/** Kinds of actions that reach beyond the sandbox, or into other conversations: a replay gives their recorded results. */
-const outside = /^(?:MCPToolAction|TaskAction|Browser\w*|SwitchLLMAction|ClientAction_.*)$/;
 
 interface Outcome {
   action: unknown;
@@ -32,7 +31,7 @@ export class OutsideTools {
       if (event.kind === "SystemPromptEvent") {
         for (const definition of event.tools) this.#definitions.set(definition.title, definition);
       }
-      if (event.kind === "ActionEvent" && outside.test(event.action?.kind ?? "")) {
+      if (event.kind === "ActionEvent" && toolRegistry.isOutside(event.action?.kind ?? "")) {
         const outcome = { action: withoutKind(event.action as Action) };
         open.set(event.tool_call_id, { name: event.tool_name, outcome });
         this.#outcomes.set(event.tool_name, [...(this.#outcomes.get(event.tool_name) ?? []), outcome]);
@@ -48,7 +47,7 @@ export class OutsideTools {
 
   /** The tools of a conversation with these in the place of those that are not run again, and with those that are not there. */
   adapt(tools: readonly Tool[]): readonly Tool[] {
-    const own = tools.map((tool) => (outside.test(tool.actionKind) ? this.#recorded(tool) : tool));
+    const own = tools.map((tool) => (tool.outside ? this.#recorded(tool) : tool));
     const names = new Set(own.map(({ name }) => name));
     const absent = this.#next().filter(({ name }) => !names.has(name));
     return [...own, ...absent.flatMap((tool) => this.#absentTool(tool) ?? [])];
@@ -80,10 +79,12 @@ export class OutsideTools {
   #absentTool({ name, description, parameters }: RecordedTool): Tool | undefined {
     const definition = this.#definitions.get(name) ?? serverDefinition(name, description, parameters);
     const actionKind = definition.action_type as Action["kind"];
-    if (!outside.test(actionKind)) return undefined;
+    if (!toolRegistry.isOutside(actionKind)) return undefined;
+    const traits = toolRegistry.traitsOf(actionKind) ?? mcpTraits;
     const { properties = {}, ...rest } = parameters as { properties?: Record<string, unknown> };
     const { security_risk: risk, summary: _summary, ...own } = properties;
     return {
+      ...traits,
       ...{ name, definition, description, actionKind, idempotent: false, readOnly: risk === undefined },
       parameters: Type.Unsafe({ ...rest, properties: own }),
       readArguments: (received) => ({

@@ -1,10 +1,11 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Action, BrowserObservation } from "@sandpiper/wire";
+import type { Action, BrowserObservation, Content } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
 import type { Browser } from "../../browser/browser.ts";
 import { CdpError } from "../../browser/cdp.ts";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
+import type { RuleRisk } from "../../risk/findings.ts";
 import type { Tool } from "../tool.ts";
 
 /** Most characters of one result (agent-behaviour.md section 14). */
@@ -25,6 +26,7 @@ interface BrowserToolParts<A extends Action> {
   parameters: TSchema;
   /** It changes neither pages nor what they store. */
   readOnly: boolean;
+  risk?(action: A): RuleRisk;
   run(action: A, browser: Browser, signal: AbortSignal): Promise<BrowserResult>;
 }
 
@@ -52,6 +54,9 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
     actionKind,
     idempotent: readOnly,
     readOnly,
+    outside: true,
+    render: { kind: "BrowserObservation", content: renderBrowser },
+    ...(parts.risk && { risk: parts.risk }),
     resources: () => ["browser"],
     async run(action, context) {
       let browser: Browser | undefined;
@@ -74,6 +79,16 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
     },
   };
   return tool as unknown as Tool;
+}
+
+/** What the model reads of a call of the browser: its text, and the picture as one (events.md section 4: the event holds it beside the content). */
+function renderBrowser({ content, screenshot_data: data }: BrowserObservation): Content[] {
+  if (!data) return content;
+  const type = data.startsWith("iVBOR") ? "png" : "jpeg";
+  return [
+    ...content,
+    { type: "image", image_urls: [`data:image/${type};base64,${data}`], cache_prompt: false },
+  ];
 }
 
 /** Throws what is no matter of the browser. */

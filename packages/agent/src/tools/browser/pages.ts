@@ -6,6 +6,7 @@ import type {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
+import { judgeAddress } from "../../risk/addresses.ts";
 import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
 
 export const navigateTool = browserTool<BrowserNavigateAction>({
@@ -25,6 +26,7 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
     new_tab: Type.Optional(Type.Boolean({ default: false, description: "True: in a new tab." })),
   }),
   readOnly: false,
+  risk: ({ url }) => ({ findings: judgeAddress(url), usual: "MEDIUM" }),
   async run({ url, new_tab }, browser, signal) {
     const address = addressOf(url);
     let tab = new_tab ? await browser.openTab(signal) : await browser.tab(signal);

@@ -168,7 +168,7 @@ export class Agents {
 
 /** The agent of the settings in the shape in which clients give theirs. */
 function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
-  const names = namesOf(tools).filter((name) => name !== "finish" && name !== "think");
+  const names = namesOf(tools.filter(({ role }) => !role));
   return {
     tools: names.map((name) => ({ name, params: {} })),
     include_default_tools: ["FinishTool", "ThinkTool"],

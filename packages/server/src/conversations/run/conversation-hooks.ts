@@ -3,6 +3,7 @@ import { type Hooks, type HookVerdict, noHooks } from "@sandpiper/agent/hooks/ho
 import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { type HooksOfRun, ProjectHooks } from "@sandpiper/agent/hooks/project-hooks";
 import { nudge } from "@sandpiper/agent/loop/records";
+import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
 import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -16,9 +17,6 @@ export interface ConversationHooksDependencies {
   agents: Pick<Agents, "own">;
   addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
 }
-
-/** Tools whose calls do not wait for the sandbox: they touch nothing. */
-const harmless = new Set(["finish", "think"]);
 
 /**
  * The hooks of conversations: those that a client gave, else those of the project; and those of plugins. What the project has is read once and kept: what its agent writes
@@ -121,7 +119,7 @@ class LateHooks implements Hooks {
   }
 
   async beforeTool(event: ActionEvent): Promise<HookVerdict> {
-    if (!this.#hooks && !harmless.has(event.tool_name)) {
+    if (!this.#hooks && !toolRegistry.roleOf(event.tool_name)) {
       this.#finding ??= this.#find();
       this.#hooks = await this.#finding;
     }

@@ -7,6 +7,7 @@ import { type StepContext, step } from "@sandpiper/agent/loop/step";
 import { judgeStuck } from "@sandpiper/agent/loop/stuck";
 import { View } from "@sandpiper/agent/prompt/view";
 import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
+import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
@@ -102,7 +103,7 @@ export class Run {
       await this.follower.ready;
       this.#abort.signal.throwIfAborted();
       // HEAD may have been moved since the last run.
-      this.#env.toolContext.memory.set("task_tracker", this.follower.state.taskList);
+      toolRegistry.restore(this.#env.toolContext.memory, this.follower.state);
       await this.#loop();
       return true;
     } catch (error) {

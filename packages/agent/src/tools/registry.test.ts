@@ -1,0 +1,61 @@
+import { Action, type Observation, textContent } from "@sandpiper/wire";
+import { expect, test } from "vitest";
+import { ToolNames } from "../mcp/tool-names.ts";
+import { usableTools } from "./choose.ts";
+import { type ToolEntry, ToolRegistry, toolRegistry } from "./registry.ts";
+import type { Tool } from "./tool.ts";
+
+test("a new entry of the list is everything that the agent needs of a tool besides its file and its kinds", () => {
+  const memory = new Map<string, unknown>();
+  const tool = {
+    name: "measure",
+    actionKind: "MeasureAction",
+    role: "thought",
+    aliases: ["ruler"],
+    outside: true,
+    render: { kind: "MeasureObservation", content: () => [textContent("3 cm")] },
+    restore: (target: typeof memory) => target.set("measure", 3),
+  } as unknown as Tool;
+  const registry = new ToolRegistry([{ tool, agents: ["plan"], set: "measuring" } satisfies ToolEntry], []);
+  expect(registry.ofAgent("plan")).toEqual([tool]);
+  expect(registry.ofAgent("default")).toEqual([]);
+  expect(registry.sets.get("measuring")).toEqual([tool]);
+  expect(registry.byName.get("measure")).toBe(tool);
+  expect([registry.roleOf("measure"), registry.isOutside("MeasureAction")]).toEqual(["thought", true]);
+  expect([...registry.reservedNames]).toEqual(expect.arrayContaining(["measure", "ruler"]));
+  const observation = { kind: "MeasureObservation", content: [], is_error: true } as unknown as Observation;
+  expect(registry.readResult(observation)).toEqual([textContent("[This call failed.]"), textContent("3 cm")]);
+  registry.restore(memory, { taskList: [] });
+  expect(memory.get("measure")).toBe(3);
+});
+
+test("every action of the wire but those of MCP servers belongs to one listed tool", () => {
+  const kinds = Action.anyOf
+    .map((action) => action.properties.kind.const)
+    .filter((kind) => kind !== "MCPToolAction");
+  for (const kind of kinds) expect([kind, toolRegistry.traitsOf(kind)?.actionKind]).toEqual([kind, kind]);
+  expect(kinds.filter((kind) => toolRegistry.isOutside(kind))).toEqual(
+    kinds.filter((kind) => /^(?:Browser|Task(?!Tracker)|SwitchLLM)/.test(kind)),
+  );
+  expect(usableTools).toEqual([
+    ...["terminal", "file_editor", "task_tracker", "glob", "grep", "planning_file_editor", "apply_patch"],
+    ...["browser_tool_set", "task_tool_set"],
+  ]);
+});
+
+test("no MCP tool takes the name or an alias of a tool, of the released ones neither", () => {
+  const names = new ToolNames();
+  for (const name of [
+    ...toolRegistry.byName.keys(),
+    "task",
+    "invoke_skill",
+    "switch_llm",
+    "ls",
+    "bash",
+    "str_replace",
+    "delegate",
+    "workflow",
+  ])
+    expect(names.of("server", name, new Set())).toBe(`server_${name}`);
+  expect(names.of("server", "consult_tom", new Set())).toBe("consult_tom");
+});
