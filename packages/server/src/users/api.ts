@@ -36,10 +36,8 @@ export type ProviderHosts = Readonly<Record<string, string | null>>;
 export interface Settings {
   /** The V0 resource: secrets are null, `*_set` flags tell. A user who never stored settings reads the defaults. */
   view(userId: string): SettingsView;
-  /** The same, serialised; equal until the settings change. */
-  viewJson(userId: string): string;
-  /** The V1 resource, serialised; undefined for a user who never stored anything. */
-  viewV1Json(userId: string): string | undefined;
+  /** The V1 resource; undefined for a user who never stored anything. */
+  viewV1(userId: string): object | undefined;
   /** What the user is told about themselves; `exposeSecrets` puts the values of secrets in. */
   me(userId: string, options: { exposeSecrets: boolean }): UserInfo;
   /**

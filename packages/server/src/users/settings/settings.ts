@@ -16,7 +16,6 @@ import { modelOf, StoredLlmProfiles } from "../profiles.ts";
 import { userInfo } from "../user-info.ts";
 import { StoredWorkspaces } from "../workspaces.ts";
 import { AgentServerSettingsView } from "./agent-server.ts";
-import type { SettingsDocument } from "./document.ts";
 import { SettingsDocuments } from "./documents.ts";
 import { mergeV0, viewV0 } from "./v0.ts";
 import { type Merging, mergeV1, viewV1 } from "./v1.ts";
@@ -29,22 +28,14 @@ const defaultMaxIterations = 500;
 const noProviders: ProviderHosts = Object.freeze({});
 const noServers: McpServers = Object.freeze({});
 
-/** What is made of a document for its readers, as far as it was asked for. */
-interface Derived {
-  providerHosts: ProviderHosts;
-  view?: SettingsView;
-  json?: string;
-  jsonV1?: string;
-}
-
 export interface SettingsSources {
-  /** `provider_tokens_set` of a user: the same object until it changes. */
+  /** `provider_tokens_set` of a user. */
   providerHosts?: (userId: string) => ProviderHosts;
   /** Is told every secret that is stored or read. */
   onSecret?: (value: string, userId: string) => void;
 }
 
-/** Settings over a store of encrypted documents. What is derived from a document lives as long as the document does. */
+/** Settings over a store of encrypted documents. */
 export class StoredSettings implements Settings {
   readonly profiles: StoredLlmProfiles;
   readonly agentProfiles: StoredAgentProfiles;
@@ -52,7 +43,6 @@ export class StoredSettings implements Settings {
   readonly workspaces: StoredWorkspaces;
   readonly #documents: SettingsDocuments;
   readonly #providerHosts: (userId: string) => ProviderHosts;
-  readonly #derivations = new WeakMap<SettingsDocument, Derived>();
 
   constructor(store: DocumentStore, { providerHosts = () => noProviders, onSecret }: SettingsSources = {}) {
     this.#documents = new SettingsDocuments(store, onSecret);
@@ -64,26 +54,12 @@ export class StoredSettings implements Settings {
   }
 
   view(userId: string): SettingsView {
-    const derived = this.#derived(userId);
-    // Everybody gets the same object, so nobody may change it.
-    derived.view ??= JSON.parse(this.viewJson(userId), (_key, value) => Object.freeze(value)) as SettingsView;
-    return derived.view;
+    return viewV0(this.#documents.get(userId), this.#providerHosts(userId));
   }
 
-  viewJson(userId: string): string {
-    const derived = this.#derived(userId);
-    derived.json ??= JSON.stringify(viewV0(this.#documents.get(userId), derived.providerHosts));
-    return derived.json;
-  }
-
-  viewV1Json(userId: string): string | undefined {
+  viewV1(userId: string): object | undefined {
     if (!this.#documents.has(userId)) return undefined;
-    const derived = this.#derived(userId);
-    derived.jsonV1 ??= JSON.stringify({
-      ...viewV1(this.#documents.get(userId)),
-      provider_tokens_set: derived.providerHosts,
-    });
-    return derived.jsonV1;
+    return { ...viewV1(this.#documents.get(userId)), provider_tokens_set: this.#providerHosts(userId) };
   }
 
   me(userId: string, options: { exposeSecrets: boolean }): UserInfo {
@@ -145,17 +121,6 @@ export class StoredSettings implements Settings {
       condenser: withDefaults(condenserDefaults, agent.condenser),
       mcpServers: agent.mcp_config ?? {},
     };
-  }
-
-  #derived(userId: string): Derived {
-    const document = this.#documents.get(userId);
-    const providerHosts = this.#providerHosts(userId);
-    let derived = this.#derivations.get(document);
-    if (derived?.providerHosts !== providerHosts) {
-      derived = { providerHosts };
-      this.#derivations.set(document, derived);
-    }
-    return derived;
   }
 }
 

@@ -20,7 +20,7 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
       },
     },
     (request, reply) => {
-      sendJson(reply, settings.viewJson(request.principal.userId));
+      sendJson(reply, JSON.stringify(settings.view(request.principal.userId)));
     },
   );
   app.post(

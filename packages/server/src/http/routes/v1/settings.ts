@@ -33,9 +33,9 @@ export function settingsV1Routes(
       },
     },
     (request, reply) => {
-      const json = settings.viewV1Json(request.principal.userId);
-      if (json === undefined) throw new PlatformError("SettingsNotFound", "Settings not found");
-      sendJson(reply, json);
+      const view = settings.viewV1(request.principal.userId);
+      if (view === undefined) throw new PlatformError("SettingsNotFound", "Settings not found");
+      sendJson(reply, JSON.stringify(view));
     },
   );
   app.post(
