@@ -85,9 +85,15 @@ for (const file of files.filter((name) => name.endsWith(".md"))) {
       report(file, text, match.index, `${target} has no #${anchor}`);
   }
   if (file.startsWith("docs/contract/")) continue;
-  for (const match of prose.matchAll(/`((?:packages|scripts|bench|docs|bin)\/[\w./-]+)`/g))
-    if (!match[1]!.startsWith("bench/results/") && !existsSync(join(root, match[1]!)))
-      report(file, text, match.index, `there is no ${match[1]}`);
+  const inPackage = /^packages\/[^/]+\/README\.md$/.test(file) ? dirname(file) : "";
+  const paths = inPackage
+    ? /`((?:src|test)\/[\w./-]+)`/g
+    : /`((?:packages|scripts|bench|docs|bin)\/[\w./-]+)`/g;
+  for (const match of prose.matchAll(paths)) {
+    const target = join(inPackage, match[1]!);
+    if (!target.startsWith("bench/results/") && !existsSync(join(root, target)))
+      report(file, text, match.index, `there is no ${target}`);
+  }
 }
 
 for (const problem of problems) console.log(problem);
