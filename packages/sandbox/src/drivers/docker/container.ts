@@ -30,7 +30,7 @@ export interface ContainerInput {
   diskLimit: boolean;
 }
 
-/** What the engine is asked for: the isolation of ARCHITECTURE.md as far as the engine gives it. */
+/** What the engine is asked for: the isolation of docs/internals/security.md as far as the engine gives it. */
 export function containerOptions(input: ContainerInput): ContainerCreateOptions {
   const { id, spec } = input;
   const { memoryBytes, pids, cpus, diskBytes } = spec.limits;
