@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { importProblems } from "../../../scripts/check/imports.ts";
+import { lengthProblems } from "../../../scripts/check/lengths.ts";
+
+const conversations = "packages/server/src/conversations";
+const file = (path: string, ...imports: string[]) => ({
+  path,
+  text: imports.map((specifier) => `import { x } from "${specifier}";\n`).join(""),
+});
+
+describe("the structure check", () => {
+  test.each([
+    ["wire -> server", file("packages/wire/src/a.ts", "@sandpiper/server/platform")],
+    ["core -> models", file("packages/core/src/a.ts", "@sandpiper/models/model")],
+    ["models -> sandbox", file("packages/models/src/a.ts", "@sandpiper/sandbox/driver")],
+    ["sandbox -> agent", file("packages/sandbox/src/a.ts", "@sandpiper/agent/loop/step")],
+    ["agent -> server", file("packages/agent/src/a.ts", "@sandpiper/server/store/store")],
+    ["a library of another package", file("packages/agent/src/a.ts", "kysely")],
+    ["a relative path into another package", file("packages/agent/src/a.ts", "../../core/src/errors.ts")],
+  ])("refuses an import against the dependencies of a package: %s", (_name, bad) => {
+    expect(importProblems([bad])).toHaveLength(1);
+  });
+
+  test.each([
+    ["store -> users", file("packages/server/src/store/a.ts", "../users/api.ts")],
+    ["conversations -> http", file(`${conversations}/run/a.ts`, "../../http/app.ts")],
+    ["recording -> http", file("packages/server/src/recording/a.ts", "../http/app.ts")],
+    ["http -> platform", file("packages/server/src/http/a.ts", "../platform.ts")],
+    ["log -> run", file(`${conversations}/log/a.ts`, "../run/run.ts")],
+    ["run -> commands", file(`${conversations}/run/a.ts`, "../commands/commands.ts")],
+    ["api -> log", file(`${conversations}/api.ts`, "./log/hub.ts")],
+    ["a file outside of all rooms", file(`${conversations}/a.ts`)],
+  ])("refuses an import of a higher room: %s", (_name, bad) => {
+    expect(importProblems([bad])).toHaveLength(1);
+  });
+
+  test("refuses an import circle of type imports", () => {
+    const circle = ["a", "b", "c"].map((name, index) => ({
+      path: `packages/core/src/${name}.ts`,
+      text: `import type { X } from "./${["b", "c", "a"][index]}.ts";\n`,
+    }));
+    expect(importProblems(circle)).toEqual([expect.stringContaining("Import circle")]);
+    expect(importProblems(circle.slice(1))).toEqual([]);
+  });
+
+  test("allows imports of declared packages and of lower rooms", () => {
+    const good = [
+      file("packages/agent/src/a.ts", "@sandpiper/core/errors", "@sandpiper/wire", "node:fs", "yaml"),
+      file("packages/server/src/http/a.ts", "../users/api.ts", "@sandpiper/sandbox/driver"),
+      file("packages/core/src/a.test.ts", "vitest", "fast-check"),
+    ];
+    expect(importProblems(good)).toEqual([]);
+  });
+
+  test("refuses files of more than 400 lines and comments of more than 100 columns", () => {
+    const path = "packages/core/src/a.ts";
+    expect(lengthProblems([{ path, text: "x;\n".repeat(400) }])).toEqual([]);
+    expect(lengthProblems([{ path, text: "x;\n".repeat(401) }])).toHaveLength(1);
+    expect(lengthProblems([{ path, text: `// ${"x".repeat(97)}\n` }])).toEqual([]);
+    expect(lengthProblems([{ path, text: `// ${"x".repeat(98)}\n` }])).toHaveLength(1);
+    expect(lengthProblems([{ path, text: `  /** ${"x".repeat(98)} */\n` }])).toHaveLength(1);
+  });
+});
