@@ -1,18 +1,9 @@
-import { createContext, Script } from "node:vm";
+import { testRegexes } from "@sandpiper/core/untrusted-regex";
 
-/** Longest expression, and time for those of one event on a name, ms, as often as one of them uses it up: they are a stranger's. */
+/** Longest expression; time for all expressions of an event, ms, which begins anew as often as `mostTries` when one uses it up. */
 const maxLength = 1_000;
 const matchMs = 50;
 const mostTries = 3;
-
-const script = new Script(`while (results.length < expressions.length) {
-  const index = results.push(true) - 1;
-  try {
-    results[index] = new RegExp("^(?:" + expressions[index] + ")$", "u").test(name);
-  } catch {
-    results[index] = false;
-  }
-}`);
 
 /**
  * Which of the matchers of an event are for a tool: `*` and nothing are for all, `/…/` and what holds signs of an expression match the whole name, the rest is
@@ -48,15 +39,14 @@ function expressionOf(wanted: string): string | undefined {
   return delimited ?? (/[.*+?^${}()|[\]\\]/.test(wanted) ? wanted : undefined);
 }
 
-/** Without those for which there was no time. */
+/** The results of the expressions for which there was time; one that runs out of time matches. */
 function evaluate(expressions: readonly string[], name: string): Map<string, boolean> {
-  const results: boolean[] = [];
+  const results: (boolean | undefined)[] = [];
   for (let tries = 0; tries < mostTries && results.length < expressions.length; tries++) {
-    try {
-      script.runInContext(createContext({ expressions, name, results }), { timeout: matchMs });
-    } catch {
-      // Those behind the one that took so long are tried next.
-    }
+    const rest = expressions.slice(results.length);
+    const tests = rest.map((one) => ({ source: `^(?:${one})$`, flags: "u", text: name }));
+    results.push(...testRegexes(tests, matchMs));
+    if (results.length < expressions.length) results.push(true);
   }
-  return new Map(results.map((matches, index) => [expressions[index]!, matches]));
+  return new Map(results.map((matches = false, index) => [expressions[index]!, matches]));
 }

@@ -1,7 +1,7 @@
 import { posix } from "node:path";
+import { globMatcher } from "@sandpiper/core/glob";
 import type { Action } from "@sandpiper/wire";
 import { type TextContent, textContent } from "@sandpiper/wire";
-import { matchesGlob } from "./glob.ts";
 import type { Skill } from "./skill.ts";
 
 /** Most rules that one result brings along. */
@@ -36,6 +36,11 @@ export function rulesFor(
 /** The name of the rule whose text this is; undefined for another text. */
 export function pathRuleOf(text: string): string | undefined {
   return /^<PATH_RULE name="([^"]*)"/.exec(text.slice(0, 1_000))?.[1];
+}
+
+/** Whether a path matches a pattern in the manner of gitignore: one that ends in a slash matches everything below. */
+export function matchesGlob(pattern: string, path: string): boolean {
+  return globMatcher(pattern.replace(/^\.\//, "").replace(/\/$/, "/**"))(path);
 }
 
 function stands({ paths }: Skill, path: string, workingDir: string): boolean {

@@ -1,5 +1,5 @@
-import { createContext, Script } from "node:vm";
 import { PlatformError } from "@sandpiper/core/errors";
+import { testRegexes } from "@sandpiper/core/untrusted-regex";
 import type { ClientTool, GivenAgent } from "@sandpiper/wire";
 import { clientTool } from "./client-tool.ts";
 import { type AgentType, toolRegistry, unsupportedTools } from "./registry.ts";
@@ -47,8 +47,8 @@ export const usableTools: string[] = [
 const filterMs = 50;
 
 /**
- * The tools of a conversation, in the order in which the model reads them: those that its agent's type has, or that the client's agent names, and
- * the client's own.
+ * The tools of a conversation, in the order in which the model reads them: those of its agent's type, or those that the
+ * client's agent names; then the client's own.
  */
 export function chooseTools({ agentType, browser, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
   const withBrowser = browser && agentType !== "plan";
@@ -61,8 +61,9 @@ export function chooseTools({ agentType, browser, agent, kept, clientTools }: To
 }
 
 /**
- * Checks an agent's tools before a conversation begins, and gives the names that its `filter_tools_regex` leaves, where it has one: an expression of a client is
- * evaluated this once. Throws InvalidParameter for a name that nobody knows, an expression that is none, and a client tool with the name of another tool.
+ * Checks an agent's tools before a conversation begins. Returns the names that match its `filter_tools_regex`, which is
+ * evaluated only here; undefined without one. Throws InvalidParameter for an unknown tool, an invalid or slow
+ * expression, and a client tool with the name of another tool.
  */
 export function checkTools(
   agent: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex"> | undefined,
@@ -90,7 +91,7 @@ export function checkTools(
   return namesMatching([...named(agent).map(({ name }) => name), "switch_llm"], agent.filter_tools_regex);
 }
 
-/** Those names, which nobody has checked, for which an agent gets no tool; names of tools that are given in another way are fine. */
+/** The unchecked names for which an agent gets no tool. */
 export function namesWithoutTool(names: readonly string[]): string[] {
   const known = toolRegistry.byName;
   return names.filter((name) => {
@@ -126,16 +127,14 @@ function wireName(name: string): string {
   return words.toLowerCase();
 }
 
-/** Those names whose beginning an expression matches. It is a client's, so it gets some time, and no more. Throws InvalidParameter. */
+/** The names whose beginning matches a client's expression. Throws InvalidParameter. */
 export function namesMatching(names: readonly string[], expression: string): string[] {
-  try {
-    const script = new Script("names.filter((name) => new RegExp(`^(?:${expression})`).test(name))");
-    const context = createContext({ names: [...names], expression });
-    return [...(script.runInContext(context, { timeout: filterMs }) as string[])];
-  } catch {
+  const tests = names.map((text) => ({ source: `^(?:${expression})`, text }));
+  const results = testRegexes(tests, filterMs);
+  if (results.length < names.length || results.includes(undefined))
     throw new PlatformError(
       "InvalidParameter",
       "filter_tools_regex is not a regular expression, or takes too long.",
     );
-  }
+  return names.filter((_, index) => results[index]);
 }

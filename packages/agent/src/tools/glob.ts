@@ -2,8 +2,7 @@ import type { GlobAction, GlobObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { toolDefinition } from "./definition.ts";
-import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
-import { globMatcher } from "./search/glob-match.ts";
+import { findFiles, foundText, pathMatcher, searchFolder } from "./search/find-files.ts";
 import type { Tool } from "./tool.ts";
 
 const description = `Finds files by a pattern of their path, the last changed first, 100 at most.
@@ -31,7 +30,7 @@ export const globTool: Tool<GlobAction, GlobObservation> = {
   resources: () => [],
   async run({ pattern, path }, context) {
     const search_path = searchFolder(context, path);
-    const found = await findFiles(context, search_path, globMatcher(pattern));
+    const found = await findFiles(context, search_path, pathMatcher(pattern));
     const common = { kind: "GlobObservation", pattern, search_path } as const;
     if ("problem" in found)
       return {

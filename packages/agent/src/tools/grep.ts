@@ -2,8 +2,7 @@ import type { GrepAction, GrepObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { toolDefinition } from "./definition.ts";
-import { findFiles, foundText, searchFolder } from "./search/find-files.ts";
-import { globMatcher } from "./search/glob-match.ts";
+import { findFiles, foundText, pathMatcher, searchFolder } from "./search/find-files.ts";
 import type { Tool } from "./tool.ts";
 
 const description = `Finds files whose text holds a pattern, the last changed first, 100 at most. It gives their paths; view a file to see the places.
@@ -33,7 +32,7 @@ export const grepTool: Tool<GrepAction, GrepObservation> = {
   resources: () => [],
   async run({ pattern, path, include }, context) {
     const search_path = searchFolder(context, path);
-    const found = await findFiles(context, search_path, include ? globMatcher(include) : () => true, pattern);
+    const found = await findFiles(context, search_path, include ? pathMatcher(include) : () => true, pattern);
     const common = {
       kind: "GrepObservation",
       pattern,

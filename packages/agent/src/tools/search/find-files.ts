@@ -1,4 +1,5 @@
 import { posix } from "node:path";
+import { globMatcher } from "@sandpiper/core/glob";
 import { script } from "@sandpiper/sandbox/files/files";
 import type { ToolContext } from "../tool.ts";
 
@@ -26,6 +27,11 @@ fi
 exit 0`;
 
 export type Found = { files: string[]; truncated: boolean } | { problem: string };
+
+/** A test for paths by the pattern of a call, which may begin with `/` or `./`. */
+export function pathMatcher(pattern: string): (path: string) => boolean {
+  return globMatcher(pattern.replace(/^\.?\/+/, ""), { extended: true });
+}
 
 /** Files below a folder that pass a test of their relative paths, and hold a pattern where one is given; the last changed first. */
 export async function findFiles(
