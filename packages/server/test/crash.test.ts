@@ -95,7 +95,7 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
 
 test("kill -9 while the model answers: the call is made again", async () => {
   script = ({ index }) =>
-    index === 0 ? reply.text("lost half", { paceMs: 100, deltaSize: 1 }) : reply.text("Whole.");
+    index === 0 ? reply.text("lost half ".repeat(100), { paceMs: 50, deltaSize: 1 }) : reply.text("Whole.");
   const { id } = await startConversation(server.call, "Hello");
   const socket = SocketClient.forConversation(server, id);
   await socket.frame(({ kind }) => kind === "StreamingDeltaEvent");
