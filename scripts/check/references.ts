@@ -1,30 +1,15 @@
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-
-/**
- * Checks that references resolve and prints each one that does not: sections of `docs/contract` and pages of `docs`
- * that the sources cite, and in Markdown the relative links, their anchors, and paths of the project in backticks.
- */
-const root = new URL("../..", import.meta.url).pathname;
-const read = (file: string) => readFileSync(join(root, file), "utf8");
-const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" })
-  .split("\n")
-  .filter((file) => existsSync(join(root, file)) && !/\/(fixtures|demo)\//.test(file));
-
-const problems: string[] = [];
-function report(file: string, text: string, at: number, problem: string): void {
-  problems.push(`${file}:${text.slice(0, at).split("\n").length}: ${problem}`);
-}
+import { root } from "./source-files.ts";
 
 const blank = (text: string) => text.replace(/[^\n]/g, " ");
 const withoutFences = (text: string) => text.replace(/^( *)(```+|~~~+)[\s\S]*?\n\1\2 *$/gm, blank);
 
-/** The lines of a page that are headings, without their marks. */
+/** The headings of a Markdown page, without their marks. */
 const headings = (page: string) =>
   [...withoutFences(page).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => heading!);
 
-/** The anchors of a page, made the way GitHub makes them. */
+/** The anchors of a Markdown page, made the way GitHub makes them. */
 function anchors(page: string): Set<string> {
   const found = new Set<string>();
   for (const heading of headings(page)) {
@@ -37,64 +22,101 @@ function anchors(page: string): Set<string> {
   return found;
 }
 
-const contract = new Map(
-  files
-    .filter((file) => /^docs\/contract\/[^/]+\.md$/.test(file))
-    .map((file) => [
-      file.slice("docs/contract/".length),
-      new Set(headings(read(file)).map((heading) => /^(\d+(\.\d+)*)\.? /.exec(heading)?.[1])),
-    ]),
-);
+/** Finds references that do not resolve in the repository below one folder. */
+class ReferenceCheck {
+  readonly problems: string[] = [];
+  readonly #base: string;
 
-for (const file of files.filter((name) =>
-  /^(packages|scripts|bench|bin)\/.*(\.ts|\.sh|\/[a-z]+)$/.test(name),
-)) {
-  const text = read(file);
-  // A citation may wrap in the middle; the replacement keeps every offset.
-  const joined = text.replace(/\n[ \t]*(\*|\/\/|#)?[ \t]*/g, (wrap) => " ".repeat(wrap.length));
-  for (const match of joined.matchAll(
-    /\b([a-z0-9.-]+\.md) +sections? +(\d[\d.]*(?:(?:,| and| to) +\d[\d.]*)*)/g,
-  )) {
-    const [, page, cited] = match;
-    const sections = contract.get(page!);
-    if (sections === undefined) report(file, text, match.index, `docs/contract has no ${page}`);
-    for (const [section] of cited!.matchAll(/\d+(\.\d+)*/g))
-      if (sections !== undefined && !sections.has(section))
-        report(file, text, match.index, `${page} has no section ${section}`);
+  constructor(base: string) {
+    this.#base = base;
   }
-  if (file.endsWith(".test.ts")) continue;
-  for (const match of joined.matchAll(
-    /(?<![\w./-])(docs\/[a-z0-9/.-]+\.md|(?:ARCHITECTURE|CONTRIBUTING|README)\.md)(#[\w-]+)?/g,
-  )) {
-    const [, page, anchor] = match;
-    if (!existsSync(join(root, page!))) report(file, text, match.index, `there is no ${page}`);
-    else if (anchor && !anchors(read(page!)).has(anchor.slice(1)))
-      report(file, text, match.index, `${page} has no ${anchor}`);
+
+  /** Citations in a source file: sections of `docs/contract`, and pages of `docs`. */
+  checkSource(file: string): void {
+    const text = this.#read(file);
+    // A citation may wrap in the middle; the replacement keeps every offset.
+    const joined = text.replace(/\n[ \t]*(\*|\/\/|#)?[ \t]*/g, (wrap) => " ".repeat(wrap.length));
+    const sections = /\b([a-z0-9.-]+\.md) +sections? +(\d[\d.]*(?:(?:,| and| to) +\d[\d.]*)*)/g;
+    for (const { 1: page, 2: cited, index } of joined.matchAll(sections)) {
+      const path = `docs/contract/${page}`;
+      if (!this.#exists(path)) this.#report(file, index, `there is no ${path}`);
+      else
+        for (const [section] of cited!.matchAll(/\d+(\.\d+)*/g))
+          if (!this.#hasSection(path, section))
+            this.#report(file, index, `${path} has no section ${section}`);
+    }
+    if (file.endsWith(".test.ts")) return;
+    const pages =
+      /(?<![\w./-])(docs\/[a-z0-9/.-]+\.md|(?:ARCHITECTURE|CONTRIBUTING|README)\.md)(?:#([\w-]+))?/g;
+    for (const { 1: page, 2: anchor, index } of joined.matchAll(pages))
+      this.#checkTarget(file, index, page!, anchor);
+  }
+
+  /** Relative links of a Markdown page with their anchors, and paths of the repository in backticks. */
+  checkPage(file: string): void {
+    const prose = withoutFences(this.#read(file));
+    for (const { 1: link, index } of prose.replace(/`[^`\n]*`/g, blank).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(link!)) continue;
+      const [path, anchor] = link!.split("#");
+      this.#checkTarget(file, index, path === "" ? file : join(dirname(file), path!), anchor);
+    }
+    if (file.startsWith("docs/contract/")) return;
+    const inPackage = /^packages\/[^/]+\/README\.md$/.test(file);
+    const paths = inPackage
+      ? /`((?:src|test)\/[\w./-]+)`/g
+      : /`((?:packages|scripts|bench|docs|bin)\/[\w./-]+)`/g;
+    for (const { 1: path, index } of prose.matchAll(paths))
+      if (!path!.startsWith("bench/results/"))
+        this.#checkTarget(file, index, join(inPackage ? dirname(file) : "", path!), undefined);
+  }
+
+  #checkTarget(file: string, index: number, target: string, anchor: string | undefined): void {
+    if (!this.#exists(target)) this.#report(file, index, `there is no ${target}`);
+    else if (anchor && !anchors(this.#read(target)).has(anchor))
+      this.#report(file, index, `${target} has no #${anchor}`);
+  }
+
+  #hasSection(path: string, section: string): boolean {
+    return headings(this.#read(path)).some((heading) => /^(\d+(\.\d+)*)\.? /.exec(heading)?.[1] === section);
+  }
+
+  #report(file: string, index: number, problem: string): void {
+    const line = this.#read(file).slice(0, index).split("\n").length;
+    this.problems.push(`${file}:${line}: ${problem}`);
+  }
+
+  #exists(path: string): boolean {
+    return existsSync(join(this.#base, path));
+  }
+
+  #read(path: string): string {
+    return readFileSync(join(this.#base, path), "utf8");
   }
 }
 
-for (const file of files.filter((name) => name.endsWith(".md"))) {
-  const text = read(file);
-  const prose = withoutFences(text);
-  for (const match of prose.replace(/`[^`\n]*`/g, blank).matchAll(/\]\(([^)\s]+)\)/g)) {
-    if (/^[a-z]+:/.test(match[1]!)) continue;
-    const [path, anchor] = match[1]!.split("#");
-    const target = path === "" ? file : join(dirname(file), path!);
-    if (!existsSync(join(root, target))) report(file, text, match.index, `there is no ${target}`);
-    else if (anchor && !anchors(read(target)).has(anchor))
-      report(file, text, match.index, `${target} has no #${anchor}`);
+const isSource = (path: string) => /^(packages|scripts|bench|bin)\/.*(\.ts|\.sh|\/[a-z]+)$/.test(path);
+const isSkipped = (path: string) => /(^|\/)(node_modules|fixtures|demo)\//.test(path);
+
+/** References in sources and Markdown pages that do not resolve: one `file:line: problem` each. */
+export function referenceProblems(base = root): string[] {
+  const folders = ["packages", "scripts", "bench", "bin", "docs"].filter((name) =>
+    existsSync(join(base, name)),
+  );
+  const paths = folders.flatMap((folder) =>
+    readdirSync(join(base, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(base.length)),
+  );
+  const check = new ReferenceCheck(base);
+  for (const path of [...paths, ...readdirSync(base)].filter((path) => !isSkipped(path)).sort()) {
+    if (path.endsWith(".md")) check.checkPage(path);
+    else if (isSource(path)) check.checkSource(path);
   }
-  if (file.startsWith("docs/contract/")) continue;
-  const inPackage = /^packages\/[^/]+\/README\.md$/.test(file) ? dirname(file) : "";
-  const paths = inPackage
-    ? /`((?:src|test)\/[\w./-]+)`/g
-    : /`((?:packages|scripts|bench|docs|bin)\/[\w./-]+)`/g;
-  for (const match of prose.matchAll(paths)) {
-    const target = join(inPackage, match[1]!);
-    if (!target.startsWith("bench/results/") && !existsSync(join(root, target)))
-      report(file, text, match.index, `there is no ${target}`);
-  }
+  return check.problems;
 }
 
-for (const problem of problems) console.log(problem);
-process.exitCode = problems.length > 0 ? 1 : 0;
+if (import.meta.main) {
+  const problems = referenceProblems();
+  for (const problem of problems) console.error(problem);
+  process.exitCode = problems.length > 0 ? 1 : 0;
+}
