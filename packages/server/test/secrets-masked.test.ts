@@ -127,6 +127,7 @@ test("a value that comes in two polls of a command, or in pieces of an answer, i
   const { id } = await startConversation(server.call, "Go");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
   await ended(id);
+  await socket.status("finished");
   const texts = observed(await events(id));
   expect(texts[0]).toBe("first <secret-hidden>");
   expect(texts[1]).toBe("<secret-hidden> last\n");

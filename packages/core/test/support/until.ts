@@ -1,18 +1,26 @@
 /** Waits that have not ended, and the last answer of a server: what a failed test reports (check-events.ts). */
-const waits = new Set<() => unknown>();
+const waits = new Set<{ condition: unknown }>();
 let lastAnswer: string | undefined;
 
 /** Asks again every few milliseconds until there is an answer; the test's own time-out ends it. */
-export async function until<T>(ask: () => Promise<T | undefined> | T | undefined, everyMs = 15): Promise<T> {
-  waits.add(ask);
-  try {
+export function until<T>(ask: () => Promise<T | undefined> | T | undefined, everyMs = 15): Promise<T> {
+  return reportWait(ask, async () => {
     for (;;) {
       const answer = await ask();
       if (answer !== undefined && answer !== false) return answer;
       await new Promise((resolve) => setTimeout(resolve, everyMs));
     }
+  });
+}
+
+/** Waits. A test that fails meanwhile reports the source text of this condition. */
+export async function reportWait<T>(condition: unknown, wait: () => Promise<T>): Promise<T> {
+  const entry = { condition };
+  waits.add(entry);
+  try {
+    return await wait();
   } finally {
-    waits.delete(ask);
+    waits.delete(entry);
   }
 }
 
@@ -23,7 +31,7 @@ export function noteAnswer(request: string, status: number, text: string): void 
 
 /** Describes the waits that have not ended, with the last answer. Forgets both. */
 export function describeWaits(): string {
-  const pending = [...waits].map((ask) => `\nIt still waits for: ${ask}`);
+  const pending = [...waits].map(({ condition }) => `\nIt still waits for: ${condition}`);
   if (pending.length > 0 && lastAnswer !== undefined) pending.push(`\nThe last answer: ${lastAnswer}`);
   waits.clear();
   lastAnswer = undefined;

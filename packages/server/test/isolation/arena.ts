@@ -97,7 +97,7 @@ function placeOf(server: TestPlatform, id: string): Place {
   const route: Place["route"] = (method, path, init = {}) =>
     fetch(`${server.url}/api/v1/sandboxes/${id}${path}`, {
       method,
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(50_000),
       ...init,
       headers: { "x-session-api-key": server.key, ...init.headers },
     });

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { noteAnswer, until } from "@sandpiper/core/test/support/until";
+import { noteAnswer, reportWait, until } from "@sandpiper/core/test/support/until";
 import type { DestinationStream } from "pino";
 import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
@@ -124,12 +124,14 @@ export class SocketClient {
   }
 
   /** The first frame that matches, past or to come. */
-  async frame(matches: (frame: Json) => boolean): Promise<Json> {
-    for (;;) {
-      const found = this.frames.find(matches);
-      if (found) return found;
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    }
+  frame(matches: (frame: Json) => boolean): Promise<Json> {
+    return reportWait(matches, async () => {
+      for (;;) {
+        const found = this.frames.find(matches);
+        if (found) return found;
+        await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      }
+    });
   }
 
   /** Waits for a live status. */
