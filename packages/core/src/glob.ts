@@ -4,7 +4,7 @@ const maxLength = 4_096;
 const maxAlternatives = 64;
 
 export interface GlobOptions {
-  /** Whether `[a-z]` and `{a,b}` have a meaning; otherwise their characters stand for themselves. */
+  /** Whether `[a-z]` and `{a,b}` have a meaning; otherwise their characters match themselves. */
   extended?: boolean;
 }
 
@@ -12,8 +12,9 @@ export interface GlobOptions {
 type Word = "**" | readonly string[];
 
 /**
- * A test for relative paths by a glob: `*` and `?` within a name, `**` for any number of folders. A pattern without
- * a slash matches names at any depth. Takes time in proportion to the product of both lengths at most.
+ * A test for relative paths by a glob: `*` and `?` within a name, `**` for any number of folders. A
+ * pattern without a slash matches names at any depth. Takes time at most proportional to the
+ * product of both lengths.
  */
 export function globMatcher(
   pattern: string,

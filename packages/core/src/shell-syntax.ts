@@ -3,13 +3,19 @@ import { type ParsedScript, parse } from "unbash";
 /** Longest shell script that is parsed, in characters: time and memory are linear in it. */
 const maxScriptChars = 300_000;
 
-/** The syntax tree of a shell script; partial, with `errors`, when its syntax is wrong. Undefined when it is too long or too deeply nested. */
+/**
+ * The syntax tree of a shell script; partial, with `errors`, when its syntax is wrong. Undefined
+ * when the script is too long or too deeply nested.
+ */
 export function parseShell(script: string): ParsedScript | undefined {
   if (script.length > maxScriptChars) return undefined;
   return unlessTooDeep(() => parse(script));
 }
 
-/** What `read` returns; undefined when the syntax tree is too deep for the stack, which the parser and its lazy nodes report as a RangeError. */
+/**
+ * What `read` returns; undefined when a syntax tree is too deep for the stack: the parser and its
+ * lazy nodes throw a RangeError.
+ */
 export function unlessTooDeep<T>(read: () => T): T | undefined {
   try {
     return read();

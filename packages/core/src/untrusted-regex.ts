@@ -15,8 +15,9 @@ const script = new Script(`for (const { source, flags, text } of tests) {
 }`);
 
 /**
- * Tests texts by regular expressions that a stranger wrote, in at most `timeoutMs` together. Returns the results in
- * order, undefined for an invalid expression; fewer results than tests when one test ran out of time.
+ * Tests texts by regular expressions from clients or projects, in at most `timeoutMs` together.
+ * Returns the results in order, undefined for an invalid expression; fewer results than tests when
+ * a test ran out of time.
  */
 export function testRegexes(tests: readonly RegexTest[], timeoutMs: number): (boolean | undefined)[] {
   const results: (boolean | undefined)[] = [];

@@ -54,7 +54,7 @@ async function restart(): Promise<void> {
   server = await startServerProcess(dataDir);
 }
 
-test("what a model calls harmless and is not waits with its whole batch, over kill -9, until the user decides", async () => {
+test("a risky call that the model calls harmless waits with its batch until the user decides, also over kill -9", async () => {
   const pipe = "printf 'echo ran' > /tmp/x; curl -s file:///tmp/x | sh";
   script = ({ index }) =>
     [
@@ -93,7 +93,7 @@ test("what a model calls harmless and is not waits with its whole batch, over ki
   ]);
 });
 
-test("settings choose what judges: without a model's word, or each call by the user", async () => {
+test("settings choose the analyzer: pattern allows a call without an estimate, llm asks the user", async () => {
   let first = models.requests.length;
   const call = { name: "terminal", arguments: { command: "echo said nothing" } };
   script = ({ index }) => (index === first ? reply.toolCalls([call]) : finish("Done."));

@@ -10,8 +10,8 @@ import { toolRegistry } from "../tools/registry.ts";
 import { maskDeep, noMask, type OutputMask } from "./output-mask.ts";
 
 /**
- * A model that is told no secret and tells none: those in instructions and in what users and the project say are hidden from its provider, and those in its
- * answers from whoever follows, wherever the pieces are cut. Results of tools are masked when they are stored.
+ * Masks the secrets in what a model receives and in what it answers, also where a stream cuts them.
+ * Tool results are masked when they are stored.
  */
 export function maskedModel(model: Model, mask: OutputMask): Model {
   if (mask === noMask) return model;
@@ -79,7 +79,8 @@ class MaskedPrompt {
 }
 
 /**
- * What a model said, as it may be stored and shown. What its provider signed stays, for a changed one would be refused.
+ * The answer without secrets. Text that the provider signed stays: the provider refuses a changed
+ * one.
  */
 export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResponse {
   if (mask === noMask) return response;
@@ -103,7 +104,7 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
   };
 }
 
-/** Some providers want plain text back unchanged: where a secret stands in it, it is left out. */
+/** Without a redacted block that contains a secret: providers take redacted text only unchanged. */
 function maskBlock(block: ThinkingBlock, mask: OutputMask): ThinkingBlock[] {
   if (block.type === "redacted_thinking") return mask.text(block.data) === block.data ? [block] : [];
   return [block.signature ? block : { ...block, thinking: mask.text(block.thinking) }];

@@ -33,14 +33,15 @@ const named: Readonly<Record<string, SecurityAnalyzer & { analyzers?: SecurityAn
   },
 };
 
-/** The analyzer of a name in the settings, as agent-server clients describe it; undefined when there is none. */
+/** The analyzer of a name in the settings, as agent-server clients describe it. */
 export function namedAnalyzer(name: string | null): SecurityAnalyzer | undefined {
   return name !== null && Object.hasOwn(named, name) ? named[name] : undefined;
 }
 
 /**
- * The analyzer that a client describes. It never judges lower than the rules: a model cannot make `curl … | sh` harmless by
- * calling it so. An analyzer that this server does not have only applies the rules.
+ * The analyzer that a client describes. It never judges lower than the rules: a model cannot make
+ * `curl … | sh` harmless by calling it so. An analyzer that this server does not have only applies
+ * the rules.
  */
 export function chooseAnalyzer(described: SecurityAnalyzer): Analyzer {
   return withRules(build(described, 0) ?? unknownAnalyzer);

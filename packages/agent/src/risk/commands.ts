@@ -32,14 +32,17 @@ export interface ShellScript {
   complete: boolean;
 }
 
-/** Depth of the syntax tree, scripts inside of scripts included; a substitution takes about six levels. */
+/** Depth of the syntax tree, inner scripts included; a substitution takes about six levels. */
 const maxDepth = 64;
 const maxCommands = 4_000;
 /** Commands before one in its pipeline, and wrappers around one. */
 const maxBefore = 20;
 const maxWrappers = 20;
 
-/** The commands of a shell script, also of `$(…)`, `sh -c '…'`, `eval`, heredocs, `xargs`, `find -exec`. Linear in its length. */
+/**
+ * The commands of a shell script and of the scripts in it: `$(…)`, `sh -c`, `eval`, heredocs, `find
+ * -exec`. Takes time linear in its length.
+ */
 export function readScript(text: string): ShellScript {
   const reader = new Reader(20_000 + 4 * text.length);
   if (!unlessTooDeep(() => reader.script(text, 0, []))) reader.result.complete = false;
@@ -133,7 +136,10 @@ function inputOf(redirects: readonly Redirection[]): string | undefined {
       : undefined;
 }
 
-/** Programs whose arguments are a command: their options that take a value, and the number of words before the command. */
+/**
+ * Programs whose arguments are a command: their options with a value, and the words before the
+ * command.
+ */
 const wrappers: Readonly<Record<string, { values?: string; before?: number }>> = {
   sudo: { values: "-u -g -h -p -C -T -r -t -D -R -U --user --group --host --prompt --chdir" },
   doas: { values: "-u -C" },

@@ -18,7 +18,7 @@ const changesSource =
   /^(?:npm|pnpm|yarn) (?:config )?set (?:\S*registry|\S*_auth|ignore-scripts|npmRegistryServer|script-shell)|^npm pkg set scripts\.(?:pre|post)?(?:install|pack|publish)|^pip[\d.]* config set [\w.]*(?:index-url|trusted-host|find-links)|^poetry source add|^(?:apt-key|add-apt-repository)\b|^go env GO(?:PROXY|SUMDB|NOSUMDB|FLAGS)=/i;
 const address = /^(?:[\w.-]{1,100} ?@ ?)?(?:git\+\w+:|https?:\/\/|git:\/\/|github:)/;
 
-/** Installs a package from an address or an unknown registry, or changes where packages come from. */
+/** Installs from an address or an unknown registry, or changes where packages come from. */
 export function isForeignPackage(command: ShellCommand): boolean {
   const { name, args } = command;
   if (name === "tee") return operands(command).some(isRegistryPath);

@@ -72,7 +72,10 @@ export function isRegistryPath(path: string): boolean {
   return plain !== undefined && registryPath.test(plain);
 }
 
-/** Whether a folder is the root, a home folder, the workspace, a parent of the project or a folder of the system. */
+/**
+ * Whether a folder is the root, a home, the workspace, a parent of the project or part of the
+ * system.
+ */
 export function isRootOfAll(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;

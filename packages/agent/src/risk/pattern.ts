@@ -15,7 +15,10 @@ export function commandRisk(command: string): RuleRisk {
   return { findings, usual: isReadOnly(script) ? "LOW" : "MEDIUM" };
 }
 
-/** Judges without a model (agent-behaviour.md section 5): HIGH with a finding, LOW for a call that only reads, else MEDIUM. */
+/**
+ * The risk by the rules alone: HIGH with a finding, LOW for a call that only reads, else MEDIUM
+ * (agent-behaviour.md section 5).
+ */
 export const patternAnalyzer: Analyzer = {
   assess(call) {
     const { findings, usual } = ruleRisk(call);

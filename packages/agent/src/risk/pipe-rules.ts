@@ -14,7 +14,7 @@ const downloaders = new Set(
   "curl wget fetch aria2c axel lynx w3m http https httpie xh nc ncat netcat socat ftp tftp gsutil".split(" "),
 );
 
-/** Whether a program prints what it gets from the network; what the sandbox serves itself does not count. */
+/** Whether a program prints a download; what the sandbox itself serves does not count. */
 function isDownloader({ name, args }: ShellCommand): boolean {
   if (name === "openssl") return args[0] === "s_client";
   if (!downloaders.has(name)) return false;
@@ -52,7 +52,7 @@ const runsWords = ({ name, program }: ShellCommand) =>
 /** Programs whose output is an answer, not a script. */
 const parsers = new Set(["jq", "grep", "sed", "awk", "cut", "yq", "head", "tail", "wc", "sha256sum"]);
 
-/** Runs a download, or what only a decoder can read: `curl … | sh`, `bash <(curl …)`, `eval "$(…)"`, `curl -o x …; sh x`. */
+/** Runs a download or decoded text: `curl … | sh`, `bash <(curl …)`, `curl -o x …; sh x`. */
 export function runsDownload({ commands }: ShellScript): boolean {
   const saved = new Set<string>();
   return commands.some((command) => {

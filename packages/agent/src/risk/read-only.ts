@@ -14,7 +14,7 @@ const gitReaders = new Set(
   ),
 );
 
-/** Whether a script only reads: none of its programs changes something, and it writes to no file. */
+/** Whether a script writes no file and runs only programs that change nothing. */
 export function isReadOnly({ commands, redirects, complete }: ShellScript): boolean {
   if (!complete || commands.length === 0) return false;
   const writes = redirects.some(

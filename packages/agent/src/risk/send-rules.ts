@@ -35,7 +35,7 @@ const sendsSecret = ({ args, nested }: ShellCommand) =>
 const takesValue =
   /^(?:-[a-zA-Z]{0,6}[dFHXouAeTbcmwxYyrCEKzP]|--(?:data[a-z-]*|json|form[a-z-]*|header|request|output|user|user-agent|referer|upload-file|cookie|cookie-jar|max-time|connect-timeout|write-out|proxy|retry[a-z-]*|post-file|post-data|body-file|body-data|output-document|method|timeout|tries))$/;
 
-/** Whether an HTTP client sends a file, its input, a secret or the output of a packer to another machine. */
+/** Whether an HTTP client sends a file, its input, a secret or packed data to another machine. */
 function uploads(command: ShellCommand): boolean {
   const { name, args, before, redirects, nested } = command;
   const plain = args.filter((arg, index) => !arg.startsWith("-") && !takesValue.test(args[index - 1] ?? ""));

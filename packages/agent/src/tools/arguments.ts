@@ -9,7 +9,10 @@ type JsonSchema = {
   enum?: unknown[];
 };
 
-/** Reads the argument text of a tool call: a JSON object, raw line breaks inside its strings forgiven. Undefined when it is none. */
+/**
+ * The JSON object of a tool call's argument text, which may have raw line breaks in its strings;
+ * undefined for any other text.
+ */
 export function parseArguments(text: string): Record<string, unknown> | undefined {
   if (text.trim() === "") return {};
   let value = parseJson(text) ?? parseJson(escapeControls(text));
@@ -19,9 +22,9 @@ export function parseArguments(text: string): Record<string, unknown> | undefine
 }
 
 /**
- * Brings arguments to the shape of a schema where the meaning is plain (events.md section 3): nulls dropped, lists and objects
- * decoded from JSON text, text joined from pieces, numbers and booleans read from text, defaults filled in.
- * Never throws; returns the names of what does not fit, with the reason, and no value.
+ * Fits arguments to a schema when their meaning is plain (events.md section 3): drops nulls,
+ * decodes lists and objects from JSON text, joins text from pieces, reads numbers and booleans from
+ * text, fills in defaults.
  */
 export function fitArguments(
   parameters: TSchema,

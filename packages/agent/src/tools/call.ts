@@ -11,9 +11,9 @@ export type ResolvedCall =
   | { error: string };
 
 /**
- * Finds the tool that a model's call means and makes the action of its arguments (events.md section 3, agent-behaviour.md section 2
- * point 6). Names and arguments are forgiving. Never throws: what cannot be used gives an error text that names the parameters
- * received and none of their values.
+ * Finds the tool of a model's call and builds the action from its arguments (events.md section 3,
+ * agent-behaviour.md section 2 point 6). Tolerates variants of names and arguments. Never throws:
+ * returns an error text that names the received parameters without their values.
  */
 export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): ResolvedCall {
   const named = findTool(call.name, tools);
@@ -56,8 +56,9 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
 }
 
 /**
- * The tools as a model reads them: JSON Schema reduced to what every provider understands, with the optional leading parameters
- * `security_risk` (not for read-only tools) and `summary` (events.md section 3).
+ * The tools as a model reads them: JSON Schema reduced to what every provider understands, with the
+ * optional leading parameters `security_risk` (not for read-only tools) and `summary` (events.md
+ * section 3).
  */
 export function modelTools(tools: readonly Tool[]): ModelTool[] {
   return tools.map((tool) => {

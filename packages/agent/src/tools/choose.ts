@@ -37,7 +37,7 @@ export const usualTools: GivenAgent["tools"] = toolRegistry
   .filter(({ role }) => !role)
   .map(({ name }) => ({ name, params: {} }));
 
-/** What agents can be given, by the names that clients look for before they ask for it: tools, and sets of them. */
+/** The tools and tool sets that an agent can have, by the names that clients look for. */
 export const usableTools: string[] = [
   ...namesOf([...toolRegistry.byName.values()].filter(({ role }) => !role)),
   "task_tool_set",
@@ -47,8 +47,8 @@ export const usableTools: string[] = [
 const filterMs = 50;
 
 /**
- * The tools of a conversation, in the order in which the model reads them: those of its agent's type, or those that the
- * client's agent names; then the client's own.
+ * The tools of a conversation, in the order in which the model reads them: those of its agent's
+ * type, or those that the client's agent names; then the client's own.
  */
 export function chooseTools({ agentType, browser, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
   const withBrowser = browser && agentType !== "plan";
@@ -61,9 +61,10 @@ export function chooseTools({ agentType, browser, agent, kept, clientTools }: To
 }
 
 /**
- * Checks an agent's tools before a conversation begins. Returns the names that match its `filter_tools_regex`, which is
- * evaluated only here; undefined without one. Throws InvalidParameter for an unknown tool, an invalid or slow
- * expression, and a client tool with the name of another tool.
+ * Checks an agent's tools before a conversation begins. Returns the names that match its
+ * `filter_tools_regex`, which is evaluated only here; undefined without one. Throws
+ * InvalidParameter for an unknown tool, an invalid or slow expression, and a client tool with the
+ * name of another tool.
  */
 export function checkTools(
   agent: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex"> | undefined,

@@ -8,7 +8,10 @@ interface Hints {
   openWorld: boolean;
 }
 
-/** The definition of a core tool: `Terminal` gives TerminalTool, TerminalAction and TerminalObservation (events.md section 3). */
+/**
+ * The definition of a tool whose kinds begin with `kind`: `TerminalTool`, `TerminalAction`,
+ * `TerminalObservation` (events.md section 3).
+ */
 export function toolDefinition(
   name: string,
   kind: string,

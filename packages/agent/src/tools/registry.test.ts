@@ -5,7 +5,7 @@ import { usableTools } from "./choose.ts";
 import { type ToolEntry, ToolRegistry, toolRegistry } from "./registry.ts";
 import type { Tool } from "./tool.ts";
 
-test("a new entry of the list is everything that the agent needs of a tool besides its file and its kinds", () => {
+test("one registry entry is enough for all that the agent derives from a tool", () => {
   const memory = new Map<string, unknown>();
   const tool = {
     name: "measure",
@@ -29,7 +29,7 @@ test("a new entry of the list is everything that the agent needs of a tool besid
   expect(memory.get("measure")).toBe(3);
 });
 
-test("every action of the wire but those of MCP servers belongs to one listed tool", () => {
+test("every action kind of the wire, except MCP, belongs to a tool of the registry", () => {
   const kinds = Action.anyOf
     .map((action) => action.properties.kind.const)
     .filter((kind) => kind !== "MCPToolAction");
@@ -43,7 +43,7 @@ test("every action of the wire but those of MCP servers belongs to one listed to
   ]);
 });
 
-test("no MCP tool takes the name or an alias of a tool, of the released ones neither", () => {
+test("no MCP tool gets the name or an alias of a tool, or the name of an unsupported tool", () => {
   const names = new ToolNames();
   for (const name of [
     ...toolRegistry.byName.keys(),

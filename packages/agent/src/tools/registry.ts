@@ -72,7 +72,10 @@ export class ToolRegistry {
     this.reservedNames = new Set([...names, ...unsupportedTools, "workflow"]);
   }
 
-  /** The tools of a type of agent, in the order in which the model reads them: thoughts and finish come last. */
+  /**
+   * The tools of a type of agent, in the order in which the model reads them: think and finish
+   * last.
+   */
   ofAgent(type: AgentType): readonly Tool[] {
     const tools = this.#entries.filter(({ agents }) => agents?.includes(type)).map(({ tool }) => tool);
     return [...tools.filter(({ role }) => !role), ...tools.filter(({ role }) => role)];
@@ -86,12 +89,15 @@ export class ToolRegistry {
     return this.#traits.find((traits) => traits.actionKind === actionKind);
   }
 
-  /** Whether actions of this kind reach beyond the sandbox: a replay uses their recorded results. */
+  /** Whether a replay uses the recorded results of this kind of action. */
   isOutside(actionKind: string): boolean {
     return this.traitsOf(actionKind)?.outside ?? /^(?:MCPToolAction$|ClientAction_)/.test(actionKind);
   }
 
-  /** What the model reads of a result: its content, or what its tool renders, after a header line when it is an error (events.md section 3). */
+  /**
+   * What the model reads of a result, after a header line when it is an error (events.md section
+   * 3).
+   */
   readResult(observation: Observation): Content[] {
     const own = this.#traits.find(({ render }) => render?.kind === observation.kind)?.render;
     const content = own?.content(observation) ?? observation.content;

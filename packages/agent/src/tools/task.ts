@@ -5,10 +5,13 @@ import type { AgentDefinition } from "../skills/agent-definitions.ts";
 import { toolDefinition } from "./definition.ts";
 import type { Tool, ToolTraits } from "./tool.ts";
 
-/** Has a sub-agent do what an action says. `actionId` is the call's: a second call with the same one finds the sub-agent of the first. */
+/**
+ * Runs a task in a sub-agent. A second call with the same `actionId` resumes the sub-agent of the
+ * first.
+ */
 export type RunTask = (action: TaskAction, actionId: string, signal: AbortSignal) => Promise<TaskObservation>;
 
-/** A kind of sub-agent as the model reads of it. */
+/** A kind of sub-agent in the description of the tool. */
 export type ListedAgent = Pick<AgentDefinition, "name" | "description">;
 
 /** Characters of a description that the model reads. */

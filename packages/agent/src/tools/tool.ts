@@ -5,10 +5,15 @@ import type { TSchema } from "typebox";
 import type { Browser } from "../browser/browser.ts";
 import type { RuleRisk } from "../risk/findings.ts";
 
-/** `finish` ends the turn; a `thought` has no effect. Neither needs a confirmation, and both hold what the model says. */
+/**
+ * `finish` ends the turn; a `thought` has no effect. Neither needs a confirmation, and their
+ * arguments are text for the user.
+ */
 export type ToolRole = "finish" | "thought";
 
-/** The part of a tool that is the same in all conversations: the registry derives its lists from it. */
+/**
+ * The part of a tool that is the same in all conversations. The registry derives its lists from it.
+ */
 export interface ToolTraits<A extends Action = Action, O extends Observation = Observation> {
   /** Wire name, for example `terminal`. */
   readonly name: string;
@@ -16,11 +21,15 @@ export interface ToolTraits<A extends Action = Action, O extends Observation = O
   readonly role?: ToolRole;
   /** Other names by which models call the tool. */
   readonly aliases?: readonly string[];
-  /** Its calls reach beyond the sandbox, or into other conversations: a replay uses their recorded results. */
+  /**
+   * Its calls reach beyond the sandbox or into other conversations: a replay uses recorded results.
+   */
   readonly outside?: boolean;
   /** What the model reads of an observation of this kind. Default: the observation's content. */
   readonly render?: { readonly kind: O["kind"]; content(observation: O): Content[] };
-  /** What the risk rules say of an action. Default: no finding; LOW for read-only tools, else MEDIUM. */
+  /**
+   * What the risk rules find in an action. Default: nothing; LOW for read-only tools, else MEDIUM.
+   */
   risk?(action: A): RuleRisk;
   /** Puts the state of the log into `memory` when a run begins. */
   restore?(memory: Map<string, unknown>, state: { readonly taskList: readonly TaskItem[] }): void;
@@ -33,7 +42,10 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly definition: ToolDefinition;
   /** What the model reads. */
   readonly description: string;
-  /** The model's arguments, without `security_risk` and `summary`; the action is `{ kind: actionKind, ...arguments }` with defaults filled in. */
+  /**
+   * The model's arguments without `security_risk` and `summary`. The action is `{ kind: actionKind,
+   * ...arguments }` with defaults filled in.
+   */
   readonly parameters: TSchema;
   /** Run again after a crash instead of answering "interrupted, outcome unknown". */
   readonly idempotent: boolean;
@@ -41,15 +53,21 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly readOnly: boolean;
   /** Adds the arguments that a call by an alias, or without its command, leaves out. */
   completeArguments?(received: Record<string, unknown>, alias: string): Record<string, unknown>;
-  /** Reads the arguments: returns the action without its kind, or the problems, without values. Default: fits them to `parameters`. */
+  /**
+   * Returns the action without its kind, or the problems without values. Default: fits the
+   * arguments to `parameters`.
+   */
   readArguments?(
     received: Record<string, unknown>,
   ): { fitted: Record<string, unknown> } | { problems: string[] };
-  /** Resolves with the result, errors of use included (`is_error`). A throw becomes an AgentErrorEvent. */
+  /**
+   * Resolves with the result, also for errors of use (`is_error`). A throw becomes an
+   * AgentErrorEvent.
+   */
   run(action: A, context: ToolContext): Promise<O>;
   /**
-   * What a call holds while it runs, such as `file:/a` or `terminal`: calls that share a key run one after the other, others may run side by side. Default: the
-   * tool's own name, so that it runs once at a time.
+   * The keys of a call, such as `file:/a`: calls that share a key run one after the other, others
+   * may run concurrently. Default: the name of the tool.
    */
   resources?(action: A, workingDir: string): readonly string[];
 }
@@ -63,23 +81,25 @@ export interface ToolProgress {
 
 export interface ToolContext {
   conversationId: string;
-  /** Id of the ActionEvent that is run: the same when an idempotent tool is run again after a crash. */
+  /** Id of the ActionEvent; the same when an idempotent tool runs again after a crash. */
   actionId: string;
-  /** Waits for the sandbox to run (it starts while the model is called). Throws SandboxFailed when it cannot. */
+  /** Waits until the sandbox runs; it starts during the model call. Throws SandboxFailed. */
   sandbox(): Promise<Sandbox>;
-  /** The conversation's persistent shell; the same one until it is reset or the sandbox is replaced. */
+  /** The conversation's persistent shell, until it is reset or the sandbox is replaced. */
   terminal(): Promise<Terminal>;
-  /** The conversation's browser, which starts with its first use; a new one where the sandbox is a new one. */
+  /** The conversation's browser, which starts with its first use in a sandbox. */
   browser(): Promise<Browser>;
   workingDir: string;
   /** The one file that a planning agent may write. */
   planPath: string;
   /** Aborted on interrupt: stop quickly (the terminal sends C-c). */
   signal: AbortSignal;
-  /** Shows those who follow how far the call is, some of the times that it is called. */
+  /** Reports the progress of the call to clients, at a limited rate. */
   onProgress?(progress: ToolProgress): void;
-  /** Results of the conversation's calls before this one, the last first; absent where nobody knows them. */
+  /**
+   * Results of earlier calls of the conversation, the last first; undefined when they are unknown.
+   */
   earlier?(): AsyncIterable<Observation>;
-  /** State of tools that lives as long as the conversation is awake (editor history, task list), by tool name. */
+  /** State of tools while the conversation is awake (editor history, task list), by tool name. */
   memory: Map<string, unknown>;
 }

@@ -3,7 +3,7 @@ import { type Hunk, PatchError } from "./parse.ts";
 /** Comparisons of lines for one file: a file and a patch of equal lines could take for ever. */
 const maxComparisons = 5_000_000;
 
-/** What inexact matches count, from the least: spaces at the ends of lines, spaces around lines, an end of the file that is none. */
+/** Costs of inexact matches: spaces at line ends, spaces around lines, a wrong end of file. */
 const ways: readonly { fuzz: number; normal: (line: string) => string }[] = [
   { fuzz: 0, normal: (line) => line },
   { fuzz: 1, normal: (line) => line.trimEnd() },

@@ -38,7 +38,7 @@ clean() { rm -f -- "$old"; }
 each commit "$@" || { echo "$target cannot be written" >&2; each back "$@"; exit 45; }
 each clean "$@"`;
 
-/** Writes and removes files, all of them or none. Throws InvalidParameter, and what `exec` throws. */
+/** Writes and removes all files or none. Throws InvalidParameter, and what `exec` throws. */
 export async function writeAll(
   sandbox: Sandbox,
   writes: readonly Write[],

@@ -81,7 +81,10 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
   return tool as unknown as Tool;
 }
 
-/** What the model reads of a call of the browser: its text, and the picture as one (events.md section 4: the event holds it beside the content). */
+/**
+ * The text of a result and its screenshot, which the event keeps beside the content (events.md
+ * section 4).
+ */
 function renderBrowser({ content, screenshot_data: data }: BrowserObservation): Content[] {
   if (!data) return content;
   const type = data.startsWith("iVBOR") ? "png" : "jpeg";
@@ -106,7 +109,7 @@ function problemOf(error: unknown): string {
   throw error;
 }
 
-/** The active tab, where its page answers. Throws BrowserUseError, and what `Browser.tab` throws. */
+/** The active tab. Throws BrowserUseError when its page hangs, and what `Browser.tab` throws. */
 export async function livingTab(browser: Browser, signal: AbortSignal): Promise<Tab> {
   const tab = await browser.tab(signal);
   if (tab.dead)

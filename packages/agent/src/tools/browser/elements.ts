@@ -7,7 +7,9 @@ import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-to
 /** Elements that one state lists. */
 const maxElements = 300;
 
-/** Characters of a picture in base64; a larger one is compressed, and left out when that does not do. */
+/**
+ * Characters of a base64 screenshot; a larger one is compressed, or omitted when still too large.
+ */
 const maxScreenshotLength = 1_500_000;
 
 interface PageState {

@@ -11,7 +11,10 @@ export interface Edit {
   to: number;
 }
 
-/** Replaces the one place where `oldText` stands, or where it stands without the whitespace around it. Throws UseError. */
+/**
+ * Replaces the only occurrence of `oldText`, with or without the whitespace around it. Throws
+ * UseError.
+ */
 export function replaceOnce(path: string, text: string, oldText: string, newText: string): Edit {
   let wanted = oldText;
   let places = occurrences(text, wanted);
@@ -41,7 +44,7 @@ export function replaceOnce(path: string, text: string, oldText: string, newText
   };
 }
 
-/** Puts lines after line `after` (0: in front of the first). Throws UseError when there is no such line. */
+/** Inserts lines after line `after`; 0 is the start. Throws UseError when there is no such line. */
 export function insertLines(text: string, after: number, newText: string): Edit {
   const lines = textLines(text);
   if (after < 0 || after > lines.length) {

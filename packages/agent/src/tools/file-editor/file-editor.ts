@@ -152,7 +152,10 @@ class Editor {
     };
   }
 
-  /** The last version that the log knows, as the file is written now; from then on the history has all of them. Throws UseError. */
+  /**
+   * The last version in the log, encoded like the file; the history then holds all versions. Throws
+   * UseError.
+   */
   async #recall(path: string, format: TextFormat): Promise<Buffer | undefined> {
     const results = this.#context.earlier?.();
     if (!results) return undefined;

@@ -33,7 +33,10 @@ export function pathMatcher(pattern: string): (path: string) => boolean {
   return globMatcher(pattern.replace(/^\.?\/+/, ""), { extended: true });
 }
 
-/** Files below a folder that pass a test of their relative paths, and hold a pattern where one is given; the last changed first. */
+/**
+ * The files below a folder whose relative path passes a test and whose text has the pattern, if
+ * given; the last changed first.
+ */
 export async function findFiles(
   context: ToolContext,
   folder: string,

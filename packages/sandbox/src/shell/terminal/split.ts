@@ -1,8 +1,9 @@
 import { parseShell } from "@sandpiper/core/shell-syntax";
 
 /**
- * The commands of a shell text that stand on lines of their own: `a; b` and `a && b` are one, `a` and `b` on two lines are two. A text with a
- * syntax error counts as one command: the shell reports the error.
+ * The commands of a shell text that begin on lines of their own: `a; b` and `a && b` are one
+ * command, `a` and `b` on two lines are two. A text with a syntax error counts as one: the shell
+ * reports the error.
  */
 export function topLevelCommands(text: string): string[] {
   const script = text.replaceAll("\r\n", "\n");
@@ -17,7 +18,10 @@ export function topLevelCommands(text: string): string[] {
   return starts.map(({ pos }, index) => withoutComments(script.slice(pos, starts[index + 1]?.pos)));
 }
 
-/** Whether the text between two commands has a line break: a comment or a heredoc implies one, a backslash cancels it. */
+/**
+ * Whether the text between two commands has a line break. Comments and heredocs end with one; a
+ * backslash cancels it.
+ */
 function startsLine(gap: string): boolean {
   return /#|(?<!\\)\n/.test(gap);
 }
