@@ -7,7 +7,8 @@ import { maskObservation, type OutputMask } from "../masking/output-mask.ts";
 import type { Tool, ToolContext, ToolProgress } from "../tools/tool.ts";
 import type { LogRecord, NewRecord } from "./log-record.ts";
 import { ProgressTeller } from "./progress.ts";
-import { listed, stateRecord } from "./records.ts";
+import { listed } from "./records.ts";
+import { transition } from "./status.ts";
 
 /** What running actions takes. */
 export interface ActContext {
@@ -127,7 +128,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
     ...(told.length > 0 && { extended_content: told }),
   });
   const done = tool.role === "finish" && !context.hasUnseenMessage();
-  return { records: done ? [result, stateRecord("execution_status", "finished")] : [result] };
+  return { records: done ? [result, ...transition("running", "finish")] : [result] };
 }
 
 function toolOf(event: ActionEvent, { tools }: ActContext): Tool | undefined {

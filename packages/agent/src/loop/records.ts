@@ -1,12 +1,5 @@
 import type { ModelResponse } from "@sandpiper/models/model";
-import {
-  addTokens,
-  type ExecutionStatus,
-  emptyUsage,
-  type NewEvent,
-  type Stats,
-  textContent,
-} from "@sandpiper/wire";
+import { addTokens, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
 import type { NewRecord } from "./log-record.ts";
 
 /** An event that clients may list. */
@@ -14,8 +7,7 @@ export function listed(event: NewEvent): NewRecord {
   return { listed: true, event };
 }
 
-/** The control record that changes a part of the conversation's state (agent-server.md section 6.1). */
-export function stateRecord(key: "execution_status", value: ExecutionStatus): NewRecord;
+/** The control record that changes a part of the conversation's state (agent-server.md section 6.1). `transition` writes the status. */
 export function stateRecord(key: "stats", value: Stats): NewRecord;
 export function stateRecord(key: "leaf_event_id", value: string | null): NewRecord;
 export function stateRecord(key: string, value: unknown): NewRecord {
@@ -34,14 +26,6 @@ export function nudge(text: string): NewRecord {
     activated_skills: [],
     extended_content: [],
   });
-}
-
-/** The end of a run that cannot go on: what happened, and the status. */
-export function failure(code: string, detail: string): NewRecord[] {
-  return [
-    listed({ kind: "ConversationErrorEvent", source: "environment", code, detail }),
-    stateRecord("execution_status", "error"),
-  ];
 }
 
 /** Adds one model call to the totals of a usage id (agent-behaviour.md section 7). */

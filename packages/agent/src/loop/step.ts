@@ -10,6 +10,7 @@ import { needsConfirmation } from "./confirmation.ts";
 import type { NewRecord } from "./log-record.ts";
 import { planCalls } from "./plan-calls.ts";
 import { addUsage, listed, nudge, stateRecord } from "./records.ts";
+import { transition } from "./status.ts";
 
 /** What one step works with. The log behind `append` is the only thing that a step changes. */
 export interface StepContext extends ActContext {
@@ -59,7 +60,7 @@ export async function step(context: StepContext): Promise<void> {
     stats,
     // What cannot be run has its result at once: after a crash nobody may take it for one that may have run.
     ...calls.flatMap(({ event, error }) => (error ? [toolError(event, context.mask.text(error))] : [])),
-    ...(wait ? [stateRecord("execution_status", "waiting_for_confirmation")] : []),
+    ...(wait ? transition("running", "awaitApproval") : []),
   ]);
   if (wait) return;
   await act(
@@ -98,6 +99,6 @@ async function answer(context: StepContext, response: ModelResponse, stats: NewR
     await context.append([message, stats, nudge(response.problem)]);
     return;
   }
-  const end = context.hasUnseenMessage() ? [] : [stateRecord("execution_status", "finished")];
+  const end = context.hasUnseenMessage() ? [] : transition("running", "finish");
   await context.append([message, stats, ...end]);
 }

@@ -1,4 +1,4 @@
-import { listed, stateRecord } from "@sandpiper/agent/loop/records";
+import { transition } from "@sandpiper/agent/loop/status";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Content } from "@sandpiper/wire";
@@ -67,9 +67,8 @@ export class Commands {
     // Before the record: a run that is ending sees that at once and makes way for the next.
     const takeBack = status === "waiting_for_confirmation" ? runner.approve(id) : undefined;
     try {
-      const running = stateRecord("execution_status", "running");
-      // A message right before it would make one record that of a message which rejects.
-      if (status !== "running") await store.events.append(id, takeBack ? [running, running] : [running]);
+      const records = transition(status, takeBack ? "approve" : "run");
+      if (records.length > 0) await store.events.append(id, records);
     } catch (error) {
       takeBack?.();
       throw error;
@@ -83,10 +82,11 @@ export class Commands {
 
   async #reject(id: string, reason: string): Promise<void> {
     const { access, runner, store, subAgents } = this.#deps;
-    if (access.runnable(id).summary.executionStatus !== "waiting_for_confirmation") return;
+    const status = access.runnable(id).summary.executionStatus;
+    if (status !== "waiting_for_confirmation") return;
     if (subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
     const records = rejections(runner.histories.openActions(id), reason);
-    await store.events.append(id, [...records, stateRecord("execution_status", "idle")]);
+    await store.events.append(id, [...records, ...transition(status, "reject")]);
     runner.announcements.announceEnd(id);
   }
 
@@ -94,19 +94,16 @@ export class Commands {
   async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
     const { access, runner, store } = this.#deps;
     await answer();
-    if (access.runnable(id).summary.executionStatus === "waiting_for_confirmation")
-      await store.events.append(id, [stateRecord("execution_status", "running")]);
+    const records = transition(access.runnable(id).summary.executionStatus, "subAgentsAnswered");
+    if (records.length > 0) await store.events.append(id, records);
     runner.wake(id);
   }
 
   async pause(id: string): Promise<void> {
     const { access, runner, store } = this.#deps;
-    const status = access.runnable(id).summary.executionStatus;
-    if (status !== "idle" && status !== "running") return;
-    await store.events.append(id, [
-      listed({ kind: "PauseEvent", source: "user" }),
-      stateRecord("execution_status", "paused"),
-    ]);
+    const records = transition(access.runnable(id).summary.executionStatus, "pause");
+    if (records.length === 0) return;
+    await store.events.append(id, records);
     runner.announcements.announceEnd(id);
   }
 

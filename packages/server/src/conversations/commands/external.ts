@@ -1,5 +1,6 @@
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { stateRecord } from "@sandpiper/agent/loop/records";
+import { reportedStatus } from "@sandpiper/agent/loop/status";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
@@ -58,10 +59,8 @@ export class ExternalConversations {
       };
       if (Object.keys(change).length > 0) await this.#deps.store.conversations.update(id, change);
 
-      const records: NewRecord[] = [];
       const status = readStatus(info.execution_status);
-      if (status && status !== row.summary.executionStatus)
-        records.push(stateRecord("execution_status", status as "idle"));
+      const records = status ? reportedStatus(row.summary.executionStatus, status) : [];
       const stats = readStats(info.stats);
       if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
       if (records.length > 0) await this.#deps.store.events.append(id, records);

@@ -1,4 +1,5 @@
 import { stateRecord } from "@sandpiper/agent/loop/records";
+import { transition } from "@sandpiper/agent/loop/status";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
@@ -46,10 +47,9 @@ export async function navigate(
       try {
         // One that began while the files were copied would write what it does on the branch that comes now.
         await runner.atRest(row.id);
-        const status = store.conversations.get(row.id)?.summary.executionStatus;
+        const { summary } = store.conversations.get(row.id) ?? row;
         const leaf = stateRecord("leaf_event_id", eventId);
-        const records =
-          status === "idle" || status === "paused" ? [leaf] : [leaf, stateRecord("execution_status", "idle")];
+        const records = [leaf, ...transition(summary.executionStatus, "navigate")];
         await events.append(row.id, records, { navigate: eventId });
       } catch (error) {
         await staged?.discard();

@@ -3,6 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import {
   Event,
+  type ExecutionStatus,
   emptyUsage,
   eventKinds,
   executionStatuses,
@@ -101,10 +102,8 @@ function stateUpdate({ key, value }: Fields): NewRecord | undefined {
 }
 
 /** A status that a conversation may have; `deleting` is none (app-server.md section 8). */
-export function readStatus(value: unknown): string | undefined {
-  return value !== "deleting" && (executionStatuses as readonly unknown[]).includes(value)
-    ? (value as string)
-    : undefined;
+export function readStatus(value: unknown): ExecutionStatus | undefined {
+  return executionStatuses.find((status) => status === value && status !== "deleting");
 }
 
 const maxUsageIds = 100;

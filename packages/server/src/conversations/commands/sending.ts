@@ -1,5 +1,6 @@
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
-import { listed, nudge, stateRecord } from "@sandpiper/agent/loop/records";
+import { listed, nudge } from "@sandpiper/agent/loop/records";
+import { transition } from "@sandpiper/agent/loop/status";
 import type { Content } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -87,12 +88,8 @@ export class Sending {
       ...rejected,
       listed(message),
       ...(begin?.notes ?? []),
+      ...transition(status, options.run ? "messageAndRun" : "message"),
     ];
-    // Also when a run goes on: it may be ending without having seen this message.
-    if (options.run) records.push(stateRecord("execution_status", "running"));
-    // A new message re-opens an ended turn (agent-server.md section 4).
-    if (!options.run && (status === "finished" || status === "stuck"))
-      records.push(stateRecord("execution_status", "idle"));
     const { delivers } = options;
     await store.events.append(id, records, { delivers });
     await knowledge.remember(id, skills);

@@ -5,7 +5,7 @@ import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-schedu
 import { newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
 import type { Store } from "../../store/store.ts";
 import { LogFollower } from "./follower.ts";
 
@@ -67,12 +67,12 @@ test("a follower that was there all along reads the same as one that comes later
         let records = [message(`text ${ids.length}`)];
         let navigate: { navigate: string | null } | undefined;
         if (kind === "call") records = [action(newId())];
-        if (kind === "result" && call) records = [result(call), stateRecord("execution_status", "paused")];
+        if (kind === "result" && call) records = [result(call), stateUpdate("execution_status", "paused")];
         if (kind === "stats") records = [stateRecord("stats", { usage_to_metrics: {} })];
         if (kind === "move") {
           const target = [null, ...ids][to % (ids.length + 1)]!;
           navigate = { navigate: target };
-          records = [stateRecord("leaf_event_id", target), stateRecord("execution_status", "idle")];
+          records = [stateRecord("leaf_event_id", target), stateUpdate("execution_status", "idle")];
         }
         for (const { listed, event } of await store.events.append(row.id, records, navigate))
           if (listed) ids.push(event.id);

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
 import { type ActContext, act, cutOff } from "@sandpiper/agent/loop/acting";
 import type { LogRecord, NewRecord } from "@sandpiper/agent/loop/log-record";
-import { failure, listed, nudge, stateRecord, withUsage } from "@sandpiper/agent/loop/records";
+import { listed, nudge, stateRecord, withUsage } from "@sandpiper/agent/loop/records";
+import { failure, transition } from "@sandpiper/agent/loop/status";
 import { type StepContext, step } from "@sandpiper/agent/loop/step";
 import { judgeStuck } from "@sandpiper/agent/loop/stuck";
 import { View } from "@sandpiper/agent/prompt/view";
@@ -132,7 +133,7 @@ export class Run {
       // Hundreds of runs may go on at once when their results become durable.
       await this.#env.scheduler.nextTurn("iterations");
       if (state.status === "finished" && this.#hasUnseenMessage()) {
-        await this.#append([stateRecord("execution_status", "running")]);
+        await this.#append(transition(state.status, "reopen"));
       }
       if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
       this.#abort.signal.throwIfAborted();
@@ -155,14 +156,14 @@ export class Run {
       const verdict =
         this.#env.row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
       if (verdict === "stuck") {
-        await this.#append([stateRecord("execution_status", "stuck")]);
+        await this.#append(transition(state.status, "repetition"));
         break;
       }
       if (verdict === "nudge")
         await this.#append([nudge("The same call failed three times. Change what you do.")]);
       if (!(await this.#admit()) && iteration === 0) {
         this.#readSeq = state.seq;
-        await this.#append([stateRecord("execution_status", "finished")]);
+        await this.#append(transition(state.status, "finish"));
         continue;
       }
       this.#readSeq = state.seq;
@@ -179,7 +180,7 @@ export class Run {
     }
     // A run that was asked for without any user message has nothing to do.
     if (state.status === "running" && state.lastUserMessageSeq === 0) {
-      await this.#append([stateRecord("execution_status", "idle")]);
+      await this.#append(transition(state.status, "nothingToDo"));
     }
   }
 
@@ -223,7 +224,7 @@ export class Run {
     const last = `The Stop hooks asked ${mostHeldEnds} times to go on: the turn ends here.`;
     await this.#append([
       ...(blocked === undefined ? [] : [nudge(ends ? last : stopHookText(blocked))]),
-      ...(ends ? [stateRecord("execution_status", "finished")] : []),
+      ...(ends ? transition(this.follower.state.status, "finish") : []),
     ]);
     return ends;
   }
@@ -235,7 +236,7 @@ export class Run {
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
     if ([...state.open.values()].some(({ id }) => state.waiting.has(id))) {
-      await this.#append([stateRecord("execution_status", "waiting_for_confirmation")]);
+      await this.#append(transition(state.status, "awaitApproval"));
       return;
     }
     // A finish ends the turn, unless a message came that the model had not read.
@@ -356,11 +357,7 @@ export class Run {
     // Nothing is wrong with the run: it is taken up again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;
     if (cause === "interrupt") {
-      await this.#append([
-        ...open,
-        listed({ kind: "InterruptEvent", source: "user" }),
-        stateRecord("execution_status", "paused"),
-      ]);
+      await this.#append([...open, ...transition(this.follower.state.status, "interrupt")]);
       return true;
     }
     const code = error instanceof PlatformError ? error.code : "InternalError";

@@ -1,7 +1,7 @@
-import { listed, stateRecord } from "@sandpiper/agent/loop/records";
+import { listed } from "@sandpiper/agent/loop/records";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
+import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
 import type { SubAgentDependencies } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 
@@ -18,7 +18,7 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
   for (const row of [parent, child]) await store.conversations.create(row);
   const status = (id: string) => store.conversations.get(id)!.summary.executionStatus;
   const becomes = (id: string, value: "running" | "paused" | "finished") =>
-    store.events.append(id, [stateRecord("execution_status", value)]);
+    store.events.append(id, [stateUpdate("execution_status", value)]);
   const pauseAsked = Promise.withResolvers<void>();
   const parentGoesOn = Promise.withResolvers<void>();
   const deps = {
@@ -29,7 +29,7 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
       await parentGoesOn.promise;
       await store.events.append(id, [
         listed({ kind: "PauseEvent", source: "user" }),
-        stateRecord("execution_status", "paused"),
+        stateUpdate("execution_status", "paused"),
       ]);
     },
     // What a sub-agent does once it runs again.
@@ -48,7 +48,7 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
     new AbortController().signal,
   );
   const observation = turn.observation(async () => {
-    await store.events.append(child.id, [message("Work"), stateRecord("execution_status", "running")]);
+    await store.events.append(child.id, [message("Work"), stateUpdate("execution_status", "running")]);
   });
   await pauseAsked.promise;
   await becomes(parent.id, "running");

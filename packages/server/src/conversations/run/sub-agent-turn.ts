@@ -1,4 +1,5 @@
-import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
+import { nudge } from "@sandpiper/agent/loop/records";
+import { transition } from "@sandpiper/agent/loop/status";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
 import type { Event, ExecutionStatus, TaskObservation } from "@sandpiper/wire";
@@ -97,10 +98,10 @@ export class SubAgentTurn {
     const shown = parent.summary.executionStatus;
     if (status === "waiting_for_confirmation" && shown === "running") {
       const asks = this.#question();
-      await events.append(parent.id, [...asks, stateRecord("execution_status", "waiting_for_confirmation")]);
+      await events.append(parent.id, [...asks, ...transition(shown, "awaitApproval")]);
     }
     if (status !== "waiting_for_confirmation" && shown === "waiting_for_confirmation" && !this.#othersWait())
-      await events.append(parent.id, [stateRecord("execution_status", "running")]);
+      await events.append(parent.id, transition(shown, "subAgentsAnswered"));
   }
 
   #othersWait(): boolean {

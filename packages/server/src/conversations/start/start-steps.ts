@@ -1,4 +1,4 @@
-import { failure } from "@sandpiper/agent/loop/records";
+import { failure } from "@sandpiper/agent/loop/status";
 import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
