@@ -1,6 +1,5 @@
 import type { SandboxStore, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { CallbackStore } from "./callback-store.ts";
-import type { Changes } from "./changes.ts";
 import type {
   ContextStore,
   ConversationAgentStore,
@@ -31,10 +30,11 @@ export interface Store {
   readonly userSecrets: DocumentStore;
   readonly conversationSecrets: ConversationSecretStore;
   readonly apiKeys: ApiKeyStore;
-  readonly changes: Pick<Changes, "version" | "of">;
   readonly logins: LoginStore;
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;
+  /** A number that has grown when the promise of a write resolves, so that readers can keep what they have made. */
+  version(): number;
   /** Writes what is queued and releases the files and the lock of the data folder. */
   close(): Promise<void>;
 }

@@ -13,11 +13,11 @@ import type { Agents } from "../agent/agents.ts";
 import { conversationModel } from "../agent/model.ts";
 import type { Histories } from "../run/histories.ts";
 import { conversationInfo } from "./info.ts";
-import { ListJson } from "./list-cache.ts";
+import { ListCache } from "./list-cache.ts";
 import { presentConversation } from "./present.ts";
 
 export interface ReadsDependencies {
-  store: Pick<Store, "changes" | "conversations" | "settings">;
+  store: Pick<Store, "conversations" | "version">;
   sandboxes: Pick<Sandboxes, "get">;
   settings: Settings;
   agents: Agents;
@@ -28,11 +28,11 @@ export interface ReadsDependencies {
 /** Conversations as clients list and read them; each method as in `Conversations`. */
 export class Reads {
   readonly #deps: ReadsDependencies;
-  readonly #lists: ListJson;
+  readonly #lists: ListCache;
 
   constructor(deps: ReadsDependencies) {
     this.#deps = deps;
-    this.#lists = new ListJson({ store: deps.store, present: (rows) => this.present(rows) });
+    this.#lists = new ListCache({ store: deps.store, present: (rows) => this.present(rows) });
   }
 
   search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {

@@ -3,7 +3,6 @@ import { type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import { newId } from "@sandpiper/wire";
 import { type SelectQueryBuilder, sql } from "kysely";
 import type { Span } from "../branch.ts";
-import { conversationSet } from "../changes.ts";
 import type { AgentDocument } from "../conversation-parts.ts";
 import type {
   ConversationChange,
@@ -92,7 +91,6 @@ export class SqliteConversations implements ConversationStore {
           .where("id", "=", copy.log)
       : build.insertInto("conversations").values(values);
     try {
-      const names = [conversationSet, row.id, ...(row.parentId === null ? [] : [row.parentId])];
       const statements = [compile(make)];
       if (agent) {
         const document = sealAgent(vault, row.id, agent);
@@ -111,7 +109,7 @@ export class SqliteConversations implements ConversationStore {
         const { id: conversationId, userId, createdAt } = row;
         statements.push(insertPending(build, { ...row.message, conversationId, userId, createdAt }));
       }
-      await writer.change(names, ...statements);
+      await writer.run(...statements);
     } catch (error) {
       if (error instanceof UniqueViolation) {
         throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);
@@ -201,7 +199,7 @@ export class SqliteConversations implements ConversationStore {
       })
       .set({ updated_at: sql<number>`max(updated_at, ${this.#context.clock()})` })
       .where("id", "=", id);
-    if ((await this.#context.writer.change([conversationSet, id], compile(update))) === 0) throw notFound();
+    if ((await this.#context.writer.run(compile(update))) === 0) throw notFound();
   }
 
   async remove(
@@ -210,8 +208,7 @@ export class SqliteConversations implements ConversationStore {
   ): Promise<boolean> {
     const row = this.get(id);
     if (!row) throw notFound();
-    const names = [conversationSet, id, ...(row.parentId === null ? [] : [row.parentId])];
-    await this.#context.writer.change(names, ...removals.map((sql) => ({ sql, parameters: [id] })), {
+    await this.#context.writer.run(...removals.map((sql) => ({ sql, parameters: [id] })), {
       sql: endStarts,
       parameters: [endsStart, this.#context.clock(), id],
     });

@@ -125,7 +125,7 @@ function assemble(
     logins: new SqliteLogins(context),
     spending: new SqliteSpending(context),
     callbacks: new SqliteCallbacks(context),
-    changes: writer.changes,
+    version: () => writer.version,
     async close() {
       await writer.close();
       reader.close();

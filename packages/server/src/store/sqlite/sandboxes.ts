@@ -38,7 +38,7 @@ export class SqliteSandboxes implements SandboxStore {
       snapshot_id: row.snapshotId,
       last_used_at: row.lastUsedAt,
     });
-    await this.#context.writer.change([row.id], compile(insert));
+    await this.#context.writer.run(compile(insert));
   }
 
   async update(id: string, change: SandboxChange): Promise<void> {
@@ -56,7 +56,7 @@ export class SqliteSandboxes implements SandboxStore {
       .updateTable("sandboxes")
       .set({ id, ...columns })
       .where("id", "=", id);
-    if ((await this.#context.writer.change([id], compile(update))) === 0) {
+    if ((await this.#context.writer.run(compile(update))) === 0) {
       throw new PlatformError("SandboxNotFound", "The sandbox does not exist.");
     }
   }
@@ -90,10 +90,7 @@ export class SqliteSandboxes implements SandboxStore {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#context.writer.change(
-      [id],
-      compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)),
-    );
+    await this.#context.writer.run(compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)));
   }
 
   #fromStored(stored: Stored, knownKey?: string): SandboxRow {

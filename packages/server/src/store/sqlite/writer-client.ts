@@ -1,7 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { PlatformError } from "@sandpiper/core/errors";
 import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
-import { Changes } from "../changes.ts";
 import {
   type AppendJob,
   type CopyJob,
@@ -20,8 +19,6 @@ import {
 export class UniqueViolation extends Error {}
 
 interface Waiting {
-  /** What the job changes, as `Changes` names it. */
-  touches: readonly string[];
   resolve(value: Stamps | number): void;
   reject(error: unknown): void;
 }
@@ -37,7 +34,8 @@ export interface WriterOptions {
  * Every promise settles in the order of the jobs, after the commit. What hundreds do next once theirs has settled does not hold up the rest of the server.
  */
 export class WriterClient {
-  readonly changes = new Changes();
+  /** The number of writes so far. */
+  version = 0;
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
   readonly #waiting: Waiting[] = [];
@@ -81,22 +79,17 @@ export class WriterClient {
 
   /** Throws ConversationNotFound, StorageFull. */
   append(job: Omit<AppendJob, "type">): Promise<Stamps> {
-    return this.#send({ type: "append", ...job }, [job.conversationId]) as Promise<Stamps>;
+    return this.#send({ type: "append", ...job }) as Promise<Stamps>;
   }
 
   /** Throws ConversationNotFound, StorageFull. */
   async copy(job: Omit<CopyJob, "type">): Promise<void> {
-    await this.#send({ type: "copy", ...job }, []);
+    await this.#send({ type: "copy", ...job });
   }
 
   /** Runs statements in one transaction; gives the number of rows that the last one changed. Throws UniqueViolation, StorageFull. */
   run(...statements: Statement[]): Promise<number> {
-    return this.#send({ type: "run", statements }, []) as Promise<number>;
-  }
-
-  /** The same for statements that change what `Changes` names. */
-  change(names: readonly string[], ...statements: Statement[]): Promise<number> {
-    return this.#send({ type: "run", statements }, names) as Promise<number>;
+    return this.#send({ type: "run", statements }) as Promise<number>;
   }
 
   /** Writes what is queued, then ends the thread. */
@@ -108,10 +101,10 @@ export class WriterClient {
     await this.#settled.drained();
   }
 
-  #send(job: Job, touches: readonly string[]): Promise<Stamps | number> {
+  #send(job: Job): Promise<Stamps | number> {
     if (this.#ended) return Promise.reject(this.#ended);
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ touches, resolve, reject });
+      this.#waiting.push({ resolve, reject });
       if (this.#outbox.push(job) === 1) queueMicrotask(() => this.#flush());
     });
   }
@@ -125,7 +118,7 @@ export class WriterClient {
   #settle(results: Result[]): void {
     for (const [index, waiting] of this.#waiting.splice(0, results.length).entries()) {
       const result = results[index]!;
-      this.changes.touch(waiting.touches);
+      this.version++;
       this.#settled.add(() =>
         result.ok ? waiting.resolve(result.value) : waiting.reject(errorOf(result.failure)),
       );

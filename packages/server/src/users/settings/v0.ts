@@ -35,6 +35,12 @@ export function mergeV0(stored: SettingsDocument, change: SettingsUpdate): Setti
     : document;
 }
 
+const viewFields = Object.entries(SettingsView.properties).map(([field, schema]) => ({
+  field,
+  place: placeOf(field),
+  fallback: (schema as { default?: boolean }).default ?? null,
+}));
+
 /** The resource as V0 reads it (platform.md section 2.1): defaults filled in, secrets null, `*_set` flags. */
 export function viewV0(
   document: SettingsDocument,
@@ -53,15 +59,12 @@ export function viewV0(
     llm_api_key_set: Boolean(llm?.api_key),
     search_api_key_set: Boolean(document.search_api_key),
   };
-  const entries = Object.entries(SettingsView.properties).map(([field, schema]) => {
-    if (Object.hasOwn(derived, field)) return [field, derived[field as keyof SettingsView]];
-    const fallback = (schema as { default?: boolean }).default ?? null;
-    return [field, getValueAt(document, placeOf(field as Field)) ?? fallback];
-  });
-  return Object.fromEntries(entries) as SettingsView;
+  const view: Record<string, unknown> = {};
+  for (const { field, place, fallback } of viewFields) view[field] = getValueAt(document, place) ?? fallback;
+  return Object.assign(view, derived) as SettingsView;
 }
 
-function placeOf(field: Field): readonly string[] {
+function placeOf(field: string): readonly string[] {
   return Object.hasOwn(flatPlaces, field) ? flatPlaces[field as keyof typeof flatPlaces] : [field];
 }
 
