@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { read, startServer, type TestServer } from "../support/test-server.ts";
 import { additions, agentServer, agentServerInside, appServer, legacyV0 } from "./deliberate-differences.ts";
 import { additionsOf, differencesOf, unlisted } from "./differences.ts";
-import { type Facts, factsOf } from "./facts.ts";
+import { type Document, type Facts, factsOf } from "./facts.ts";
 
 let server: TestServer;
 let ours: Facts;
@@ -17,7 +17,8 @@ afterAll(() => server.close());
 const references = { "app-server": appServer, "legacy-v0": legacyV0, "agent-server": agentServer };
 
 function contract(name: string): Facts {
-  return JSON.parse(readFileSync(new URL(`./contract/${name}.json`, import.meta.url), "utf8")) as Facts;
+  const document = new URL(`../../../../docs/contract/openapi/${name}.json`, import.meta.url);
+  return factsOf(JSON.parse(readFileSync(document, "utf8")) as Document);
 }
 
 describe.each(Object.entries(references))("the document beside the reference's %s", (name, list) => {
