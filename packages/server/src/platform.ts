@@ -29,7 +29,7 @@ import type { DestinationStream } from "pino";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
-import { learnSecrets } from "./conversations/agent/output-masks.ts";
+import { registerSecrets } from "./conversations/agent/output-masks.ts";
 import type { AdaptTools } from "./conversations/agent/toolset.ts";
 import { ConversationService } from "./conversations/service.ts";
 import { GitHostingService } from "./git/hosting.ts";
@@ -158,7 +158,7 @@ export async function startPlatform(
       dir: join(config.dataDir, "bash"),
       sandboxes,
       mask: ({ userId, id }) => {
-        learnSecrets({ secrets, settings }, userId, id);
+        registerSecrets({ secrets, settings }, userId, id);
         return () => new SecretStream(mask.matcher(userId), hiddenSecret);
       },
       logger,

@@ -16,16 +16,16 @@ import type {
 import { newId, parseId, textContent } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { Conversations, FilesOutcome, Frame, SendOptions } from "./api.ts";
-import type { Controls } from "./commands/controls.ts";
-import { readUpdate } from "./commands/conversation-update.ts";
-import type { ExternalConversations } from "./commands/external.ts";
+import type { ConversationSettings } from "./commands/conversation-settings.ts";
+import { parsePatch } from "./commands/conversation-update.ts";
 import { navigate } from "./commands/navigate.ts";
 import type { PendingMessages } from "./commands/pending.ts";
 import { removeConversation } from "./commands/removal.ts";
+import type { ReportedConversations } from "./commands/reported-conversations.ts";
 import { condense } from "./run/condensing.ts";
 import { askedTitle } from "./run/generate-title.ts";
 import { wakeOrder } from "./run/run-queue.ts";
-import { type CreateDependencies, createConversation, type Place } from "./start/create.ts";
+import { type CreateDeps, createConversation, type SandboxTarget } from "./start/create.ts";
 import { forkConversation } from "./start/fork.ts";
 import { presentStartTask } from "./views/present.ts";
 import { startTaskReads } from "./views/start-task-reads.ts";
@@ -35,8 +35,8 @@ import { type ConversationDependencies, makeParts } from "./wiring.ts";
 export class ConversationService implements Conversations {
   readonly startTasks: Conversations["startTasks"];
   readonly pending: PendingMessages;
-  readonly external: ExternalConversations;
-  readonly controls: Controls;
+  readonly external: ReportedConversations;
+  readonly controls: ConversationSettings;
   readonly goal: Conversations["goal"];
   readonly #deps: ConversationDependencies;
   readonly #parts: ReturnType<typeof makeParts>;
@@ -90,13 +90,12 @@ export class ConversationService implements Conversations {
   }
 
   create(
-    place: Place,
+    place: SandboxTarget,
     request: StartConversationRequest,
   ): Promise<{ row: ConversationRow; created: boolean }> {
     const { commands, controls, pending } = this.#parts;
-    const send: CreateDependencies["send"] = (...message) => commands.send(...message);
-    const fetchPlugins: CreateDependencies["fetchPlugins"] = (...plugins) =>
-      controls.fetchPlugins(...plugins);
+    const send: CreateDeps["send"] = (...message) => commands.send(...message);
+    const fetchPlugins: CreateDeps["fetchPlugins"] = (...plugins) => controls.fetchPlugins(...plugins);
     // Who tries again with the same id gets the conversation of the first try.
     const key = parseId(request.conversation_id ?? "") ?? newId();
     const deliver = (id: string) => pending.deliver(id);
@@ -147,12 +146,12 @@ export class ConversationService implements Conversations {
   }
 
   skills(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
-    return this.#parts.knowledge.current(row, sandbox);
+    return this.#parts.knowledge.listSkills(row, sandbox);
   }
 
   async update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation> {
     const { access, reads } = this.#parts;
-    await this.#deps.store.conversations.update(id, readUpdate(access.owned(userId, id), change));
+    await this.#deps.store.conversations.update(id, parsePatch(access.owned(userId, id), change));
     this.#deps.callbacks.changed(id);
     if (change.title !== undefined) this.#parts.runner.announcements.announceTitle(id);
     return reads.present([access.owned(userId, id)])[0]!;

@@ -10,21 +10,21 @@ import type { Callbacks } from "../callbacks/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { Access } from "./access.ts";
-import { Agents, type AgentsDependencies } from "./agent/agents.ts";
+import { AgentConfigResolver, type AgentConfigResolverDeps } from "./agent/agent-config.ts";
 import { McpTools } from "./agent/mcp.ts";
-import { OutputMasks, type OutputMasksDependencies } from "./agent/output-masks.ts";
-import { Knowledge } from "./agent/project-knowledge.ts";
-import { LookedUpSecrets } from "./agent/refreshed-secrets.ts";
+import { OutputMasks, type OutputMasksDeps } from "./agent/output-masks.ts";
+import { ProjectKnowledge } from "./agent/project-knowledge.ts";
+import { RefreshedSecrets } from "./agent/refreshed-secrets.ts";
 import { SkillTools } from "./agent/skill-tools.ts";
-import { SwitchTool } from "./agent/switch-model-tool.ts";
+import { SwitchModelTool } from "./agent/switch-model-tool.ts";
 import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
-import { MissedTools } from "./agent/unknown-tool-warnings.ts";
+import { UnknownToolWarnings } from "./agent/unknown-tool-warnings.ts";
 import type { SendOptions } from "./api.ts";
 import { Commands } from "./commands/commands.ts";
-import { Controls } from "./commands/controls.ts";
-import { ExternalConversations } from "./commands/external.ts";
+import { ConversationSettings } from "./commands/conversation-settings.ts";
 import { Goals } from "./commands/goals.ts";
 import { PendingMessages } from "./commands/pending.ts";
+import { ReportedConversations } from "./commands/reported-conversations.ts";
 import { Sending } from "./commands/sending.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationHooks } from "./run/conversation-hooks.ts";
@@ -32,8 +32,8 @@ import { type RunLimits, Runner } from "./run/runner.ts";
 import { SideCalls } from "./run/side-calls.ts";
 import { SubAgents } from "./run/sub-agents.ts";
 import { Titles } from "./run/titles.ts";
-import { Starter } from "./start/start.ts";
-import { Reads } from "./views/reads.ts";
+import { ConversationStarter } from "./start/start.ts";
+import { ConversationReads } from "./views/reads.ts";
 
 export interface ConversationDependencies {
   store: Store;
@@ -44,12 +44,12 @@ export interface ConversationDependencies {
   settings: Settings;
   secrets: Secrets;
   /** The tools of a conversation. */
-  toolsFor: AgentsDependencies["toolsFor"];
+  toolsFor: AgentConfigResolverDeps["toolsFor"];
   adaptTools?: AdaptTools | undefined;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: (userId: string) => readonly Skill[];
   /** Knows the secrets that outputs must not show. */
-  mask: OutputMasksDependencies["mask"];
+  mask: OutputMasksDeps["mask"];
   openModel: OpenModel;
   limits: RunLimits;
   publicUrl: () => string;
@@ -62,9 +62,9 @@ export interface ConversationDependencies {
 export function makeParts(deps: ConversationDependencies) {
   const hub = new Hub(deps.store.events);
   const access = new Access(deps);
-  const agents = new Agents(deps);
+  const agents = new AgentConfigResolver(deps);
   const masks = new OutputMasks({ ...deps, agents });
-  const knowledge = new Knowledge({ ...deps, agents, masks });
+  const knowledge = new ProjectKnowledge({ ...deps, agents, masks });
   const send = (id: string, content: Content[], options: SendOptions): Promise<void> =>
     commands.send(id, content, options);
   const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
@@ -79,10 +79,10 @@ export function makeParts(deps: ConversationDependencies) {
       agents,
       mcp,
       { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
-      new LookedUpSecrets(deps),
-      new MissedTools({ agents, contexts: knowledge.contexts }),
+      new RefreshedSecrets(deps),
+      new UnknownToolWarnings({ agents, contexts: knowledge.contexts }),
       new SkillTools({ ...deps, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
-      new SwitchTool({
+      new SwitchModelTool({
         ...deps,
         agents,
         switchProfile: (userId, id, profile) => controls.switchProfile(access.owned(userId, id), profile),
@@ -94,7 +94,13 @@ export function makeParts(deps: ConversationDependencies) {
   const onRest = (id: string): void => goals.onRest(id);
   const runner: Runner = new Runner({ ...deps, masks, hub, knowledge, hooks, agents, toolsets, onRest });
   const sideCalls = new SideCalls({ ...deps, masks, agents, runner });
-  const controls: Controls = new Controls({ ...deps, hub, runner, agents, knowledge });
+  const controls: ConversationSettings = new ConversationSettings({
+    ...deps,
+    hub,
+    runner,
+    agents,
+    knowledge,
+  });
   const titles = new Titles({ ...deps, masks, runner, addUsage });
   const sending = new Sending({
     ...deps,
@@ -104,7 +110,7 @@ export function makeParts(deps: ConversationDependencies) {
     titles,
     masks,
     prepare: async (row, signal) => {
-      const recalled = knowledge.recall(row, () => runner.workspace(row).sandbox(), signal);
+      const recalled = knowledge.loadMemory(row, () => runner.workspace(row).sandbox(), signal);
       const notes = await mcp.prepare(row, signal);
       await recalled;
       // Perhaps no run comes.
@@ -130,16 +136,16 @@ export function makeParts(deps: ConversationDependencies) {
   });
   const commands = new Commands({ ...deps, access, runner, sending, goals, subAgents });
   const pending = new PendingMessages({ ...deps, send });
-  const starter = new Starter({
+  const starter = new ConversationStarter({
     ...deps,
     runner,
     knowledge,
     send,
     pending,
-    waitsForTools: (row) => mcp.isUsedBy(row) || knowledge.remembers(row),
+    waitsForTools: (row) => mcp.hasServers(row) || knowledge.usesMemory(row),
   });
-  const reads = new Reads({ ...deps, agents, histories: runner.histories });
-  const external = new ExternalConversations({ ...deps, runner });
+  const reads = new ConversationReads({ ...deps, agents, histories: runner.histories });
+  const external = new ReportedConversations({ ...deps, runner });
   return {
     ...{ access, commands, controls, external, goals, hub, knowledge, pending },
     ...{ reads, runner, sideCalls, starter, subAgents, titles, toolsets },

@@ -1,13 +1,13 @@
 import { Readable } from "node:stream";
 import { maskDeep, type OutputMask } from "@sandpiper/agent/masking/output-mask";
-import { OutputMasks, type OutputMasksDependencies } from "../conversations/agent/output-masks.ts";
+import { OutputMasks, type OutputMasksDeps } from "../conversations/agent/output-masks.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import { type HeaderDependencies, recordingHeader } from "./header.ts";
 import { recordingLines } from "./lines.ts";
 
 export type RecordingDependencies = HeaderDependencies &
-  Pick<OutputMasksDependencies, "mask" | "secrets" | "settings"> & { store: Store };
+  Pick<OutputMasksDeps, "mask" | "secrets" | "settings"> & { store: Store };
 
 /** Exports conversations with their model traffic. */
 export class Recordings {
@@ -18,7 +18,7 @@ export class Recordings {
     this.#deps = deps;
     const own = ({ id, config }: Pick<ConversationRow, "id" | "config">) =>
       config.ownAgent ? deps.store.agents.get(id) : undefined;
-    this.#masks = new OutputMasks({ ...deps, agents: { own } });
+    this.#masks = new OutputMasks({ ...deps, agents: { clientAgent: own } });
   }
 
   /**
@@ -26,7 +26,7 @@ export class Recordings {
    * those too that a model wrote. A conversation that is deleted meanwhile ends without the last line.
    */
   export(row: ConversationRow): Readable {
-    return Readable.from(this.#texts(row, this.#masks.of(row)), { objectMode: false });
+    return Readable.from(this.#texts(row, this.#masks.forConversation(row)), { objectMode: false });
   }
 
   async *#texts(row: ConversationRow, mask: OutputMask): AsyncGenerator<string> {

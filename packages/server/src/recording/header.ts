@@ -1,7 +1,7 @@
 import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { RecordingHeader } from "@sandpiper/wire";
 import { isoTime, recordingVersion } from "@sandpiper/wire";
-import { masked } from "../conversations/agent/mask-secrets.ts";
+import { maskSecrets } from "../conversations/agent/mask-secrets.ts";
 import type { Conversations } from "../conversations/api.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
@@ -35,7 +35,7 @@ export function recordingHeader(deps: HeaderDependencies, row: ConversationRow):
       sandbox_id: row.sandboxId,
       ...(sandbox && { spec_id: sandbox.specId }),
       config: { ...row.config, confirmationPolicy: confirmation_policy, securityAnalyzer: security_analyzer },
-      ...(own && { agent: masked(own) as Record<string, unknown> }),
+      ...(own && { agent: maskSecrets(own) as Record<string, unknown> }),
       context: contextOf(deps, row),
       settings: settingsOf(deps, row.userId),
       secrets: secrets.forSandbox(row.userId, row.sandboxId).map(({ name, description, hosts }) => ({

@@ -11,7 +11,7 @@ const maxStructure = 512 * 1024;
 const cutText = 128;
 
 /** Throws InvalidParameter where a client gives more with a conversation than others have time for. */
-export function checkGivenSize(document: AgentDocument): void {
+export function checkClientSize(document: AgentDocument): void {
   if (JSON.stringify(document).length > maxLength) throw tooLong("4 MiB of JSON");
   const { agent, ...rest } = document;
   const shown = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { masked } from "./mask-secrets.ts";
+import { maskSecrets } from "./mask-secrets.ts";
 
 const mask = "**********";
 
@@ -37,7 +37,7 @@ test("secrets are masked wherever they stand, and everything else stays", () => 
     empty: { api_key: "", token: null },
     system_prompt: "Keep secrets.",
   };
-  expect(masked(given)).toEqual({
+  expect(maskSecrets(given)).toEqual({
     llm: {
       model: "openai/x",
       api_key: mask,

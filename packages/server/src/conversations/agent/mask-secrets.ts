@@ -11,27 +11,27 @@ const secretMembers = new Set(["headers", "extra_headers", "env", "environment"]
 const openInAuth = new Set(["strategy", "username", "header_name"]);
 
 /** Where a value stands: among the members of a map of secrets (`sources`), inside of one of them, inside of `auth`, or where every text is a secret. */
-type Place = "open" | "secret" | "sources" | "source" | "auth";
+type SecretScope = "open" | "secret" | "sources" | "source" | "auth";
 
 /** A copy of what a client gave in which each secret is masked. Empty ones, and nulls, stay. */
-export function masked(value: unknown, name = "", place: Place = "open"): unknown {
+export function maskSecrets(value: unknown, name = "", place: SecretScope = "open"): unknown {
   if (typeof value === "string") return value !== "" && isSecret(name, place) ? maskText : value;
-  if (Array.isArray(value)) return value.map((one) => masked(one, name, place));
+  if (Array.isArray(value)) return value.map((one) => maskSecrets(one, name, place));
   if (typeof value !== "object" || value === null) return value;
-  const inside = placeInside(name, place);
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, masked(one, key, inside)]));
+  const inside = innerScope(name, place);
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, maskSecrets(one, key, inside)]));
 }
 
 /** The values that `masked` masks. */
-export function secretsIn(value: unknown, name = "", place: Place = "open"): string[] {
+export function collectSecrets(value: unknown, name = "", place: SecretScope = "open"): string[] {
   if (typeof value === "string") return value !== "" && isSecret(name, place) ? [value] : [];
-  if (Array.isArray(value)) return value.flatMap((one) => secretsIn(one, name, place));
+  if (Array.isArray(value)) return value.flatMap((one) => collectSecrets(one, name, place));
   if (typeof value !== "object" || value === null) return [];
-  const inside = placeInside(name, place);
-  return Object.entries(value).flatMap(([key, one]) => secretsIn(one, key, inside));
+  const inside = innerScope(name, place);
+  return Object.entries(value).flatMap(([key, one]) => collectSecrets(one, key, inside));
 }
 
-function isSecret(name: string, place: Place): boolean {
+function isSecret(name: string, place: SecretScope): boolean {
   if (place === "auth") return !openInAuth.has(name);
   return (
     place === "secret" ||
@@ -41,7 +41,7 @@ function isSecret(name: string, place: Place): boolean {
   );
 }
 
-function placeInside(name: string, place: Place): Place {
+function innerScope(name: string, place: SecretScope): SecretScope {
   if (place === "secret" || place === "auth" || secretMembers.has(name)) return "secret";
   if (name === "auth") return "auth";
   if (place === "sources") return "source";
@@ -49,6 +49,6 @@ function placeInside(name: string, place: Place): Place {
 }
 
 /** A secret that a client got masked and sends back is none. */
-export function unmasked(text: string | null | undefined): string | undefined {
+export function unmask(text: string | null | undefined): string | undefined {
   return text && !/^\*+$/.test(text) ? text : undefined;
 }

@@ -1,10 +1,10 @@
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { expect, test } from "vitest";
-import { pluginServers } from "../project/plugin-servers.ts";
-import { readServers, type SpecSources, serverSpecs } from "./mcp-specs.ts";
+import { loadPluginServers } from "../project/plugin-servers.ts";
+import { type McpSpecsDeps, parseServers, resolveServerSpecs } from "./mcp-specs.ts";
 
-const row = { id: "one", userId: "ann", config: {} } as unknown as Parameters<typeof serverSpecs>[1];
+const row = { id: "one", userId: "ann", config: {} } as unknown as Parameters<typeof resolveServerSpecs>[1];
 const stored = {
   kept: { url: "https://kept.example/mcp", headers: { "X-Key": "planted" } },
   off: { url: "https://off.example", enabled: false },
@@ -14,12 +14,12 @@ function sources(
   own: unknown,
   plugins: Record<string, unknown> = {},
   refs: string[] | null = null,
-): SpecSources {
+): McpSpecsDeps {
   return {
-    agents: { own: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
+    agents: { clientAgent: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
     settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
     foundServers: () => plugins,
-  } as unknown as SpecSources;
+  } as unknown as McpSpecsDeps;
 }
 
 test("the servers of the settings, without disabled ones, and those of plugins under free names", () => {
@@ -28,19 +28,21 @@ test("the servers of the settings, without disabled ones, and those of plugins u
     more: { command: "x", args: ["y"] },
     none: { args: ["no command"] },
   };
-  expect(serverSpecs(sources(undefined, plugins), row)).toEqual([
+  expect(resolveServerSpecs(sources(undefined, plugins), row)).toEqual([
     { name: "kept", server: stored.kept, from: "user" },
     { name: "more", server: { command: "x", args: ["y"] }, from: "plugin" },
   ]);
   const launched = { ...row, config: { launchedProfile: { id: "p", revision: 1 } } } as unknown as typeof row;
-  expect(serverSpecs(sources(undefined, {}, []), launched)).toEqual([]);
-  expect(serverSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
+  expect(resolveServerSpecs(sources(undefined, {}, []), launched)).toEqual([]);
+  expect(resolveServerSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
 });
 
 test("an agent of its own has its own servers alone; masked values are those of the stored server of the name", () => {
-  expect(serverSpecs(sources({}), row)).toEqual([]);
+  expect(resolveServerSpecs(sources({}), row)).toEqual([]);
   const own = { kept: { url: "https://kept.example/mcp", headers: { "X-Key": "**********" } } };
-  expect(serverSpecs(sources(own), row)).toEqual([{ name: "kept", server: stored.kept, from: "user" }]);
+  expect(resolveServerSpecs(sources(own), row)).toEqual([
+    { name: "kept", server: stored.kept, from: "user" },
+  ]);
 });
 
 test("configurations of other programs are read, and what is no server is left out", () => {
@@ -52,7 +54,7 @@ test("configurations of other programs are read, and what is no server is left o
       worse: null,
     },
   };
-  expect(readServers(given, {})).toEqual({
+  expect(parseServers(given, {})).toEqual({
     remote: {
       transport: "streamable-http",
       url: "https://a.example",
@@ -71,10 +73,12 @@ test("files of plugins are read in the sandbox, with their own folder filled in;
       echo '{"three":' > /tmp/d/.mcp.json
       ln -s /dev/zero /tmp/e/.mcp.json`;
     await runToEnd(sandbox, { argv: ["sh", "-c", script], cwd: "/" });
-    expect(await pluginServers(sandbox, ["/tmp/a", "/tmp/b c", "/tmp/d", "/tmp/e", "/tmp/none"])).toEqual({
-      one: { command: "/tmp/a/run", env: { A: "${KEEP}" } },
-      two: { url: "https://two.example" },
-    });
+    expect(await loadPluginServers(sandbox, ["/tmp/a", "/tmp/b c", "/tmp/d", "/tmp/e", "/tmp/none"])).toEqual(
+      {
+        one: { command: "/tmp/a/run", env: { A: "${KEEP}" } },
+        two: { url: "https://two.example" },
+      },
+    );
   } finally {
     await remove();
   }

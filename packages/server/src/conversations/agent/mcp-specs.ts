@@ -4,15 +4,15 @@ import { McpServer, type McpServers } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
-import type { Agents } from "./agents.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "config">;
 
 /** Servers of one conversation; a configuration has room for more. */
 const maxServers = 30;
 
-export interface SpecSources {
-  agents: Pick<Agents, "own">;
+export interface McpSpecsDeps {
+  agents: Pick<AgentConfigResolver, "clientAgent">;
   settings: Pick<Settings, "mcpServers" | "agentProfiles">;
   /** Those of the conversation's plugins and active skills; `invoked` are skills that its agent has just read. */
   foundServers(row: Row, invoked: Iterable<string>): Readonly<Record<string, unknown>>;
@@ -22,16 +22,16 @@ export interface SpecSources {
  * The MCP servers of a conversation: those of the agent that its client gave, else of the user's settings, and those of its plugins and skills under names that are free.
  * Disabled ones and what is no server are left out.
  */
-export function serverSpecs(
-  { agents, settings, foundServers }: SpecSources,
+export function resolveServerSpecs(
+  { agents, settings, foundServers }: McpSpecsDeps,
   row: Row,
   invoked: Iterable<string> = [],
 ): ServerSpec[] {
   const stored = settings.mcpServers(row.userId);
-  const given = agents.own(row)?.agent?.mcp_config;
-  const own = given ? readServers(given, stored) : ofProfile(stored, settings, row);
+  const given = agents.clientAgent(row)?.agent?.mcp_config;
+  const own = given ? parseServers(given, stored) : filterByProfile(stored, settings, row);
   const specs: ServerSpec[] = Object.entries(own).map(([name, server]) => ({ name, server, from: "user" }));
-  for (const [name, server] of Object.entries(readServers(foundServers(row, invoked), {})))
+  for (const [name, server] of Object.entries(parseServers(foundServers(row, invoked), {})))
     if (!Object.hasOwn(own, name)) specs.push({ name, server, from: "plugin" });
   return specs
     .filter(({ server }) => server.enabled !== false && (server.url || server.command))
@@ -39,14 +39,14 @@ export function serverSpecs(
 }
 
 /** The servers in what somebody gave: a map by name, alone or below `mcpServers`. */
-export function readServers(given: Readonly<Record<string, unknown>>, stored: McpServers): McpServers {
+export function parseServers(given: Readonly<Record<string, unknown>>, stored: McpServers): McpServers {
   const { mcpServers } = given;
   const map =
     isMap(mcpServers) && mcpServers.url === undefined && mcpServers.command === undefined
       ? mcpServers
       : given;
   const found = Object.entries(map).flatMap(([name, value]): [string, McpServer][] => {
-    const server = readServer(value);
+    const server = parseServer(value);
     if (!server || name === "" || name.length > 256) return [];
     return [[name, restore(server, Object.hasOwn(stored, name) ? stored[name] : undefined)]];
   });
@@ -54,7 +54,7 @@ export function readServers(given: Readonly<Record<string, unknown>>, stored: Mc
 }
 
 /** Other programs name the kind of a server `type`, and a key in place of the whole `auth`. */
-function readServer(value: unknown): McpServer | undefined {
+function parseServer(value: unknown): McpServer | undefined {
   if (!isMap(value)) return undefined;
   const { type, auth, ...rest } = value;
   const transport =
@@ -71,9 +71,9 @@ function readServer(value: unknown): McpServer | undefined {
   return Value.Check(McpServer, known) ? known : undefined;
 }
 
-function ofProfile(
+function filterByProfile(
   stored: McpServers,
-  { agentProfiles }: SpecSources["settings"],
+  { agentProfiles }: McpSpecsDeps["settings"],
   { userId, config }: Pick<ConversationRow, "userId" | "config">,
 ): McpServers {
   if (!config.launchedProfile) return stored;

@@ -22,7 +22,7 @@ afterAll(async () => {
 
 test("servers that were made ready for a message stay for a while where no run comes, and for a run that comes", async () => {
   const mcp = new McpTools({
-    agents: { own: () => undefined, tools: () => [] },
+    agents: { clientAgent: () => undefined, tools: () => [] },
     settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: {} as never },
     foundServers: () => ({}),
     sandboxes: {

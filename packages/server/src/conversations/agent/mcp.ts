@@ -7,8 +7,8 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Secrets } from "../../users/api.ts";
-import type { Agents } from "./agents.ts";
-import { type SpecSources, serverSpecs } from "./mcp-specs.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
+import { type McpSpecsDeps, resolveServerSpecs } from "./mcp-specs.ts";
 import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
@@ -16,8 +16,8 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 /** How long servers stay connected after a run, ms. */
 const keptMs = 300_000;
 
-export interface McpDependencies extends SpecSources {
-  agents: Pick<Agents, "own" | "tools">;
+export interface McpToolsDeps extends McpSpecsDeps {
+  agents: Pick<AgentConfigResolver, "clientAgent" | "tools">;
   sandboxes: Pick<Sandboxes, "get" | "specOf">;
   secrets: Pick<Secrets, "forSandbox">;
   outbound: Pick<Outbound, "fetch">;
@@ -29,7 +29,7 @@ export interface McpDependencies extends SpecSources {
   keptMs?: number;
 }
 
-interface Kept {
+interface Connection {
   servers: McpServers;
   timer: NodeJS.Timeout | undefined;
   /** Names of skills that the agent has read meanwhile: their servers stay. */
@@ -38,33 +38,33 @@ interface Kept {
 
 /** The tools of MCP servers, connected with the first run of a conversation and for some minutes after the last. */
 export class McpTools implements ToolSource {
-  readonly #deps: McpDependencies;
-  readonly #kept = new Map<string, Kept>();
+  readonly #deps: McpToolsDeps;
+  readonly #connections = new Map<string, Connection>();
 
-  constructor(deps: McpDependencies) {
+  constructor(deps: McpToolsDeps) {
     this.#deps = deps;
   }
 
   tools(row: Row): readonly Tool[] {
-    const servers = this.#kept.get(row.id)?.servers;
+    const servers = this.#connections.get(row.id)?.servers;
     if (!servers) return [];
     const { agents } = this.#deps;
     const tools = servers.tools(new Set(agents.tools(row).map(({ name }) => name)));
     // A planning agent changes nothing.
     if (row.config.agentType === "plan")
       return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
-    const expression = agents.own(row)?.agent?.filter_tools_regex;
-    return expression ? filtered(tools, expression) : tools;
+    const expression = agents.clientAgent(row)?.agent?.filter_tools_regex;
+    return expression ? filterTools(tools, expression) : tools;
   }
 
   /** Whether a conversation has servers. */
-  isUsedBy(row: Pick<Row, "id" | "userId" | "config">): boolean {
-    return serverSpecs(this.#deps, row).length > 0;
+  hasServers(row: Pick<Row, "id" | "userId" | "config">): boolean {
+    return resolveServerSpecs(this.#deps, row).length > 0;
   }
 
   async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
-    const known = this.#kept.get(row.id);
-    const specs = serverSpecs(this.#deps, row, known?.invoked);
+    const known = this.#connections.get(row.id);
+    const specs = resolveServerSpecs(this.#deps, row, known?.invoked);
     clearTimeout(known?.timer);
     if (specs.length === 0 && !known) return [];
     const kept = known ?? {
@@ -72,45 +72,45 @@ export class McpTools implements ToolSource {
       timer: undefined,
       invoked: new Set(),
     };
-    this.#kept.set(row.id, kept);
+    this.#connections.set(row.id, kept);
     return kept.servers.prepare(specs, signal);
   }
 
   /** Adds the servers of a skill that the agent reads in its run, as `prepare`. */
   async join(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]> {
-    const kept = this.#kept.get(row.id) ?? {
+    const kept = this.#connections.get(row.id) ?? {
       servers: new McpServers(this.#opener(row)),
       timer: undefined,
       invoked: new Set(),
     };
-    this.#kept.set(row.id, kept);
+    this.#connections.set(row.id, kept);
     kept.invoked.add(skill);
     return this.prepare(row, signal);
   }
 
   rest(conversationId: string): void {
-    const kept = this.#kept.get(conversationId);
+    const kept = this.#connections.get(conversationId);
     kept?.servers.close({ all: false });
     this.linger(conversationId);
   }
 
   /** Keeps the servers for some minutes, unless a run needs them then. */
   linger(conversationId: string): void {
-    const kept = this.#kept.get(conversationId);
+    const kept = this.#connections.get(conversationId);
     if (!kept) return;
     clearTimeout(kept.timer);
     kept.timer = setTimeout(() => this.drop(conversationId), this.#deps.keptMs ?? keptMs).unref();
   }
 
   drop(conversationId: string): void {
-    const kept = this.#kept.get(conversationId);
+    const kept = this.#connections.get(conversationId);
     clearTimeout(kept?.timer);
     kept?.servers.close({ all: true });
-    this.#kept.delete(conversationId);
+    this.#connections.delete(conversationId);
   }
 
   close(): void {
-    for (const id of [...this.#kept.keys()]) this.drop(id);
+    for (const id of [...this.#connections.keys()]) this.drop(id);
   }
 
   #opener(row: Row) {
@@ -133,7 +133,7 @@ export class McpTools implements ToolSource {
 /** The expression is the client's: it was checked when the conversation was made, and gets a little time for each list of names. */
 const filters = new WeakMap<readonly Tool[], { expression: string; tools: readonly Tool[] }>();
 
-function filtered(tools: readonly Tool[], expression: string): readonly Tool[] {
+function filterTools(tools: readonly Tool[], expression: string): readonly Tool[] {
   const known = filters.get(tools);
   if (known?.expression === expression) return known.tools;
   let names: string[] = [];

@@ -5,14 +5,14 @@ import { hideSecrets, SecretStream } from "@sandpiper/core/secrets/secret-stream
 import type { AgentDocument } from "../../store/conversation-parts.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import type { Agents } from "./agents.ts";
-import { secretsIn } from "./mask-secrets.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
+import { collectSecrets } from "./mask-secrets.ts";
 
-export interface OutputMasksDependencies {
+export interface OutputMasksDeps {
   mask: Pick<SecretMask, "matcher" | "registerKey">;
   secrets: Pick<Secrets, "forSandbox">;
   settings: Pick<Settings, "agent">;
-  agents: Pick<Agents, "own">;
+  agents: Pick<AgentConfigResolver, "clientAgent">;
 }
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
@@ -22,19 +22,19 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
  * the server's own.
  */
 export class OutputMasks {
-  readonly #deps: OutputMasksDependencies;
+  readonly #deps: OutputMasksDeps;
   readonly #terminals = new Map<string, SecretStream>();
   /** Agents whose secrets are known. */
-  readonly #known = new WeakSet<AgentDocument>();
+  readonly #registered = new WeakSet<AgentDocument>();
 
-  constructor(deps: OutputMasksDependencies) {
+  constructor(deps: OutputMasksDeps) {
     this.#deps = deps;
   }
 
   /** Knows the secrets of now. */
-  of(row: Row): OutputMask {
+  forConversation(row: Row): OutputMask {
     const { mask } = this.#deps;
-    this.#learn(row);
+    this.#registerSecrets(row);
     const { userId } = row;
     const matcher = () => mask.matcher(userId);
     return {
@@ -56,28 +56,25 @@ export class OutputMasks {
     return stream;
   }
 
-  #learn(row: Row): void {
+  #registerSecrets(row: Row): void {
     const { mask, agents } = this.#deps;
-    learnSecrets(this.#deps, row.userId, row.sandboxId);
-    const own = agents.own(row);
-    if (!own || this.#known.has(own)) return;
-    for (const value of secretsIn(own)) mask.registerKey(value, row.userId);
-    this.#known.add(own);
+    registerSecrets(this.#deps, row.userId, row.sandboxId);
+    const own = agents.clientAgent(row);
+    if (!own || this.#registered.has(own)) return;
+    for (const value of collectSecrets(own)) mask.registerKey(value, row.userId);
+    this.#registered.add(own);
   }
 }
 
 /** What hides a user's secrets in texts that belong to no conversation yet, such as its title. */
-export function userMask(
-  deps: Omit<OutputMasksDependencies, "agents">,
-  userId: string,
-): (text: string) => string {
-  learnSecrets(deps, userId, "");
+export function userMask(deps: Omit<OutputMasksDeps, "agents">, userId: string): (text: string) => string {
+  registerSecrets(deps, userId, "");
   return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
 }
 
 /** Makes the secrets of a user and of a sandbox's conversations known to the mask: whoever reads them registers them. */
-export function learnSecrets(
-  { secrets, settings }: Pick<OutputMasksDependencies, "secrets" | "settings">,
+export function registerSecrets(
+  { secrets, settings }: Pick<OutputMasksDeps, "secrets" | "settings">,
   userId: string,
   sandboxId: string,
 ): void {

@@ -17,17 +17,17 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { type PluginParts, withPlugins } from "../project/plugin-parts.ts";
-import { pluginServers } from "../project/plugin-servers.ts";
+import { loadPluginServers } from "../project/plugin-servers.ts";
 import { ProjectContexts } from "../project/project-context.ts";
-import type { Agents } from "./agents.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
 import type { OutputMasks } from "./output-masks.ts";
 
-export interface KnowledgeDependencies {
+export interface ProjectKnowledgeDeps {
   store: Pick<Store, "contexts">;
   settings: Settings;
-  agents: Pick<Agents, "own" | "model">;
+  agents: Pick<AgentConfigResolver, "clientAgent" | "model">;
   /** What the project says is shown without secrets. */
-  masks: Pick<OutputMasks, "of">;
+  masks: Pick<OutputMasks, "forConversation">;
   secrets?: Pick<Secrets, "forSandbox"> | undefined;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
@@ -36,22 +36,22 @@ export interface KnowledgeDependencies {
 type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /** Sentences about descriptions of sub-agents that cannot be used as they are. */
-const mostOdd = 10;
+const maxProblems = 10;
 
 /** Skills and notes of conversations: into the prompt, and with the messages that name them. */
-export class Knowledge {
+export class ProjectKnowledge {
   readonly contexts: ProjectContexts;
-  readonly #deps: KnowledgeDependencies;
+  readonly #deps: ProjectKnowledgeDeps;
   /** What was noted earlier, for prompts that are about to be written. */
   readonly #memories = new Map<string, Memory>();
 
-  constructor(deps: KnowledgeDependencies) {
+  constructor(deps: ProjectKnowledgeDeps) {
     this.#deps = deps;
     this.contexts = new ProjectContexts(deps.store.contexts);
   }
 
   /** Reads what lies in a conversation's sandbox for its agent, and keeps it. `late` says that its prompt is written already. Throws what `exec` throws. */
-  async gather(
+  async collect(
     row: ConversationRow,
     sandbox: Files,
     found: { plugins: readonly string[]; notes: string[]; late: boolean },
@@ -60,10 +60,10 @@ export class Knowledge {
     const { workingDir } = row.config;
     const { model } = this.#deps.agents.model(row);
     const odd: string[] = [];
-    const tell = (sentence: string) => void (odd.length < mostOdd && odd.push(sentence));
-    const [project, servers, hooks, agents] = await Promise.all([
+    const tell = (sentence: string) => void (odd.length < maxProblems && odd.push(sentence));
+    const [project, mcpServers, hooks, agents] = await Promise.all([
       loadProject(sandbox, { workingDir, model, plugins }),
-      pluginServers(sandbox, plugins),
+      loadPluginServers(sandbox, plugins),
       loadHooks(sandbox, { workingDir, plugins }),
       loadAgentDefinitions(sandbox, { workingDir, plugins, tell }).catch(() => []),
     ]);
@@ -78,14 +78,14 @@ export class Knowledge {
       hooks: hooks.config,
       agents: agents.map(({ name, description }) => ({ name, description })),
       ...(plugins.length > 0 && { plugins: [...plugins] }),
-      ...(Object.keys(servers).length > 0 && { mcpServers: servers }),
+      ...(Object.keys(mcpServers).length > 0 && { mcpServers: mcpServers }),
       ...(problems.length > 0 && { problems }),
       ...(names.length > 0 && { late: [...new Set([...(before.late ?? []), ...names])] }),
     }));
   }
 
   /** Adds what plugins bring to a conversation, skills in the place of others of the same names. `late` says that its prompt is written already. */
-  async add(id: string, parts: PluginParts, { late }: { late: boolean }): Promise<void> {
+  async addPlugins(id: string, parts: PluginParts, { late }: { late: boolean }): Promise<void> {
     const names = late ? parts.skills.map(({ name }) => name) : [];
     await this.contexts.change(id, (before) => {
       const after = withPlugins(before, parts);
@@ -94,7 +94,7 @@ export class Knowledge {
   }
 
   /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
-  async current(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
+  async listSkills(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
     const { model } = this.#deps.agents.model(row);
     return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
   }
@@ -110,15 +110,15 @@ export class Knowledge {
   }
 
   /** Whether the agent reads and keeps a memory. */
-  remembers(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
-    const own = this.#deps.agents.own(row)?.agent;
+  usesMemory(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
+    const own = this.#deps.agents.clientAgent(row)?.agent;
     if (own) return (own.agent_context as { load_memory?: unknown } | null | undefined)?.load_memory === true;
     return this.#deps.settings.agent(row.userId).loadMemory;
   }
 
   /** Reads the memory, where there is one, for the prompt that is written next. What goes wrong, or takes longer than the signal lets it, leaves it empty. */
-  async recall(row: ConversationRow, sandbox: () => Promise<Files>, signal: AbortSignal): Promise<void> {
-    if (!this.remembers(row)) return;
+  async loadMemory(row: ConversationRow, sandbox: () => Promise<Files>, signal: AbortSignal): Promise<void> {
+    if (!this.usesMemory(row)) return;
     const memory = abortable(sandbox(), signal).then((files) =>
       loadMemory(files, row.config.workingDir, signal),
     );
@@ -130,7 +130,7 @@ export class Knowledge {
     const { workingDir } = row.config;
     if (touchedPaths(action, workingDir).length === 0) return [];
     const skills = this.skills(row).filter(({ paths }) => paths);
-    return this.#hidden(row, rulesFor(action, { skills, workingDir, known }));
+    return this.#maskContent(row, rulesFor(action, { skills, workingDir, known }));
   }
 
   /** The first event of a conversation. */
@@ -142,7 +142,7 @@ export class Knowledge {
       selectedBranch,
       agentType,
     } = row.config;
-    const memory = this.#memories.get(row.id) ?? (this.remembers(row) ? { notes: [] } : undefined);
+    const memory = this.#memories.get(row.id) ?? (this.usesMemory(row) ? { notes: [] } : undefined);
     this.#memories.delete(row.id);
     return systemPromptEvent(tools, {
       workingDir,
@@ -153,30 +153,33 @@ export class Knowledge {
       notes: this.contexts.get(row.id).notes,
       repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
       planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
-      prompt: this.#deps.agents.own(row)?.agent?.system_prompt ?? undefined,
+      prompt: this.#deps.agents.clientAgent(row)?.agent?.system_prompt ?? undefined,
       secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
-      hide: (text) => this.#deps.masks.of(row).text(text),
+      hide: (text) => this.#deps.masks.forConversation(row).text(text),
     });
   }
 
   /** What a user message brings along: skills, none that the conversation has already, and what the agent's client or the settings add to each message. */
   activate(row: KnownRow, content: readonly Content[]): Activation {
-    const { names, content: found } = this.#activate(row, content);
-    const own = this.#deps.agents.own(row)?.agent;
+    const { names, content: found } = this.#matchSkills(row, content);
+    const own = this.#deps.agents.clientAgent(row)?.agent;
     const suffix = own
       ? own.agent_context?.user_message_suffix
       : this.#deps.settings.agent(row.userId).userMessageSuffix;
-    return { names, content: this.#hidden(row, suffix?.trim() ? [...found, textContent(suffix)] : found) };
+    return {
+      names,
+      content: this.#maskContent(row, suffix?.trim() ? [...found, textContent(suffix)] : found),
+    };
   }
 
-  #hidden(row: KnownRow, content: readonly TextContent[]): TextContent[] {
-    const mask = this.#deps.masks.of(row);
+  #maskContent(row: KnownRow, content: readonly TextContent[]): TextContent[] {
+    const mask = this.#deps.masks.forConversation(row);
     return content.map((part) => ({ ...part, text: mask.text(part.text) }));
   }
 
-  #activate(row: KnownRow, content: readonly Content[]): Activation {
+  #matchSkills(row: KnownRow, content: readonly Content[]): Activation {
     const all = this.skills(row);
-    const known = new Set(this.activated(row.id));
+    const known = new Set(this.activatedSkills(row.id));
     const skills = all.filter(({ triggers }) => triggers.length > 0);
     const found =
       skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
@@ -203,19 +206,19 @@ export class Knowledge {
     const { mcpServers = {}, folded } = this.contexts.get(row.id);
     const skills = this.skills(row).filter((skill) => skill.mcpServers);
     if (skills.length === 0) return mcpServers;
-    const active = new Set([...this.activated(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
+    const active = new Set([...this.activatedSkills(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
     const theirs = skills.filter(({ name, type }) => type === "repo" || active.has(name));
     return Object.assign({}, ...theirs.toReversed().map((skill) => skill.mcpServers), mcpServers);
   }
 
   /** Remembers what a message that is in the log has brought along. */
-  async remember(id: string, { names }: Activation): Promise<void> {
+  async recordActivation(id: string, { names }: Activation): Promise<void> {
     if (names.length > 0)
-      await this.#deps.store.contexts.activate(id, [...new Set([...this.activated(id), ...names])]);
+      await this.#deps.store.contexts.activate(id, [...new Set([...this.activatedSkills(id), ...names])]);
   }
 
   /** Names of the skills that messages brought along so far. */
-  activated(id: string): string[] {
+  activatedSkills(id: string): string[] {
     return this.#deps.store.contexts.get(id)?.activated ?? [];
   }
 }

@@ -5,8 +5,8 @@ import { SecretMask } from "@sandpiper/core/secrets/mask";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestStore } from "../../../test/support/store.ts";
 import { StoredSecrets } from "../../users/secrets.ts";
-import { LookedUpSecrets } from "./refreshed-secrets.ts";
-import { aboutSecrets, resolveSecrets } from "./secret-sources.ts";
+import { RefreshedSecrets } from "./refreshed-secrets.ts";
+import { describeSecrets, resolveSecrets } from "./secret-sources.ts";
 
 /** Secrets that clients give as addresses, against a real server whose answers change. */
 
@@ -45,11 +45,11 @@ async function give(sources: Parameters<typeof resolveSecrets>[2]): Promise<void
   await secrets.putConversation(
     owner,
     await resolveSecrets(deps, owner, sources),
-    aboutSecrets(deps, sources),
+    describeSecrets(deps, sources),
   );
 }
 
-const open = (freshMs: number) => new LookedUpSecrets({ store: opened.store, secrets, outbound, freshMs });
+const open = (freshMs: number) => new RefreshedSecrets({ store: opened.store, secrets, outbound, freshMs });
 const value = (name: string) => secrets.forSandbox("ann", "s").find((one) => one.name === name)?.value;
 
 test("an address is asked again once its value is old; the last value stays where that fails, which is told once", async () => {

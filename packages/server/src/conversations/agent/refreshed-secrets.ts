@@ -4,7 +4,7 @@ import type { ConversationSecretsRow, LookedUpSecret } from "../../store/convers
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets } from "../../users/api.ts";
-import { fetchSecret, type SecretSourceDependencies } from "./secret-sources.ts";
+import { fetchSecret, type SecretSourceDeps } from "./secret-sources.ts";
 import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "userId" | "sandboxId">;
@@ -16,7 +16,7 @@ const waitMs = 3_000;
 /** Sandboxes that are remembered at a time. */
 const maxSandboxes = 1_000;
 
-export interface LookedUpSecretsDependencies extends Pick<SecretSourceDependencies, "outbound"> {
+export interface RefreshedSecretsDeps extends Pick<SecretSourceDeps, "outbound"> {
   store: Pick<Store, "conversationSecrets">;
   secrets: Pick<Secrets, "renewConversation">;
   /** How long a value counts as fresh, ms; default a minute. */
@@ -31,18 +31,18 @@ interface State {
   /** Of those that could not be fetched again, what is wrong. */
   problems: Map<string, string>;
   /** What somebody was told of. */
-  told: Set<string>;
+  reported: Set<string>;
 }
 
 /**
  * Fetches secrets again that clients gave as addresses (`LookupSecret`), while agents work in their sandbox: before a run, and beside its steps. The last value
  * stays where that fails. The proxy looks values up at each request, so a new one counts at once.
  */
-export class LookedUpSecrets implements ToolSource {
-  readonly #deps: LookedUpSecretsDependencies;
+export class RefreshedSecrets implements ToolSource {
+  readonly #deps: RefreshedSecretsDeps;
   readonly #states = new Map<string, State>();
 
-  constructor(deps: LookedUpSecretsDependencies) {
+  constructor(deps: RefreshedSecretsDeps) {
     this.#deps = deps;
   }
 
@@ -60,8 +60,8 @@ export class LookedUpSecrets implements ToolSource {
     clearTimeout(timer);
     const state = this.#states.get(row.sandboxId);
     if (!state) return [];
-    const fresh = [...state.problems].filter(([name]) => !state.told.has(name));
-    state.told = new Set(state.problems.keys());
+    const fresh = [...state.problems].filter(([name]) => !state.reported.has(name));
+    state.reported = new Set(state.problems.keys());
     return fresh.map(
       ([name, problem]) =>
         `The secret ${name} could not be fetched again, so its last value is used: ${problem}`,
@@ -77,7 +77,7 @@ export class LookedUpSecrets implements ToolSource {
       next: 0,
       renewal: undefined,
       problems: new Map(),
-      told: new Set(),
+      reported: new Set(),
     };
     if (!state.renewal && state.next <= Date.now()) {
       this.#keep(sandboxId, state);

@@ -3,9 +3,9 @@ import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { SecretSource } from "@sandpiper/wire";
 import type { ConversationSecretsRow, LookedUpSecret } from "../../store/conversation-parts.ts";
 import type { Secrets } from "../../users/api.ts";
-import { unmasked } from "./mask-secrets.ts";
+import { unmask } from "./mask-secrets.ts";
 
-export interface SecretSourceDependencies {
+export interface SecretSourceDeps {
   secrets: Pick<Secrets, "value" | "forSandbox">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
@@ -25,21 +25,22 @@ const ownPath = /(?:^|\/)api\/(?:v1\/sandboxes\/[^/]+\/)?settings\/secrets\/([^/
  * Throws InvalidParameter, and OutboundFailed or OutboundRefused for an address that does not give one.
  */
 export async function resolveSecrets(
-  deps: SecretSourceDependencies,
+  deps: SecretSourceDeps,
   { userId, sandboxId }: { userId: string; sandboxId: string },
   sources: Readonly<Record<string, SecretSource>>,
 ): Promise<Record<string, string>> {
   const found = await Promise.all(
     Object.entries(sources).map(
-      async ([name, source]) => [name, await readSource(deps, { userId, sandboxId, name }, source)] as const,
+      async ([name, source]) =>
+        [name, await resolveSource(deps, { userId, sandboxId, name }, source)] as const,
     ),
   );
   return Object.fromEntries(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
 }
 
 /** What clients say of the secrets that they give, and where the fetched ones came from. */
-export function aboutSecrets(
-  { publicUrl }: Pick<SecretSourceDependencies, "publicUrl">,
+export function describeSecrets(
+  { publicUrl }: Pick<SecretSourceDeps, "publicUrl">,
   given: Readonly<Record<string, SecretSource>>,
 ): Required<Pick<ConversationSecretsRow, "descriptions" | "sources">> {
   const descriptions: Record<string, string> = {};
@@ -48,22 +49,22 @@ export function aboutSecrets(
     if (typeof source === "string") continue;
     const { description, url, headers } = source;
     if (description) descriptions[name] = description;
-    if (url && ownName(url, publicUrl()) === undefined)
+    if (url && ownSecretName(url, publicUrl()) === undefined)
       sources[name] = { url, ...(headers && { headers }), at: Date.now() };
   }
   return { descriptions, sources };
 }
 
-async function readSource(
-  { secrets, outbound, publicUrl }: SecretSourceDependencies,
+async function resolveSource(
+  { secrets, outbound, publicUrl }: SecretSourceDeps,
   { userId, sandboxId, name }: { userId: string; sandboxId: string; name: string },
   source: SecretSource,
 ): Promise<string | undefined> {
-  if (typeof source === "string") return unmasked(source);
-  if (!source.url) return unmasked(source.value);
-  const own = ownName(source.url, publicUrl());
+  if (typeof source === "string") return unmask(source);
+  if (!source.url) return unmask(source.value);
+  const own = ownSecretName(source.url, publicUrl());
   if (own !== undefined) {
-    const wanted = decoded(own);
+    const wanted = decodeSegment(own);
     if (wanted === name && secrets.value(userId, name) !== undefined) return undefined;
     const found = secrets.forSandbox(userId, sandboxId).find((secret) => secret.name === wanted);
     if (!found)
@@ -80,7 +81,7 @@ async function readSource(
 
 /** The value that an address gives. Throws OutboundFailed or OutboundRefused, in whose sentences no value stands. */
 export async function fetchSecret(
-  { outbound }: Pick<SecretSourceDependencies, "outbound">,
+  { outbound }: Pick<SecretSourceDeps, "outbound">,
   name: string,
   { url, headers = {} }: Pick<LookedUpSecret, "url" | "headers">,
 ): Promise<string> {
@@ -92,13 +93,13 @@ export async function fetchSecret(
 }
 
 /** The name of the secret that an address of this server means. */
-function ownName(address: string, base: string): string | undefined {
+function ownSecretName(address: string, base: string): string | undefined {
   const url = URL.canParse(address, base) ? new URL(address, base) : undefined;
   return url?.origin === new URL(base).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
 }
 
 /** A part of an address as text; one that is no text names nothing. */
-function decoded(part: string): string {
+function decodeSegment(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {

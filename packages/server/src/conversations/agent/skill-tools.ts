@@ -3,24 +3,24 @@ import { invokeSkillTool } from "@sandpiper/agent/tools/invoke-skill";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Knowledge } from "./project-knowledge.ts";
+import type { ProjectKnowledge } from "./project-knowledge.ts";
 import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-export interface SkillToolsDependencies {
+export interface SkillToolsDeps {
   store: { conversations: Pick<Store["conversations"], "get"> };
-  knowledge: Pick<Knowledge, "skills" | "contexts">;
+  knowledge: Pick<ProjectKnowledge, "skills" | "contexts">;
   /** Connects the MCP servers of a skill, in a bounded time; gives sentences about what went wrong. */
   joinServers(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]>;
 }
 
 /** The tool that reads skills, where there are some to read (agent-behaviour.md section 8); and what could not be read of a project is told at the next run. */
 export class SkillTools implements ToolSource {
-  readonly #deps: SkillToolsDependencies;
+  readonly #deps: SkillToolsDeps;
   readonly #tools: readonly Tool[];
 
-  constructor(deps: SkillToolsDependencies) {
+  constructor(deps: SkillToolsDeps) {
     this.#deps = deps;
     const { store, knowledge, joinServers } = deps;
     const tool = invokeSkillTool({

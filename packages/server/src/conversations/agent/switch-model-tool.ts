@@ -2,14 +2,14 @@ import { switchLlmTool } from "@sandpiper/agent/tools/switch-llm";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
-import type { Agents } from "./agents.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
 import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-export interface SwitchToolDependencies {
+export interface SwitchModelToolDeps {
   settings: Pick<Settings, "agent" | "profiles">;
-  agents: Pick<Agents, "own">;
+  agents: Pick<AgentConfigResolver, "clientAgent">;
   switchProfile(userId: string, id: string, profile: string): Promise<void>;
 }
 
@@ -17,16 +17,16 @@ export interface SwitchToolDependencies {
 const names = ["SwitchLLMTool", "switch_llm"];
 
 /** The tool that changes the model: for agents of settings that let them, and for those whose client names it; where there are profiles. */
-export class SwitchTool implements ToolSource {
-  readonly #deps: SwitchToolDependencies;
+export class SwitchModelTool implements ToolSource {
+  readonly #deps: SwitchModelToolDeps;
 
-  constructor(deps: SwitchToolDependencies) {
+  constructor(deps: SwitchModelToolDeps) {
     this.#deps = deps;
   }
 
   tools(row: Row): readonly Tool[] {
     const { settings, agents, switchProfile } = this.#deps;
-    const own = agents.own(row);
+    const own = agents.clientAgent(row);
     const isWanted = own?.agent
       ? [...(own.agent.tools ?? []).map(({ name }) => name), ...(own.agent.include_default_tools ?? [])].some(
           (name) => names.includes(name),

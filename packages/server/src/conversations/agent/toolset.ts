@@ -39,7 +39,7 @@ export class Toolsets {
     this.#adapt = adapt;
   }
 
-  of(row: Row): Toolset {
+  forConversation(row: Row): Toolset {
     const sources = this.#sources;
     const adapt = this.#adapt;
     return {
@@ -47,7 +47,7 @@ export class Toolsets {
         return adapt(
           sources.length === 1
             ? sources[0]!.tools(row)
-            : firstOfName(sources.flatMap((source) => source.tools(row))),
+            : uniqueByName(sources.flatMap((source) => source.tools(row))),
         );
       },
       async prepare(signal) {
@@ -70,7 +70,7 @@ export class Toolsets {
   }
 }
 
-function firstOfName(tools: readonly Tool[]): readonly Tool[] {
+function uniqueByName(tools: readonly Tool[]): readonly Tool[] {
   const names = new Set<string>();
   return tools.filter(({ name }) => !names.has(name) && names.add(name));
 }

@@ -1,7 +1,7 @@
 import { namesWithoutTool, usableTools } from "@sandpiper/agent/tools/choose";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
-import type { Agents } from "./agents.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
 import type { ToolSource } from "./toolset.ts";
 
 /** Names that one sentence tells, and characters of each. */
@@ -9,11 +9,14 @@ const maxNames = 20;
 const maxName = 60;
 
 /** Says which tools the settings, or the definition of a sub-agent, name in vain; once for each name in a conversation. */
-export class MissedTools implements ToolSource {
-  readonly #deps: { agents: Pick<Agents, "toolNames">; contexts: Pick<ProjectContexts, "get" | "change"> };
+export class UnknownToolWarnings implements ToolSource {
+  readonly #deps: {
+    agents: Pick<AgentConfigResolver, "toolNames">;
+    contexts: Pick<ProjectContexts, "get" | "change">;
+  };
 
   constructor(deps: {
-    agents: Pick<Agents, "toolNames">;
+    agents: Pick<AgentConfigResolver, "toolNames">;
     contexts: Pick<ProjectContexts, "get" | "change">;
   }) {
     this.#deps = deps;

@@ -11,7 +11,7 @@ import type { SubAgents } from "../run/sub-agents.ts";
 import type { Goals } from "./goals.ts";
 import type { Sending } from "./sending.ts";
 
-export interface CommandsDependencies {
+export interface CommandsDeps {
   store: Pick<Store, "conversations" | "events">;
   access: Access;
   runner: Runner;
@@ -22,11 +22,11 @@ export interface CommandsDependencies {
 
 /** What users tell the agents of conversations; each method as in `Conversations`. */
 export class Commands {
-  readonly #deps: CommandsDependencies;
+  readonly #deps: CommandsDeps;
   /** Commands to run, and what answers actions that wait. */
-  readonly #runsAsked = new KeyedMutex();
+  readonly #answers = new KeyedMutex();
 
-  constructor(deps: CommandsDependencies) {
+  constructor(deps: CommandsDeps) {
     this.#deps = deps;
   }
 
@@ -42,13 +42,13 @@ export class Commands {
         await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
       await sending.send(access.workable(id), content, options);
     };
-    await (rejects ? this.#runsAsked.run(id, send) : send());
+    await (rejects ? this.#answers.run(id, send) : send());
   }
 
   run(id: string): Promise<void> {
     this.#deps.runner.announcements.forgetEnd(id);
     // One at a time: of two approvals the second finds the run under way.
-    return this.#runsAsked.run(id, () => this.#run(id));
+    return this.#answers.run(id, () => this.#run(id));
   }
 
   async #run(id: string): Promise<void> {
@@ -77,7 +77,7 @@ export class Commands {
   }
 
   reject(id: string, reason: string): Promise<void> {
-    return this.#runsAsked.run(id, () => this.#reject(id, reason));
+    return this.#answers.run(id, () => this.#reject(id, reason));
   }
 
   async #reject(id: string, reason: string): Promise<void> {

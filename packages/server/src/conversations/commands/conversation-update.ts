@@ -7,7 +7,7 @@ import { checkBranch, checkRepositoryName } from "../project/repository.ts";
  * What a change of a conversation means for its record (app-server.md section 2.6): only keys that are there count, null clears, and without a repository
  * there is neither branch nor provider. Throws InvalidParameter.
  */
-export function readUpdate(
+export function parsePatch(
   row: Pick<ConversationRow, "config">,
   change: AppConversationUpdateRequest,
 ): ConversationChange {

@@ -13,7 +13,7 @@ import type { SideCalls } from "../run/side-calls.ts";
 const judgeInstructions = `You judge whether a software engineer has reached a goal. You get the goal and what was done for it. Believe what the results of calls show, not what is claimed: a test that was not run has not passed. Answer with one JSON object and nothing else:
 {"done": true or false, "feedback": "what is missing, and what to do next; or, when it is done, what shows that"}`;
 
-export interface GoalDependencies {
+export interface GoalsDeps {
   store: Pick<Store, "conversations" | "events">;
   runner: Pick<Runner, "announcements" | "histories" | "isAwake">;
   sideCalls: Pick<SideCalls, "askAlone">;
@@ -26,7 +26,7 @@ export interface GoalDependencies {
  * (agent-server.md section 3, goal). What comes next is stored before it is done, so a later process goes on where this one ended.
  */
 export class Goals {
-  readonly #deps: GoalDependencies;
+  readonly #deps: GoalsDeps;
   /** Conversations whose verdict or next message is on its way. */
   readonly #busy = new Map<string, Promise<void>>();
   /** Those that came to rest meanwhile: their goal was stopped and taken up again. */
@@ -35,7 +35,7 @@ export class Goals {
   readonly #changes = new KeyedMutex();
   #closing = false;
 
-  constructor(deps: GoalDependencies) {
+  constructor(deps: GoalsDeps) {
     this.#deps = deps;
   }
 
@@ -50,8 +50,8 @@ export class Goals {
     const text = `Reach this goal. Check the result yourself before you call finish: your work is judged against it.\n\n<GOAL>\n${objective}\n</GOAL>`;
     const begun = { objective, maxIterations, status: "running", detail: null } as const;
     await this.#changes.run(row.id, async () => {
-      this.#refuseBusy(row.id);
-      await this.#go(row.id, { ...begun, iteration: 1, messageId: newId(), message: text });
+      this.#requireIdle(row.id);
+      await this.#startIteration(row.id, { ...begun, iteration: 1, messageId: newId(), message: text });
     });
   }
 
@@ -64,11 +64,11 @@ export class Goals {
   /** Goes on with a goal that was stopped. Throws BadRequest where there is none, GoalRunning, and ConversationRunning. */
   async resume(row: ConversationRow): Promise<void> {
     await this.#changes.run(row.id, async () => {
-      const goal = this.#refuseBusy(row.id);
+      const goal = this.#requireIdle(row.id);
       if (goal?.status !== "interrupted" && goal?.status !== "failed")
         throw new PlatformError("BadRequest", "There is no goal to resume: none was stopped.");
       const message = `Go on with the goal where you were.\n\n<GOAL>\n${goal.objective}\n</GOAL>`;
-      await this.#go(row.id, { ...goal, status: "running", messageId: newId(), message });
+      await this.#startIteration(row.id, { ...goal, status: "running", messageId: newId(), message });
     });
   }
 
@@ -76,9 +76,9 @@ export class Goals {
   onRest(id: string): void {
     if (this.#closing) return;
     if (this.#busy.has(id)) return void this.#restedAgain.add(id);
-    const goal = this.#goal(id);
+    const goal = this.#activeGoal(id);
     if (!goal) return;
-    const work = this.#next(id, goal)
+    const work = this.#advance(id, goal)
       .catch((error) => this.#fail(id, goal, error))
       .finally(() => {
         this.#busy.delete(id);
@@ -93,13 +93,14 @@ export class Goals {
     await Promise.all(this.#busy.values());
   }
 
-  async #next(id: string, goal: Goal): Promise<void> {
+  async #advance(id: string, goal: Goal): Promise<void> {
     const { store, sideCalls, runner } = this.#deps;
     const row = store.conversations.get(id);
     if (!row || runner.isAwake(id)) return;
     const same = (work: () => Promise<void>) =>
       this.#change(id, (now) => (now.messageId === goal.messageId ? work() : undefined));
-    if (store.events.batch(id, [goal.messageId])[0] === null) return same(() => this.#go(id, goal));
+    if (store.events.batch(id, [goal.messageId])[0] === null)
+      return same(() => this.#startIteration(id, goal));
     const status = row.summary.executionStatus;
     if (status === "paused") return this.stop(row);
     if (status === "error" || status === "stuck")
@@ -113,7 +114,7 @@ export class Goals {
       judgeInstructions,
       `<GOAL>\n${goal.objective}\n</GOAL>\n\n<WORK>\n${history}\n</WORK>`,
     );
-    const { done, feedback } = readVerdict(answer);
+    const { done, feedback } = parseVerdict(answer);
     // It may have been stopped, or written to, while it was judged.
     await same(async () => {
       if (runner.isAwake(id)) return;
@@ -121,7 +122,7 @@ export class Goals {
       if (goal.iteration >= goal.maxIterations)
         return this.#set(id, { ...goal, status: "exhausted", detail: feedback });
       const message = `The goal is not reached yet.\n\n<FEEDBACK>\n${feedback}\n</FEEDBACK>\n\nGo on until it is.`;
-      await this.#go(id, {
+      await this.#startIteration(id, {
         ...goal,
         iteration: goal.iteration + 1,
         detail: feedback,
@@ -132,7 +133,7 @@ export class Goals {
   }
 
   /** Stores an iteration, and begins it. Where that fails nothing is pursued any more; a process that is ending leaves it to the next. */
-  async #go(id: string, goal: Goal): Promise<void> {
+  async #startIteration(id: string, goal: Goal): Promise<void> {
     await this.#set(id, goal);
     const content = [textContent(goal.message)];
     try {
@@ -157,7 +158,7 @@ export class Goals {
   /** Changes the goal that is pursued, if there is one, as it is then. */
   #change(id: string, change: (goal: Goal) => Promise<void> | undefined): Promise<void> {
     return this.#changes.run(id, async () => {
-      const goal = this.#goal(id);
+      const goal = this.#activeGoal(id);
       if (goal) await change(goal);
     });
   }
@@ -173,7 +174,7 @@ export class Goals {
   }
 
   /** Gives the goal that there was. */
-  #refuseBusy(id: string): Goal | undefined {
+  #requireIdle(id: string): Goal | undefined {
     const { config, summary } = this.#deps.store.conversations.get(id) ?? {};
     if (config?.goal?.status === "running")
       throw new PlatformError("GoalRunning", "A goal is being pursued already: stop it first.");
@@ -185,14 +186,14 @@ export class Goals {
     return config?.goal;
   }
 
-  #goal(id: string): Goal | undefined {
+  #activeGoal(id: string): Goal | undefined {
     const goal = this.#deps.store.conversations.get(id)?.config.goal;
     return goal?.status === "running" ? goal : undefined;
   }
 }
 
 /** The verdict in a judge's answer. One that cannot be read is not done, and its text is the feedback. */
-function readVerdict(answer: string): { done: boolean; feedback: string } {
+function parseVerdict(answer: string): { done: boolean; feedback: string } {
   const [object] = /\{[\s\S]*\}/.exec(answer) ?? [];
   try {
     const { done, feedback } = JSON.parse(object ?? "") as { done?: unknown; feedback?: unknown };

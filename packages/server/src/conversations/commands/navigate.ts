@@ -8,9 +8,9 @@ import type { Store } from "../../store/store.ts";
 import type { FilesOutcome } from "../api.ts";
 import { skillsOn } from "../log/branch.ts";
 import type { Runner } from "../run/runner.ts";
-import { snapshotAt, stageFiles } from "./snapshot-lookup.ts";
+import { findSnapshot, stageFiles } from "./snapshot-lookup.ts";
 
-export interface BranchDependencies {
+export interface BranchDeps {
   store: Store;
   sandboxes: Sandboxes;
   runner: Pick<Runner, "atRest" | "workspace" | "announcements">;
@@ -24,7 +24,7 @@ export interface BranchDependencies {
  * Throws EventNotFound, ConversationRunning, GoalRunning, and what the copy of the files throws; nothing is changed then.
  */
 export async function navigate(
-  deps: BranchDependencies,
+  deps: BranchDeps,
   row: ConversationRow,
   eventId: string | null,
 ): Promise<FilesOutcome> {
@@ -37,7 +37,7 @@ export async function navigate(
   return replacements.run(row.sandboxId, async () => {
     await runner.atRest(row.id);
     const { workingDir } = row.config;
-    const snapshot = snapshotAt({ events, sandboxes }, row, way);
+    const snapshot = findSnapshot({ events, sandboxes }, row, way);
     const staged =
       snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
     const workspace = runner.workspace(row);

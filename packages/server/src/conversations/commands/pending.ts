@@ -8,9 +8,9 @@ import type { Store } from "../../store/store.ts";
 import { refuseExternal, requireSandbox } from "../access.ts";
 
 /** Messages that may wait for one conversation (app-server.md section 2.8). */
-export const maxPending = 10;
+export const maxPendingMessages = 10;
 
-export interface PendingDependencies {
+export interface PendingMessagesDeps {
   store: Pick<Store, "conversations" | "startTasks" | "pendingMessages">;
   /** Appends a message and removes the pending one that it delivers, in one transaction. */
   send(id: string, content: Content[], options: { run: boolean; delivers: string }): Promise<void>;
@@ -20,11 +20,11 @@ export interface PendingDependencies {
 
 /** Messages to conversations that are still being started: kept durably, delivered once and in order when the start is READY. */
 export class PendingMessages {
-  readonly #deps: PendingDependencies;
+  readonly #deps: PendingMessagesDeps;
   readonly #arrivals = new KeyedMutex();
   readonly #deliveries = new KeyedMutex();
 
-  constructor(deps: PendingDependencies) {
+  constructor(deps: PendingMessagesDeps) {
     this.#deps = deps;
   }
 
@@ -39,10 +39,10 @@ export class PendingMessages {
     const id = newId();
     const position = await this.#arrivals.run(conversationId, async () => {
       const waiting = pendingMessages.of(conversationId).length;
-      if (waiting >= maxPending) {
+      if (waiting >= maxPendingMessages) {
         throw new PlatformError(
           "TooManyMessages",
-          `${maxPending} messages wait for this conversation already: wait until it is ready.`,
+          `${maxPendingMessages} messages wait for this conversation already: wait until it is ready.`,
         );
       }
       await pendingMessages.create({ id, userId, conversationId, content, createdAt: Date.now() });

@@ -4,7 +4,7 @@ import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
-import { dropWorktree } from "../project/worktree.ts";
+import { removeWorktree } from "../project/worktree.ts";
 import type { Runner } from "../run/runner.ts";
 import type { SubAgents } from "../run/sub-agents.ts";
 
@@ -13,7 +13,7 @@ interface SandboxRemoval {
   sandboxes: Pick<Sandboxes, "get" | "remove">;
 }
 
-export interface RemovalDependencies {
+export interface RemovalDeps {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "remove" | "running">;
   callbacks: Pick<Callbacks, "drop" | "farewell">;
@@ -27,7 +27,7 @@ export interface RemovalDependencies {
  * sub-conversations are in others.
  */
 export async function removeConversation(
-  deps: RemovalDependencies,
+  deps: RemovalDeps,
   row: ConversationRow,
   { keepSandbox = false } = {},
 ): Promise<void> {
@@ -53,7 +53,7 @@ export async function removeConversation(
   } while (conversations.get(id));
   deps.hub.end(id);
   deps.subAgents.removed(id);
-  await dropWorktree(deps, row, row.config.worktree);
+  await removeWorktree(deps, row, row.config.worktree);
   tellDeletion();
 }
 

@@ -26,15 +26,21 @@ const schemas = new Map(
 );
 
 /** Never stored: they say nothing that a later event does not say. */
-const passing = new Set(["StreamingDeltaEvent", "ServerErrorEvent", "TokenEvent", "LLMCompletionLogEvent"]);
+const transientKinds = new Set([
+  "StreamingDeltaEvent",
+  "ServerErrorEvent",
+  "TokenEvent",
+  "LLMCompletionLogEvent",
+]);
 
 /**
  * The record for an event that an agent server reports, or undefined for one that is not kept: passing ones, kinds that no client knows, and
  * state updates beyond status and stats. Fields that the wire does not know are left out, and the time becomes that of its arrival. Throws
  * InvalidParameter for an event that its kind does not allow: clients would fail over it.
  */
-export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
-  if (!(eventKinds as readonly string[]).includes(event.kind) || passing.has(event.kind)) return undefined;
+export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined {
+  if (!(eventKinds as readonly string[]).includes(event.kind) || transientKinds.has(event.kind))
+    return undefined;
   if (JSON.stringify(event).length > maxReportedEventLength) {
     throw new PlatformError(
       "InvalidParameter",
@@ -44,7 +50,7 @@ export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
   if (event.kind === "ConversationStateUpdateEvent") return stateUpdate(event as Fields);
   const compact = withoutNulls(event as unknown as NewEvent) as unknown as Fields;
   const schema = schemas.get(event.kind);
-  if (!schema) return record(compact);
+  if (!schema) return toRecord(compact);
   const { tool, rest } = foreignTool(compact);
   const stamped = { ...rest, timestamp: "" };
   const [problem] = Value.Errors(schema as never, stamped);
@@ -55,7 +61,7 @@ export function readReportedEvent(event: ReportedEvent): NewRecord | undefined {
       `The event ${event.id} is no ${event.kind}: it ${problem.message}${place}.`,
     );
   }
-  return record({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
+  return toRecord({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
 }
 
 /**
@@ -76,7 +82,7 @@ function foreignTool(event: Fields): { tool: Fields; rest: Fields } {
 const ownKinds: ReadonlySet<string> = new Set(
   JSON.stringify(Event)
     .match(/"const":"\w+"/g)
-    ?.map((text) => text.slice(9, -1)),
+    ?.map((toText) => toText.slice(9, -1)),
 );
 
 function isForeign(part: Fields | undefined, suffix: "Action" | "Observation"): part is Fields {
@@ -86,14 +92,14 @@ function isForeign(part: Fields | undefined, suffix: "Action" | "Observation"): 
   );
 }
 
-function record(event: Fields): NewRecord {
+function toRecord(event: Fields): NewRecord {
   const { timestamp: _time, id, ...rest } = event;
   return { listed: true, event: { ...rest, id: parseId(String(id)) ?? id } as unknown as NewEvent };
 }
 
 function stateUpdate({ key, value }: Fields): NewRecord | undefined {
   const kept =
-    key === "stats" ? readStats(value) : key === "execution_status" ? readStatus(value) : undefined;
+    key === "stats" ? parseStats(value) : key === "execution_status" ? parseStatus(value) : undefined;
   if (kept === undefined) return undefined;
   return {
     listed: false,
@@ -102,44 +108,44 @@ function stateUpdate({ key, value }: Fields): NewRecord | undefined {
 }
 
 /** A status that a conversation may have; `deleting` is none (app-server.md section 8). */
-export function readStatus(value: unknown): ExecutionStatus | undefined {
+export function parseStatus(value: unknown): ExecutionStatus | undefined {
   return executionStatuses.find((status) => status === value && status !== "deleting");
 }
 
 const maxUsageIds = 100;
 
 /** The stats of a report in the wire's form; undefined where they are none. */
-export function readStats(value: unknown): Stats | undefined {
+export function parseStats(value: unknown): Stats | undefined {
   const usages = (value as { usage_to_metrics?: unknown } | null | undefined)?.usage_to_metrics;
   if (typeof usages !== "object" || usages === null) return undefined;
   const entries = Object.entries(usages).slice(0, maxUsageIds);
   return {
     usage_to_metrics: Object.fromEntries(
-      entries.map(([id, metrics]) => [id.slice(0, 128), readMetrics(metrics)]),
+      entries.map(([id, metrics]) => [id.slice(0, 128), parseMetrics(metrics)]),
     ),
   };
 }
 
-function readMetrics(value: unknown): MetricsSnapshot {
+function parseMetrics(value: unknown): MetricsSnapshot {
   const metrics = (value ?? {}) as Fields;
   const budget = metrics.max_budget_per_task;
   const usage = metrics.accumulated_token_usage;
   return {
     model_name: text(metrics.model_name) || "default",
-    accumulated_cost: amount(metrics.accumulated_cost),
-    max_budget_per_task: typeof budget === "number" ? amount(budget) : null,
-    accumulated_token_usage: typeof usage === "object" && usage !== null ? readUsage(usage as Fields) : null,
+    accumulated_cost: toAmount(metrics.accumulated_cost),
+    max_budget_per_task: typeof budget === "number" ? toAmount(budget) : null,
+    accumulated_token_usage: typeof usage === "object" && usage !== null ? parseUsage(usage as Fields) : null,
   };
 }
 
-function readUsage(usage: Fields): TokenUsage {
+function parseUsage(usage: Fields): TokenUsage {
   const counts = Object.entries(emptyUsage()).map(([name, empty]) => {
-    return [name, typeof empty === "number" ? Math.floor(amount(usage[name])) : text(usage[name])];
+    return [name, typeof empty === "number" ? Math.floor(toAmount(usage[name])) : text(usage[name])];
   });
   return Object.fromEntries(counts);
 }
 
-function amount(value: unknown): number {
+function toAmount(value: unknown): number {
   return typeof value === "number" && value > 0 ? Math.min(value, Number.MAX_SAFE_INTEGER) : 0;
 }
 

@@ -6,7 +6,7 @@ import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import type { SendOptions } from "../api.ts";
 import { titleFrom, userMessage } from "../log/messages.ts";
@@ -16,13 +16,13 @@ import type { Titles } from "../run/titles.ts";
 
 export interface SendingDependencies {
   store: Pick<Store, "conversations" | "events">;
-  toolsets: Pick<Toolsets, "of">;
+  toolsets: Pick<Toolsets, "forConversation">;
   /** Makes tools ready that the system prompt has to list, in a bounded time, and gives sentences that the model and the user should read. */
   prepare(row: ConversationRow, signal: AbortSignal): Promise<readonly string[]>;
-  knowledge: Pick<Knowledge, "activate" | "remember" | "systemPrompt">;
+  knowledge: Pick<ProjectKnowledge, "activate" | "recordActivation" | "systemPrompt">;
   runner: Pick<Runner, "announcements" | "histories" | "wake">;
   titles: Pick<Titles, "make">;
-  masks: Pick<OutputMasks, "of">;
+  masks: Pick<OutputMasks, "forConversation">;
 }
 
 /** The first records of a conversation, before its first message and after it. */
@@ -92,8 +92,8 @@ export class Sending {
     ];
     const { delivers } = options;
     await store.events.append(id, records, { delivers });
-    await knowledge.remember(id, skills);
-    const ownTitle = titleFrom(content, (text) => masks.of(row).text(text));
+    await knowledge.recordActivation(id, skills);
+    const ownTitle = titleFrom(content, (text) => masks.forConversation(row).text(text));
     const isFirst = begin !== undefined && row.config.autotitle !== false;
     const untitled = row.title === null ? isFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
     if (untitled && ownTitle) await store.conversations.update(id, { title: ownTitle });
@@ -106,7 +106,10 @@ export class Sending {
   async #begin(row: ConversationRow): Promise<Beginning> {
     const { toolsets, knowledge, prepare } = this.#deps;
     const notes = await prepare(row, AbortSignal.timeout(prepareMs)).catch(() => []);
-    return { prompt: listed(knowledge.systemPrompt(row, toolsets.of(row).tools)), notes: notes.map(nudge) };
+    return {
+      prompt: listed(knowledge.systemPrompt(row, toolsets.forConversation(row).tools)),
+      notes: notes.map(nudge),
+    };
   }
 
   #hasBegun({ id, head }: ConversationRow): boolean {

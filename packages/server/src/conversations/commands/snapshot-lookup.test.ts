@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { conversationRow, createTestStore, message } from "../../../test/support/store.ts";
 import { SandboxRecords } from "../../../test/support/test-sandboxes.ts";
 import type { Store } from "../../store/store.ts";
-import { snapshotAt } from "./snapshot-lookup.ts";
+import { findSnapshot } from "./snapshot-lookup.ts";
 
 let store: Store;
 let close: () => Promise<void>;
@@ -48,7 +48,7 @@ test("the snapshot of an event is one made after the work before it and before t
     return kept.id;
   };
   const found = (eventId: string | null) =>
-    snapshotAt({ events: store.events, sandboxes }, row, store.events.wayTo(row.id, eventId)!)?.id;
+    findSnapshot({ events: store.events, sandboxes }, row, store.events.wayTo(row.id, eventId)!)?.id;
   const move = async (to: string | null) => {
     now += 1000;
     await store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
@@ -91,7 +91,7 @@ test("the snapshot of an event is one made after the work before it and before t
   const log = await store.conversations.copyLog(row.id, spans);
   await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
   const ofFork = (eventId: string) =>
-    snapshotAt({ events: store.events, sandboxes }, fork, store.events.wayTo(fork.id, eventId)!)?.id;
+    findSnapshot({ events: store.events, sandboxes }, fork, store.events.wayTo(fork.id, eventId)!)?.id;
   now += 1000;
   await store.events.append(fork.id, [action()]);
   expect([ofFork(asked), ofFork(late)]).toEqual([start, undefined]);

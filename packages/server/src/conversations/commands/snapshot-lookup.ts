@@ -9,7 +9,7 @@ import type { EventLog } from "../../store/event-log.ts";
 const copyMs = 600_000;
 
 /** A place in a log: a listed event by its index, 0 the beginning. */
-export interface Place {
+export interface LogPosition {
   index: number;
   /** When HEAD was first moved after it, microseconds since the epoch. */
   leftAt: number | undefined;
@@ -19,18 +19,18 @@ export interface Place {
  * The snapshot of the conversation's sandbox that has the files as they were at an event: made after the last tool call before it and before the next one
  * after it. Undefined where there is none, and where no tool was called since: the files are as they were then.
  */
-export function snapshotAt(
+export function findSnapshot(
   { events, sandboxes }: { events: EventLog; sandboxes: Pick<Sandboxes, "snapshots"> },
   row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "createdAt">,
-  { index, leftAt }: Place,
+  { index, leftAt }: LogPosition,
 ): SnapshotRow | undefined {
-  const next = actedAt(events, row.id, { first: index + 1, last: Number.MAX_SAFE_INTEGER }, false);
+  const next = toolTime(events, row.id, { first: index + 1, last: Number.MAX_SAFE_INTEGER }, false);
   const until = Math.min(
     next ?? Number.POSITIVE_INFINITY,
     leftAt === undefined ? Number.POSITIVE_INFINITY : leftAt / 1000,
   );
   if (until === Number.POSITIVE_INFINITY) return undefined;
-  const last = actedAt(events, row.id, { first: 1, last: index }, true) ?? beganAt(events, row);
+  const last = toolTime(events, row.id, { first: 1, last: index }, true) ?? firstEventTime(events, row);
   // The end of a fork's copied events is followed by more in the conversation that they are of.
   const since = until > row.createdAt ? Math.max(last, row.createdAt) : last;
   for (let pageId: string | undefined; ; ) {
@@ -48,7 +48,7 @@ export function snapshotAt(
 }
 
 /** When the first or the last tool was at work in a part of a log, ms since the epoch. */
-function actedAt(
+function toolTime(
   events: EventLog,
   id: string,
   span: { first: number; last: number },
@@ -56,18 +56,21 @@ function actedAt(
 ): number | undefined {
   if (span.last < span.first) return undefined;
   const times = ["ActionEvent", "ObservationEvent"].flatMap((kind) =>
-    events.search(id, { kind, span, descending, limit: 1 }).items.map(timeOf),
+    events.search(id, { kind, span, descending, limit: 1 }).items.map(parseTimestamp),
   );
   return times.length === 0 ? undefined : descending ? Math.max(...times) : Math.min(...times);
 }
 
 /** A fork begins with events that are older than it is. */
-function beganAt(events: EventLog, { id, createdAt }: Pick<ConversationRow, "id" | "createdAt">): number {
+function firstEventTime(
+  events: EventLog,
+  { id, createdAt }: Pick<ConversationRow, "id" | "createdAt">,
+): number {
   const [first] = events.search(id, { limit: 1 }).items;
-  return first === undefined ? createdAt : Math.min(createdAt, timeOf(first));
+  return first === undefined ? createdAt : Math.min(createdAt, parseTimestamp(first));
 }
 
-function timeOf(json: string): number {
+function parseTimestamp(json: string): number {
   return Date.parse(`${(JSON.parse(json) as Event).timestamp}Z`);
 }
 

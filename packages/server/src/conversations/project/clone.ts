@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import { type Files, scriptCommand } from "@sandpiper/sandbox/files/files";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
+import type { AgentPreferences } from "../../users/api.ts";
 import type { Repository } from "./repository.ts";
 
 /** Time for a clone, s (app-server.md section 2.4). */
@@ -22,6 +23,17 @@ export interface CloneRequest {
 export interface GitIdentity {
   name: string;
   email: string;
+}
+
+/** The author that a user's settings name, else the default one. */
+export function getGitIdentity({
+  gitUserName,
+  gitUserEmail,
+}: Pick<AgentPreferences, "gitUserName" | "gitUserEmail">): GitIdentity {
+  return {
+    name: gitUserName?.trim() || "openhands",
+    email: gitUserEmail?.trim() || "openhands@all-hands.dev",
+  };
 }
 
 const codes = {
@@ -107,16 +119,16 @@ export async function cloneRepository(
   ]);
   const limits = { timeoutMs: (cloneSeconds + 10) * 1000, maxOutputBytes: 64 * 1024, signal };
   const { code, stderr, stdout, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
-  if (code !== 0) throw failed(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
+  if (code !== 0) throw toCloneError(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
 }
 
-function failed(
+function toCloneError(
   code: number,
   output: string,
   { repository, target, branch, full }: CloneRequest,
 ): PlatformError {
   const { fullName, host } = repository;
-  const said = lastWords(output);
+  const said = lastLine(output);
   switch (code) {
     case codes.noGit:
       return refused(
@@ -156,7 +168,7 @@ function accessSentence({ fullName, provider, host, login }: Repository): string
 }
 
 /** The last line that says something, short and without addresses' credentials. */
-function lastWords(output: string): string {
+function lastLine(output: string): string {
   const lines = output.split(/[\r\n]+/).map((line) => line.trim());
   const line =
     lines.findLast((text) => text !== "" && !/^(hint|warning):/.test(text)) ?? "git gave no reason";

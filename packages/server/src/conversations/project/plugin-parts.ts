@@ -6,20 +6,19 @@ import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { PluginSpec } from "@sandpiper/wire";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { cloneRepository } from "./clone.ts";
-import { gitIdentity } from "./git-identity.ts";
-import { pluginServers } from "./plugin-servers.ts";
-import { findPlugin, pluginFolder } from "./plugins.ts";
-import type { KnownContext } from "./project-context.ts";
+import { cloneRepository, getGitIdentity } from "./clone.ts";
+import { loadPluginServers } from "./plugin-servers.ts";
+import { parsePlugin, pluginFolder } from "./plugins.ts";
+import type { ProjectContext } from "./project-context.ts";
 
-export interface PluginDependencies {
+export interface PluginDeps {
   sandboxes: Pick<Sandboxes, "running">;
   settings: Pick<Settings, "agent">;
   secrets: Pick<Secrets, "providers">;
 }
 
 /** Where plugins are fetched for a conversation. */
-export interface PluginPlace {
+export interface PluginTarget {
   userId: string;
   sandboxId: string;
   workingDir: string;
@@ -41,16 +40,16 @@ export interface PluginParts {
  * RepositoryFailed, what `Sandboxes.running` and `exec` throw, and the reason of `signal`.
  */
 export async function fetchPlugins(
-  { sandboxes, settings, secrets }: PluginDependencies,
-  { userId, sandboxId, workingDir }: PluginPlace,
+  { sandboxes, settings, secrets }: PluginDeps,
+  { userId, sandboxId, workingDir }: PluginTarget,
   specs: readonly PluginSpec[],
   signal: AbortSignal,
 ): Promise<PluginParts> {
   const tokens = secrets.providers(userId);
-  const plugins = specs.map((spec) => findPlugin(spec, tokens));
+  const plugins = specs.map((spec) => parsePlugin(spec, tokens));
   if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
   const sandbox = await sandboxes.running(sandboxId);
-  const identity = gitIdentity(settings.agent(userId));
+  const identity = getGitIdentity(settings.agent(userId));
   const folders: string[] = [];
   for (const plugin of plugins) {
     const target = pluginFolder(sandbox.spec.user.home, plugin);
@@ -66,7 +65,7 @@ export async function fetchPlugins(
   const [found, hooks, mcpServers] = await Promise.all([
     loadSkills(sandbox, { workingDir, plugins: folders }),
     loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
-    pluginServers(sandbox, folders),
+    loadPluginServers(sandbox, folders),
   ]);
   return {
     folders,
@@ -79,9 +78,9 @@ export async function fetchPlugins(
 
 /** A context with what plugins bring, in the place of what it has by the same names. */
 export function withPlugins(
-  before: KnownContext,
+  before: ProjectContext,
   { folders, skills, hooks, mcpServers, problems }: PluginParts,
-): KnownContext {
+): ProjectContext {
   const known = new Set(before.plugins);
   // One that is loaded again does not run its hooks twice.
   const newHooks = folders.every((folder) => known.has(folder)) ? {} : hooks;

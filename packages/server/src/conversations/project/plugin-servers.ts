@@ -8,7 +8,7 @@ const maxBytes = 262_144;
 const printScript = 'head -c "$2" -- "$1/.mcp.json" 2>/dev/null || :';
 
 /** The MCP servers that the files `.mcp.json` of plugins name, by name; of two with one name the first counts. A file that cannot be read names none. */
-export async function pluginServers(
+export async function loadPluginServers(
   sandbox: Files,
   folders: readonly string[],
 ): Promise<Record<string, unknown>> {
@@ -20,13 +20,13 @@ export async function pluginServers(
       { argv, cwd: "/" },
       { timeoutMs: 10_000, maxOutputBytes: maxBytes },
     );
-    for (const [name, server] of Object.entries(readFile(stdout.toString(), folder)))
+    for (const [name, server] of Object.entries(parseServersFile(stdout.toString(), folder)))
       if (!Object.hasOwn(found, name)) found[name] = server;
   }
   return found;
 }
 
-function readFile(text: string, folder: string): Record<string, unknown> {
+function parseServersFile(text: string, folder: string): Record<string, unknown> {
   try {
     // Files name the plugin's own folder by a variable.
     const root = JSON.stringify(posix.normalize(folder)).slice(1, -1);

@@ -4,7 +4,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Content, PluginSpec, ProviderType } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
-import { checkBranch, findRepository, type Repository } from "./repository.ts";
+import { checkBranch, type Repository, resolveRepository } from "./repository.ts";
 
 /** A plugin whose request was checked. */
 export interface Plugin {
@@ -18,19 +18,19 @@ export interface Plugin {
 const maxParameter = 4000;
 
 /** Reads where a plugin comes from: `github:owner/repo`, `owner/repo`, or an https address. Throws InvalidParameter. */
-export function findPlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, ProviderToken>): Plugin {
+export function parsePlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, ProviderToken>): Plugin {
   const [, named, name] = /^(?:(github|gitlab|bitbucket|forgejo):)?([^:]+)$/.exec(spec.source.trim()) ?? [];
   const repository =
     name !== undefined && !name.startsWith("/") && !name.startsWith(".")
-      ? findRepository(name, (named ?? "github") as ProviderType, tokens, "source of a plugin")
-      : byAddress(spec.source.trim());
+      ? resolveRepository(name, (named ?? "github") as ProviderType, tokens, "source of a plugin")
+      : parsePluginUrl(spec.source.trim());
   const path = posix.normalize(spec.repo_path?.trim() || ".");
   if (path.startsWith("..") || path.startsWith("/") || path.includes("\0"))
     throw invalid("repo_path of a plugin must be a folder inside its repository.");
   return { repository, ref: spec.ref ? checkBranch(spec.ref) : null, path: path === "." ? "" : path };
 }
 
-function byAddress(text: string): Repository {
+function parsePluginUrl(text: string): Repository {
   const url = URL.parse(text);
   const path = url?.pathname.replace(/^\/|\/+$|\.git\/*$/g, "") ?? "";
   const folder = path.split("/").at(-1) ?? "";
@@ -54,20 +54,20 @@ export function pluginFolder(home: string, { repository, ref }: Plugin): string 
 }
 
 /** The first message with the values that the user gave to plugins, as the reference sends them. Undefined where there is neither. */
-export function withParameters(
+export function appendParameters(
   content: Content[] | undefined,
   plugins: readonly PluginSpec[],
 ): Content[] | undefined {
   const given = plugins.filter(({ parameters }) => parameters && Object.keys(parameters).length > 0);
   if (given.length === 0) return content;
   const blocks = given.map(({ source, parameters }) => {
-    const lines = Object.entries(parameters ?? {}).map(([name, value]) => `- ${name}: ${shown(value)}`);
+    const lines = Object.entries(parameters ?? {}).map(([name, value]) => `- ${name}: ${formatValue(value)}`);
     return `Plugin Configuration Parameters${given.length > 1 ? ` of ${source}` : ""}:\n${lines.join("\n")}`;
   });
   return [...(content ?? []), textContent(blocks.join("\n\n"))];
 }
 
-function shown(value: unknown): string {
+function formatValue(value: unknown): string {
   return (typeof value === "string" ? value : JSON.stringify(value)).slice(0, maxParameter);
 }
 

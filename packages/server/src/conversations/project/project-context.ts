@@ -7,7 +7,7 @@ import type { Store } from "../../store/store.ts";
 import type { FoldedFacts } from "../log/state.ts";
 
 /** What a conversation knows of its project: gathered at its start and kept beside it, so that a restart knows the same. */
-export interface KnownContext {
+export interface ProjectContext {
   skills: Skill[];
   /** What the start has to tell the agent, such as a setup script that failed. */
   notes: string[];
@@ -31,14 +31,14 @@ export interface KnownContext {
 }
 
 /** Those of a conversation in which nothing of that has happened. */
-export const noFacts: FoldedFacts = {
+export const emptyFacts: FoldedFacts = {
   pathRules: [],
   invokedSkills: [],
   blockedActions: {},
   blockedMessages: {},
 };
 
-const nothing: KnownContext = { skills: [], notes: [] };
+const nothing: ProjectContext = { skills: [], notes: [] };
 
 /** Bounds of what is kept of them in memory. */
 const maxKept = { max: 200, maxSize: 32 * 2 ** 20 };
@@ -46,30 +46,30 @@ const maxKept = { max: 200, maxSize: 32 * 2 ** 20 };
 /** The stored contexts of conversations. Those that were read are kept for a while: each step asks for them. */
 export class ProjectContexts {
   readonly #contexts: Store["contexts"];
-  readonly #known = new LRUCache<string, KnownContext>(maxKept);
+  readonly #known = new LRUCache<string, ProjectContext>(maxKept);
   readonly #changes = new KeyedMutex();
 
   constructor(contexts: Store["contexts"]) {
     this.#contexts = contexts;
   }
 
-  get(id: string): KnownContext {
+  get(id: string): ProjectContext {
     const known = this.#known.get(id);
     if (known) return known;
-    const stored = this.#contexts.get(id)?.document as KnownContext | null | undefined;
+    const stored = this.#contexts.get(id)?.document as ProjectContext | null | undefined;
     // That of a conversation that is about to be stored may come by another way.
     return stored ? this.#keep(id, stored) : nothing;
   }
 
   /** Keeps what the log tells, where it is not kept already. */
-  async keepFacts(id: string, folded: FoldedFacts): Promise<void> {
-    const before = this.get(id).folded ?? noFacts;
+  async saveFacts(id: string, folded: FoldedFacts): Promise<void> {
+    const before = this.get(id).folded ?? emptyFacts;
     if (!isDeepStrictEqual(before, folded))
       await this.change(id, (context) => ({ ...context, folded: structuredClone(folded) }));
   }
 
   /** Changes the context of a conversation, one change after the other. Throws ConversationNotFound. */
-  async change(id: string, change: (before: KnownContext) => KnownContext): Promise<void> {
+  async change(id: string, change: (before: ProjectContext) => ProjectContext): Promise<void> {
     await this.#changes.run(id, async () => {
       const context = change(this.get(id));
       await this.#contexts.put(id, context);
@@ -77,7 +77,7 @@ export class ProjectContexts {
     });
   }
 
-  #keep(id: string, context: KnownContext): KnownContext {
+  #keep(id: string, context: ProjectContext): ProjectContext {
     const size = context.skills.reduce((sum, { content }) => sum + content.length + 500, 2_000);
     this.#known.set(id, context, { size });
     return context;
@@ -85,12 +85,12 @@ export class ProjectContexts {
 }
 
 /** A stored context for a conversation that is made of another one. */
-export function withoutFacts(document: unknown): unknown {
+export function toForkContext(document: unknown): unknown {
   const {
     folded: _folded,
     problems: _problems,
     missedTools: _missed,
     ...rest
-  } = (document ?? {}) as Partial<KnownContext>;
+  } = (document ?? {}) as Partial<ProjectContext>;
   return document === null ? null : rest;
 }

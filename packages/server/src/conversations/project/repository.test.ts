@@ -1,41 +1,41 @@
 import { providerTypes, type SuggestedTask } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
 import { suggestedTaskPrompt } from "../start/suggested-task.ts";
-import { findPlugin, pluginFolder, withParameters } from "./plugins.ts";
-import { checkBranch, checkRepositoryName, findRepository } from "./repository.ts";
+import { appendParameters, parsePlugin, pluginFolder } from "./plugins.ts";
+import { checkBranch, checkRepositoryName, resolveRepository } from "./repository.ts";
 
 const none = new Map();
 const invalid = expect.objectContaining({ code: "InvalidParameter" });
 
 describe("a repository", () => {
   test("is found at the named provider, else at the only one with a token, else at GitHub", () => {
-    expect(findRepository("acme/widgets", null, none)).toEqual({
+    expect(resolveRepository("acme/widgets", null, none)).toEqual({
       ...{ fullName: "acme/widgets", folder: "widgets", provider: "github", host: "github.com" },
       ...{ url: "https://github.com/acme/widgets.git", login: null },
     });
     const gitlab = new Map([["gitlab", { token: "t", host: "git.example.com:8443" }]] as const);
-    expect(findRepository("a/b/c.git", null, gitlab)).toMatchObject({
+    expect(resolveRepository("a/b/c.git", null, gitlab)).toMatchObject({
       ...{
         url: "https://git.example.com:8443/a/b/c.git",
         folder: "c",
         login: { user: "oauth2", variable: "GITLAB_TOKEN" },
       },
     });
-    expect(findRepository("a/b", "forgejo", gitlab)).toMatchObject({
+    expect(resolveRepository("a/b", "forgejo", gitlab)).toMatchObject({
       url: "https://codeberg.org/a/b.git",
       login: null,
     });
     const bitbucket = new Map([["bitbucket", { token: "ann:app-password", host: null }]] as const);
-    expect(findRepository("a/b", "bitbucket", bitbucket).login).toEqual({
+    expect(resolveRepository("a/b", "bitbucket", bitbucket).login).toEqual({
       user: "ann",
       variable: "BITBUCKET_TOKEN",
     });
     const http = new Map([["github", { token: "t", host: "http://127.0.0.9:80" }]] as const);
-    expect(findRepository("a/b", "github", http)).toMatchObject({
+    expect(resolveRepository("a/b", "github", http)).toMatchObject({
       url: "http://127.0.0.9:80/a/b.git",
       host: "127.0.0.9:80",
     });
-    expect(() => findRepository("a/b", "azure_devops", none)).toThrow(invalid);
+    expect(() => resolveRepository("a/b", "azure_devops", none)).toThrow(invalid);
   });
 
   test.each([
@@ -102,13 +102,13 @@ describe("a repository", () => {
 });
 
 test("a plugin without an owner is told of the plugin", () => {
-  expect(() => findPlugin({ source: "nonsense" }, none)).toThrow(
+  expect(() => parsePlugin({ source: "nonsense" }, none)).toThrow(
     /^source of a plugin must be a name such as "owner\/name"/,
   );
 });
 
 test("plugins come from GitHub, another service or an https address, and nothing else", () => {
-  const url = (source: string) => findPlugin({ source }, none).repository.url;
+  const url = (source: string) => parsePlugin({ source }, none).repository.url;
   expect(url("github:a/b")).toBe("https://github.com/a/b.git");
   expect(url("a/b")).toBe("https://github.com/a/b.git");
   expect(url("gitlab:a/b/c")).toBe("https://gitlab.com/a/b/c.git");
@@ -124,15 +124,15 @@ test("plugins come from GitHub, another service or an https address, and nothing
     "file:///a/b",
     "a",
   ])
-    expect(() => findPlugin({ source }, none), source).toThrow(invalid);
+    expect(() => parsePlugin({ source }, none), source).toThrow(invalid);
   for (const repo_path of ["..", "../x", "/etc", "a/../../b", "a\0b"])
-    expect(() => findPlugin({ source: "a/b", repo_path }, none), repo_path).toThrow(invalid);
-  const plugin = findPlugin({ source: "a/b", ref: "v1", repo_path: "plugins/./x/" }, none);
+    expect(() => parsePlugin({ source: "a/b", repo_path }, none), repo_path).toThrow(invalid);
+  const plugin = parsePlugin({ source: "a/b", ref: "v1", repo_path: "plugins/./x/" }, none);
   expect(plugin).toMatchObject({ ref: "v1", path: "plugins/x/" });
   expect(pluginFolder("/root", plugin)).toMatch(/^\/root\/\.sandpiper-plugins\/b-[0-9a-f]{12}$/);
   expect(pluginFolder("/root", plugin)).not.toBe(pluginFolder("/root", { ...plugin, ref: null }));
-  expect(withParameters(undefined, [{ source: "a/b" }])).toBeUndefined();
-  expect(withParameters(undefined, [{ source: "a/b", parameters: { n: 1, o: { p: true } } }])).toEqual([
+  expect(appendParameters(undefined, [{ source: "a/b" }])).toBeUndefined();
+  expect(appendParameters(undefined, [{ source: "a/b", parameters: { n: 1, o: { p: true } } }])).toEqual([
     expect.objectContaining({ text: 'Plugin Configuration Parameters:\n- n: 1\n- o: {"p":true}' }),
   ]);
 });

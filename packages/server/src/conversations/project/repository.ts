@@ -38,7 +38,7 @@ const maxParts = 20;
  * Checks the name of a repository and finds where it is: at the named provider, else at the only one that the user has a token for, else at GitHub.
  * Throws InvalidParameter.
  */
-export function findRepository(
+export function resolveRepository(
   text: string,
   provider: ProviderType | null,
   tokens: ReadonlyMap<ProviderType, Pick<ProviderToken, "host" | "token">>,

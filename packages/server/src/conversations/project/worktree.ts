@@ -49,7 +49,7 @@ export interface MadeWorktree {
  * Gives a conversation a worktree of its own on a new branch, where a folder of its sandbox is in a git repository with a commit; else undefined. The
  * sandbox wakes for it. Throws SandboxFailed, SandboxNotFound, and GitFailed where git refuses.
  */
-export async function makeWorktree(
+export async function createWorktree(
   sandboxes: Pick<Sandboxes, "running">,
   { id, sandboxId }: Pick<ConversationRow, "id" | "sandboxId">,
   folder: string,
@@ -73,7 +73,7 @@ export async function makeWorktree(
  * Removes the worktree of a conversation that is gone, where its sandbox runs and no other conversation works in it; a sandbox that sleeps keeps it.
  * Never rejects.
  */
-export async function dropWorktree(
+export async function removeWorktree(
   {
     store,
     sandboxes,

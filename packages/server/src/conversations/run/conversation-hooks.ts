@@ -7,14 +7,14 @@ import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
 import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 export interface ConversationHooksDependencies {
   contexts: ProjectContexts;
-  agents: Pick<Agents, "own">;
+  agents: Pick<AgentConfigResolver, "clientAgent">;
   addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
 }
 
@@ -70,7 +70,7 @@ export class ConversationHooks {
   /** Undefined where nobody has looked. */
   #known(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
-    const given = this.#deps.agents.own(row)?.hookConfig;
+    const given = this.#deps.agents.clientAgent(row)?.hookConfig;
     const own = given ? (readHookConfig(given) ?? {}) : hooks;
     return own && mergeHookConfigs([own, pluginHooks]);
   }

@@ -1,7 +1,7 @@
 import { hexId, maskText } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { leafOf } from "../log/branch.ts";
 import { agentState } from "../log/present-goal.ts";
 import { type ConversationState, type FoldedFacts, foldedFacts } from "../log/state.ts";
@@ -11,7 +11,7 @@ interface FullStateInput {
   /** State of a run that goes on; a sleeping conversation is read from its row and the end of its log. */
   state: ConversationState | undefined;
   events: EventLog;
-  agents: Agents;
+  agents: AgentConfigResolver;
   /** Names of the skills that messages brought along. */
   activatedSkills: readonly string[];
   /** What was kept of a sleeping conversation. */
@@ -34,12 +34,12 @@ export function fullState({
   const leaf = state && row.head === null ? state.leafEventId : leafOf(events, row);
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, stats, executionStatus } = row.summary;
-  const hookConfig = agents.own(row)?.hookConfig;
-  const analyzer = agents.shownAnalyzer(row);
+  const hookConfig = agents.clientAgent(row)?.hookConfig;
+  const analyzer = agents.analyzerConfig(row);
   return {
     id: row.id,
     ...(row.title !== null && { title: row.title }),
-    agent: agents.shown(row, { skills: false }),
+    agent: agents.present(row, { skills: false }),
     workspace: { working_dir: row.config.workingDir, kind: "LocalWorkspace" },
     persistence_dir: `conversations/${hexId(row.id)}`,
     max_iterations: row.config.maxIterations,

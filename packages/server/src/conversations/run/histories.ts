@@ -6,18 +6,18 @@ import type { ModelMessage } from "@sandpiper/models/model";
 import type { ActionEvent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Agents } from "../agent/agents.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import { LogFollower } from "../log/follower.ts";
-import { noFacts } from "../project/project-context.ts";
+import { emptyFacts } from "../project/project-context.ts";
 import { fullState } from "./full-state.ts";
 
 export interface HistoriesDependencies {
   store: Pick<Store, "conversations" | "conversationSecrets" | "events">;
-  agents: Agents;
-  knowledge: Pick<Knowledge, "activated" | "contexts">;
-  toolsets: Pick<Toolsets, "of">;
+  agents: AgentConfigResolver;
+  knowledge: Pick<ProjectKnowledge, "activatedSkills" | "contexts">;
+  toolsets: Pick<Toolsets, "forConversation">;
   /** What follows the log of a conversation whose run goes on. */
   follower(conversationId: string): LogFollower | undefined;
   scheduler: TurnScheduler;
@@ -40,8 +40,8 @@ export class Histories {
       state: follower?.isReady ? follower.state : undefined,
       events: store.events,
       agents,
-      activatedSkills: knowledge.activated(row.id),
-      facts: knowledge.contexts.get(row.id).folded ?? noFacts,
+      activatedSkills: knowledge.activatedSkills(row.id),
+      facts: knowledge.contexts.get(row.id).folded ?? emptyFacts,
       secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
     });
   }
@@ -54,7 +54,11 @@ export class Histories {
   }> {
     const { view, ready } = this.#followerOf(row.id);
     await ready;
-    return { system: [...view.system], messages: view.complete(), tools: this.#deps.toolsets.of(row).tools };
+    return {
+      system: [...view.system],
+      messages: view.complete(),
+      tools: this.#deps.toolsets.forConversation(row).tools,
+    };
   }
 
   /** Whether there is enough history for a summary. */

@@ -14,9 +14,9 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolset, Toolsets } from "../agent/toolset.ts";
 import type { Hub } from "../log/hub.ts";
 import type { FoldedFacts } from "../log/state.ts";
@@ -69,11 +69,11 @@ export interface EnvironmentSources {
   scheduler: TurnScheduler;
   hub: Hub;
   settings: Pick<Settings, "agent">;
-  agents: Agents;
-  toolsets: Pick<Toolsets, "of">;
-  knowledge: Pick<Knowledge, "systemPrompt" | "contexts" | "rulesFor">;
+  agents: AgentConfigResolver;
+  toolsets: Pick<Toolsets, "forConversation">;
+  knowledge: Pick<ProjectKnowledge, "systemPrompt" | "contexts" | "rulesFor">;
   hooks: Pick<ConversationHooks, "of">;
-  masks: Pick<OutputMasks, "of">;
+  masks: Pick<OutputMasks, "forConversation">;
   openModel: OpenModel;
   limits: { dailyBudget: DailyBudget };
 }
@@ -95,21 +95,21 @@ export function runEnvironment(
     store,
     scheduler,
     hub,
-    toolset: toolsets.of(row),
+    toolset: toolsets.forConversation(row),
     systemPrompt: (tools) => knowledge.systemPrompt(row, tools),
     row,
     openModel: modelOf(sources, row),
     openCondenser: () => {
       const { model, ...rest } = agents.condenserModel(now());
-      return maskedModel(openModel({ model: model ?? "", ...rest }), masks.of(row));
+      return maskedModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row));
     },
     condenser: () => agents.condenser(now()),
     policy: () => agents.policy(now()),
     analyzer: () => agents.analyzer(now()),
-    keepFacts: (facts) => knowledge.contexts.keepFacts(row.id, facts),
+    keepFacts: (facts) => knowledge.contexts.saveFacts(row.id, facts),
     rulesFor: (action, known) => knowledge.rulesFor(row, action, known),
     openHooks: (parts) => hooks.of(row, parts),
-    mask: () => masks.of(row),
+    mask: () => masks.forConversation(row),
     concurrency: agents.concurrency(row),
     budget: settings.agent(row.userId).maxBudgetPerTask,
     spentBeside: () => spentBeside(store.conversations, now()),
@@ -129,7 +129,10 @@ export function modelOf(
     const name = JSON.stringify([llmProfile, llmModel, llmRevision]);
     if (opened?.name !== name) {
       const { model, ...rest } = agents.model(row);
-      opened = { name, model: maskedModel(openModel({ model: model ?? "", ...rest }), masks.of(row)) };
+      opened = {
+        name,
+        model: maskedModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row)),
+      };
     }
     return opened.model;
   };

@@ -9,7 +9,7 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import { Announcements } from "./announcements.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
@@ -35,7 +35,7 @@ export interface RunnerDependencies extends EnvironmentSources {
   sandboxes: Sandboxes;
   settings: Settings;
   toolsets: Toolsets;
-  knowledge: Knowledge;
+  knowledge: ProjectKnowledge;
   hooks: ConversationHooks;
   masks: OutputMasks;
   limits: RunLimits;

@@ -23,7 +23,7 @@ export async function endSession(
   const parts = {
     sandbox: () => workspaces.of(row).sandbox(),
     openModel: modelOf(deps, row),
-    mask: () => masks.of(row),
+    mask: () => masks.forConversation(row),
     append: (records: NewRecord[]) => store.events.append(conversationId, records),
     signal: AbortSignal.timeout(mostMs),
   };

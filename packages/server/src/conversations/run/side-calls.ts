@@ -9,7 +9,7 @@ import type { Content, GivenLlm } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
 import type { RunLimits, Runner } from "./runner.ts";
 
@@ -21,7 +21,7 @@ const maxAtOnce = 4;
 const maxQuestions = 100;
 
 export interface SideCallDependencies {
-  agents: Pick<Agents, "model" | "modelOf">;
+  agents: Pick<AgentConfigResolver, "model" | "resolveModel">;
   runner: Pick<Runner, "addUsage" | "histories">;
   masks: OutputMasks;
   store: Pick<Store, "events">;
@@ -100,8 +100,8 @@ export class SideCalls {
     const { agents, openModel, runner, limits, masks, store, scheduler } = this.#deps;
     const exhausted = limits.dailyBudget.exhausted(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
-    const { model: name, ...rest } = llm ? agents.modelOf(row.userId, llm) : agents.model(row);
-    const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.of(row));
+    const { model: name, ...rest } = llm ? agents.resolveModel(row.userId, llm) : agents.model(row);
+    const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));
     // The history before a question is in the log.
     const partial = request.messages.length > 1;
     const model = recordedBeside(

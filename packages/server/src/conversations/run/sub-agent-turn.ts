@@ -7,7 +7,7 @@ import { contentText, hexId, textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { SendOptions } from "../api.ts";
 import { derivedId } from "../log/derived-id.ts";
 import type { Runner } from "./runner.ts";
@@ -214,7 +214,7 @@ export class SubAgentTurn {
 export interface SubAgentDependencies {
   store: Pick<Store, "conversations" | "events" | "contexts" | "agents">;
   settings: Pick<Settings, "agent" | "profileModel">;
-  agents: Pick<Agents, "own" | "policy">;
+  agents: Pick<AgentConfigResolver, "clientAgent" | "policy">;
   runner: Pick<Runner, "abort" | "useTaskMetrics">;
   /** Those of the project that were there when the conversation began. */
   known(id: string): readonly ListedAgent[];

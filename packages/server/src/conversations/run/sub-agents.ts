@@ -9,7 +9,7 @@ import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ToolSource } from "../agent/toolset.ts";
 import { derivedId } from "../log/derived-id.ts";
-import { withoutFacts } from "../project/project-context.ts";
+import { toForkContext } from "../project/project-context.ts";
 import type { SubAgentDependencies } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 
@@ -34,7 +34,7 @@ export class SubAgents implements ToolSource {
   tools(row: Pick<ConversationRow, "id" | "userId" | "config">): readonly Tool[] {
     const { agents, settings } = this.#deps;
     if (row.config.task || row.config.agentType === "plan") return [];
-    const own = agents.own(row)?.agent;
+    const own = agents.clientAgent(row)?.agent;
     const { enableSubAgents, tools } = settings.agent(row.userId);
     const wanted = (own ? own.tools : tools) ?? [];
     const named = wanted.some(
@@ -144,7 +144,7 @@ export class SubAgents implements ToolSource {
     task: { id: string; title: string },
   ): Promise<void> {
     const { store, agents } = this.#deps;
-    const own = agents.own(parent);
+    const own = agents.clientAgent(parent);
     const { goal: _goal, forkedFrom: _forkedFrom, worktree: _worktree, ...inherited } = parent.config;
     const names =
       definition.tools ?? own?.agent?.tools?.map(({ name }) => name).filter((name) => !/^task/i.test(name));
@@ -173,7 +173,7 @@ export class SubAgents implements ToolSource {
           ...(definition.model && { llmProfile: definition.model }),
           task: { id: task.id, subagent: definition.name },
         },
-        ...(context && { context: { document: withoutFacts(context.document), activated: [] } }),
+        ...(context && { context: { document: toForkContext(context.document), activated: [] } }),
       },
       own || names ? { ...own, ...(names && { tools: names }) } : undefined,
     );

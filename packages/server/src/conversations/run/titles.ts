@@ -65,7 +65,10 @@ export class Titles {
     const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.exhausted(row.userId) !== undefined) return;
-    const asked = maskedModel(openModel({ ...config, model: config.model }), this.#deps.masks.of(row));
+    const asked = maskedModel(
+      openModel({ ...config, model: config.model }),
+      this.#deps.masks.forConversation(row),
+    );
     const model = recordedBeside(
       { events: store.events, scheduler: this.#deps.scheduler },
       { id, usageId: "title" },

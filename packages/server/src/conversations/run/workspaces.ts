@@ -1,7 +1,7 @@
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
-import { gitIdentity } from "../project/git-identity.ts";
+import { getGitIdentity } from "../project/clone.ts";
 import { Workspace } from "./workspace.ts";
 
 /** How long a conversation rests before what is kept for it is let go, ms. */
@@ -43,7 +43,7 @@ export class Workspaces {
     const { id, userId } = row;
     // Who waits for a turn needs the sandbox soon.
     const awake = () => isAwake({ id, userId });
-    const workspace = new Workspace(sandboxes, row, awake, () => gitIdentity(settings.agent(userId)));
+    const workspace = new Workspace(sandboxes, row, awake, () => getGitIdentity(settings.agent(userId)));
     this.#kept.set(id, { row, workspace, restsSince: undefined });
     return workspace;
   }

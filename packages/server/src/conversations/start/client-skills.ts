@@ -6,7 +6,7 @@ import type { GivenAgent } from "@sandpiper/wire";
 const bounds = { maxItems: 100, maxLength: 256 };
 
 /** The skills that a client's agent brings along (agent-server.md section 3.1, agent_context.skills), in our form. */
-export function givenSkills(agent: GivenAgent | undefined): Skill[] {
+export function parseClientSkills(agent: GivenAgent | undefined): Skill[] {
   return (agent?.agent_context?.skills ?? []).flatMap((given): Skill[] => {
     if (!given.content && !given.description) return [];
     // Keywords, the words of a task, or the paths of a rule.
@@ -16,7 +16,7 @@ export function givenSkills(agent: GivenAgent | undefined): Skill[] {
     const listed = given.is_agentskills_format === true;
     const { inputs: asked, disable_model_invocation: hidden, mcp_tools } = given as Record<string, unknown>;
     const mcpServers = readServers(mcp_tools);
-    const inputs = readInputs(asked);
+    const inputs = parseInputs(asked);
     return [
       {
         name: given.name,
@@ -35,7 +35,7 @@ export function givenSkills(agent: GivenAgent | undefined): Skill[] {
   });
 }
 
-function readInputs(value: unknown): NonNullable<Skill["inputs"]> {
+function parseInputs(value: unknown): NonNullable<Skill["inputs"]> {
   return (Array.isArray(value) ? value.slice(0, bounds.maxItems) : []).flatMap((item: unknown) => {
     const { name, description } = (item ?? {}) as Record<string, unknown>;
     const known = readText(name, bounds.maxLength);

@@ -19,35 +19,35 @@ import type { ConversationConfig, ConversationRow } from "../../store/conversati
 import { emptyConfig } from "../../store/empty-config.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { checkGivenSize } from "../agent/client-size.ts";
-import { type OutputMasksDependencies, userMask } from "../agent/output-masks.ts";
-import { aboutSecrets, resolveSecrets } from "../agent/secret-sources.ts";
+import { checkClientSize } from "../agent/client-size.ts";
+import { type OutputMasksDeps, userMask } from "../agent/output-masks.ts";
+import { describeSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 import type { SendOptions } from "../api.ts";
 import { ignoreDelivered } from "../commands/pending.ts";
 import { readContent, titleFrom } from "../log/messages.ts";
-import { type PluginParts, type PluginPlace, withPlugins } from "../project/plugin-parts.ts";
-import { withParameters } from "../project/plugins.ts";
-import { dropWorktree, makeWorktree } from "../project/worktree.ts";
+import { type PluginParts, type PluginTarget, withPlugins } from "../project/plugin-parts.ts";
+import { appendParameters } from "../project/plugins.ts";
+import { createWorktree, removeWorktree } from "../project/worktree.ts";
 import { agentParts } from "./agent-parts.ts";
-import { givenSkills } from "./client-skills.ts";
+import { parseClientSkills } from "./client-skills.ts";
 
-export interface CreateDependencies {
+export interface CreateDeps {
   store: Store;
   settings: Settings;
   secrets: Secrets;
-  mask: OutputMasksDependencies["mask"];
+  mask: OutputMasksDeps["mask"];
   callbacks: Callbacks;
   sandboxes: Pick<Sandboxes, "get" | "letSecretsIn" | "running">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
-  fetchPlugins(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<PluginParts>;
+  fetchPlugins(place: PluginTarget, plugins: readonly PluginSpec[]): Promise<PluginParts>;
   send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
   /** Sends what waits for a conversation. */
   deliver(id: string): Promise<void>;
 }
 
 /** Where a conversation is made: in a sandbox that is there. */
-export interface Place {
+export interface SandboxTarget {
   userId: string;
   sandboxId: string;
 }
@@ -59,8 +59,8 @@ export interface Place {
  * `makeWorktree` throw.
  */
 export async function createConversation(
-  deps: CreateDependencies,
-  place: Place,
+  deps: CreateDeps,
+  place: SandboxTarget,
   request: StartConversationRequest,
 ): Promise<{ row: ConversationRow; created: boolean }> {
   const { store, secrets, callbacks, sandboxes } = deps;
@@ -78,11 +78,11 @@ export async function createConversation(
   if (!sandbox) throw new PlatformError("SandboxNotFound", "Sandbox not found");
 
   const parent = findParent(store, place, request.parent_conversation_id);
-  const { agent, condenser, launched } = readAgent(deps, userId, request);
+  const { agent, condenser, launched } = resolveAgent(deps, userId, request);
   const clientTools = request.client_tools ?? [];
   const keptTools = checkTools(agent, clientTools);
   const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
-  const content = given && withParameters(given, request.plugins ?? []);
+  const content = given && appendParameters(given, request.plugins ?? []);
   if (request.security_analyzer) checkAnalyzer(request.security_analyzer);
   const sources = { ...agent?.agent_context?.secrets, ...request.secrets };
   const values = await resolveSecrets(deps, { userId, sandboxId }, sources);
@@ -111,7 +111,7 @@ export async function createConversation(
     ...(keptTools && { keptTools }),
     ...(request.hook_config && { hookConfig: request.hook_config }),
   };
-  checkGivenSize(document);
+  checkClientSize(document);
   if (Object.keys(document).length > 0) config.ownAgent = true;
   const title =
     (request.autotitle !== false && content && titleFrom(content, userMask(deps, userId))) || null;
@@ -121,10 +121,10 @@ export async function createConversation(
   const plugins = request.plugins ?? [];
   // Before anything is stored: who gets an error finds nothing of it.
   const fetched = await deps.fetchPlugins({ userId, sandboxId, workingDir: config.workingDir }, plugins);
-  const parts = { ...fetched, skills: mergeSkills(givenSkills(agent), fetched.skills) };
+  const parts = { ...fetched, skills: mergeSkills(parseClientSkills(agent), fetched.skills) };
   const context = withPlugins({ skills: [], notes: [] }, parts);
   if (request.worktree)
-    Object.assign(config, await makeWorktree(sandboxes, { id, sandboxId }, config.workingDir));
+    Object.assign(config, await createWorktree(sandboxes, { id, sandboxId }, config.workingDir));
 
   const row = {
     ...{ id, userId, sandboxId, config, title, parentId, createdAt: Date.now() },
@@ -135,14 +135,14 @@ export async function createConversation(
   try {
     const owner = { userId, conversationId: id, sandboxId };
     if (Object.keys(values).length > 0)
-      await secrets.putConversation(owner, values, aboutSecrets(deps, sources));
+      await secrets.putConversation(owner, values, describeSecrets(deps, sources));
     await Promise.all([
       callbacks.register(userId, id, []),
       store.conversations.create(row, config.ownAgent ? document : undefined),
     ]);
   } catch (error) {
     await dropSecrets(deps, id);
-    await dropWorktree(deps, place, config.worktree);
+    await removeWorktree(deps, place, config.worktree);
     throw error;
   }
   if (Object.keys(values).length > 0) sandboxes.letSecretsIn(sandboxId);
@@ -155,7 +155,7 @@ export async function createConversation(
 
 /** Takes the secrets back of a conversation that could not be stored: its sandbox would have them. Never rejects; the next start removes what is left. */
 export async function dropSecrets(
-  { store, secrets }: Pick<CreateDependencies, "store" | "secrets">,
+  { store, secrets }: Pick<CreateDeps, "store" | "secrets">,
   id: string,
 ): Promise<void> {
   if (!store.conversations.get(id)) await secrets.dropConversation(id).catch(() => {});
@@ -164,7 +164,7 @@ export async function dropSecrets(
 /** The parent has to work in the same sandbox. */
 function findParent(
   { conversations }: Pick<Store, "conversations">,
-  { userId, sandboxId }: Place,
+  { userId, sandboxId }: SandboxTarget,
   text?: string | null,
 ) {
   if (!text) return undefined;
@@ -183,11 +183,7 @@ interface Chosen {
 }
 
 /** The agent that a request describes; exactly one way has to be chosen. */
-function readAgent(
-  { settings }: CreateDependencies,
-  userId: string,
-  request: StartConversationRequest,
-): Chosen {
+function resolveAgent({ settings }: CreateDeps, userId: string, request: StartConversationRequest): Chosen {
   const { agent, agent_settings: given, agent_profile_id: profileId } = request;
   if ([agent, given, profileId].filter(Boolean).length !== 1)
     throw invalid("Give one of agent, agent_settings and agent_profile_id.");
@@ -205,7 +201,7 @@ function readAgent(
     };
   }
   // A whole agent has the MCP servers that it names; one of settings that name none has the user's.
-  if (agent) return { agent: withKind({ ...agent, mcp_config: agent.mcp_config ?? {} }) };
+  if (agent) return { agent: requireAgentKind({ ...agent, mcp_config: agent.mcp_config ?? {} }) };
   const { agent_kind: kind, llm } = given!;
   if (kind && kind !== "openhands")
     throw invalid(`Agents of kind ${kind} are not run here: agent_kind is openhands.`);
@@ -214,13 +210,13 @@ function readAgent(
   const parts = agentParts(given!);
   const condenser = given!.condenser ?? {};
   return {
-    agent: withKind({ ...parts, ...toolsOfSettings(given!), llm: { ...llm, model } }),
+    agent: requireAgentKind({ ...parts, ...settingsToTools(given!), llm: { ...llm, model } }),
     ...(!condenser.kind && { condenser: condenser as Partial<CondenserSettings> }),
   };
 }
 
 /** Settings say with switches what an agent says by the names of its tools. Schema defaults: no sub-agents, and models that can be switched. */
-function toolsOfSettings(given: GivenAgentSettings): Pick<GivenAgent, "tools" | "include_default_tools"> {
+function settingsToTools(given: GivenAgentSettings): Pick<GivenAgent, "tools" | "include_default_tools"> {
   const {
     tools,
     include_default_tools: builtIn,
@@ -239,7 +235,7 @@ function toolsOfSettings(given: GivenAgentSettings): Pick<GivenAgent, "tools" | 
   };
 }
 
-function withKind(agent: GivenAgent): GivenAgent {
+function requireAgentKind(agent: GivenAgent): GivenAgent {
   if (agent.kind && agent.kind !== "Agent")
     throw invalid(`Agents of kind ${agent.kind} are not run here: the kind is Agent.`);
   return { ...agent, kind: "Agent" };

@@ -7,13 +7,13 @@ import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Secrets } from "../../users/api.ts";
 import type { FilesOutcome } from "../api.ts";
-import type { BranchDependencies } from "../commands/navigate.ts";
-import { snapshotAt, stageFiles } from "../commands/snapshot-lookup.ts";
+import type { BranchDeps } from "../commands/navigate.ts";
+import { findSnapshot, stageFiles } from "../commands/snapshot-lookup.ts";
 import { leafOf, skillsOn } from "../log/branch.ts";
-import { withoutFacts } from "../project/project-context.ts";
+import { toForkContext } from "../project/project-context.ts";
 import { dropSecrets } from "./create.ts";
 
-export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
+export interface ForkDeps extends Omit<BranchDeps, "runner"> {
   secrets: Secrets;
   callbacks: Pick<Callbacks, "register">;
 }
@@ -24,7 +24,7 @@ export interface ForkDependencies extends Omit<BranchDependencies, "runner"> {
  * a folder of its own; else both share a folder. Throws EventNotFound, ConversationExists, InvalidParameter, and what the copy of the files throws.
  */
 export async function forkConversation(
-  deps: ForkDependencies,
+  deps: ForkDeps,
   source: ConversationRow,
   request: ForkConversationRequest,
 ): Promise<{ row: ConversationRow } & FilesOutcome> {
@@ -42,7 +42,7 @@ export async function forkConversation(
 
   const { goal: _, worktree, ...config } = source.config;
   const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
-  const snapshot = snapshotAt({ events, sandboxes: deps.sandboxes }, source, way);
+  const snapshot = findSnapshot({ events, sandboxes: deps.sandboxes }, source, way);
   const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
   const workingDir = copied ? ownFolder : config.workingDir;
 
@@ -61,7 +61,7 @@ export async function forkConversation(
       sandboxId,
       parentId: null,
       createdAt: Date.now(),
-      title: titleOf(source, id, request.title),
+      title: forkTitle(source, id, request.title),
     },
     config: {
       ...config,
@@ -70,7 +70,7 @@ export async function forkConversation(
       tags: request.tags ?? config.tags,
       forkedFrom: { conversationId: source.id, eventId },
     },
-    ...(context && { context: { document: withoutFacts(context.document), activated: skills } }),
+    ...(context && { context: { document: toForkContext(context.document), activated: skills } }),
   };
   const head = source.head === null ? null : eventId;
   const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
@@ -95,7 +95,7 @@ export async function forkConversation(
 
 /** False where the snapshot has no working folder. */
 async function copyFiles(
-  { sandboxes, replacements }: ForkDependencies,
+  { sandboxes, replacements }: ForkDeps,
   snapshot: Parameters<typeof stageFiles>[1],
   source: ConversationRow,
   to: string,
@@ -108,7 +108,7 @@ async function copyFiles(
 }
 
 /** One without a name of its own gets the one that new conversations have, until its first message. */
-function titleOf(
+function forkTitle(
   { id, title }: ConversationRow,
   forkId: string,
   wanted: string | null | undefined,

@@ -38,7 +38,7 @@ export function chooseSandbox(
  * The user's sandbox that a conversation joins, where the settings let conversations share sandboxes: one of its spec that may reach what is cloned
  * into it.
  */
-export function sandboxToShare(
+export function findSharedSandbox(
   {
     store,
     sandboxes,

@@ -8,18 +8,18 @@ import { hexId, newId, parseId, textContent } from "@sandpiper/wire";
 import type { ConversationConfig, ConversationRow, NewConversation } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { type OutputMasksDependencies, userMask } from "../agent/output-masks.ts";
+import { type OutputMasksDeps, userMask } from "../agent/output-masks.ts";
 import { readContent, titleFrom } from "../log/messages.ts";
-import { findPlugin, type Plugin, withParameters } from "../project/plugins.ts";
-import { checkBranch, findRepository, type Repository } from "../project/repository.ts";
+import { appendParameters, type Plugin, parsePlugin } from "../project/plugins.ts";
+import { checkBranch, type Repository, resolveRepository } from "../project/repository.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
 
-export interface PlanDependencies {
+export interface PlanDeps {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "specOf" | "specFor">;
   settings: Settings;
   secrets: Pick<Secrets, "providers" | "forSandbox">;
-  mask: OutputMasksDependencies["mask"];
+  mask: OutputMasksDeps["mask"];
 }
 
 /** A request that was checked: everything about the conversation but its sandbox, where it gets a new one. */
@@ -49,7 +49,7 @@ export interface StartWork {
  * ConversationNotFound (the parent).
  */
 export function planStart(
-  deps: PlanDependencies,
+  deps: PlanDeps,
   userId: string,
   request: AppConversationStartRequest,
   isStarting: (id: string) => boolean,
@@ -115,7 +115,7 @@ export function planStart(
     }),
     ...(!request.llm_model && { llmProfile }),
   };
-  const work = startWork(deps, userId, request, config, sandboxId !== undefined);
+  const work = planWork(deps, userId, request, config, sandboxId !== undefined);
   if (work.repository) config.gitProvider ??= work.repository.provider;
   // Conversations that share a sandbox do not share a folder.
   const base = strategy === "NO_GROUPING" ? spec.workingDir : posix.join(spec.workingDir, hexId(id));
@@ -139,8 +139,8 @@ export function planStart(
 }
 
 /** The work of a start whose conversation has this configuration. Throws InvalidParameter. */
-export function startWork(
-  { secrets }: Pick<PlanDependencies, "secrets">,
+export function planWork(
+  { secrets }: Pick<PlanDeps, "secrets">,
   userId: string,
   request: AppConversationStartRequest,
   { selectedRepository, selectedBranch, gitProvider }: ConversationConfig,
@@ -148,15 +148,15 @@ export function startWork(
 ): StartWork {
   const tokens = secrets.providers(userId);
   const provider = gitProvider as Repository["provider"] | null;
-  const repository = selectedRepository ? findRepository(selectedRepository, provider, tokens) : undefined;
+  const repository = selectedRepository ? resolveRepository(selectedRepository, provider, tokens) : undefined;
   if (repository && selectedBranch) checkBranch(selectedBranch);
   const asked = request.plugins ?? [];
-  const plugins = asked.map((plugin) => findPlugin(plugin, tokens));
+  const plugins = asked.map((plugin) => parsePlugin(plugin, tokens));
   const first = request.suggested_task
     ? [textContent(suggestedTaskPrompt(request.suggested_task))]
     : request.initial_message && readContent(request.initial_message.content);
   const preparesFirst = repository !== undefined || plugins.length > 0 || inOldSandbox;
-  return { message: withParameters(first ?? undefined, asked), repository, plugins, preparesFirst };
+  return { message: appendParameters(first ?? undefined, asked), repository, plugins, preparesFirst };
 }
 
 /** Hosts, with their ports, from which a start clones. */
@@ -170,7 +170,7 @@ export function sourceHosts({ repository, plugins }: Pick<StartWork, "repository
   });
 }
 
-function findParent({ store }: PlanDependencies, userId: string, text: string): ConversationRow {
+function findParent({ store }: PlanDeps, userId: string, text: string): ConversationRow {
   const id = parseId(text);
   const parent = id ? store.conversations.get(id) : undefined;
   if (parent?.userId === userId) return parent;

@@ -14,12 +14,12 @@ import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { conversationModel } from "../agent/model.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { SendOptions } from "../api.ts";
 import type { PendingMessages } from "../commands/pending.ts";
 import { removeWithSandbox } from "../commands/removal.ts";
 import type { readContent } from "../log/messages.ts";
-import { gitIdentity } from "../project/git-identity.ts";
+import { getGitIdentity } from "../project/clone.ts";
 import type { Runner } from "../run/runner.ts";
 import { type PreparedProject, prepareProject } from "./prepare-project.ts";
 import { type StartWork, sourceHosts } from "./start-plan.ts";
@@ -29,16 +29,16 @@ import type { TaskFeed } from "./task-feed.ts";
 const headStartMs = 5;
 
 /** How often the steps in a sandbox are done whose processes are ended under them. */
-const mostAttempts = 5;
+const maxAttempts = 5;
 
-export interface StartStepsDependencies {
+export interface StartStepsDeps {
   store: Store;
   callbacks: Callbacks;
   secrets: Secrets;
   sandboxes: Sandboxes;
   settings: Settings;
   runner: Runner;
-  knowledge: Knowledge;
+  knowledge: ProjectKnowledge;
   openModel: OpenModel;
   send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
   pending: Pick<PendingMessages, "deliver">;
@@ -52,7 +52,7 @@ export interface StartStepsDependencies {
 
 /** The steps of one start, from its sandbox to READY. Each can be done again by a later process. */
 export class StartSteps {
-  readonly #deps: StartStepsDependencies;
+  readonly #deps: StartStepsDeps;
   readonly #task: StartTaskRow;
   readonly #conversation: NewConversation;
   readonly #work: StartWork;
@@ -60,7 +60,7 @@ export class StartSteps {
   readonly #ownSandbox: boolean;
 
   constructor(
-    deps: StartStepsDependencies,
+    deps: StartStepsDeps,
     task: StartTaskRow,
     conversation: NewConversation,
     work: StartWork,
@@ -78,7 +78,7 @@ export class StartSteps {
    * wait for it. A failing sandbox ends the task; the conversation then shows the same reason. Throws why the start failed, or the reason of `closing`.
    * `onStored` is called once the conversation is stored.
    */
-  async begin(request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
+  async start(request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, settings, openModel } = this.#deps;
     const work = this.#work;
     if (work.message) {
@@ -109,7 +109,7 @@ export class StartSteps {
   }
 
   /** Goes on with a start whose conversation is there. Throws as `begin`. */
-  async goOn(): Promise<void> {
+  async resume(): Promise<void> {
     const { message, preparesFirst } = this.#work;
     if (!preparesFirst && message && this.#isEmpty()) await this.#sendFirst();
     await this.#finish();
@@ -132,7 +132,7 @@ export class StartSteps {
       await runner.abort(id, "removed");
       if (!store.conversations.get(id)) await runner.forget(id);
       else if (preparesFirst && this.#isEmpty()) await this.#discard(error);
-      else await this.#tellFailure(error);
+      else await this.#reportFailure(error);
       throw error;
     } finally {
       release();
@@ -142,7 +142,7 @@ export class StartSteps {
     const row = store.conversations.get(id);
     if (row && !preparesFirst)
       await knowledge
-        .gather(row, sandbox, { plugins: [], notes: [], late: !this.#isEmpty() })
+        .collect(row, sandbox, { plugins: [], notes: [], late: !this.#isEmpty() })
         .catch(() => {});
   }
 
@@ -156,7 +156,7 @@ export class StartSteps {
       } catch (error) {
         this.#deps.closing.throwIfAborted();
         const now = await this.#sandbox().catch(() => sandbox);
-        if (attempt === mostAttempts || now.incarnation === sandbox.incarnation) throw error;
+        if (attempt === maxAttempts || now.incarnation === sandbox.incarnation) throw error;
       }
     }
   }
@@ -165,16 +165,16 @@ export class StartSteps {
     const { runner, knowledge, store } = this.#deps;
     const { message, preparesFirst } = this.#work;
     const workspace = runner.workspace(this.#conversation);
-    const row = this.#existing();
+    const row = this.#requireRow();
     if (!preparesFirst) {
       await this.#step("PREPARING_REPOSITORY");
       await workspace.sandbox();
       return this.#step("STARTING_CONVERSATION");
     }
-    const project = await this.#orClosing(this.#prepare(sandbox));
-    await knowledge.gather(row, sandbox, { ...project, late: false });
+    const project = await this.#untilClosing(this.#prepare(sandbox));
+    await knowledge.collect(row, sandbox, { ...project, late: false });
     release();
-    await this.#orClosing(workspace.sandbox());
+    await this.#untilClosing(workspace.sandbox());
     await this.#step("STARTING_CONVERSATION");
     if (message && store.events.batch(row.id, [this.#task.id])[0] === null) await this.#sendFirst();
   }
@@ -187,7 +187,7 @@ export class StartSteps {
       if (row.id !== sandboxId || !("status" in row) || row.status !== "STARTING") return;
       tasks.update(this.#task.id, { detail: row.statusDetail }).catch(() => {});
     });
-    return this.#orClosing(sandboxes.running(sandboxId)).finally(unfollow);
+    return this.#untilClosing(sandboxes.running(sandboxId)).finally(unfollow);
   }
 
   #prepare(sandbox: Sandbox): Promise<PreparedProject> {
@@ -199,10 +199,10 @@ export class StartSteps {
       conversation,
       work: this.#work,
       joinsProject: parent?.config.workingDir === conversation.config.workingDir,
-      identity: gitIdentity(preferences),
+      identity: getGitIdentity(preferences),
       fullClone: preferences.gitFullClone,
       onStep: async (status, detail) => {
-        this.#existing();
+        this.#requireRow();
         await this.#step(status, detail);
       },
       signal,
@@ -230,7 +230,7 @@ export class StartSteps {
     await this.#deps.send(this.#conversation.id, this.#work.message!, { run: true, eventId: this.#task.id });
   }
 
-  async #tellFailure(error: unknown): Promise<void> {
+  async #reportFailure(error: unknown): Promise<void> {
     const { store, runner } = this.#deps;
     const { id } = this.#conversation;
     const code =
@@ -242,12 +242,12 @@ export class StartSteps {
   /** Nothing is left of a conversation that could not be started as a whole and that nobody has written to. */
   async #discard(error: unknown): Promise<void> {
     await this.#deps.runner.forget(this.#conversation.id);
-    const how = { keepSandbox: !this.#ownSandbox, endsStart: reasonOf(error) };
+    const how = { keepSandbox: !this.#ownSandbox, endsStart: toFailureReason(error) };
     await removeWithSandbox(this.#deps, this.#conversation, how).catch(() => {});
   }
 
   /** The conversation as it is now. Throws where it, or the parent that it was started for, was deleted meanwhile. */
-  #existing(): ConversationRow {
+  #requireRow(): ConversationRow {
     const { conversations } = this.#deps.store;
     const { id, parentId } = this.#conversation;
     const row = conversations.get(id);
@@ -265,13 +265,13 @@ export class StartSteps {
   }
 
   /** The work's result; throws when this process is about to end before it is there. */
-  async #orClosing<T>(work: Promise<T>): Promise<T> {
+  async #untilClosing<T>(work: Promise<T>): Promise<T> {
     return abortable(work, this.#deps.closing);
   }
 }
 
 /** What a start task says of an error. */
-export function reasonOf(error: unknown): string {
+export function toFailureReason(error: unknown): string {
   if (error instanceof PlatformError) return error.message;
   return "The conversation could not be started: an unexpected error, see the server's log.";
 }

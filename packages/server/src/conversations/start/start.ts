@@ -5,32 +5,32 @@ import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText, newId } from "@sandpiper/wire";
 import { withoutCallbackSecrets } from "../../callbacks/api.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
-import type { OutputMasksDependencies } from "../agent/output-masks.ts";
+import type { OutputMasksDeps } from "../agent/output-masks.ts";
 import type { PendingMessages } from "../commands/pending.ts";
-import { sandboxToShare } from "./grouping.ts";
-import { planStart, startWork } from "./start-plan.ts";
-import { reasonOf, StartSteps, type StartStepsDependencies } from "./start-steps.ts";
+import { findSharedSandbox } from "./grouping.ts";
+import { planStart, planWork } from "./start-plan.ts";
+import { StartSteps, type StartStepsDeps, toFailureReason } from "./start-steps.ts";
 import { TaskFeed } from "./task-feed.ts";
 
 /** When a start that could not write is gone on with, ms. */
 const retryMs = 5_000;
 
-export interface StarterDependencies extends Omit<StartStepsDependencies, "tasks" | "closing"> {
+export interface StarterDeps extends Omit<StartStepsDeps, "tasks" | "closing"> {
   pending: Pick<PendingMessages, "deliver" | "discard">;
-  mask: OutputMasksDependencies["mask"];
+  mask: OutputMasksDeps["mask"];
 }
 
 /** Starts conversations in the background and keeps their start tasks (app-server.md sections 2.3 and 2.4). */
-export class Starter {
+export class ConversationStarter {
   readonly tasks: TaskFeed;
-  readonly #deps: StarterDependencies;
-  readonly #stepsDeps: StartStepsDependencies;
+  readonly #deps: StarterDeps;
+  readonly #stepsDeps: StartStepsDeps;
   readonly #active = new Set<Promise<void>>();
   /** Conversations that are being started: the store may not have their rows yet. */
   readonly #starting = new Set<string>();
   readonly #closing = new AbortController();
 
-  constructor(deps: StarterDependencies) {
+  constructor(deps: StarterDeps) {
     this.#deps = deps;
     this.tasks = new TaskFeed(deps.store.startTasks);
     this.#stepsDeps = { ...deps, tasks: this.tasks, closing: this.#closing.signal };
@@ -61,7 +61,7 @@ export class Starter {
     const { id: conversationId, createdAt: now } = plan.conversation;
     const processors = request.processors ?? [];
     callbacks.check(processors);
-    const shared = plan.sandboxId ?? sandboxToShare(this.#deps, plan, request);
+    const shared = plan.sandboxId ?? findSharedSandbox(this.#deps, plan, request);
     const sandboxId = shared ?? newSandboxId();
     const task: StartTaskRow = {
       id: newId(),
@@ -99,7 +99,7 @@ export class Starter {
       shared === undefined,
     );
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
-    this.#track(task, steps.begin(request, onStored).finally(onStored));
+    this.#track(task, steps.start(request, onStored).finally(onStored));
     return { task, stored };
   }
 
@@ -124,12 +124,12 @@ export class Starter {
         () => false,
       );
       const planned = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
-      return new StartSteps(this.#stepsDeps, task, planned, plan.work, !made).begin(request);
+      return new StartSteps(this.#stepsDeps, task, planned, plan.work, !made).start(request);
     }
-    const work = startWork({ secrets }, userId, request, conversation.config, named);
+    const work = planWork({ secrets }, userId, request, conversation.config, named);
     const ownSandbox =
       !named && (settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING") === "NO_GROUPING";
-    await new StartSteps(this.#stepsDeps, task, conversation, work, ownSandbox).goOn();
+    await new StartSteps(this.#stepsDeps, task, conversation, work, ownSandbox).resume();
   }
 
   #track(task: StartTaskRow, start: Promise<void>): void {
@@ -169,7 +169,7 @@ export class Starter {
     if (!store.conversations.get(conversationId)) await this.#forget(conversationId);
     const known = error instanceof PlatformError;
     if (!known) logger.error({ err: error, task: task.id }, "a conversation could not be started");
-    await this.tasks.update(task.id, { status: "ERROR", detail: reasonOf(error) }).catch((err) => {
+    await this.tasks.update(task.id, { status: "ERROR", detail: toFailureReason(error) }).catch((err) => {
       logger.error({ err, task: task.id }, "a start task could not be stored");
     });
   }

@@ -1,20 +1,20 @@
 import type { ConversationInfo } from "@sandpiper/wire";
 import { isoTime } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 
 interface InfoFacts {
   row: ConversationRow;
   /** Value of the conversation's `full_state` frame. */
   state: Record<string, unknown>;
   children: readonly string[];
-  agents: Agents;
+  agents: AgentConfigResolver;
   /** Shows the skills that the client gave with the agent: they may be long. */
   skills: boolean;
 }
 
 /** A conversation as the agent server shows it (agent-server.md section 3.2): its state, with what the record adds, and null for what has no value. */
-export function conversationInfo({ row, state, children, agents, skills }: InfoFacts): ConversationInfo {
+export function presentInfo({ row, state, children, agents, skills }: InfoFacts): ConversationInfo {
   const { config, summary } = row;
   const { forkedFrom, launchedProfile } = config;
   return {
@@ -23,7 +23,7 @@ export function conversationInfo({ row, state, children, agents, skills }: InfoF
     leaf_event_id: null,
     hook_config: null,
     ...state,
-    ...(skills && { agent: agents.shown(row, { skills: true }) }),
+    ...(skills && { agent: agents.present(row, { skills: true }) }),
     id: row.id,
     title: row.title,
     metrics: summary.metrics,
@@ -40,6 +40,6 @@ export function conversationInfo({ row, state, children, agents, skills }: InfoF
     launched_agent_profile: launchedProfile
       ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision }
       : null,
-    client_tools: agents.own(row)?.clientTools ?? [],
+    client_tools: agents.clientAgent(row)?.clientTools ?? [],
   } as unknown as ConversationInfo;
 }

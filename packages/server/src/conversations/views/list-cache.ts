@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 
-export interface ListSources {
+export interface ListCacheDeps {
   store: Pick<Store, "conversations" | "version">;
   /** Conversations as clients see them, in the same order. */
   present(rows: readonly ConversationRow[]): AppConversation[];
@@ -12,13 +12,13 @@ export interface ListSources {
 
 /** Pages of conversations as JSON. Clients poll their lists, so a page is kept until the next write to the store. */
 export class ListCache {
-  readonly #sources: ListSources;
+  readonly #sources: ListCacheDeps;
   readonly #pages = new LRUCache<string, { json: string; version: number }>({
     max: 100,
     maxSize: 8 * 2 ** 20,
   });
 
-  constructor(sources: ListSources) {
+  constructor(sources: ListCacheDeps) {
     this.#sources = sources;
   }
 

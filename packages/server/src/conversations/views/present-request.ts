@@ -24,7 +24,7 @@ const defaults = {
 } as const;
 
 /** The request of a start task as clients see it: every field of the reference is there (app-server.md sections 2.4 and 10). */
-export function shownRequest(request: AppConversationStartRequest): object {
+export function presentRequest(request: AppConversationStartRequest): object {
   const given = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null));
   const message = request.initial_message && { role: "user", run: false, ...request.initial_message };
   return { ...defaults, ...given, ...(message && { initial_message: message }) };

@@ -10,7 +10,7 @@ import { hexId, isoTime } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { createdBy } from "../../users/default-user.ts";
-import { shownRequest } from "./present-request.ts";
+import { presentRequest } from "./present-request.ts";
 
 /** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */
 export function presentConversation(
@@ -69,7 +69,7 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     sandbox_id: row.status === "WORKING" ? null : row.sandboxId,
     agent_server_url:
       withAgentUrl.has(row.status) && row.sandboxId ? agentServerUrl(publicUrl, row.sandboxId) : null,
-    request: shownRequest(row.request as AppConversationStartRequest),
+    request: presentRequest(row.request as AppConversationStartRequest),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
   };

@@ -9,28 +9,28 @@ import type {
 } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
-import type { Agents } from "../agent/agents.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { conversationModel } from "../agent/model.ts";
 import type { Histories } from "../run/histories.ts";
-import { conversationInfo } from "./info.ts";
+import { presentInfo } from "./info.ts";
 import { ListCache } from "./list-cache.ts";
 import { presentConversation } from "./present.ts";
 
-export interface ReadsDependencies {
+export interface ReadsDeps {
   store: Pick<Store, "conversations" | "version">;
   sandboxes: Pick<Sandboxes, "get">;
   settings: Settings;
-  agents: Agents;
+  agents: AgentConfigResolver;
   histories: Pick<Histories, "stateOf">;
   publicUrl: () => string;
 }
 
 /** Conversations as clients list and read them; each method as in `Conversations`. */
-export class Reads {
-  readonly #deps: ReadsDependencies;
+export class ConversationReads {
+  readonly #deps: ReadsDeps;
   readonly #lists: ListCache;
 
-  constructor(deps: ReadsDependencies) {
+  constructor(deps: ReadsDeps) {
     this.#deps = deps;
     this.#lists = new ListCache({ store: deps.store, present: (rows) => this.present(rows) });
   }
@@ -68,7 +68,7 @@ export class Reads {
   info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
     const { store, agents, histories } = this.#deps;
     const children = store.conversations.childrenOf([row.id]).get(row.id) ?? [];
-    return conversationInfo({ row, state: histories.stateOf(row), children, agents, skills });
+    return presentInfo({ row, state: histories.stateOf(row), children, agents, skills });
   }
 
   /** In the same order. */

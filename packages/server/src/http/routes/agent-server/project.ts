@@ -13,7 +13,7 @@ import {
 } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { parseHooks } from "../../../conversations/project/hooks-file.ts";
+import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
@@ -55,7 +55,7 @@ export function agentProjectRoutes(
         maxBytes: 2 ** 20,
       });
       if (file.kind !== "file") return { hook_config: null };
-      const hooks = parseHooks(file.content.toString());
+      const hooks = parseHooksFile(file.content.toString());
       const none = hookEvents.map((event) => [event, []]);
       return {
         hook_config: Object.fromEntries([

@@ -4,7 +4,7 @@ import { fileTree } from "@sandpiper/sandbox/files/folder-pages";
 import { pathInside } from "@sandpiper/sandbox/files/path-inside";
 import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { parseHooks } from "../../../conversations/project/hooks-file.ts";
+import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { requireRunning, sandboxIfRunning } from "./conversation-sandbox.ts";
@@ -124,7 +124,7 @@ export function conversationReadRoutes(
       const file = await readFile(sandbox, pathInside(row.config.workingDir, ".openhands/hooks.json"), {
         maxBytes: 2 ** 20,
       });
-      return { hooks: file.kind === "file" ? parseHooks(file.content.toString()) : [] };
+      return { hooks: file.kind === "file" ? parseHooksFile(file.content.toString()) : [] };
     },
   );
 }

@@ -11,9 +11,9 @@ import type { ConversationConfig, ConversationRow } from "../../store/conversati
 import { emptyConfig } from "../../store/empty-config.ts";
 import type { Store } from "../../store/store.ts";
 import type { Runner } from "../run/runner.ts";
-import { readReportedEvent, readStats, readStatus } from "./reported-event.ts";
+import { parseReportedEvent, parseStats, parseStatus } from "./reported-event.ts";
 
-export interface ExternalDependencies {
+export interface ReportedConversationsDeps {
   store: Pick<Store, "conversations" | "events">;
   callbacks: Pick<Callbacks, "register">;
   sandboxes: Pick<Sandboxes, "running">;
@@ -31,12 +31,12 @@ const maxTags = 50;
  * Conversations that an agent server inside a sandbox runs, as it reports them (app-server.md section 8). They are kept to be read: this
  * server's agent never works on them. A conversation that this server runs takes no report, for its own log is the truth.
  */
-export class ExternalConversations {
-  readonly #deps: ExternalDependencies;
+export class ReportedConversations {
+  readonly #deps: ReportedConversationsDeps;
   readonly #queues = new KeyedMutex();
   readonly #lengths = new Map<string, number>();
 
-  constructor(deps: ExternalDependencies) {
+  constructor(deps: ReportedConversationsDeps) {
     this.#deps = deps;
   }
 
@@ -48,7 +48,7 @@ export class ExternalConversations {
     if (info.execution_status === "deleting") return;
     await this.#queues.run(id, async () => {
       const row = await this.#open(sandbox, id);
-      const tags = mergedTags(row.config.tags, info.tags ?? {});
+      const tags = mergeTags(row.config.tags, info.tags ?? {});
       const llmModel = info.agent?.llm?.model?.slice(0, 256) || row.config.llmModel;
       const title = info.title?.trim().slice(0, 200);
       const change = {
@@ -59,9 +59,9 @@ export class ExternalConversations {
       };
       if (Object.keys(change).length > 0) await this.#deps.store.conversations.update(id, change);
 
-      const status = readStatus(info.execution_status);
+      const status = parseStatus(info.execution_status);
       const records = status ? reportedStatus(row.summary.executionStatus, status) : [];
-      const stats = readStats(info.stats);
+      const stats = parseStats(info.stats);
       if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
       if (records.length > 0) await this.#deps.store.events.append(id, records);
       if (change.title) this.#deps.runner.announcements.announceTitle(id);
@@ -70,7 +70,7 @@ export class ExternalConversations {
 
   /** Appends what is new of reported events, in their order. Throws as `report`, and InvalidParameter: nothing is stored then. */
   async take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void> {
-    const read = events.map((event) => readReportedEvent(event));
+    const read = events.map((event) => parseReportedEvent(event));
     await this.#queues.run(id, async () => {
       const { events: log } = this.#deps.store;
       await this.#open(sandbox, id);
@@ -141,7 +141,7 @@ function external(sentence: string): PlatformError {
 }
 
 /** Reported tags come over the known ones. */
-function mergedTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
+function mergeTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
   const bounded = Object.entries(reported).map(
     ([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const,
   );

@@ -6,7 +6,7 @@ import { type ConversationHooks, hookEvents } from "@sandpiper/wire";
  * The hooks that a `.openhands/hooks.json` holds, as clients read them (app-server.md section 2.9). What is no hook is left out. Throws HooksUnreadable for what
  * is no JSON object.
  */
-export function parseHooks(text: string): ConversationHooks["hooks"] {
+export function parseHooksFile(text: string): ConversationHooks["hooks"] {
   const config = parseHookConfig(text);
   if (!config)
     throw new PlatformError(

@@ -16,16 +16,16 @@ import type { ConversationConfig, ConversationRow } from "../../store/conversati
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { refuseExternal } from "../access.ts";
-import type { Agents } from "../agent/agents.ts";
-import { checkGivenSize } from "../agent/client-size.ts";
-import { unmasked } from "../agent/mask-secrets.ts";
-import type { Knowledge } from "../agent/project-knowledge.ts";
-import { aboutSecrets, resolveSecrets } from "../agent/secret-sources.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
+import { checkClientSize } from "../agent/client-size.ts";
+import { unmask } from "../agent/mask-secrets.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import { describeSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 import type { Hub } from "../log/hub.ts";
-import { fetchPlugins, type PluginParts, type PluginPlace } from "../project/plugin-parts.ts";
+import { fetchPlugins, type PluginParts, type PluginTarget } from "../project/plugin-parts.ts";
 import type { Runner } from "../run/runner.ts";
 
-export interface ControlDependencies {
+export interface ConversationSettingsDeps {
   store: Pick<Store, "conversations" | "agents" | "events">;
   callbacks: Pick<Callbacks, "changed">;
   settings: Settings;
@@ -33,8 +33,8 @@ export interface ControlDependencies {
   secrets: Secrets;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
-  agents: Agents;
-  knowledge: Pick<Knowledge, "add">;
+  agents: AgentConfigResolver;
+  knowledge: Pick<ProjectKnowledge, "addPlugins">;
   hub: Pick<Hub, "publishEvent">;
   runner: Pick<Runner, "announcements" | "atRest" | "renewShell">;
 }
@@ -43,13 +43,13 @@ export interface ControlDependencies {
  * What clients of the agent server change of a conversation that is there (agent-server.md section 3). A run that goes on sees it with its next step.
  * All of them throw ConversationNotFound for one that was deleted meanwhile, and ConversationExternal.
  */
-export class Controls {
-  readonly #deps: ControlDependencies;
+export class ConversationSettings {
+  readonly #deps: ConversationSettingsDeps;
   /** Changes that read before they write, of one conversation one after the other. */
   readonly #changes = new KeyedMutex();
   readonly #closing = new AbortController();
 
-  constructor(deps: ControlDependencies) {
+  constructor(deps: ConversationSettingsDeps) {
     this.#deps = deps;
   }
 
@@ -83,7 +83,7 @@ export class Controls {
     const { runner, sandboxes, secrets, store } = this.#deps;
     if (Object.keys(values).length > 0) {
       const owner = { userId, conversationId, sandboxId };
-      await secrets.putConversation(owner, values, aboutSecrets(this.#deps, sources));
+      await secrets.putConversation(owner, values, describeSecrets(this.#deps, sources));
     }
     if (!store.conversations.get(conversationId)) {
       // Those of a conversation that is gone would stay in its sandbox.
@@ -117,10 +117,10 @@ export class Controls {
     const { id } = row;
     await this.#changes.run(id, async () => {
       const now = store.conversations.get(id) ?? row;
-      const own = agents.own(now);
-      const llm = withSecrets(given, own?.llm ?? own?.agent?.llm);
+      const own = agents.clientAgent(now);
+      const llm = restoreSecrets(given, own?.llm ?? own?.agent?.llm);
       const document = { ...own, llm };
-      checkGivenSize(document);
+      checkClientSize(document);
       await store.agents.put(id, document);
       const llmRevision = (now.config.llmRevision ?? 0) + 1;
       await store.conversations.update(id, {
@@ -128,7 +128,7 @@ export class Controls {
       });
     });
     const changed = store.conversations.get(id);
-    if (changed) this.#tell(id, "agent", agents.shown(changed, { skills: false }));
+    if (changed) this.#tell(id, "agent", agents.present(changed, { skills: false }));
   }
 
   /** Fetches a plugin into the sandbox; the agent has its skills from the next message on. Throws what `fetchPlugins` throws. */
@@ -139,7 +139,7 @@ export class Controls {
     await this.#changes.run(id, async () => {
       const parts = await this.fetchPlugins({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
       try {
-        await knowledge.add(id, parts, { late: store.events.lastSeq(id) > 0 });
+        await knowledge.addPlugins(id, parts, { late: store.events.lastSeq(id) > 0 });
       } catch (error) {
         throw store.conversations.get(id) ? error : gone();
       }
@@ -148,7 +148,7 @@ export class Controls {
   }
 
   /** As the function of this name, until this process is about to end. */
-  fetchPlugins(place: PluginPlace, plugins: readonly PluginSpec[]): Promise<PluginParts> {
+  fetchPlugins(place: PluginTarget, plugins: readonly PluginSpec[]): Promise<PluginParts> {
     return fetchPlugins(this.#deps, place, plugins, this.#closing.signal);
   }
 
@@ -191,12 +191,12 @@ const awsSecrets = ["aws_access_key_id", "aws_secret_access_key", "aws_session_t
  * A model as a client gives it back after it has read it: with the key and the headers that it could not read. Another address, or another provider,
  * gets none of them.
  */
-function withSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
+function restoreSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
   const sameAddress = (before?.base_url ?? null) === (given.base_url ?? null);
   const source = before && sameAddress && provider(before) === provider(given) ? before : undefined;
   const { api_key: key, extra_headers: headers } = given;
-  const isMasked = (text: string) => text !== "" && unmasked(text) === undefined;
+  const isMasked = (text: string) => text !== "" && unmask(text) === undefined;
   const opened = Object.entries(headers ?? {}).flatMap(([name, value]): [string, string][] => {
     if (!isMasked(value)) return [[name, value]];
     const known = source?.extra_headers ?? {};

@@ -18,10 +18,10 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import { defaultUser } from "../../users/default-user.ts";
-import { masked, unmasked } from "./mask-secrets.ts";
+import { maskSecrets, unmask } from "./mask-secrets.ts";
 import { conversationModel } from "./model.ts";
 
-export interface AgentsDependencies {
+export interface AgentConfigResolverDeps {
   store: Pick<Store, "agents">;
   settings: Settings;
   /** The tools of a conversation. */
@@ -31,21 +31,21 @@ export interface AgentsDependencies {
 type Row = Pick<ConversationRow, "id" | "userId" | "config">;
 
 /** Who works in a conversation: the agent that a client gave with it, else the one that the user's settings describe. */
-export class Agents {
-  readonly #deps: AgentsDependencies;
+export class AgentConfigResolver {
+  readonly #deps: AgentConfigResolverDeps;
 
-  constructor(deps: AgentsDependencies) {
+  constructor(deps: AgentConfigResolverDeps) {
     this.#deps = deps;
   }
 
   /** What a client gave; undefined for a conversation whose agent the settings describe. */
-  own(row: Pick<Row, "id" | "config">): AgentDocument | undefined {
+  clientAgent(row: Pick<Row, "id" | "config">): AgentDocument | undefined {
     return row.config.ownAgent ? this.#deps.store.agents.get(row.id) : undefined;
   }
 
   /** The tools, in the order in which the model reads them. */
   tools(row: Row): readonly Tool[] {
-    const own = this.own(row);
+    const own = this.clientAgent(row);
     const clientTools = own?.clientTools ?? [];
     const named = this.toolNames(row)?.map((name) => ({ name }));
     return this.#deps.toolsFor({
@@ -59,7 +59,7 @@ export class Agents {
 
   /** Names of tools that nobody has checked: those of a sub-agent's definition, or of the settings for an agent which they describe. */
   toolNames(row: Row): readonly string[] | undefined {
-    const own = this.own(row);
+    const own = this.clientAgent(row);
     if (own?.tools) return own.tools;
     if (own?.agent || row.config.agentType === "plan") return undefined;
     return this.#deps.settings.agent(row.userId).tools?.map(({ name }) => name);
@@ -72,15 +72,15 @@ export class Agents {
   model(row: Row): Partial<ModelConfig> {
     const llm = row.config.llmProfile ? undefined : this.#llm(row);
     if (!llm) return conversationModel(row, this.#deps.settings);
-    return this.modelOf(row.userId, llm);
+    return this.resolveModel(row.userId, llm);
   }
 
   /** The model that a client describes, as `model`. */
-  modelOf(userId: string, llm: GivenLlm): Partial<ModelConfig> {
+  resolveModel(userId: string, llm: GivenLlm): Partial<ModelConfig> {
     const { model, api_key, base_url } = llm;
     const given = callOptions(llm);
     const options = given ? { options: given } : {};
-    const apiKey = unmasked(api_key);
+    const apiKey = unmask(api_key);
     const aws = awsAccess(llm);
     const address = {
       ...(base_url && { baseUrl: base_url }),
@@ -98,14 +98,14 @@ export class Agents {
 
   /** The model that summarises: the condenser's own, else the agent's. */
   condenserModel(row: Row): Partial<ModelConfig> {
-    const llm = this.own(row)?.agent?.condenser?.llm;
-    return llm?.model && !row.config.llmProfile ? this.modelOf(row.userId, llm) : this.model(row);
+    const llm = this.clientAgent(row)?.agent?.condenser?.llm;
+    return llm?.model && !row.config.llmProfile ? this.resolveModel(row.userId, llm) : this.model(row);
   }
 
   /** When and how the history is summarised; undefined: only when somebody asks for it. */
   condenser(row: Row): CondenserOptions | undefined {
     const { userId, config } = row;
-    const { agent, condenser } = this.own(row) ?? {};
+    const { agent, condenser } = this.clientAgent(row) ?? {};
     if (agent && (agent.condenser || !condenser)) return condenserOfAgent(agent.condenser);
     const { settings } = this.#deps;
     const { launchedProfile: launched } = config;
@@ -122,46 +122,46 @@ export class Agents {
 
   /** What judges the risk of actions; undefined: nothing does. */
   analyzer(row: Row): Analyzer | undefined {
-    const described = this.shownAnalyzer(row);
+    const described = this.analyzerConfig(row);
     return described && chooseAnalyzer(described);
   }
 
   /** Calls of tools that may run at the same time. */
   concurrency(row: Row): number {
     return (
-      this.own(row)?.agent?.tool_concurrency_limit ??
+      this.clientAgent(row)?.agent?.tool_concurrency_limit ??
       this.#deps.settings.agent(row.userId).toolConcurrencyLimit
     );
   }
 
   /** What judges the risk of actions, as clients read it: what was given with the conversation, else what the settings name. */
-  shownAnalyzer({ userId, config }: Row): SecurityAnalyzer | undefined {
+  analyzerConfig({ userId, config }: Row): SecurityAnalyzer | undefined {
     if (config.securityAnalyzer !== undefined) return config.securityAnalyzer ?? undefined;
     return namedAnalyzer(this.#deps.settings.view(userId).security_analyzer);
   }
 
   /** The agent as clients see it: as it was given, with the model of now and every secret masked (agent-server.md section 3.2). */
-  shown(row: Row, options: { skills: boolean }): Record<string, unknown> {
+  present(row: Row, options: { skills: boolean }): Record<string, unknown> {
     const tools = this.tools(row);
-    const own = this.own(row)?.agent;
-    const given = masked(own ?? settingsAgent(tools)) as Record<string, unknown>;
+    const own = this.clientAgent(row)?.agent;
+    const given = maskSecrets(own ?? settingsAgent(tools)) as Record<string, unknown>;
     const context = given.agent_context as Record<string, unknown> | null | undefined;
     return {
       ...given,
       kind: "Agent",
-      llm: this.#shownModel(row),
+      llm: this.#presentModel(row),
       ...(context && !options.skills && { agent_context: { ...context, skills: [] } }),
     };
   }
 
-  #shownModel(row: Row): unknown {
+  #presentModel(row: Row): unknown {
     const llm = row.config.llmProfile ? undefined : this.#llm(row);
-    if (llm) return masked(llm);
+    if (llm) return maskSecrets(llm);
     return { model: this.model(row).model ?? "", usage_id: "agent" };
   }
 
   #llm(row: Row): GivenLlm | undefined {
-    const own = this.own(row);
+    const own = this.clientAgent(row);
     return own?.llm ?? own?.agent?.llm;
   }
 }
