@@ -6,7 +6,7 @@ import { wholeTask } from "./every-append/task.ts";
 const phases = ["before", "after", "told"] as const;
 
 /** Each takes a start of the server: `npm run test:heavy -- agent-every-append` tries all commits. */
-const deaths = 6;
+const deaths = 3;
 
 test("kill -9 at commits all over a run: each comes to the same end, and nothing ran twice", async () => {
   const some = (commits: number) =>

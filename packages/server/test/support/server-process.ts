@@ -25,6 +25,7 @@ export async function startServerProcess(
     env: {
       PATH: process.env.PATH ?? "",
       HOME: process.env.HOME ?? "/",
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? "",
       SANDPIPER_DATA: dataDir,
       SANDPIPER_API_KEY: testKey,
       SANDPIPER_PORT: "0",
