@@ -6,23 +6,18 @@ import type { Model, ModelMessage, ModelRequest, ModelResponse } from "./model.t
 interface Step {
   say: string;
   tool?: string;
-  arguments?: Record<string, unknown>;
+  args?: Record<string, unknown>;
 }
 
-interface ToolResult {
-  tool: string;
-  text: string;
-  isError: boolean;
-}
+type ToolResult = { tool: string; text: string; isError: boolean };
 
 const neededTools = ["terminal", "file_editor", "finish"];
 const introduction =
   "I am Sandpiper's built-in demo, not a language model: a script that repairs the one bug of the demo project.";
-const adviceForOtherTasks =
-  "Configure a real model (llm_model and llm_api_key in the settings) for other tasks.";
+const advice = "Configure a real model (llm_model and llm_api_key in the settings) for other tasks.";
 
 const testCommand = "sh test.sh";
-const testTimeoutSeconds = 60;
+const runTests = { tool: "terminal", args: { command: testCommand, timeout: 60 } };
 const brokenFile = "lib/duration.sh";
 const brokenLine = "    total=$((total + number / size))";
 const repairedLine = "    total=$((total + number * size))";
@@ -56,7 +51,7 @@ export class DemoModel implements Model {
     return this.#respond(request, step);
   }
 
-  #respond(request: ModelRequest, { say, tool, arguments: args }: Step): ModelResponse {
+  #respond(request: ModelRequest, { say, tool, args }: Step): ModelResponse {
     const id = `demo-${crypto.randomUUID()}`;
     const call = tool ? JSON.stringify({ ...getRisk(request, tool, args), ...args }) : "";
     const prompt = estimateTokens(request.system.join("") + JSON.stringify(request.messages));
@@ -112,60 +107,49 @@ function getNextStep(results: readonly ToolResult[], tools: ReadonlySet<string>)
     return finish(`I stop because a tool failed twice. The last answer was: ${last.text}`);
   const [look, firstTest, secondTest] = done.filter((result) => result.tool === "terminal");
   const edits = done.filter((result) => result.tool === "file_editor").length;
-  if (!look) {
-    const say = `${introduction} First I look around.`;
-    return { say, tool: "terminal", arguments: { command: lookCommand } };
-  }
+  if (!look)
+    return { say: `${introduction} First I look around.`, tool: "terminal", args: { command: lookCommand } };
   const lines = look.text.split("\n").map((line) => line.trim());
   const root = lines.find((line) => line.startsWith("/")) ?? "";
   const files = lines.filter((line) => line.startsWith("./")).map((line) => line.slice(2));
-  if (!files.includes("test.sh") || !files.includes(brokenFile))
-    return finish(describeOtherProject(root, files));
-  if (!firstTest) return runTests(`I run the tests with \`${testCommand}\`.`);
+  if (!files.includes("test.sh") || !files.includes(brokenFile)) {
+    const names = files.slice(0, 8).join(", ") + (files.length > 8 ? ", …" : "");
+    const seen = files.length === 0 ? "no files" : `${files.length} files (${names})`;
+    return finish(
+      `I am a demo, not a language model, and can only repair the demo project. In ${root || "the working folder"} I saw ${seen}. I changed nothing. ${advice}`,
+    );
+  }
+  if (!firstTest) return { ...runTests, say: `I run the tests with \`${testCommand}\`.` };
   if (parseExitCode(firstTest.text) === 0)
     return finish(
-      `\`${testCommand}\` passes already, so I changed nothing. I am a demo, not a language model. ${adviceForOtherTasks}`,
+      `\`${testCommand}\` passes already, so I changed nothing. I am a demo, not a language model. ${advice}`,
     );
-  if (tools.has("think") && !done.some((result) => result.tool === "think")) return think(firstTest.text);
+  if (tools.has("think") && !done.some((result) => result.tool === "think")) {
+    const failure = /^FAIL (.+)$/m.exec(firstTest.text)?.[1] ?? "no single case";
+    const thought = `\`${testCommand}\` fails: ${failure}. Durations are computed in ${brokenFile}, so I read it.`;
+    return { say: "The tests fail. I think about why.", tool: "think", args: { thought } };
+  }
   const path = `${root.replace(/\/$/, "")}/${brokenFile}`;
   if (edits === 0)
-    return { say: `I read ${brokenFile}.`, tool: "file_editor", arguments: { command: "view", path } };
+    return { say: `I read ${brokenFile}.`, tool: "file_editor", args: { command: "view", path } };
   if (edits === 1)
     return {
       say: "A duration is its number times the size of its unit, but the code divides. I replace / by *.",
       tool: "file_editor",
-      arguments: { command: "str_replace", path, old_str: brokenLine, new_str: repairedLine },
+      args: { command: "str_replace", path, old_str: brokenLine, new_str: repairedLine },
     };
-  if (!secondTest) return runTests("Does that help?");
+  if (!secondTest) return { ...runTests, say: "Does that help?" };
   if (parseExitCode(secondTest.text) === 0)
     return finish(
       `\`${testCommand}\` passes now. What I changed: in ${brokenFile} \`${brokenLine.trim()}\` became \`${repairedLine.trim()}\`.`,
     );
   const tail = secondTest.text.trim().split("\n").slice(-12).join("\n");
   return finish(
-    `I give up: \`${testCommand}\` still fails after the one repair that I know. ${adviceForOtherTasks} The end of the output:\n${tail}`,
+    `I give up: \`${testCommand}\` still fails after the one repair that I know. ${advice} The end of the output:\n${tail}`,
   );
 }
 
-function think(output: string): Step {
-  const failure = /^FAIL (.+)$/m.exec(output)?.[1] ?? "no single case";
-  const thought = `\`${testCommand}\` fails: ${failure}. Durations are computed in ${brokenFile}, so I read it.`;
-  return { say: "The tests fail. I think about why.", tool: "think", arguments: { thought } };
-}
-
-function describeOtherProject(root: string, files: readonly string[]): string {
-  const names = files.slice(0, 8).join(", ") + (files.length > 8 ? ", …" : "");
-  const seen = files.length === 0 ? "no files" : `${files.length} files (${names})`;
-  return `I am a demo, not a language model, and can only repair the demo project. In ${root || "the working folder"} I saw ${seen}. I changed nothing. ${adviceForOtherTasks}`;
-}
-
-const runTests = (say: string): Step => ({
-  say,
-  tool: "terminal",
-  arguments: { command: testCommand, timeout: testTimeoutSeconds },
-});
-
-const finish = (message: string): Step => ({ say: "", tool: "finish", arguments: { message } });
+const finish = (message: string): Step => ({ say: "", tool: "finish", args: { message } });
 
 /** The code in the terminal's brackets below the output; undefined while the command runs. */
 function parseExitCode(text: string): number | undefined {
@@ -174,11 +158,9 @@ function parseExitCode(text: string): number | undefined {
 }
 
 /** The risk argument of a tool that takes one. Edits and test runs stay inside the sandbox. */
-function getRisk(request: ModelRequest, name: string, args: Step["arguments"]): { security_risk?: string } {
-  const properties = request.tools.find((tool) => tool.name === name)?.parameters.properties as
-    | object
-    | undefined;
-  if (!properties || !("security_risk" in properties)) return {};
+function getRisk(request: ModelRequest, name: string, args: Step["args"]): { security_risk?: string } {
+  const tool = request.tools.find((each) => each.name === name);
+  if (!Object.hasOwn(tool?.parameters.properties ?? {}, "security_risk")) return {};
   return { security_risk: args?.command === "view" ? "LOW" : "MEDIUM" };
 }
 
