@@ -102,8 +102,8 @@ process.on("message", async (order: "noted" | "memory" | "running") => {
   }
   // The end of a run is told twice.
   await delay(500);
-  runner?.unload(0);
-  runner?.unload(0);
+  runner?.workspaces.unload(0);
+  runner?.workspaces.unload(0);
   collect();
   const { heapUsed, external } = process.memoryUsage();
   const kept = [Run, LogFollower, View, Workspace, TerminalSession];

@@ -25,6 +25,7 @@ import type { ReportedConversations } from "./commands/reported-conversations.ts
 import { condense } from "./run/condensing.ts";
 import { askedTitle } from "./run/generate-title.ts";
 import { wakeOrder } from "./run/run-queue.ts";
+import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { type CreateDeps, createConversation, type SandboxTarget } from "./start/create.ts";
 import { forkConversation } from "./start/fork.ts";
 import { presentStartTask } from "./views/present.ts";
@@ -65,9 +66,12 @@ export class ConversationService implements Conversations {
     const { sandboxes, store } = this.#deps;
     pending.recover();
     starter.recover();
-    sandboxes.onChange((row) => {
-      runner.sandboxChanged(row);
-      if ("status" in row && row.status === "PAUSED") void commands.pauseAll(row.id);
+    handleSandboxPauses({
+      sandboxes,
+      conversations: store.conversations,
+      workspaces: runner.workspaces,
+      pause: (id) => commands.pause(id),
+      abortCall: (id) => runner.abortCall(id),
     });
     const running = store.conversations.listRunning().filter(({ config }) => !config.external);
     for (const row of wakeOrder(running, store.events)) runner.wake(row.id);

@@ -113,13 +113,4 @@ export class Commands {
     if (runner.isAwake(id)) await runner.abort(id, "interrupt");
     else await this.pause(id);
   }
-
-  /** Pauses what works in a sandbox that was paused. A model call ends then: its answer could not be acted on, and one that hangs would hold up the next message. */
-  async pauseAll(sandboxId: string): Promise<void> {
-    for (const row of this.#deps.store.conversations.bySandbox(sandboxId)) {
-      if (row.summary.executionStatus !== "running") continue;
-      await this.pause(row.id).catch(() => {});
-      this.#deps.runner.abortCall(row.id);
-    }
-  }
 }

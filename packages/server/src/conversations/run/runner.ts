@@ -54,10 +54,10 @@ export interface RunLimits {
 export class Runner {
   readonly histories: Histories;
   readonly announcements: Announcements;
+  readonly workspaces: Workspaces;
   readonly #deps: RunnerDependencies;
   readonly #runs = new Map<string, Run>();
   readonly #queue: RunQueue;
-  readonly #workspaces: Workspaces;
   readonly #beside: UsageBeside;
   readonly #timers = new Set<NodeJS.Timeout>();
   /** Ids of the open actions that the user approved, by conversation, for its next run. */
@@ -77,7 +77,7 @@ export class Runner {
     });
     this.#beside = new UsageBeside(deps.store.events);
     this.#queue = new RunQueue(deps.limits.maxRuns);
-    this.#workspaces = new Workspaces({
+    this.workspaces = new Workspaces({
       ...deps,
       isAwake: (row) => this.#runs.has(row.id) || this.isWaiting(row),
       onUnload: (id) => this.#letGo(id),
@@ -111,12 +111,12 @@ export class Runner {
   }
 
   workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
-    return this.#workspaces.of(row);
+    return this.workspaces.of(row);
   }
 
   /** As `Workspace.renewShell`, where the conversation has a shell. */
   async renewShell(conversationId: string): Promise<void> {
-    await this.#workspaces.get(conversationId)?.renewShell();
+    await this.workspaces.get(conversationId)?.renewShell();
   }
 
   /** Lets the next run do the actions that are open now, and none that come later. Gives the function that takes it back. */
@@ -133,10 +133,10 @@ export class Runner {
     if (this.#closing) return;
     const current = this.#runs.get(conversationId);
     if (current) {
-      this.#workspaces.get(conversationId)?.thaw();
+      this.workspaces.get(conversationId)?.pauseGate.open();
       // The sandbox may have been paused under a tool call, which cannot end then. If it fails to wake, the call tells why.
       if (current.follower.state.open.size > 0)
-        void this.#workspaces
+        void this.workspaces
           .get(conversationId)
           ?.sandbox()
           .catch(() => {});
@@ -145,7 +145,7 @@ export class Runner {
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
     const workspace = this.workspace(row);
-    workspace.thaw();
+    workspace.pauseGate.open();
     // A sub-agent works in the place of the agent that waits for it.
     if (!row.config.task && !this.#queue.enter(row.userId, row.id)) return;
     const run = new Run(
@@ -233,32 +233,23 @@ export class Runner {
   /** Whoever interrupts a command wants it ended, for which a paused sandbox has to wake. */
   #cutOff(conversationId: string, run: Run, cause: AbortCause): void {
     run.abort(cause);
-    const workspace = this.#workspaces.get(conversationId);
-    if (cause === "interrupt") workspace?.thaw();
-    else workspace?.giveUp();
-  }
-
-  sandboxChanged(change: Parameters<Workspaces["sandboxChanged"]>[0]): void {
-    this.#workspaces.sandboxChanged(change);
+    const workspace = this.workspaces.get(conversationId);
+    if (cause === "interrupt") workspace?.pauseGate.open();
+    else workspace?.pauseGate.cancel();
   }
 
   #endSession(conversationId: string, mostMs: number): Promise<void> {
-    return endSession({ ...this.#deps, workspaces: this.#workspaces }, conversationId, mostMs);
+    return endSession({ ...this.#deps, workspaces: this.workspaces }, conversationId, mostMs);
   }
 
   #dropWorkspace(conversationId: string): void {
     this.#letGo(conversationId);
-    this.#workspaces.remove(conversationId);
+    this.workspaces.remove(conversationId);
   }
 
   #letGo(conversationId: string): void {
     this.#deps.toolsets.drop(conversationId);
     this.#deps.masks.drop(conversationId);
-  }
-
-  /** Lets go of what is kept for conversations that have rested for that long, ms; it comes back when it is needed. By itself this happens after minutes. */
-  unload(restedMs: number): void {
-    this.#workspaces.unload(restedMs);
   }
 
   async close(graceMs: number): Promise<void> {
@@ -273,7 +264,7 @@ export class Runner {
     await Promise.all(runs.map(([, run]) => run.done));
     clearTimeout(timer);
     await Promise.all(this.#deps.hooks.sessions().map((id) => this.#endSession(id, sessionEndMs.shutdown)));
-    this.#workspaces.close();
+    this.workspaces.close();
   }
 
   #ended(

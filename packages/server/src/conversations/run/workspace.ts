@@ -9,6 +9,7 @@ import { openTerminal, type Terminal } from "@sandpiper/sandbox/shell/terminal";
 import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { GitIdentity } from "../project/clone.ts";
+import { PauseGate } from "./sandbox-pause.ts";
 
 /** Makes the working folder, and a git repository of it where git is there and none exists (app-server.md section 2.4). */
 const prepareScript = `mkdir -p -- "$1" && cd -- "$1" || exit 1
@@ -20,6 +21,7 @@ const prepareTimeout = 60_000;
 
 /** The hands of one conversation: its sandbox once it is ready, its shell, and what its tools remember while it is awake. */
 export class Workspace {
+  readonly pauseGate = new PauseGate();
   readonly #sandboxes: Sandboxes;
   readonly #sandboxId: string;
   readonly #config: ConversationRow["config"];
@@ -29,8 +31,6 @@ export class Workspace {
   readonly #leave: () => void;
   /** Resolves when nobody holds the sandbox any more, such as the start of the conversation that makes its project. */
   #held: Promise<void> | undefined;
-  /** Resolves when the sandbox may be woken again after it was paused under a run. */
-  #frozen: PromiseWithResolvers<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
   #browser: { incarnation: string; browser: Browser } | undefined;
@@ -73,7 +73,7 @@ export class Workspace {
 
   /** For what a run does: who pauses the sandbox under it does not want that the call that just begins wakes it again. */
   #runSandbox(): Promise<Sandbox> {
-    return this.sandbox(async () => this.#frozen?.promise);
+    return this.sandbox(() => this.pauseGate.wait());
   }
 
   async terminal(): Promise<Terminal> {
@@ -142,24 +142,6 @@ export class Workspace {
       if (this.#held === held) this.#held = undefined;
     });
     return resolve;
-  }
-
-  /** The sandbox was paused under a run: what the run does in it waits until `thaw`, or the end of the pause. */
-  freeze(): void {
-    if (this.#frozen) return;
-    this.#frozen = Promise.withResolvers();
-    this.#frozen.promise.catch(() => {});
-  }
-
-  /** What waits goes on, and wakes the sandbox. */
-  thaw(): void {
-    this.#frozen?.resolve();
-    this.#frozen = undefined;
-  }
-
-  /** What waits fails: its run ends. */
-  giveUp(): void {
-    this.#frozen?.reject(new PlatformError("SandboxFailed", "The sandbox is paused."));
   }
 
   /** Nobody would miss it: another one can be made at any time, which goes on where this one was. */

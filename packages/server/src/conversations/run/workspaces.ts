@@ -52,14 +52,11 @@ export class Workspaces {
     return this.#kept.get(conversationId)?.workspace;
   }
 
-  /** A sandbox was paused, or is not any more. Runs that go on in a paused one wait. One that was stopped with a reason says that to its runs. */
-  sandboxChanged(change: Parameters<Parameters<Sandboxes["onChange"]>[0]>[0]): void {
-    const freezes = "status" in change && change.status === "PAUSED" && change.statusDetail === null;
-    for (const { row, workspace } of this.#kept.values()) {
-      if (row.sandboxId !== change.id) continue;
-      if (!freezes) workspace.thaw();
-      else if (this.#deps.isAwake(row)) workspace.freeze();
-    }
+  /** The loaded workspaces in a sandbox. */
+  inSandbox(sandboxId: string): { workspace: Workspace; isAwake: boolean }[] {
+    return [...this.#kept.values()]
+      .filter(({ row }) => row.sandboxId === sandboxId)
+      .map(({ row, workspace }) => ({ workspace, isAwake: this.#deps.isAwake(row) }));
   }
 
   /** Unloads what has rested for that long, ms. */

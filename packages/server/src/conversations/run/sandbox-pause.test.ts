@@ -1,6 +1,7 @@
 import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { altered, ServiceBench } from "../../../test/support/sandbox-service.ts";
+import { handleSandboxPauses } from "./sandbox-pause.ts";
 import type { Workspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
@@ -35,7 +36,13 @@ beforeEach(async () => {
     isAwake: () => awake,
     onUnload: () => {},
   });
-  service.onChange((change) => workspaces.sandboxChanged(change));
+  handleSandboxPauses({
+    sandboxes: service,
+    conversations: { bySandbox: () => [] },
+    workspaces,
+    pause: async () => {},
+    abortCall: () => {},
+  });
 });
 afterEach(async () => {
   workspaces.close();
@@ -93,17 +100,17 @@ test.each(["before", "during"] as const)(
 
 test("it goes on when a message wakes the conversation", async () => {
   const { result } = await beginUnderPause();
-  open().thaw();
+  open().pauseGate.open();
   expect(await result).toBe("done\n");
   expect(status()).toBe("RUNNING");
 });
 
 test("it fails where its run is given up, and the next run wakes the sandbox", async () => {
   const { result } = await beginUnderPause();
-  open().giveUp();
+  open().pauseGate.cancel();
   await expect(result).rejects.toThrow("The sandbox is paused.");
   expect(status()).toBe("PAUSED");
-  open().thaw();
+  open().pauseGate.open();
   expect(await run("echo next")).toBe("next\n");
 });
 
