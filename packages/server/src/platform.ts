@@ -34,7 +34,7 @@ import type { AdaptTools } from "./conversations/agent/toolset.ts";
 import { ConversationService } from "./conversations/service.ts";
 import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
-import { publicUrl } from "./http/server/urls.ts";
+import { getPublicUrl } from "./http/server/urls.ts";
 import { Recordings } from "./recording/export.ts";
 import { platformVersion } from "./recording/version.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
@@ -212,7 +212,7 @@ export async function startPlatform(
       mask,
       openModel,
       limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
-      publicUrl: () => publicUrl(config, app.server),
+      publicUrl: () => getPublicUrl(config, app.server),
       registerSecret: (value, userId) => mask.registerSecret(value, userId),
       logger,
     });
@@ -259,7 +259,7 @@ export async function startPlatform(
     const newApiKey = apiKeys.list().length === 0 ? await apiKeys.create(defaultUser, "first") : undefined;
     if (newApiKey) mask.registerSecret(newApiKey);
     return {
-      url: publicUrl({ ...config, publicUrl: undefined }, app.server),
+      url: getPublicUrl({ ...config, publicUrl: undefined }, app.server),
       newApiKey,
       apiKeys,
       store,

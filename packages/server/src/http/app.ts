@@ -50,13 +50,13 @@ import { webClientRoutes } from "./routes/v1/web-client.ts";
 import { webhookSecretRoutes } from "./routes/v1/webhook-secrets.ts";
 import { webhookRoutes } from "./routes/v1/webhooks.ts";
 import { authHook, createAuthenticator } from "./server/auth.ts";
-import { answerClientError, installErrors, sendError } from "./server/errors.ts";
+import { installErrors, respondToClientError, sendError } from "./server/errors.ts";
 import { installBodyParsers } from "./server/json.ts";
 import { RequestLimit } from "./server/limits/request-limit.ts";
 import { createListener } from "./server/listener.ts";
 import { installReadOnly } from "./server/read-only.ts";
 import type { App, HttpServices } from "./server/services.ts";
-import { loggableUrl } from "./server/urls.ts";
+import { maskUrl } from "./server/urls.ts";
 import { validatorCompiler } from "./server/validation.ts";
 import { maxFollowers } from "./sockets/event-socket.ts";
 import { eventStreamRoutes } from "./sockets/event-stream.ts";
@@ -64,15 +64,15 @@ import { attachSockets } from "./sockets/server.ts";
 
 const localOrigin = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
-/** How long a connection may be silent while a request or its answer is unfinished, ms. */
-const silenceMs = 120_000;
+/** How long a connection may be silent while a request or its response is unfinished, ms. */
+const idleTimeoutMs = 120_000;
 
-/** How long `close` waits for clients that do not take their answers, ms. */
-const closeMs = 5_000;
+/** How long `close` waits for clients that are slow to read their responses, ms. */
+const closeTimeoutMs = 5_000;
 
 /**
- * The whole HTTP and WebSocket server over its services, not yet listening. `close()` of the result ends sockets with 1001
- * and waits some seconds for running requests; the services stay open.
+ * Builds the HTTP and WebSocket server over its services, not yet listening. `close()` ends sockets
+ * with 1001 and waits up to 5 s for running requests; the services stay open.
  */
 export function buildApp(services: HttpServices): FastifyInstance {
   const { config, scheduler } = services;
@@ -83,17 +83,17 @@ export function buildApp(services: HttpServices): FastifyInstance {
   const app: App = Fastify({
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A line tells of its request by itself; a logger for each request costs more than some of them.
+    // Log lines carry their request's data themselves; a logger for each request costs more.
     childLoggerFactory: (logger) => logger,
     bodyLimit: config.bodyLimit,
-    // For connections on which nothing moves, such as a body that never comes; sockets have their own heartbeat.
-    connectionTimeout: silenceMs,
+    // Ends connections without traffic, such as a body that never comes; sockets have a heartbeat.
+    connectionTimeout: idleTimeoutMs,
     trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     rewriteUrl: takePrefix,
     serverFactory: (handler, options) => createListener(handler, previews, scheduler, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
-    clientErrorHandler: answerClientError,
+    clientErrorHandler: respondToClientError,
   });
 
   app.addConstraintStrategy(
@@ -102,22 +102,24 @@ export function buildApp(services: HttpServices): FastifyInstance {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installBodyParsers(app, scheduler);
-  const { answerUnknown } = installErrors(app);
+  const { rejectUnknownPath } = installErrors(app);
   const { agentServer } = installOpenApi(app);
-  const shared = {
+  const corsOptions = {
     credentials: true,
     exposedHeaders: [serverConversationHeader, filesHeader],
     methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     strictPreflight: false,
     maxAge: 600,
   };
-  const usual = { ...shared, origin: [localOrigin, ...config.corsOrigins] };
-  const anySite = { ...shared, origin: /^https?:\/\// };
-  app.register(cors, { delegator: (request, done) => done(null, opensToAnySite(request) ? anySite : usual) });
-  // The hooks of CORS come first, so that refusals carry its headers too.
+  const configuredOrigins = { ...corsOptions, origin: [localOrigin, ...config.corsOrigins] };
+  const anySite = { ...corsOptions, origin: /^https?:\/\// };
+  app.register(cors, {
+    delegator: (request, done) => done(null, opensToAnySite(request) ? anySite : configuredOrigins),
+  });
+  // CORS registers its hooks first, so that refusals carry its headers too.
   app.after(() => {
     app.addHook("onRequest", authHook(authenticator, limit));
-    app.addHook("onRequest", answerUnknown);
+    app.addHook("onRequest", rejectUnknownPath);
     installReadOnly(app);
     if (config.logLevel === "debug") logRequests(app);
     healthRoutes(app, services);
@@ -162,20 +164,20 @@ export function buildApp(services: HttpServices): FastifyInstance {
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
     agentServerRoutes(app, services);
-    eventStreamRoutes(app, services, authenticator, { places: followers });
+    eventStreamRoutes(app, services, authenticator, { quota: followers });
     agentFileRoutes(app, services);
     openAiRoutes(app, services);
     agentBashRoutes(app, services);
   });
 
   const sockets = attachSockets(app.server, services, authenticator, {
-    except: previews.upgrade,
+    handleOther: previews.upgrade,
     requests: limit,
-    places: followers,
+    quota: followers,
   });
   app.addHook("preClose", async () => {
     previews.close();
-    setTimeout(() => app.server.closeAllConnections(), closeMs).unref();
+    setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
     await sockets.close();
   });
   return app as unknown as FastifyInstance;
@@ -185,7 +187,7 @@ function logRequests(app: App): void {
   app.addHook("onResponse", (request, reply, done) => {
     const { method, url } = request;
     request.log.debug(
-      { method, url: loggableUrl(url), status: reply.statusCode, ms: reply.elapsedTime },
+      { method, url: maskUrl(url), status: reply.statusCode, ms: reply.elapsedTime },
       "request",
     );
     done();

@@ -21,7 +21,7 @@ import { readConfig } from "../../src/config/read-config.ts";
 import { ConversationService } from "../../src/conversations/service.ts";
 import { GitHostingService } from "../../src/git/hosting.ts";
 import { buildApp } from "../../src/http/app.ts";
-import { publicUrl } from "../../src/http/server/urls.ts";
+import { getPublicUrl } from "../../src/http/server/urls.ts";
 import { Recordings } from "../../src/recording/export.ts";
 import type { ConversationConfig } from "../../src/store/conversation-store.ts";
 import { emptyConfig } from "../../src/store/empty-config.ts";
@@ -184,7 +184,7 @@ export async function startServer(change: Partial<Config> = {}) {
   await app.listen({ host: "127.0.0.1", port: 0 });
   await callbacks.open();
   const { port } = app.server.address() as AddressInfo;
-  url = publicUrl(config, app.server);
+  url = getPublicUrl(config, app.server);
 
   return {
     app,

@@ -1,12 +1,12 @@
 import * as wire from "@sandpiper/wire";
 import type { JsonSchema } from "./schema.ts";
 
-/** Keywords that may stand beside a `$ref`, and do not make a schema another one. */
-const beside = ["default", "description", "examples"] as const;
+/** Keywords that may accompany a `$ref` and do not distinguish schemas. */
+const siblingKeywords = ["default", "description", "examples"] as const;
 
 /**
- * Names schemas: one that says the same as a schema that `wire` exports becomes a reference to the component of that name.
- * So a schema is written once, without ids, and the document does not repeat it.
+ * Replaces a schema that equals one exported by `wire` with a reference to the component of that
+ * name. So schemas need no ids, and the document does not repeat them.
  */
 export class Components {
   readonly schemas: Record<string, JsonSchema> = {};
@@ -15,26 +15,25 @@ export class Components {
   constructor() {
     for (const [name, value] of Object.entries(wire)) {
       const schema = value as unknown as JsonSchema;
-      if (isNameable(schema)) this.#names.set(keyOf(schema), this.#names.get(keyOf(schema)) ?? name);
+      if (isNameable(schema)) this.#names.set(getKey(schema), this.#names.get(getKey(schema)) ?? name);
     }
   }
 
-  /** A schema with references in the place of everything that has a name. */
-  refer(schema: JsonSchema): JsonSchema {
-    const name = isNameable(schema) ? this.#names.get(keyOf(schema)) : undefined;
+  /** Replaces everything that has a name with references. */
+  toReference(schema: JsonSchema): JsonSchema {
+    const name = isNameable(schema) ? this.#names.get(getKey(schema)) : undefined;
     if (name === undefined) return this.#inner(schema);
     if (!(name in this.schemas)) {
       this.schemas[name] = {};
       this.schemas[name] = this.#inner((wire as unknown as Record<string, JsonSchema>)[name]!);
     }
     const reference: JsonSchema = { $ref: `#/components/schemas/${name}` };
-    for (const keyword of beside)
+    for (const keyword of siblingKeywords)
       if (schema[keyword] !== undefined) Object.assign(reference, { [keyword]: schema[keyword] });
     return reference;
   }
 
-  /** The components in alphabetical order. */
-  sorted(): Record<string, JsonSchema> {
+  getSorted(): Record<string, JsonSchema> {
     return Object.fromEntries(Object.entries(this.schemas).sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
@@ -44,20 +43,22 @@ export class Components {
       if (keyword === "properties" || keyword === "patternProperties")
         result[keyword] = this.#each(value as never);
       else if (keyword === "anyOf" || keyword === "allOf") {
-        result[keyword] = (value as JsonSchema[]).map((one) => this.refer(one));
+        result[keyword] = (value as JsonSchema[]).map((one) => this.toReference(one));
       } else if (keyword === "items" || (keyword === "additionalProperties" && typeof value === "object")) {
-        result[keyword] = this.refer(value as JsonSchema);
+        result[keyword] = this.toReference(value as JsonSchema);
       } else result[keyword] = value;
     }
     return result;
   }
 
   #each(schemas: Record<string, JsonSchema>): Record<string, JsonSchema> {
-    return Object.fromEntries(Object.entries(schemas).map(([key, schema]) => [key, this.refer(schema)]));
+    return Object.fromEntries(
+      Object.entries(schemas).map(([key, schema]) => [key, this.toReference(schema)]),
+    );
   }
 }
 
-/** Objects, unions and closed sets get names; what is a plain text or number stays where it is. */
+/** Objects, unions and enums get names; plain texts and numbers stay inline. */
 function isNameable(schema: JsonSchema): boolean {
   if (typeof schema !== "object" || schema === null) return false;
   return (
@@ -71,9 +72,9 @@ function isNullable({ anyOf = [] }: JsonSchema): boolean {
   return anyOf.length === 2 && anyOf[1]!.type === "null";
 }
 
-function keyOf(schema: JsonSchema): string {
+function getKey(schema: JsonSchema): string {
   const rest = { ...schema };
-  for (const keyword of beside) delete rest[keyword];
+  for (const keyword of siblingKeywords) delete rest[keyword];
   return JSON.stringify(rest, (_key, value) =>
     isPlain(value) ? Object.fromEntries(Object.entries(value).sort()) : value,
   );

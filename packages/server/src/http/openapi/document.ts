@@ -1,12 +1,12 @@
 import type { RouteOptions } from "fastify";
 import { Components } from "./components.ts";
-import { exampleOf } from "./examples.ts";
-import { FailureResponses, failureStatuses } from "./failures.ts";
+import { buildExample } from "./examples.ts";
+import { FailureResponses, getFailureStatuses } from "./failures.ts";
+import { getParameterDescription } from "./parameter-descriptions.ts";
 import type { JsonSchema, Media, OpenApiDocument, Operation, Parameter, Response } from "./schema.ts";
-import { parameterText } from "./texts.ts";
 
 interface RouteSchema {
-  operationId?: string;
+  makeOperationId?: string;
   summary?: string;
   description?: string;
   tags?: string[];
@@ -54,7 +54,10 @@ const surfaces = {
   },
 };
 
-/** The OpenAPI document of routes: their schemas, with named components, the failures that each can give, and examples. */
+/**
+ * Builds the OpenAPI document of routes: schemas with named components, possible failures, and
+ * examples.
+ */
 export function buildDocument(
   routes: readonly RouteOptions[],
   surface: keyof typeof surfaces = "platform",
@@ -64,12 +67,12 @@ export function buildDocument(
   const paths: OpenApiDocument["paths"] = {};
   const gets = new Map(routes.filter(({ method }) => method === "GET").map((route) => [route.url, route]));
   for (const route of routes) {
-    // Fastify answers HEAD wherever it answers GET; only a HEAD of its own is told.
+    // Fastify adds HEAD to every GET; only a separate HEAD route is listed.
     if (route.method === "HEAD" && gets.get(route.url)?.schema === route.schema) continue;
     const path = route.url.replaceAll(/:(\w+)/g, "{$1}").replace(/\*$/, "{path}");
     paths[path] = {
       ...paths[path],
-      [String(route.method).toLowerCase()]: operationOf(route, path, components, failures, surface),
+      [String(route.method).toLowerCase()]: buildOperation(route, path, components, failures, surface),
     };
   }
   const { title, description, servers, security } = surfaces[surface];
@@ -79,11 +82,11 @@ export function buildDocument(
     ...(servers && { servers }),
     security,
     paths,
-    components: { securitySchemes, schemas: components.sorted(), responses: failures.responses },
+    components: { securitySchemes, schemas: components.getSorted(), responses: failures.responses },
   };
 }
 
-function operationOf(
+function buildOperation(
   route: RouteOptions,
   path: string,
   components: Components,
@@ -95,45 +98,45 @@ function operationOf(
   const family = route.config?.errors ?? "detail";
   const responses: Record<string, Response> = {};
   for (const [status, answer] of Object.entries(schema.response ?? { 200: {} })) {
-    responses[status] = responseOf(answer, schema.produces, components);
+    responses[status] = buildResponse(answer, schema.produces, components);
   }
-  for (const status of failureStatuses(route, surface === "agent-server"))
-    responses[status] ??= failures.refer(status, family);
-  const parameters = parametersOf(path, schema, components);
+  for (const status of getFailureStatuses(route, surface === "agent-server"))
+    responses[status] ??= failures.toReference(status, family);
+  const parameters = buildParameters(path, schema, components);
   return {
-    operationId: schema.operationId ?? operationId(String(route.method), path),
+    operationId: schema.makeOperationId ?? operationId(String(route.method), path),
     ...(summary !== undefined && { summary }),
     ...(description !== undefined && { description }),
     ...(tags && { tags }),
-    ...securityOf(route),
+    ...getSecurity(route),
     ...(parameters.length > 0 && { parameters }),
-    ...((body || schema.consumes) && { requestBody: bodyOf(body, schema.consumes, components) }),
+    ...((body || schema.consumes) && { requestBody: buildRequestBody(body, schema.consumes, components) }),
     responses,
   };
 }
 
-/** `get_app_conversations_search`: unique, for a path has a method once. */
+/** For example `get_app_conversations_search`; unique, because each path has a method once. */
 function operationId(method: string, path: string): string {
   const words = path.replace(/^\/api\/v1\//, "v1/").replaceAll(/\W+/g, "_");
   return `${method.toLowerCase()}_${words.replaceAll(/^_|_$/g, "")}`;
 }
 
-function securityOf({ config }: RouteOptions): { security?: Operation["security"] } {
+function getSecurity({ config }: RouteOptions): { security?: Operation["security"] } {
   if (config?.access === "public") return { security: [] };
   return config?.access === "agent" ? { security: [...userSecurity, { sandbox: [] }] } : {};
 }
 
-function parametersOf(path: string, schema: RouteSchema, components: Components): Parameter[] {
+function buildParameters(path: string, schema: RouteSchema, components: Components): Parameter[] {
   const ofKind = (kind: Parameter["in"], { properties = {}, required = [] }: JsonSchema = {}) =>
     Object.entries(properties).map(([name, property]): Parameter => {
-      const description = property.description ?? parameterText(name, kind);
+      const description = property.description ?? getParameterDescription(name, kind);
       return {
         name,
         in: kind,
-        // With a default it may be left out, though its schema says that the handler always has it.
+        // Optional if it has a default, although its type says that the handler always gets it.
         required: kind === "path" || (required.includes(name) && property.default === undefined),
         ...(description !== undefined && { description }),
-        schema: components.refer({ ...property, description: undefined }),
+        schema: components.toReference({ ...property, description: undefined }),
       };
     });
   const inPath = ofKind("path", schema.params);
@@ -144,23 +147,26 @@ function parametersOf(path: string, schema: RouteSchema, components: Components)
   return [...inPath, ...ofKind("query", schema.querystring), ...ofKind("header", schema.headers)];
 }
 
-function bodyOf(
+function buildRequestBody(
   body: JsonSchema | undefined,
   consumes = ["application/json"],
   components: Components,
 ): Operation["requestBody"] {
-  // A body without a schema is a stream of bytes.
+  // A body without a schema is a byte stream.
   if (!body)
     return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
   const { default: whenAbsent, examples, ...schema } = body;
-  const media = { schema: components.refer(schema), example: examples?.[0] ?? exampleOf(schema, "request") };
+  const media = {
+    schema: components.toReference(schema),
+    example: examples?.[0] ?? buildExample(schema, "request"),
+  };
   return {
     required: whenAbsent === undefined,
     content: Object.fromEntries(consumes.map((type) => [type, media])),
   };
 }
 
-function responseOf(
+function buildResponse(
   answer: JsonSchema & { content?: Record<string, Media> },
   produces: string[] | undefined,
   components: Components,
@@ -169,20 +175,20 @@ function responseOf(
   if (content) {
     const media = Object.entries(content).map(([type, one]) => [
       type,
-      { ...one, schema: components.refer(one.schema) },
+      { ...one, schema: components.toReference(one.schema) },
     ]);
     return { description, content: Object.fromEntries(media) };
   }
   if (schema.type === "null") return { description };
-  if (Object.keys(schema).length === 0) return { description, content: bytes(produces) };
-  const media = { schema: components.refer(schema), example: exampleOf(schema, "answer") };
+  if (Object.keys(schema).length === 0) return { description, content: makeByteContent(produces) };
+  const media = { schema: components.toReference(schema), example: buildExample(schema, "answer") };
   return {
     description,
     content: Object.fromEntries((produces ?? ["application/json"]).map((type) => [type, media])),
   };
 }
 
-/** An answer without a schema is a stream of bytes. */
-function bytes(types = ["application/octet-stream"]): Record<string, Media> {
+/** A response without a schema is a byte stream. */
+function makeByteContent(types = ["application/octet-stream"]): Record<string, Media> {
   return Object.fromEntries(types.map((type) => [type, { schema: {} }]));
 }

@@ -4,7 +4,7 @@ const hex = "0b9be4d6c2a74f7e8d1f5a3c6e2b9d04";
 const uuid = "0b9be4d6-c2a7-4f7e-8d1f-5a3c6e2b9d04";
 const time = "2026-08-20T10:00:00.000000Z";
 
-/** Values that fields of these names have in examples. */
+/** Example values by field name. */
 const byName: Record<string, unknown> = {
   id: hex,
   conversation_id: hex,
@@ -47,23 +47,23 @@ const byName: Record<string, unknown> = {
   execution_status: "running",
 };
 
-/** Names whose values are secrets; an example never shows one. */
+/** Names whose values are secrets, which examples omit. */
 const secretName = /key$|token$|secret|password|^value$/;
 
 /**
- * An example of a schema: examples and defaults that it names, else values that fields of the same name have, else the simplest that fits.
- * Requests show what they have to hold and what is plain by its name; answers show every field.
+ * Builds an example of a schema: its own examples and defaults, else values by field name, else the
+ * simplest valid value. Requests show required and well-known fields; responses show every field.
  */
-export function exampleOf(schema: JsonSchema, side: "request" | "answer", name = "", depth = 0): unknown {
+export function buildExample(schema: JsonSchema, side: "request" | "answer", name = "", depth = 0): unknown {
   if (schema.examples?.length) return schema.examples[0];
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum.includes(byName[name]) ? byName[name] : schema.enum[0];
-  if (schema.anyOf) return exampleOfUnion(schema.anyOf, side, name, depth);
-  if (schema.properties) return exampleOfObject(schema, side, depth);
-  if (schema.type === "array") return exampleOfArray(schema, side, name, depth);
+  if (schema.anyOf) return buildUnionExample(schema.anyOf, side, name, depth);
+  if (schema.properties) return buildObjectExample(schema, side, depth);
+  if (schema.type === "array") return buildArrayExample(schema, side, name, depth);
   if (schema.type === "object") return {};
   if (schema.type === "null") return null;
-  if (schema.type === "string") return exampleOfText(schema, name);
+  if (schema.type === "string") return buildTextExample(schema, name);
   if (schema.default !== undefined) return schema.default;
   if (schema.type === "boolean") return name === "success";
   if (schema.type === "integer" || schema.type === "number")
@@ -71,7 +71,7 @@ export function exampleOf(schema: JsonSchema, side: "request" | "answer", name =
   return {};
 }
 
-function exampleOfUnion(
+function buildUnionExample(
   branches: JsonSchema[],
   side: "request" | "answer",
   name: string,
@@ -81,10 +81,10 @@ function exampleOfUnion(
   if (nullable && (depth > 2 || (!(name in byName) && side === "answer") || secretName.test(name)))
     return null;
   if (nullable && byName[name] === null) return null;
-  return exampleOf(branches.find(({ type }) => type !== "null") ?? {}, side, name, depth);
+  return buildExample(branches.find(({ type }) => type !== "null") ?? {}, side, name, depth);
 }
 
-function exampleOfObject(
+function buildObjectExample(
   { properties = {}, required = [] }: JsonSchema,
   side: "request" | "answer",
   depth: number,
@@ -93,20 +93,22 @@ function exampleOfObject(
     ([key]) =>
       required.includes(key) || (side === "request" && depth === 0 && key in byName && !secretName.test(key)),
   );
-  return Object.fromEntries(shown.map(([key, property]) => [key, exampleOf(property, side, key, depth + 1)]));
+  return Object.fromEntries(
+    shown.map(([key, property]) => [key, buildExample(property, side, key, depth + 1)]),
+  );
 }
 
-function exampleOfArray(
+function buildArrayExample(
   { items, minItems = 0 }: JsonSchema,
   side: "request" | "answer",
   name: string,
   depth: number,
 ): unknown {
   const wanted = minItems > 0 || ["items", "content"].includes(name) || depth === 0;
-  return wanted && items ? [exampleOf(items, side, name, depth + 1)] : [];
+  return wanted && items ? [buildExample(items, side, name, depth + 1)] : [];
 }
 
-function exampleOfText(
+function buildTextExample(
   { format, pattern, minLength = 0, default: fallback }: JsonSchema,
   name: string,
 ): unknown {

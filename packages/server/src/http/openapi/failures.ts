@@ -5,34 +5,34 @@ import { openAiFailure } from "../server/errors.ts";
 import type { Components } from "./components.ts";
 import type { JsonSchema, Response } from "./schema.ts";
 
-const sentences: Record<number, string> = {
-  400: "The request makes no sense as it stands",
-  401: "No key, or one that is unknown, revoked or expired",
-  403: "The key may not do this: it is read-only, or belongs to another sandbox; or another site makes use of a login",
-  404: "There is nothing of this id, or it is another user's",
-  409: "The state of the resource does not allow it now",
-  410: "It is gone for good",
-  413: "The body is larger than the server takes",
-  415: "The body is not of a type that the route takes",
+const descriptions: Record<number, string> = {
+  400: "The request is not valid",
+  401: "The key is missing, unknown, revoked or expired",
+  403: "The key is read-only or belongs to another sandbox, or a page of another site used the login",
+  404: "The id is unknown, or belongs to another user",
+  409: "The resource's state does not allow the request",
+  410: "The resource was removed permanently",
+  413: "The body is too large",
+  415: "The route does not accept the body's content type",
   422: "A parameter or the body does not fit its schema",
-  429: "Too many requests or queued work; `Retry-After` says when to come again",
-  502: "Something that the server asked on behalf of the caller failed",
-  503: "A sandbox does not start or does not answer",
-  504: "Something that the server asked on behalf of the caller took too long",
+  429: "Too many requests or queued work; `Retry-After` says when to try again",
+  502: "A server that the request depends on failed",
+  503: "A sandbox does not start or does not respond",
+  504: "A server that the request depends on took too long",
   507: "The server's disk is full; nothing was stored",
 };
 
 /**
- * The statuses of failures that a route can give: those of its kind, and those that its configuration names. Below a sandbox every route that
- * wants a key answers 404 to the key of a user who has no such sandbox.
+ * The failure statuses of a route, by its kind and its configuration. Below a sandbox, every route
+ * that needs a key responds 404 to users who do not own the sandbox.
  */
-export function failureStatuses(
+export function getFailureStatuses(
   { method, url, schema = {}, config }: RouteOptions,
   isBelowSandbox = false,
 ): number[] {
   const changes = method !== "GET" && method !== "HEAD";
   const statuses = new Set<number>(config?.failures);
-  // Reads too are refused with 403: to another site's page that makes use of a login, and some of them to read-only keys.
+  // Reads also respond 403: to pages of other sites that use a login, and some to read-only keys.
   for (const status of config?.access === "public" ? [429] : [401, 403, 429]) statuses.add(status);
   if (schema.params || schema.querystring || schema.headers || schema.body)
     statuses.add(config?.invalidInput ?? 422);
@@ -43,7 +43,7 @@ export function failureStatuses(
   return [...statuses].sort((a, b) => a - b);
 }
 
-/** Shared answers to failures: one component for each status and family. */
+/** Shared failure responses: one component for each status and family. */
 export class FailureResponses {
   readonly responses: Record<string, Response> = {};
   readonly #components: Components;
@@ -52,15 +52,15 @@ export class FailureResponses {
     this.#components = components;
   }
 
-  /** A reference to the answer of a status in a family. */
-  refer(status: number, family: string): Response {
+  /** A reference to the response for a status in a family. */
+  toReference(status: number, family: string): Response {
     const name = `${STATUS_CODES[status]!.replaceAll(/\W/g, "")}${family === "detail" ? "" : `.${family}`}`;
     this.responses[name] ??= {
-      description: sentences[status] ?? STATUS_CODES[status]!,
+      description: descriptions[status] ?? STATUS_CODES[status]!,
       content: {
         "application/json": {
-          schema: this.#components.refer(shapeOf(status, family)),
-          example: exampleOf(status, family),
+          schema: this.#components.toReference(getSchema(status, family)),
+          example: buildFailureExample(status, family),
         },
       },
     };
@@ -68,14 +68,14 @@ export class FailureResponses {
   }
 }
 
-function shapeOf(status: number, family: string): JsonSchema {
+function getSchema(status: number, family: string): JsonSchema {
   if (family === "openai") return OpenAiFailure as unknown as JsonSchema;
   const shape = family === "error" ? SettingsFailure : status === 422 ? HTTPValidationError : Failure;
   return shape as unknown as JsonSchema;
 }
 
-function exampleOf(status: number, family: string): unknown {
-  const text = sentences[status] ?? STATUS_CODES[status]!;
+function buildFailureExample(status: number, family: string): unknown {
+  const text = descriptions[status] ?? STATUS_CODES[status]!;
   if (family === "openai") return openAiFailure({ status, text });
   const detail =
     status === 422

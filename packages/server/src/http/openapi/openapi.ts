@@ -7,18 +7,21 @@ import type { OpenApiDocument } from "./schema.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Statuses of failures that only this route gives, for the OpenAPI document; what every route of its kind gives stands there by itself. */
+    /**
+     * Statuses that this route can return in addition to those of its kind, for the OpenAPI
+     * document.
+     */
     failures?: readonly number[];
   }
 }
 
-/** The page's. The package's own has `upgrade-insecure-requests`: over http it stays empty then where the server is not on the browser's machine. */
+/** Replaces the package's policy, whose `upgrade-insecure-requests` breaks the page over http. */
 const contentPolicy =
   "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
 
 /**
- * Makes the OpenAPI documents out of the schemas of the routes, and serves that of the platform as a page under `/docs` without outside resources.
- * Gives the document of the agent-server surface: what a session key opens.
+ * Builds the OpenAPI documents from the routes' schemas and serves the platform's under `/docs`
+ * without external resources. Returns the document of the agent-server surface.
  */
 export function installOpenApi(app: App): { agentServer: () => OpenApiDocument } {
   const routes: RouteOptions[] = [];
@@ -52,8 +55,8 @@ function isAgentView({ constraints }: RouteOptions): boolean {
 }
 
 /**
- * `GET /openapi.json`: of the platform, and for holders of a session key and under `/agent/<sandbox id>` of the agent-server surface. There the page
- * of `/docs` reads that one too.
+ * `GET /openapi.json` of the platform; with a session key or under `/agent/<sandbox id>`, that of
+ * the agent-server surface, which `/docs` shows there too.
  */
 export function documentRoutes(app: App, agentServer: () => OpenApiDocument): void {
   const agent = { view: "agent" };

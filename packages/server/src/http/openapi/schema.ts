@@ -1,4 +1,4 @@
-/** A JSON Schema as the OpenAPI document carries it. */
+/** A JSON Schema in the OpenAPI document. */
 export interface JsonSchema {
   $ref?: string;
   type?: string | string[];
@@ -22,7 +22,7 @@ export interface JsonSchema {
   [keyword: string]: unknown;
 }
 
-/** Parts of an OpenAPI document that this server writes. */
+/** Parts of the OpenAPI document. */
 export interface Operation {
   operationId: string;
   summary?: string;

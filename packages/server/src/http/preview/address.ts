@@ -1,94 +1,93 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
-import { isToken, type PortOfSandbox } from "./token.ts";
+import { isToken, type SandboxPort } from "./token.ts";
 
-/** The two forms of a preview's address: a host name of its own, or a path under the server's. */
+/** A preview has its own host name, or a path on the server's host. */
 export type PreviewForm = "host" | "path";
 
-/** What a request for a preview asks for, and how its address looks from outside. */
-export interface PreviewTarget extends PortOfSandbox {
+/** A preview request's target, and its URL as seen by the client. */
+export interface PreviewTarget extends SandboxPort {
   form: PreviewForm;
   /** Path and query for the app, with a leading slash and without the link token. */
   appPath: string;
   /** Scheme, host and port as the client uses them. */
   origin: string;
-  /** What stands before the app's path from outside: empty in the host form. */
+  /** The client's path before the app's path; empty in the host form. */
   prefix: string;
-  /** The part of `prefix` without the session token, with a final slash: the path of the app's cookies. */
+  /** `prefix` without the session token, with a final slash: the path of the app's cookies. */
   cookiePath: string;
-  /** The app may see the outer host name, because programs take names under `localhost` for this machine. */
+  /** The app may see the outer host name, because programs accept names under `localhost`. */
   localName: boolean;
   linkToken: string | undefined;
-  /** From the path; the host form has it in a cookie. */
+  /** From the path; in the host form the token is in a cookie. */
   sessionToken: string | undefined;
 }
 
-/** Name of the query parameter with a link token. */
+/** Query parameter with a link token. */
 export const tokenParameter = "sandpiper_token";
 
 const pathForm = /^\/preview\/([^/?]*)(?:\/([^/?]*))?(\/[^?]*)?(\?.*)?$/;
 
-/** The domain under which each preview has a host name: `localhost` for a server on this machine, the public name, or null where clients use an IP address. */
-export function previewDomain(publicUrl: string): string | null {
+/**
+ * The domain of preview host names: `localhost` for a local server, the public name, or null if
+ * clients use an IP address.
+ */
+export function getPreviewDomain(publicUrl: string): string | null {
   const host = new URL(publicUrl).hostname;
   if (host === "localhost" || host === "[::1]" || /^127\./.test(host)) return "localhost";
   return host.startsWith("[") || isIP(host) ? null : host;
 }
 
 /**
- * Whether a request is for a preview. Every request for a host name that looks like that of a preview is one, so that no route of the platform
- * answers there.
+ * Whether a request is for a preview. Every host name of a preview's form counts, so that no
+ * platform route responds there.
  */
 export function isForPreview(request: IncomingMessage, publicUrl: string): boolean {
-  return request.url!.startsWith("/preview/") || hostForm(request, publicUrl) !== undefined;
+  return request.url!.startsWith("/preview/") || parseHostForm(request, publicUrl) !== undefined;
 }
 
 /**
- * Reads the address of a request for a preview; a `location` is where it should go instead. Throws PlatformError BadRequest for what no
- * client sends, and PathNotFound for ports and ids that cannot be.
+ * Parses the URL of a preview request, or returns a `location` to redirect to. Throws PlatformError
+ * BadRequest for malformed requests, and PathNotFound for invalid ports and ids.
  */
-export function readTarget(
+export function parsePreviewTarget(
   request: IncomingMessage,
   publicUrl: string,
 ): PreviewTarget | { location: string } {
   const url = request.url!;
   const codings = request.headers["transfer-encoding"];
   if (!url.startsWith("/") || url.includes("#") || request.headersDistinct.host?.length !== 1) {
-    throw new PlatformError(
-      "BadRequest",
-      "The request needs one Host header and a path that begins with a slash.",
-    );
+    throw new PlatformError("PreviewRequestInvalid");
   }
   if (codings !== undefined && codings.toLowerCase() !== "chunked") {
-    throw new PlatformError("BadRequest", "The body of a request may have no transfer coding but chunked.");
+    throw new PlatformError("TransferCodingUnsupported");
   }
   const own = new URL(publicUrl);
-  const byHost = hostForm(request, publicUrl);
+  const byHost = parseHostForm(request, publicUrl);
   if (byHost) {
-    const protocol = byHost.domain === previewDomain(publicUrl) ? own.protocol : "http:";
+    const protocol = byHost.domain === getPreviewDomain(publicUrl) ? own.protocol : "http:";
     const address = `${protocol}//${byHost.host}`;
-    if (!URL.canParse(address))
-      throw new PlatformError("BadRequest", "The Host header of the request is malformed.");
+    if (!URL.canParse(address)) throw new PlatformError("HostHeaderInvalid");
     return {
       form: "host",
-      ...portOfSandbox(byHost.sandboxId, byHost.port),
+      ...parseSandboxPort(byHost.sandboxId, byHost.port),
       origin: new URL(address).origin,
       prefix: "",
       cookiePath: "/",
       localName: /(^|\.)localhost$/.test(byHost.domain),
       sessionToken: undefined,
-      ...withoutLinkToken(url),
+      ...splitLinkToken(url),
     };
   }
-  return pathTarget(url, own);
+  return parsePathForm(url, own);
 }
 
-function pathTarget(url: string, own: URL): PreviewTarget | { location: string } {
+function parsePathForm(url: string, own: URL): PreviewTarget | { location: string } {
   const [, idText = "", portText = "", rest, query = ""] = pathForm.exec(url) ?? [];
-  const { sandboxId, port } = portOfSandbox(idText, portText);
+  const { sandboxId, port } = parseSandboxPort(idText, portText);
   const base = own.pathname.replace(/\/$/, "");
-  const [token, afterToken] = sessionOf(rest ?? "");
+  const [token, afterToken] = splitSessionToken(rest ?? "");
   const cookiePath = `${base}/preview/${sandboxId}/${port}/`;
   const prefix = cookiePath.slice(0, -1) + (token === undefined ? "" : `/~${token}`);
   if (afterToken === "") return { location: `${prefix}/${query}` };
@@ -101,18 +100,18 @@ function pathTarget(url: string, own: URL): PreviewTarget | { location: string }
     cookiePath,
     localName: false,
     sessionToken: token,
-    ...withoutLinkToken(afterToken + query),
+    ...splitLinkToken(afterToken + query),
   };
 }
 
-/** Takes a first segment `~token` off a path. */
-function sessionOf(path: string): [token: string | undefined, rest: string] {
+/** Splits a first segment `~token` off a path. */
+function splitSessionToken(path: string): [token: string | undefined, rest: string] {
   const found = /^\/~([^/]+)(.*)$/s.exec(path);
   return found && isToken(found[1]!) ? [found[1], found[2]!] : [undefined, path];
 }
 
 /** Splits a host name `<port>-<sandbox id>.<domain>`; undefined for other host names. */
-function hostForm(
+function parseHostForm(
   { headers }: IncomingMessage,
   publicUrl: string,
 ): { port: string; sandboxId: string; domain: string; host: string } | undefined {
@@ -126,17 +125,14 @@ function hostForm(
   return label ? { port: label[1]!, sandboxId: label[2]!, domain: domain!, host } : undefined;
 }
 
-function portOfSandbox(sandboxId: string, portText: string): PortOfSandbox {
+function parseSandboxPort(sandboxId: string, portText: string): SandboxPort {
   const port = /^[1-9]\d{0,4}$/.test(portText) ? Number(portText) : 0;
   if (port >= 1 && port <= 65_535 && /^[a-z0-9-]{1,63}$/.test(sandboxId)) return { sandboxId, port };
-  throw new PlatformError(
-    "PathNotFound",
-    "The address of a preview names a port from 1 to 65535 and the id of a sandbox.",
-  );
+  throw new PlatformError("PreviewAddressInvalid");
 }
 
-/** The parameter goes as text, so that the rest of the query reaches the app byte for byte. */
-function withoutLinkToken(url: string): { appPath: string; linkToken: string | undefined } {
+/** Removes the parameter textually, so that the app gets the rest of the query unchanged. */
+function splitLinkToken(url: string): { appPath: string; linkToken: string | undefined } {
   const start = url.indexOf("?");
   if (start < 0) return { appPath: url, linkToken: undefined };
   const pairs = url.slice(start + 1).split("&");

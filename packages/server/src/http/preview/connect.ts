@@ -3,10 +3,10 @@ import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 
 /**
- * Waits for a connection into a sandbox; undefined when the client goes away meanwhile. Throws what `connect` throws, and PreviewTimeout after
- * `ms`. A connection that comes too late is closed.
+ * Waits for a connection into a sandbox; undefined if the client leaves first. A connection that
+ * arrives too late is closed. Throws what `connect` throws, and PreviewTimeout after `ms`.
  */
-export async function connectInTime(
+export async function connectWithTimeout(
   connect: () => Promise<Duplex>,
   ms: number,
   response: ServerResponse,
@@ -23,8 +23,7 @@ export async function connectInTime(
   const ending = new Promise<undefined>((resolve, reject) => {
     gone = () => resolve(undefined);
     response.once("close", gone);
-    const sentence = `The sandbox did not become ready within ${ms / 1000} s: try again, or look at its status.`;
-    timer = setTimeout(() => reject(new PlatformError("PreviewTimeout", sentence)), ms);
+    timer = setTimeout(() => reject(new PlatformError("PreviewConnectTimeout", { seconds: ms / 1000 })), ms);
   });
   try {
     const connection = await Promise.race([connecting, ending]);

@@ -6,30 +6,32 @@ import {
 } from "node:http";
 import { type Duplex, pipeline } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
-import { type ResponseRules, responseHeaders } from "./response-headers.ts";
+import { buildResponseHeaders, type ResponseRules } from "./response-headers.ts";
 
-export interface Forwarding extends ResponseRules {
+export interface ForwardOptions extends ResponseRules {
   headers: OutgoingHttpHeaders;
-  /** How long the app may be silent before it answers, counted anew with each part of the request's body, ms. */
+  /**
+   * How long the app may be silent before its response, restarted by each chunk of the body, ms.
+   */
   answerMs: number;
 }
 
-/** Longest head of an app's answer, bytes. */
+/** Maximum head of an app's response, bytes. */
 const maxHeadBytes = 64 * 1024;
 
-/** Takes over when the app has accepted a change of protocol: its answer, its connection, and what has come on it already. */
+/** Takes over after a protocol upgrade, with the app's response, connection and first bytes. */
 export type OnUpgrade = (answer: IncomingMessage, app: Duplex, head: Buffer) => void;
 
 /**
- * Sends a request over a connection of its own to the app, and the app's answer to the client, both as streams; interim answers (1xx) end here.
- * Resolves when the exchange is over or handed to `onUpgrade`. Rejects with PlatformError PreviewFailed or PreviewTimeout while the client has
- * got nothing yet.
+ * Streams a request to the app and its response to the client; interim responses (1xx) are dropped.
+ * Resolves when the exchange ends or `onUpgrade` takes over. Rejects with PlatformError
+ * PreviewFailed or PreviewTimeout before the client has received anything.
  */
 export function forward(
   request: IncomingMessage,
   response: ServerResponse,
   connection: Duplex,
-  { headers, answerMs, ...rules }: Forwarding,
+  { headers, answerMs, ...rules }: ForwardOptions,
   onUpgrade?: OnUpgrade,
 ): Promise<void> {
   const { port, appPath } = rules.target;
@@ -38,17 +40,12 @@ export function forward(
       clearTimeout(silence);
       reject(error);
     };
-    const broken = (cause: unknown) => fail(failure(cause, port));
+    const broken = (cause: unknown) => fail(toFailure(cause, port));
     const silence = setTimeout(() => {
-      fail(
-        new PlatformError(
-          "PreviewTimeout",
-          `What listens on port ${port} has not answered within ${answerMs / 1000} s.`,
-        ),
-      );
+      fail(new PlatformError("PreviewSilent", { port, seconds: answerMs / 1000 }));
     }, answerMs);
     request.on("data", () => silence.refresh());
-    // With the answer ends the app's connection, be it that the client goes away or that it got an error.
+    // The app's connection ends with the response, also if the client leaves or gets an error.
     const gone = () => {
       clearTimeout(silence);
       connection.destroy();
@@ -66,7 +63,7 @@ export function forward(
     const toApp = httpRequest({ ...options, createConnection: () => connection });
     toApp.on("error", broken);
     toApp.on("upgrade", (answer, app, head) => {
-      if (!onUpgrade) return broken(new Error("an upgrade that nobody has asked for"));
+      if (!onUpgrade) return broken(new Error("an unrequested upgrade"));
       clearTimeout(silence);
       response.off("close", gone);
       onUpgrade(answer, app, head);
@@ -74,16 +71,17 @@ export function forward(
     });
     toApp.on("response", (answer) => {
       try {
-        // The client may not look for an answer before it has sent its whole body, which the app does not want.
+        // The client may send its whole body before it reads the response, and the app does not
+        // read it.
         if (!request.complete) response.shouldKeepAlive = false;
-        response.writeHead(answer.statusCode!, responseHeaders(answer, rules));
+        response.writeHead(answer.statusCode!, buildResponseHeaders(answer, rules));
       } catch (error) {
         return broken(error);
       }
       clearTimeout(silence);
-      // From here on only the answer itself can fail.
+      // From here on only the response can fail.
       toApp.off("error", broken).on("error", () => {});
-      // What begins an endless stream must not wait for its first part.
+      // Send the head of an endless stream before its first chunk.
       setImmediate(() => !response.writableEnded && response.flushHeaders());
       pipeline(answer, response, () => {
         connection.destroy();
@@ -94,12 +92,12 @@ export function forward(
   });
 }
 
-function failure(cause: unknown, port: number): PlatformError {
+function toFailure(cause: unknown, port: number): PlatformError {
   const code = (cause as NodeJS.ErrnoException).code ?? "";
   const what = code.startsWith("HPE_HEADER_OVERFLOW")
-    ? "has answered with too large headers"
+    ? "answered with too large headers"
     : code.startsWith("HPE_") || code.startsWith("ERR_")
-      ? "has not answered in proper HTTP"
-      : "has closed the connection without an answer";
-  return new PlatformError("PreviewFailed", `What listens on port ${port} ${what}.`, { cause });
+      ? "did not answer in valid HTTP"
+      : "closed the connection without an answer";
+  return new PlatformError("PreviewProtocolFailed", { port, what }, { cause });
 }

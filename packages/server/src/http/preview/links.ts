@@ -1,12 +1,12 @@
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { previewDomain, tokenParameter } from "./address.ts";
+import { getPreviewDomain, tokenParameter } from "./address.ts";
 import { makeToken } from "./token.ts";
 
 /**
- * The addresses under which a browser opens a port of a sandbox until `expires` (ms since the epoch), below the server's own address `publicUrl`.
- * Where clients use an IP address there are no host names for previews, and `url` is the path form too.
+ * URLs that open a sandbox's port in a browser until `expires` (ms since the epoch). If clients use
+ * an IP address, previews have no host names and both URLs have the path form.
  */
-export function previewLink(
+export function makePreviewLinks(
   row: SandboxRow,
   port: number,
   publicUrl: string,
@@ -14,7 +14,7 @@ export function previewLink(
 ): { url: string; pathUrl: string } {
   const query = `?${tokenParameter}=${makeToken(row, port, "link", expires)}`;
   const pathUrl = `${publicUrl}/preview/${row.id}/${port}/${query}`;
-  const domain = previewDomain(publicUrl);
+  const domain = getPreviewDomain(publicUrl);
   if (domain === null) return { url: pathUrl, pathUrl };
   const { protocol, port: serverPort } = new URL(publicUrl);
   return {

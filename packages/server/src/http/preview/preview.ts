@@ -6,43 +6,43 @@ import { splice } from "@sandpiper/core/http-proxy";
 import { newId } from "@sandpiper/wire";
 import type { Authenticator } from "../server/auth.ts";
 import type { HttpServices } from "../server/services.ts";
-import { publicUrl } from "../server/urls.ts";
-import { authorize, isForApp, type PreviewAccess } from "./access.ts";
-import { isForPreview, type PreviewTarget, readTarget } from "./address.ts";
-import { answerEmpty, answerError, hasBody } from "./answers.ts";
-import { connectInTime } from "./connect.ts";
-import { sessionCookies } from "./cookies.ts";
+import { getPublicUrl } from "../server/urls.ts";
+import { authorizePreview, isAppAuthorization, type PreviewAccess } from "./access.ts";
+import { isForPreview, type PreviewTarget, parsePreviewTarget } from "./address.ts";
+import { connectWithTimeout } from "./connect.ts";
+import { makeSessionCookies } from "./cookies.ts";
 import { forward, type OnUpgrade } from "./forward.ts";
-import { requestHeaders } from "./request-headers.ts";
-import { corsFor, responseHeaders } from "./response-headers.ts";
+import { buildRequestHeaders } from "./request-headers.ts";
+import { buildResponseHeaders, getCorsHeaders } from "./response-headers.ts";
+import { hasBody, respondEmpty, respondWithError } from "./responses.ts";
 import { makeToken } from "./token.ts";
 
 export interface PreviewLimits {
-  /** How long a sandbox may take to wake and to accept a connection, ms. */
+  /** How long a sandbox may take to wake and accept a connection, ms. */
   connectMs: number;
-  /** How long an app may be silent before it answers, ms; long polls take their time. */
+  /** How long an app may be silent before its response, ms; allows long polls. */
   answerMs: number;
-  /** Connections to one sandbox at a time. */
+  /** Connections per sandbox. */
   connections: number;
 }
 
 export const previewLimits: PreviewLimits = { connectMs: 60_000, answerMs: 300_000, connections: 200 };
 
-/** How long a session of a browser holds, ms. */
+/** Lifetime of a browser's session, ms. */
 const sessionMs = 24 * 60 * 60 * 1000;
 
 export interface Previews {
-  /** Answers a request that is for a preview, and gives whether it was one. */
+  /** Handles a request for a preview, and returns whether it was one. */
   request(request: IncomingMessage, response: ServerResponse): boolean;
-  /** The same for a WebSocket's handshake. */
+  /** Handles a WebSocket handshake in the same way. */
   upgrade(request: IncomingMessage, connection: Duplex, head: Buffer): boolean;
-  /** Ends every connection, and makes no new ones. */
+  /** Ends every connection and refuses new ones. */
   close(): void;
 }
 
 /**
- * Previews of ports in sandboxes: HTTP and WebSockets between browsers and what listens there. An app is hostile: it gets no credential of the
- * platform, and what it answers cannot reach the platform's own pages.
+ * Previews of ports in sandboxes over HTTP and WebSockets. An app is hostile: it gets no platform
+ * credential, and its responses cannot affect the platform's pages.
  */
 export function createPreviews(
   services: Pick<HttpServices, "config" | "sandboxes" | "logger">,
@@ -51,22 +51,19 @@ export function createPreviews(
   limits: PreviewLimits = previewLimits,
 ): Previews {
   const { config, sandboxes, logger } = services;
-  /** By sandbox, with those that are still being made. */
+  /** By sandbox, including those that are being opened. */
   const open = new Map<string, Set<Entry>>();
   let closing = false;
-  const address = () => publicUrl(config, server());
+  const address = () => getPublicUrl(config, server());
 
   const connect = async (
     { sandboxId, port }: PreviewTarget,
     response: ServerResponse,
   ): Promise<Duplex | undefined> => {
-    if (closing) throw new PlatformError("SandboxFailed", "The server is shutting down.");
+    if (closing) throw new PlatformError("ServerClosing");
     const siblings = open.get(sandboxId) ?? new Set();
     if (siblings.size >= limits.connections) {
-      throw new PlatformError(
-        "TooManyConnections",
-        `This sandbox has ${limits.connections} open connections already: close some.`,
-      );
+      throw new PlatformError("TooManyPreviewConnections", { limit: limits.connections });
     }
     const entry: Entry = { end: () => response.destroy() };
     open.set(sandboxId, siblings.add(entry));
@@ -74,7 +71,7 @@ export function createPreviews(
       siblings.delete(entry);
       if (siblings.size === 0 && open.get(sandboxId) === siblings) open.delete(sandboxId);
     };
-    const connection = await connectInTime(
+    const connection = await connectWithTimeout(
       () => sandboxes.connect(sandboxId, port),
       limits.connectMs,
       response,
@@ -94,23 +91,20 @@ export function createPreviews(
     response: ServerResponse,
     onUpgrade?: Splice,
   ): Promise<void> => {
-    const target = readTarget(request, address());
-    if ("location" in target) return answerEmpty(request, response, 308, { location: target.location });
+    const target = parsePreviewTarget(request, address());
+    if ("location" in target) return respondEmpty(request, response, 308, { location: target.location });
     if (onUpgrade && (request.method !== "GET" || hasBody(request))) {
-      throw new PlatformError("BadRequest", "A WebSocket begins with a GET request without a body.");
+      throw new PlatformError("WebSocketRequestInvalid");
     }
-    const access = authorize(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
+    const access = authorizePreview(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
     if (access.by === "link" && !onUpgrade && isNavigation(request))
-      return enter(request, response, target, access);
-    const cors = access.by === "link" || access.by === "path" ? corsFor(request) : undefined;
+      return startSession(request, response, target, access);
+    const cors = access.by === "link" || access.by === "path" ? getCorsHeaders(request) : undefined;
     if (cors && request.method === "OPTIONS" && "access-control-request-method" in request.headers) {
-      return answerEmpty(request, response, 204, cors);
+      return respondEmpty(request, response, 204, cors);
     }
     if (target.form === "path" && request.headers["service-worker"] !== undefined) {
-      throw new PlatformError(
-        "CrossOrigin",
-        "A preview under a path cannot have a service worker: use its address with a host name.",
-      );
+      throw new PlatformError("ServiceWorkerInPathPreview");
     }
     const connection = await connect(target, response);
     if (!connection) return;
@@ -118,13 +112,13 @@ export function createPreviews(
       target,
       cors,
       byCookie: access.by === "cookie",
-      frameAncestors: frameAncestors(address(), config.corsOrigins),
+      frameAncestors: getFrameAncestors(address(), config.corsOrigins),
     };
-    const headers = requestHeaders(request, target, onUpgrade !== undefined, (text) =>
-      isForApp(text, authenticator),
+    const headers = buildRequestHeaders(request, target, onUpgrade !== undefined, (text) =>
+      isAppAuthorization(text, authenticator),
     );
     const upgraded: OnUpgrade | undefined =
-      onUpgrade && ((answer, app, head) => onUpgrade(answer, app, responseHeaders(answer, rules), head));
+      onUpgrade && ((answer, app, head) => onUpgrade(answer, app, buildResponseHeaders(answer, rules), head));
     await forward(request, response, connection, { ...rules, headers, answerMs: limits.answerMs }, upgraded);
   };
 
@@ -133,14 +127,14 @@ export function createPreviews(
     response: ServerResponse,
     onUpgrade?: Splice,
   ): Promise<void> => {
-    quiet(request.socket);
+    disableTimeout(request.socket);
     request.on("error", () => {});
     response.on("error", () => {});
     try {
       await serve(request, response, onUpgrade);
     } catch (error) {
       if (response.headersSent || response.destroyed) return void response.destroy();
-      answerError(request, response, explained(error));
+      respondWithError(request, response, explained(error));
     }
   };
 
@@ -148,10 +142,7 @@ export function createPreviews(
     if (error instanceof PlatformError && error.status !== 500) return error;
     const errorId = newId();
     logger.error({ errorId, reason: errorText(error) }, "a preview failed");
-    return new PlatformError(
-      "PreviewFailed",
-      `The preview failed inside the server; its log tells more under ${errorId}.`,
-    );
+    return new PlatformError("PreviewFailedInternally", { errorId });
   };
 
   return {
@@ -162,7 +153,7 @@ export function createPreviews(
     },
     upgrade(request, connection, head) {
       if (!isForPreview(request, address())) return false;
-      // A refusal is an ordinary answer, after which the connection ends.
+      // A refusal is an ordinary response, after which the connection ends.
       connection.on("error", () => connection.destroy());
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
@@ -197,14 +188,14 @@ function switchingProtocols(answer: IncomingMessage, headers: OutgoingHttpHeader
   return `HTTP/1.1 101 Switching Protocols\r\n${lines.join("")}\r\n`;
 }
 
-/** Streams may be silent for hours; a peer that is gone shows by the kernel's probes. */
-function quiet(socket: Socket): void {
+/** Streams may be silent for hours; TCP keep-alive detects dead peers. */
+function disableTimeout(socket: Socket): void {
   socket.setTimeout(0);
   socket.setKeepAlive(true, 60_000);
   socket.setNoDelay(true);
 }
 
-/** Whether a browser opens a page, rather than a page or a program fetching something. */
+/** Whether a browser opens a page, in contrast to a fetch by a page or program. */
 function isNavigation({ method, headers }: IncomingMessage): boolean {
   const mode = headers["sec-fetch-mode"];
   return (
@@ -213,8 +204,8 @@ function isNavigation({ method, headers }: IncomingMessage): boolean {
   );
 }
 
-/** Exchanges a link for a session, and leads on to the same page without the link. */
-function enter(
+/** Exchanges a link for a session, and redirects to the same page without the link. */
+function startSession(
   request: IncomingMessage,
   response: ServerResponse,
   target: PreviewTarget,
@@ -224,17 +215,19 @@ function enter(
   const token = makeToken(row, target.port, "session", expires);
   if (target.form === "host") {
     const location = target.origin + target.appPath;
-    return answerEmpty(request, response, 303, {
+    return respondEmpty(request, response, 303, {
       location,
-      "set-cookie": sessionCookies(token, target, expires),
+      "set-cookie": makeSessionCookies(token, target, expires),
     });
   }
   // A page without an origin sends no cookies, so the token stays in its path.
-  return answerEmpty(request, response, 303, { location: `${target.cookiePath}~${token}${target.appPath}` });
+  return respondEmpty(request, response, 303, { location: `${target.cookiePath}~${token}${target.appPath}` });
 }
 
-/** Pages of the server's own address, of this machine, and of the origins that may call the API; not previews of other sandboxes. */
-export function frameAncestors(address: string, corsOrigins: string[]): string {
+/**
+ * The server's own pages, local pages, and origins that may call the API, but no other previews.
+ */
+export function getFrameAncestors(address: string, corsOrigins: string[]): string {
   const local = ["http", "https"].flatMap((scheme) => [`${scheme}://localhost:*`, `${scheme}://127.0.0.1:*`]);
   return ["'self'", new URL(address).origin, ...local, ...corsOrigins].join(" ");
 }

@@ -1,17 +1,18 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
 import type { PreviewTarget } from "./address.ts";
-import { cookiesForApp } from "./cookies.ts";
+import { filterRequestCookies } from "./cookies.ts";
 
-/** What a client says about its way here is not believed, and the platform's key is not for the app. */
+/** The client's forwarding headers are not trusted, and the app must not get the platform's key. */
 const dropped = /^(?:forwarded|x-forwarded-.*|x-real-ip|x-session-api-key|host|cookie|content-length)$/;
 
 /**
- * The headers of a request as the app in the sandbox gets them. Under a name that ends in `localhost` the app sees the outer host; development
- * servers refuse other names, so under these and in the path form a request looks as if the page had been opened at `http://localhost:<port>`.
- * `forApp` tells whether an Authorization header is the app's own; `upgrading`, whether the request is a WebSocket's handshake.
+ * Builds the request headers for the app. Under a name that ends in `localhost` the app sees the
+ * outer host; development servers reject other names, so otherwise the request looks as if sent to
+ * `http://localhost:<port>`. `forApp` returns whether an Authorization header is the app's own;
+ * `upgrading` marks a WebSocket handshake.
  */
-export function requestHeaders(
+export function buildRequestHeaders(
   request: IncomingMessage,
   target: PreviewTarget,
   upgrading: boolean,
@@ -24,7 +25,7 @@ export function requestHeaders(
     if (values && !perConnection.has(name) && !dropped.test(name)) result[name] = values;
   }
   if (headers.authorization !== undefined && !forApp(headers.authorization)) delete result.authorization;
-  const cookie = cookiesForApp(headers.cookie, target);
+  const cookie = filterRequestCookies(headers.cookie, target);
   if (cookie !== undefined) result.cookie = cookie;
   result["x-forwarded-for"] = request.socket.remoteAddress;
   result.host = `localhost:${target.port}`;
@@ -35,20 +36,23 @@ export function requestHeaders(
     result["x-forwarded-proto"] = protocol.slice(0, -1);
     result["x-forwarded-port"] = port || (protocol === "https:" ? "443" : "80");
   } else {
-    sameOriginInside(result, request, target);
+    rewriteOrigin(result, request, target);
   }
   if (target.form === "path") {
     result["x-forwarded-prefix"] = target.prefix;
-    // The page has no origin of its own here: it would tell the app that each of its requests comes from another site.
+    // Sent by a page without an origin: the app would take each request for a cross-site one.
     delete result["sec-fetch-site"];
   }
   if (upgrading) return { ...result, connection: "Upgrade", upgrade: headers.upgrade };
-  // An app that is told that the connection ends cuts it off behind an early answer, and the answer with it.
-  return { ...result, ...framing(request), connection: "keep-alive" };
+  // With `close`, an app may end the connection behind an early response and lose the response.
+  return { ...result, ...getFramingHeaders(request), connection: "keep-alive" };
 }
 
-/** Makes Origin and Referer of the preview's own pages those of `http://localhost:<port>`, and drops other Referers, which are not the app's business. */
-function sameOriginInside(
+/**
+ * Maps Origin and Referer of the preview's pages to `http://localhost:<port>` and drops other
+ * Referers.
+ */
+function rewriteOrigin(
   result: OutgoingHttpHeaders,
   { headers }: IncomingMessage,
   target: PreviewTarget,
@@ -61,8 +65,8 @@ function sameOriginInside(
   else delete result.referer;
 }
 
-/** A body goes on in the framing in which it came; a method that usually has one says that there is none. */
-function framing({ method = "", headers }: IncomingMessage): OutgoingHttpHeaders {
+/** Keeps the body's framing; a method that usually has a body gets an explicit zero length. */
+function getFramingHeaders({ method = "", headers }: IncomingMessage): OutgoingHttpHeaders {
   if (headers["transfer-encoding"] !== undefined) return { "transfer-encoding": "chunked" };
   if (headers["content-length"] !== undefined) return { "content-length": headers["content-length"] };
   return ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"].includes(method) ? {} : { "content-length": "0" };

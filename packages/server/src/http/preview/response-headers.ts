@@ -1,11 +1,11 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
 import type { PreviewTarget } from "./address.ts";
-import { cookieFromApp } from "./cookies.ts";
+import { rewriteSetCookie } from "./cookies.ts";
 
 /**
- * Would reach beyond the preview: stored data, transport and reporting of the whole host or of a domain that the platform shares, and what only a
- * service worker for the whole host needs.
+ * Headers that affect more than the preview: storage, transport and reporting of the whole host or
+ * a shared domain, and service workers of the whole host.
  */
 const dropped = new Set([
   "clear-site-data",
@@ -22,21 +22,24 @@ const dropped = new Set([
   "location",
 ]);
 
-/** The page of an app in the path form: scripts and forms work, but it has no origin, so it cannot read or script the platform's pages. */
+/**
+ * Scripts and forms of an app in the path form work, but without an origin they cannot access the
+ * platform's pages.
+ */
 const sandboxPolicy = "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
 
-/** `frameAncestors`: the sources of Content-Security-Policy that may show previews in a frame. */
+/** `frameAncestors`: the CSP sources that may frame previews. */
 export interface ResponseRules {
   target: PreviewTarget;
   frameAncestors: string;
-  /** Nobody chose to send the credential: the answer is for the preview's own pages alone. */
+  /** The browser attached the credential, so only the preview's own pages may read the response. */
   byCookie: boolean;
-  /** Headers that let the page which made the request read the answer. */
+  /** Headers that let the requesting page read the response. */
   cors: OutgoingHttpHeaders | undefined;
 }
 
-/** The headers of the app's answer as the client gets them. */
-export function responseHeaders(
+/** Builds the response headers for the client. */
+export function buildResponseHeaders(
   answer: IncomingMessage,
   { target, frameAncestors, byCookie, cors }: ResponseRules,
 ): OutgoingHttpHeaders {
@@ -46,17 +49,18 @@ export function responseHeaders(
     if (values && !perConnection.has(name) && !dropped.has(name)) result[name] = values;
   }
   const cookies = (answer.headers["set-cookie"] ?? []).flatMap(
-    (cookie) => cookieFromApp(cookie, target) ?? [],
+    (cookie) => rewriteSetCookie(cookie, target) ?? [],
   );
   if (cookies.length > 0) result["set-cookie"] = cookies;
-  if (answer.headers.location !== undefined) result.location = outerLocation(answer.headers.location, target);
+  if (answer.headers.location !== undefined)
+    result.location = rewriteLocation(answer.headers.location, target);
   const policies = [
     answer.headersDistinct["content-security-policy"] ?? [],
     `frame-ancestors ${frameAncestors}`,
   ].flat();
   if (target.form === "path") {
     policies.push(sandboxPolicy);
-    // Without an origin the page would be kept from its own pictures and scripts.
+    // A page without an origin could not load its own images and scripts.
     delete result["cross-origin-resource-policy"];
   }
   result["content-security-policy"] = policies.join(", ");
@@ -65,8 +69,8 @@ export function responseHeaders(
   return { ...result, ...cors, vary: [...(answer.headersDistinct.vary ?? []), "origin"].join(", ") };
 }
 
-/** A redirect of the app as the client has to follow it: addresses of the app itself become those of the preview. */
-function outerLocation(location: string, target: PreviewTarget): string {
+/** Rewrites a redirect to the app itself to the preview's URL. */
+function rewriteLocation(location: string, target: PreviewTarget): string {
   const base = `http://localhost:${target.port}${target.appPath}`;
   if (!URL.canParse(location, base)) return location;
   const to = new URL(location, base);
@@ -74,17 +78,20 @@ function outerLocation(location: string, target: PreviewTarget): string {
   const inside = loopbackNames.has(to.hostname) && port === target.port;
   const ownHost = target.form === "host" && to.host === new URL(target.origin).host;
   if (!inside && !ownHost) return location;
-  // An app that knows its prefix may have put it there already.
+  // An app that knows its prefix may have added it.
   const prefixes = [`${target.prefix}/`, target.cookiePath, "/"];
   const below = to.pathname.slice(prefixes.find((prefix) => to.pathname.startsWith(prefix))!.length);
-  // The server may have more names than the one that it knows; a preview's own host has no path before the app's.
+  // The server may have several names; a preview's own host has no path prefix.
   return `${target.form === "host" ? target.origin : target.prefix}/${below}${to.search}${to.hash}`;
 }
 
 const loopbackNames = new Set(["localhost", "127.0.0.1", "[::1]", "0.0.0.0"]);
 
-/** Lets the page that holds a token in its URL read the answer, whatever its origin; the token has opened it, so nothing is given away. */
-export function corsFor(request: IncomingMessage): OutgoingHttpHeaders | undefined {
+/**
+ * Lets a page of any origin read the response if its URL has a token: that token already grants
+ * access.
+ */
+export function getCorsHeaders(request: IncomingMessage): OutgoingHttpHeaders | undefined {
   const {
     origin,
     "access-control-request-method": method,

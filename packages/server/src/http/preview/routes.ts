@@ -3,13 +3,13 @@ import { isoTime, PreviewLink } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { sandboxId } from "../routes/v1/sandboxes.ts";
 import type { App, HttpServices } from "../server/services.ts";
-import { publicUrl } from "../server/urls.ts";
-import { previewLink } from "./links.ts";
+import { getPublicUrl } from "../server/urls.ts";
+import { makePreviewLinks } from "./links.ts";
 
-/** How long a link can be opened, ms; the session that it begins holds longer. */
+/** Lifetime of a link, ms; the session that it starts lasts longer. */
 const linkMs = 60 * 60 * 1000;
 
-/** Gives out the addresses of previews; an addition to the contract. */
+/** Creates URLs of previews; an addition to the contract. */
 export function previewRoutes(
   app: App,
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
@@ -17,10 +17,10 @@ export function previewRoutes(
   app.get(
     "/api/v1/sandboxes/:sandbox_id/preview",
     {
-      config: { access: "agent", opensMore: true },
+      config: { access: "agent", grantsAccess: true },
       schema: {
         tags: ["sandboxes"],
-        summary: "Addresses under which a browser sees what listens on a port of the sandbox",
+        summary: "Get URLs that open a port of the sandbox in a browser",
         params: Type.Object({ sandbox_id: Type.String() }),
         querystring: Type.Object({ port: Type.Integer({ minimum: 1, maximum: 65_535 }) }),
         response: { 200: PreviewLink },
@@ -29,10 +29,9 @@ export function previewRoutes(
     (request, reply) => {
       const { principal, params, query } = request;
       const row = sandboxes.get(principal.userId, sandboxId(params.sandbox_id));
-      if (!row || (principal.sandboxId ?? row.id) !== row.id)
-        throw new PlatformError("SandboxNotFound", "Sandbox not found");
+      if (!row || (principal.sandboxId ?? row.id) !== row.id) throw new PlatformError("SandboxUnknown");
       const expires = Math.floor(Date.now() / 1000) * 1000 + linkMs;
-      const { url, pathUrl } = previewLink(row, query.port, publicUrl(config, app.server), expires);
+      const { url, pathUrl } = makePreviewLinks(row, query.port, getPublicUrl(config, app.server), expires);
       reply
         .header("cache-control", "no-store")
         .send({ url, path_url: pathUrl, expires_at: isoTime(expires) });

@@ -7,72 +7,78 @@ import type { Static } from "typebox";
 import { prefixSandbox } from "../routes/agent-server/view.ts";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import type { App } from "./services.ts";
-import { decodedPath, loggableUrl } from "./urls.ts";
+import { decodePath, maskUrl } from "./urls.ts";
 
 /**
- * Families of routes differ in the key of an error's text: `detail`, and `error` in settings (app-server.md section 0). That of OpenAI's clients has
- * an object in `error`.
+ * Route families differ in the key of an error's text: `detail`, `error` in settings (app-server.md
+ * section 0), and for OpenAI clients an object in `error`.
  */
 export type ErrorFamily = "detail" | "error" | "openai";
 
 declare module "fastify" {
   interface FastifyContextConfig {
     errors?: ErrorFamily;
-    /** Status of the answer to input that the schemas refuse; default 422. */
+    /** Status for input that the schemas reject; 422 by default. */
     invalidInput?: 400;
   }
 }
 
-/** An answer to a failed request: status, and the body before the family's shape. `issues` is FastAPI's list of a 422. */
+/** A failed request before its family's shape is applied. `issues` is FastAPI's list of a 422. */
 interface Failure {
   status: number;
   text: string;
   issues?: readonly Issue[];
-  /** That of a PlatformError. */
+  /** Code of the PlatformError. */
   code?: ErrorCode;
   /** Seconds. */
   retryAfter?: number | undefined;
 }
 
-/** Makes every failure of the server a clear answer in its family's shape. `answerUnknown` is the hook that answers for paths without a route; authorization comes before it. */
-export function installErrors(app: App): { answerUnknown: onRequestHookHandler } {
+/**
+ * Gives every failure its family's shape. `rejectUnknownPath` is the hook for paths without a route; it
+ * runs after authorization.
+ */
+export function installErrors(app: App): { rejectUnknownPath: onRequestHookHandler } {
   const table = routeTable(app);
-  const answer = (request: FastifyRequest, reply: FastifyReply) => {
+  const respondNotFound = (request: FastifyRequest, reply: FastifyReply) => {
     const isAgentView =
       prefixSandbox(request.raw) !== undefined || request.principal?.sandboxId !== undefined;
-    const allowed = table.methods(decodedPath(request.url), isAgentView);
-    if (allowed.length === 0) return send(request, reply, { status: 404, text: "Not Found" });
+    const allowed = table.methods(decodePath(request.url), isAgentView);
+    if (allowed.length === 0) return sendFailure(request, reply, { status: 404, text: "Not Found" });
     reply.header("allow", allowed.join(", "));
-    return send(request, reply, { status: 405, text: "Method Not Allowed" });
+    return sendFailure(request, reply, { status: 405, text: "Method Not Allowed" });
   };
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-  app.setNotFoundHandler(answer);
+  app.setNotFoundHandler(respondNotFound);
   return {
-    // Before its body is read: nobody needs a key here.
-    answerUnknown: (request, reply, done) => {
-      if (request.is404) answer(request, reply);
+    // A client without a key must not make the server read a body.
+    rejectUnknownPath: (request, reply, done) => {
+      if (request.is404) respondNotFound(request, reply);
       else done();
     },
   };
 }
 
-/** Answers a failure; what nobody expected is logged under an id, and the caller sees the id only. */
+/**
+ * Responds to a failure. An unexpected error is logged under an id, and the caller sees only the
+ * id.
+ */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure =
-    expected(error, request) ??
+    toFailure(error, request) ??
     (reply.raw.destroyed ? { status: 400, text: "The request broke off" } : undefined);
-  if (failure) return send(request, reply, failure);
+  if (failure) return sendFailure(request, reply, failure);
   const errorId = newId();
   request.log.error(
-    { err: error, errorId, method: request.method, url: loggableUrl(request.url) },
+    { err: error, errorId, method: request.method, url: maskUrl(request.url) },
     "request failed",
   );
   return reply
     .code(500)
-    .send({ ...shape(request, { status: 500, text: "Internal Server Error" }), error_id: errorId });
+    .send({ ...toBody(request, { status: 500, text: "Internal Server Error" }), error_id: errorId });
 }
 
-function expected(error: unknown, request: FastifyRequest): Failure | undefined {
+function toFailure(error: unknown, request: FastifyRequest): Failure | undefined {
   if (error instanceof InvalidInput) {
     const status = request.routeOptions?.config?.invalidInput;
     return status
@@ -84,24 +90,28 @@ function expected(error: unknown, request: FastifyRequest): Failure | undefined 
     return status === 500 ? undefined : { status, text: message, retryAfter, code };
   }
   const { statusCode, code } = error as Partial<FastifyError>;
-  // Refusals of Fastify and its plugins: too large bodies, bad content lengths, bad URLs and paths. Their messages may quote the request.
+  // Refusals of Fastify and its plugins (body size, lengths, URLs). Their messages may quote the
+  // request.
   if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return { status: statusCode, text: STATUS_CODES[statusCode] ?? "Bad Request" };
   }
-  // Files of sandboxes and snapshots; what the store writes has said so already.
+  // Files of sandboxes and snapshots; the store reports a full disk itself.
   if (code === "ENOSPC" || code === "EDQUOT")
     return { status: 507, text: "The disk of the data folder is full: make room and try again." };
   return undefined;
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, failure: Failure): FastifyReply {
+function sendFailure(request: FastifyRequest, reply: FastifyReply, failure: Failure): FastifyReply {
   if (failure.status === 401) reply.header("www-authenticate", "Bearer");
-  if (failure.retryAfter !== undefined) reply.header("retry-after", seconds(failure.retryAfter));
-  return reply.code(failure.status).send(shape(request, failure));
+  if (failure.retryAfter !== undefined) reply.header("retry-after", toRetryAfter(failure.retryAfter));
+  return reply.code(failure.status).send(toBody(request, failure));
 }
 
-/** The settings family has its text in `error`; `detail` stands beside it, so that clients of either family can read it. */
-function shape(request: FastifyRequest, failure: Failure): Record<string, unknown> {
+/**
+ * The settings family has its text in `error`, and also in `detail` for clients of the other
+ * family.
+ */
+function toBody(request: FastifyRequest, failure: Failure): Record<string, unknown> {
   const { text, issues } = failure;
   const detail = issues ?? text;
   if (request.routeOptions?.config?.errors === "openai") return openAiFailure(failure);
@@ -126,7 +136,7 @@ export function openAiFailure({
   };
 }
 
-/** Knows which methods a path has, for 405 answers; in the view of the agent server some more. */
+/** Finds the methods of a path, for 405; the agent-server view has additional routes. */
 function routeTable(app: App): { methods(path: string, isAgentView: boolean): string[] } {
   const routes: { pattern: RegExp; methods: string[]; isView: boolean }[] = [];
   app.addHook("onRoute", ({ url, method, constraints }) => {
@@ -146,27 +156,27 @@ function routeTable(app: App): { methods(path: string, isAgentView: boolean): st
   };
 }
 
-/** Answers what Node's parser refuses before there is a request: too large headers, malformed HTTP, time-outs. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+/** Responds when Node's parser rejects a request: oversized headers, malformed HTTP, time-outs. */
+export function respondToClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   const status =
     error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
-  if (socket.writable) socket.end(rawAnswer(status, STATUS_CODES[status]!));
+  if (socket.writable) socket.end(rawResponse(status, STATUS_CODES[status]!));
   else socket.destroy();
 }
 
-/** A whole HTTP answer with a JSON `detail`, for sockets on which no response object exists. */
-export function rawAnswer(status: number, detail: unknown, retryAfter?: number): string {
+/** A complete HTTP response with a JSON `detail`, for sockets without a response object. */
+export function rawResponse(status: number, detail: unknown, retryAfter?: number): string {
   const body = JSON.stringify({ detail });
   const head = [
     "Content-Type: application/json",
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Connection: close",
   ];
-  if (retryAfter !== undefined) head.push(`Retry-After: ${seconds(retryAfter)}`);
+  if (retryAfter !== undefined) head.push(`Retry-After: ${toRetryAfter(retryAfter)}`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join("\r\n")}\r\n\r\n${body}`;
 }
 
-function seconds(wait: number): number {
+function toRetryAfter(wait: number): number {
   return Math.max(1, Math.ceil(wait));
 }

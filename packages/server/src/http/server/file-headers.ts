@@ -1,7 +1,7 @@
 import { basename, extname } from "node:path";
 
-/** Types that clients make use of; every other file is bytes. */
-const types: Record<string, string> = {
+/** Types that clients use; every other file is sent as bytes. */
+const mediaTypes: Record<string, string> = {
   ".css": "text/css; charset=utf-8",
   ".csv": "text/csv; charset=utf-8",
   ".avif": "image/avif",
@@ -35,8 +35,11 @@ const types: Record<string, string> = {
   ".zip": "application/zip",
 };
 
-/** Headers of a file that a sandbox made: it is saved and never shown or run as a page of this server. */
-export function fileHeaders(path: string): Record<string, string> {
+/**
+ * Headers for a file from a sandbox: browsers save it and never show or run it as a page of this
+ * server.
+ */
+export function getDownloadHeaders(path: string): Record<string, string> {
   const name = basename(path) || "file";
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, "_");
   const encoded = encodeURIComponent(name.toWellFormed()).replace(
@@ -44,7 +47,7 @@ export function fileHeaders(path: string): Record<string, string> {
     (char) => `%${char.charCodeAt(0).toString(16)}`,
   );
   return {
-    "content-type": typeOf(name),
+    "content-type": getMediaType(name),
     "content-disposition": `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`,
     "x-content-type-options": "nosniff",
     "content-security-policy": "sandbox; default-src 'none'",
@@ -52,13 +55,15 @@ export function fileHeaders(path: string): Record<string, string> {
 }
 
 /**
- * Headers of a file that a sandbox made and that a browser shows. Its scripts run, but it has no origin: it can neither read nor script pages of this
- * server. `frameAncestors` are the sources of Content-Security-Policy that may show it in a frame.
+ * Headers for a file from a sandbox that a browser shows. Its scripts run without an origin, so
+ * they cannot read or script pages of this server. `frameAncestors` are the CSP sources that may
+ * frame it.
  */
-export function shownHeaders(path: string, frameAncestors: string): Record<string, string> {
-  const type = typeOf(path);
+export function getInlineHeaders(path: string, frameAncestors: string): Record<string, string> {
+  const type = getMediaType(path);
   const frame = `frame-ancestors ${frameAncestors}`;
-  // Viewers of PDF do not start without an origin, and need none: what the type says is what the file is taken for.
+  // PDF viewers do not start without an origin. They need no sandbox, because `nosniff` fixes the
+  // type.
   const sandbox = "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
   return {
     "content-type": type,
@@ -69,6 +74,6 @@ export function shownHeaders(path: string, frameAncestors: string): Record<strin
   };
 }
 
-function typeOf(path: string): string {
-  return types[extname(path).toLowerCase()] ?? "application/octet-stream";
+function getMediaType(path: string): string {
+  return mediaTypes[extname(path).toLowerCase()] ?? "application/octet-stream";
 }

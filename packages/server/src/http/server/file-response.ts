@@ -3,8 +3,8 @@ import type { Readable } from "node:stream";
 import type { Download } from "@sandpiper/sandbox/files/file-streams";
 import type { FastifyReply } from "fastify";
 
-/** Headers of an opened file: those given, its time, and its size where that is known. */
-export function headersOf(
+/** Adds the file's time and, when known, its size to headers. */
+export function withFileHeaders(
   headers: Record<string, string>,
   { modifiedAt }: Download,
   size: number | undefined,
@@ -13,17 +13,20 @@ export function headersOf(
   return size === undefined ? all : { ...all, "content-length": String(size) };
 }
 
-/** Answers with an opened file of a sandbox, read only as fast as the client takes it. Files that the kernel makes up have no size. */
+/**
+ * Sends an opened file of a sandbox at the client's pace. Files that the kernel generates have no
+ * size.
+ */
 export async function sendFile(
   reply: FastifyReply,
   file: Download,
   headers: Record<string, string>,
 ): Promise<FastifyReply> {
   const size = file.size > 0 || (await isEmpty(file.content)) ? file.size : undefined;
-  return reply.headers(headersOf(headers, file, size)).send(file.content);
+  return reply.headers(withFileHeaders(headers, file, size)).send(file.content);
 }
 
-/** Whether a stream ends without content; waits for its first bytes. */
+/** Waits for the first bytes of a stream. True when it ends without content. */
 async function isEmpty(content: Readable): Promise<boolean> {
   if (content.readableLength === 0) await once(content, "readable");
   return content.readableLength === 0;

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** Sends a ready JSON text. */
+/** Sends serialised JSON. */
 export function sendJson(
   reply: { type(contentType: string): { send(payload: unknown): unknown } },
   json: string | Buffer,
@@ -8,8 +8,8 @@ export function sendJson(
   reply.type("application/json").send(json);
 }
 
-/** A page out of JSON texts. */
-export function pageJson({
+/** Builds a page from JSON texts. */
+export function toPageJson({
   items,
   nextPageId,
 }: {
@@ -19,8 +19,8 @@ export function pageJson({
   return `{"items":[${items.join(",")}],"next_page_id":${JSON.stringify(nextPageId)}}`;
 }
 
-/** The same out of the bytes of JSON texts. */
-export function pageBytes({
+/** Builds a page from the bytes of JSON texts. */
+export function toPageBytes({
   items,
   nextPageId,
 }: {
@@ -36,20 +36,19 @@ export function pageBytes({
   ]);
 }
 
-/** Most characters of a list that was asked for by ids. */
+/** Maximum characters of a list that was requested by ids. */
 export const maxListLength = 64 * 1024 * 1024;
 
-/** A list out of JSON texts, `null` where there is none; they are read one by one. Throws PlatformError AnswerTooLarge. */
-export function arrayJson(items: Iterable<string | null>): string {
+/**
+ * Builds a list from JSON texts, read one by one, with `null` for missing ones. Throws
+ * PlatformError AnswerTooLarge.
+ */
+export function toArrayJson(items: Iterable<string | null>): string {
   const texts: string[] = [];
   let length = 0;
   for (const item of items) {
     length += item?.length ?? 0;
-    if (length > maxListLength)
-      throw new PlatformError(
-        "AnswerTooLarge",
-        "All of these together are too large: ask for fewer at a time.",
-      );
+    if (length > maxListLength) throw new PlatformError("BatchTooLarge");
     texts.push(item ?? "null");
   }
   return `[${texts.join(",")}]`;

@@ -3,18 +3,22 @@ import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-s
 import { InvalidInput } from "./invalid-input.ts";
 import type { App } from "./services.ts";
 
-/** Deepest nesting of a JSON body. Recursive code below the routes (serialisation, merging) is safe within it. */
+/** Maximum nesting of a JSON body, so that recursive code behind the routes is safe. */
 export const maxJsonDepth = 64;
 
-/** Most values of a JSON body. Parsing and checking take time for each, and meanwhile nobody else is served; long texts cost little. */
+/**
+ * Maximum values of a JSON body: parsing blocks the event loop for each value, hardly for long
+ * texts.
+ */
 export const maxJsonValues = 100_000;
 
 /**
- * Parses a JSON text from outside. Throws InvalidInput when it is malformed, nested deeper than `maxJsonDepth`, has more than `maxJsonValues` values, holds a NUL
- * character (no file name, argument or PostgreSQL text can) or a key `__proto__`. Its messages never quote the text.
+ * Parses JSON from a client. Throws InvalidInput when it is malformed, exceeds `maxJsonDepth` or
+ * `maxJsonValues`, or contains a NUL character (invalid in file names, arguments and PostgreSQL
+ * texts) or the key `__proto__`. The messages never quote the text.
  */
 export function parseJson(text: string): unknown {
-  if (hasManyValues(text)) throw invalidJson(0, `more than ${maxJsonValues} values`);
+  if (hasTooManyValues(text)) throw invalidJson(0, `more than ${maxJsonValues} values`);
   let value: unknown;
   try {
     value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
@@ -28,23 +32,25 @@ export function parseJson(text: string): unknown {
 
 const quote = 0x22;
 const backslash = 0x5c;
-/** Of a comma and of the brackets that open: each begins a value. */
-const beginnings: ReadonlySet<number> = new Set([0x2c, 0x5b, 0x7b]);
+/** A comma or an opening bracket begins a value. */
+const valueStarts: ReadonlySet<number> = new Set([0x2c, 0x5b, 0x7b]);
 
-/** Counts beginnings of values outside of strings, which are passed over, until there are too many. */
-export function hasManyValues(text: string): boolean {
+/** Whether a text has too many values; counts beginnings of values outside of strings. */
+export function hasTooManyValues(text: string): boolean {
   if (text.length <= maxJsonValues) return false;
   let count = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
-    if (code === quote) at = endOfString(text, at);
-    else if (beginnings.has(code) && ++count > maxJsonValues) return true;
+    if (code === quote) at = findStringEnd(text, at);
+    else if (valueStarts.has(code) && ++count > maxJsonValues) return true;
   }
   return false;
 }
 
-/** Where the string that begins at a quote ends; the text's end where it does not. */
-function endOfString(text: string, start: number): number {
+/**
+ * The index of the quote that closes the string opened at `start`; the text's length if none does.
+ */
+function findStringEnd(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let before = end - 1;
     while (text.charCodeAt(before) === backslash) before--;
@@ -84,11 +90,11 @@ function invalidJson(position: number, reason: string): InvalidInput {
 }
 
 /**
- * Bodies are JSON. A route without a body ignores whatever a client sends (released clients send `{}` or an empty form);
- * a route with one answers 415 to any other content type.
+ * Bodies are JSON. A route without a body ignores what clients send (released clients send `{}` or
+ * an empty form); a route with a body responds 415 to other content types.
  */
 export function installBodyParsers(app: App, scheduler: EventLoopScheduler): void {
-  // Bodies of requests that arrive at once: neither their parsing nor the first work of their routes adds up.
+  // Spreads the parsing and first work of bodies that arrive together over the event loop.
   const bodies = scheduler.queue("request bodies");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, text, done) => {
@@ -96,7 +102,7 @@ export function installBodyParsers(app: App, scheduler: EventLoopScheduler): voi
     if (!schema || text === "") return done(null, undefined);
     bodies.add(() => {
       try {
-        done(null, readBody(text, schema));
+        done(null, parseBody(text, schema));
       } catch (error) {
         done(error as Error);
       }
@@ -105,15 +111,15 @@ export function installBodyParsers(app: App, scheduler: EventLoopScheduler): voi
   app.addContentTypeParser("*", (request, _payload, done) => {
     if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0")
       return done(null, undefined);
-    done(new PlatformError("UnsupportedMediaType", "Unsupported media type: send application/json"));
+    done(new PlatformError("MediaTypeNotJson"));
   });
 }
 
-/** Undefined for none. Throws InvalidInput. */
-function readBody(text: string, schema: unknown): unknown {
+/** Undefined when there is no body. Throws InvalidInput. */
+function parseBody(text: string, schema: unknown): unknown {
   const value = parseJson(text);
   if (value !== null) return value;
-  // Where the schema allows null, it says the same as no body.
+  // Where the schema allows null, null equals no body.
   if (allowsNull(schema)) return undefined;
   throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
 }

@@ -4,8 +4,8 @@ import type { FastifyServerOptions } from "fastify";
 import type { Previews } from "../preview/preview.ts";
 
 /**
- * The HTTP server under the routes. Previews are taken out before a route is looked for: nothing of the platform answers on their host names,
- * and what they carry is neither parsed nor limited in size.
+ * The HTTP server under the routes. Requests for previews leave before routing: no platform route
+ * answers on their host names, and their bodies are neither parsed nor limited.
  */
 export function createListener(
   routes: RequestListener,
@@ -14,7 +14,7 @@ export function createListener(
   options: FastifyServerOptions,
 ): Server {
   const server = createServer(
-    // Only WebSockets leave HTTP: a client that offers HTTP/2 by an Upgrade header gets its answer in HTTP/1.1.
+    // Only WebSockets are upgraded; a client that offers HTTP/2 gets its response in HTTP/1.1.
     { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },
     (request, response) => {
       if (!previews.request(request, response)) routes(request, response);
@@ -22,7 +22,7 @@ export function createListener(
   );
   server.on("connection", () => scheduler.noteConnection());
   server.keepAliveTimeout = options.keepAliveTimeout!;
-  // An upload may take its time; silence is what `connectionTimeout` bounds.
+  // An upload may take long; `connectionTimeout` bounds silence.
   server.requestTimeout = options.requestTimeout!;
   server.setTimeout(options.connectionTimeout!);
   return server;

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { formFile } from "./multipart.ts";
+import { parseFormFile } from "./multipart.ts";
 
 const type = 'multipart/form-data; boundary="b-1"';
 const form =
@@ -20,7 +20,7 @@ const chunks = (text: string, size: number) => {
 
 test("the file of a form is read, however its body is cut into chunks", async () => {
   for (let size = 1; size <= form.length; size++) {
-    expect(String(await buffer(await formFile(chunks(form, size), type, "file")))).toBe(
+    expect(String(await buffer(await parseFormFile(chunks(form, size), type, "file")))).toBe(
       "one\r\n--b-\r\n--b two",
     );
   }
@@ -38,14 +38,14 @@ test("a form of fetch, with any bytes and an empty file, is read", async () => {
     const request = new Request("http://x.example", { method: "POST", body: data });
     const body = Readable.fromWeb(request.body as never);
     expect(
-      content.equals(await buffer(await formFile(body, request.headers.get("content-type")!, "file"))),
+      content.equals(await buffer(await parseFormFile(body, request.headers.get("content-type")!, "file"))),
     ).toBe(true);
   }
 });
 
 test("what is no form, has no such file, or ends early is refused", async () => {
   const read = async (text: string, contentType = type) =>
-    buffer(await formFile(chunks(text, 7), contentType, "file"));
+    buffer(await parseFormFile(chunks(text, 7), contentType, "file"));
   await expect(read(form, "text/plain")).rejects.toMatchObject({ code: "UnsupportedMediaType" });
   await expect(read(form, "multipart/form-data")).rejects.toMatchObject({ code: "UnsupportedMediaType" });
   const bad = [

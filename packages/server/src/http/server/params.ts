@@ -4,18 +4,21 @@ import { parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { InvalidInput } from "./invalid-input.ts";
 
-/** Query keys of list pages (app-server.md section 0, row "list pages"); `by` is the default length of a page. */
-export const pageKeysBy = (by: number) => ({
+/**
+ * Query keys of list pages (app-server.md section 0, row "list pages"). `by` is the default page
+ * size.
+ */
+export const makePageKeys = (by: number) => ({
   page_id: Type.Optional(Type.String({ description: "next_page_id of the page before" })),
   limit: Type.Integer({ minimum: 1, maximum: 100, default: by }),
 });
 
-export const pageKeys = pageKeysBy(100);
+export const pageKeys = makePageKeys(100);
 
 export const PageQuery = Type.Object(pageKeys);
 
-/** A point in time in a query: ISO-8601, naive (then UTC) or with a zone. */
-export const Time = Type.Optional(Type.String({ description: "ISO-8601, UTC where it names no zone" }));
+/** A time in a query: ISO-8601, UTC if it names no zone. */
+export const Time = Type.Optional(Type.String({ description: "ISO-8601, UTC if it names no zone" }));
 
 export const TimestampOrder = StringEnum(["TIMESTAMP", "TIMESTAMP_DESC"], { default: "TIMESTAMP" });
 
@@ -23,26 +26,29 @@ export function pageRequest(query: { page_id?: string; limit: number }): PageReq
   return { pageId: query.page_id, limit: query.limit };
 }
 
-/** The wire form of a page. */
-export function pageOf<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
+/** Converts a page to its wire form. */
+export function toPage<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
   return { items, next_page_id: nextPageId };
 }
 
-/** The mark in a page id that is base64 of one (section 0, row "page_id encodings"); one that cannot be read begins again. */
-export function markOf(pageId: string | undefined): string | undefined {
+/**
+ * Decodes a base64 page id (section 0, row "page_id encodings"). An unreadable id starts at the
+ * beginning.
+ */
+export function parsePageMark(pageId: string | undefined): string | undefined {
   if (pageId === undefined || pageId.length > 1_000) return undefined;
   return Buffer.from(pageId, "base64").toString("utf8") || undefined;
 }
 
-/** The wire form of a page whose id is such a mark. */
-export function pageOfMark<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
-  return pageOf({
+/** Converts a page to its wire form, with a base64 page id. */
+export function toMarkPage<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
+  return toPage({
     items,
     nextPageId: nextPageId === null ? null : Buffer.from(nextPageId).toString("base64"),
   });
 }
 
-/** A page of a list that is held in memory; page ids are offsets, an unreadable one restarts at 0. */
+/** A page of a list in memory. Page ids are offsets; an unreadable one starts at 0. */
 export function slicePage<T>(
   items: readonly T[],
   { pageId, limit }: PageRequest,
@@ -52,41 +58,39 @@ export function slicePage<T>(
   return { items: items.slice(start, end), nextPageId: end < items.length ? String(end) : null };
 }
 
-/** A UUID in either form, as its dashed form. Throws InvalidInput that names `loc`. */
-export function readId(text: string, ...loc: string[]): string {
+/** Parses a UUID in either form into its dashed form. Throws InvalidInput that names `loc`. */
+export function requireId(text: string, ...loc: string[]): string {
   const id = parseId(text);
   if (id === undefined)
     throw new InvalidInput([{ loc, msg: "Input should be a valid UUID", type: "uuid_parsing" }]);
   return id;
 }
 
-/** Like `readId`, for a value that may be absent. */
-export function readOptionalId(text: string | null | undefined, ...loc: string[]): string | undefined {
-  return text === null || text === undefined ? undefined : readId(text, ...loc);
+export function parseOptionalId(text: string | null | undefined, ...loc: string[]): string | undefined {
+  return text === null || text === undefined ? undefined : requireId(text, ...loc);
 }
 
 /**
- * The ids of a batch read as dashed ids. Throws PlatformError TooManyIds above `maximum`, and BadRequest with the documented
- * text for ids that are no UUIDs (app-server.md section 2.2).
+ * Parses the ids of a batch into dashed ids. Throws PlatformError TooManyIds above `maximum`, and
+ * BadRequest with the documented text for invalid UUIDs (app-server.md section 2.2).
  */
-export function readIds(texts: readonly string[], maximum: number): string[] {
+export function parseIds(texts: readonly string[], maximum: number): string[] {
   checkCount(texts, maximum);
   const bad = texts.filter((text) => parseId(text) === undefined);
   if (bad.length > 0) {
     const shown = bad.map((text) => `'${text.slice(0, 64)}'`).join(", ");
-    throw new PlatformError("BadRequest", `Invalid UUID format for ids: [${shown}]`);
+    throw new PlatformError("IdsInvalid", { ids: shown });
   }
   return texts.map((text) => parseId(text)!);
 }
 
-/** Throws PlatformError TooManyIds when a batch names more than `maximum` ids. */
+/** Throws PlatformError TooManyIds when a batch has more than `maximum` ids. */
 export function checkCount(texts: readonly string[], maximum: number): void {
-  if (texts.length > maximum)
-    throw new PlatformError("TooManyIds", `Too many ids requested. Maximum is ${maximum}.`);
+  if (texts.length > maximum) throw new PlatformError("TooManyIdsRequested", { maximum });
 }
 
-/** A time of a query or a body in the form of event timestamps. Throws InvalidInput. */
-export function readEventTime(
+/** Parses a time of a query or body into the form of event timestamps. Throws InvalidInput. */
+export function parseEventTimeParam(
   text: string | undefined,
   name: string,
   part: "query" | "body" = "query",
@@ -100,12 +104,12 @@ export function readEventTime(
   ]);
 }
 
-/** A time of a query or a body in milliseconds since the epoch. Throws InvalidInput. */
-export function readTime(
+/** Parses a time of a query or body into milliseconds since the epoch. Throws InvalidInput. */
+export function parseTimeParam(
   text: string | undefined,
   name: string,
   part: "query" | "body" = "query",
 ): number | undefined {
-  const time = readEventTime(text, name, part);
+  const time = parseEventTimeParam(text, name, part);
   return time === undefined ? undefined : Date.parse(`${time.slice(0, -3)}Z`);
 }

@@ -3,20 +3,20 @@ import type { FastifyRequest } from "fastify";
 import { InvalidInput } from "./invalid-input.ts";
 import { parseJson } from "./json.ts";
 
-/** Largest body of a reading request, bytes: a list of some thousand ids. */
+/** Maximum body of a GET request, bytes: a few thousand ids. */
 const maxBytes = 256 * 1024;
 
 /**
- * The list of texts that released clients send as the body of a GET (agent-server.md sections 5 and 7); none where there is no body. Fastify leaves
- * such a body alone. Throws InvalidInput, BodyTooLarge.
+ * The list of ids that released clients send as the body of a GET, empty without a body
+ * (agent-server.md sections 5 and 7). Fastify does not parse such a body. Throws InvalidInput,
+ * BodyTooLarge.
  */
-export async function readTextList({ raw }: Pick<FastifyRequest, "raw">): Promise<string[]> {
+export async function readIdList({ raw }: Pick<FastifyRequest, "raw">): Promise<string[]> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of raw as AsyncIterable<Buffer>) {
     length += chunk.length;
-    if (length > maxBytes)
-      throw new PlatformError("BodyTooLarge", `The body may have at most ${maxBytes} bytes.`);
+    if (length > maxBytes) throw new PlatformError("ListBodyTooLarge", { maxBytes });
     chunks.push(chunk);
   }
   const text = Buffer.concat(chunks).toString();

@@ -1,22 +1,26 @@
 import type { App } from "./services.ts";
 
-/** Fields whose values open more than reading: session keys of sandboxes, and links to what runs in them. */
-const openers = new Set(["session_api_key", "exposed_urls"]);
-const mention = /"(?:session_api_key|exposed_urls)"/;
+/** Fields whose values grant more than reading: session keys of sandboxes and preview links. */
+const accessFields = new Set(["session_api_key", "exposed_urls"]);
+const accessFieldPattern = /"(?:session_api_key|exposed_urls)"/;
 
-/** Makes every answer to a read-only key one that does not give away a way to write: these fields are null in it. */
+/** Sets those fields to null in responses to a read-only key. */
 export function installReadOnly(app: App): void {
   app.addHook("onSend", (request, _reply, payload, done) => {
-    if (request.principal?.readOnly !== true || typeof payload !== "string" || !mention.test(payload))
+    if (
+      request.principal?.readOnly !== true ||
+      typeof payload !== "string" ||
+      !accessFieldPattern.test(payload)
+    )
       return done(null, payload);
-    done(null, withoutOpeners(payload));
+    done(null, maskAccessFields(payload));
   });
 }
 
-/** A JSON text without the openers; a text that is no JSON stays as it is. */
-function withoutOpeners(text: string): string {
+/** Nulls the fields in a JSON text; returns any other text unchanged. */
+function maskAccessFields(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text, (name, value) => (openers.has(name) ? null : value)));
+    return JSON.stringify(JSON.parse(text, (name, value) => (accessFields.has(name) ? null : value)));
   } catch {
     return text;
   }

@@ -19,7 +19,7 @@ import type { ApiKeys, Logins, Secrets, Settings } from "../../users/api.ts";
 import type { SealedValues } from "../../users/encrypted-values.ts";
 import type { ProviderAccess } from "../../users/provider-access.ts";
 
-/** Everything that routes and sockets call. */
+/** Everything that routes and sockets use. */
 export interface HttpServices {
   config: Config;
   settings: Settings;
@@ -40,18 +40,17 @@ export interface HttpServices {
   git: GitHosting;
   events: EventLog;
   scheduler: EventLoopScheduler;
-  /** Long reads: those of one user run one after another. */
+  /** Long reads run one at a time per user. */
   longReads: KeyedMutex;
   logger: FastifyBaseLogger;
 }
 
-/** Gives handlers the static types of their TypeBox schemas. */
+/** Types handlers by their TypeBox schemas. */
 interface TypeBoxProvider extends FastifyTypeProvider {
   validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
   serializer: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
 }
 
-/** A Fastify instance whose handlers are typed by TypeBox schemas. */
 export type App = FastifyInstance<
   RawServerDefault,
   IncomingMessage,

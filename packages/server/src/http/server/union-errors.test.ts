@@ -2,10 +2,10 @@ import { CallbackProcessor, SendMessageRequest } from "@sandpiper/wire";
 import type { TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { expect, test } from "vitest";
-import { issuesOf } from "./validation.ts";
+import { toIssues } from "./validation.ts";
 
 const issues = (schema: TSchema, value: unknown) =>
-  issuesOf(Compile(schema).Errors(value), "body").map(({ loc, msg }) => `${loc.join(".")}: ${msg}`);
+  toIssues(Compile(schema).Errors(value), "body").map(({ loc, msg }) => `${loc.join(".")}: ${msg}`);
 
 test("what is wrong with a branch of a union is told of the branch that is meant", () => {
   expect(issues(CallbackProcessor, { kind: "WebhookCallbackProcessor" })).toEqual([

@@ -1,13 +1,15 @@
 import type { TLocalizedValidationError } from "typebox/error";
 
-/** A branch of a union in the path of a schema, and the field whose literal tells it apart from the others. */
+/** The schema path of a literal that discriminates a branch of a union. */
 const literalOfBranch = /^((.*\/anyOf)\/\d+)\/properties\/[^/]+$/;
 
 /**
- * The errors of the branch that a value means. Branches that a literal tells apart (`kind`, `type`) are passed over where the value has
- * another one; where it has none of them, one error lists those that there are.
+ * The errors of the union branch that a value selects by its literal (`kind`, `type`). If the value
+ * matches no branch, one error lists the allowed literals.
  */
-export function ofMeantBranches(errors: readonly TLocalizedValidationError[]): TLocalizedValidationError[] {
+export function selectBranchErrors(
+  errors: readonly TLocalizedValidationError[],
+): TLocalizedValidationError[] {
   const literals = errors.flatMap((error) => {
     const [, branch, union] = (error.keyword === "const" && literalOfBranch.exec(error.schemaPath)) || [];
     return branch !== undefined && union !== undefined ? [{ branch, union, error }] : [];
@@ -18,7 +20,9 @@ export function ofMeantBranches(errors: readonly TLocalizedValidationError[]): T
   const unknown = new Map<string, TLocalizedValidationError>();
   for (const { union, error } of literals) {
     if (unknown.has(union) || left.some((other) => isBelow(other, union))) continue;
-    const allowedValues = literals.filter((one) => one.union === union).map((one) => allowedValue(one.error));
+    const allowedValues = literals
+      .filter((one) => one.union === union)
+      .map((one) => getAllowedValue(one.error));
     unknown.set(union, { ...error, keyword: "enum", params: { allowedValues } } as TLocalizedValidationError);
   }
   return [...unknown.values(), ...left];
@@ -28,6 +32,6 @@ function isBelow({ schemaPath }: TLocalizedValidationError, path: string): boole
   return schemaPath === path || schemaPath.startsWith(`${path}/`);
 }
 
-function allowedValue({ params }: TLocalizedValidationError): unknown {
+function getAllowedValue({ params }: TLocalizedValidationError): unknown {
   return (params as { allowedValue?: unknown }).allowedValue;
 }

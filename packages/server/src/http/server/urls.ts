@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
 import type { Config } from "../../config/config.ts";
 
-/** The path of a request's URL, percent-decoded where that is possible. */
-export function decodedPath(url: string): string {
+/** The path of a request's URL, percent-decoded if possible. */
+export function decodePath(url: string): string {
   const path = url.split("?", 1)[0]!;
   try {
     return decodeURIComponent(path);
@@ -13,25 +13,27 @@ export function decodedPath(url: string): string {
 
 const secretName = /key|token|secret|password|auth/i;
 
-/** A request's URL as logs may show it: values of query parameters with a secret's name are masked. */
-export function loggableUrl(url: string): string {
+/** A request's URL for logs: masks query parameters with a secret's name. */
+export function maskUrl(url: string): string {
   const [path, query] = url.split(/\?(.*)/s, 2);
   if (!query) return path!;
   const shown = query.split("&").map((pair) => {
     const name = pair.split("=", 1)[0]!;
-    return secretName.test(decodedPath(name)) ? `${name}=***` : pair;
+    return secretName.test(decodePath(name)) ? `${name}=***` : pair;
   });
   return `${path}?${shown.join("&")}`;
 }
 
-/** Addresses of servers that listen: every request asks, and the system takes its time to tell. */
+/**
+ * Caches the address of each listening server: every request needs it, and the system call is slow.
+ */
 const addresses = new WeakMap<Server, string>();
 
 /**
- * The address under which clients reach this server, without a trailing slash: the configured one, else host and bound port.
- * A wildcard host becomes loopback, for a client cannot connect to a wildcard.
+ * The server's public URL without a trailing slash: the configured one, else host and bound port. A
+ * wildcard host becomes loopback, because clients cannot connect to a wildcard.
  */
-export function publicUrl(config: Pick<Config, "publicUrl" | "host" | "port">, server: Server): string {
+export function getPublicUrl(config: Pick<Config, "publicUrl" | "host" | "port">, server: Server): string {
   if (config.publicUrl !== undefined) return config.publicUrl;
   const known = addresses.get(server);
   if (known) return known;

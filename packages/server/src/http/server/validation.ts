@@ -4,7 +4,7 @@ import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
-import { ofMeantBranches } from "./union-errors.ts";
+import { selectBranchErrors } from "./union-errors.ts";
 
 const parts: Record<string, string> = {
   body: "body",
@@ -14,8 +14,8 @@ const parts: Record<string, string> = {
 };
 
 /**
- * Fastify's validator over TypeBox. Bodies are taken as they are, and keys that the schema does not know are dropped; the texts
- * of query and path are read as the numbers, booleans and lists that the schema names. Errors are InvalidInput.
+ * Fastify's validator over TypeBox. Unknown keys of bodies are dropped; texts of query and path are
+ * converted to the types of the schema. Errors are InvalidInput.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const validator = Compile(schema);
@@ -23,7 +23,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const optional = (schema as { default?: unknown }).default !== undefined;
   return (data: unknown) => {
     if (part !== "body") {
-      const texts = readTexts(schema, data as Record<string, unknown>);
+      const texts = convertTexts(schema, data as Record<string, unknown>);
       const nul = Object.keys(texts).find((name) =>
         [texts[name]].flat().some((text) => String(text).includes("\0")),
       );
@@ -34,7 +34,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
         ]),
       };
     }
-    // Fastify passes null for a missing body; a literal null is refused by the parser.
+    // Fastify passes null for a missing body; the parser rejects a literal null.
     if (data === null && optional) return { value: {} };
     if (data === null)
       return { error: new InvalidInput([{ loc: ["body"], msg: "Field required", type: "missing" }]) };
@@ -43,16 +43,16 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 };
 
 function check(validator: Validator, value: unknown, part: string): { value: unknown } | { error: Error } {
-  if (!validator.Check(value)) return { error: new InvalidInput(issuesOf(validator.Errors(value), part)) };
+  if (!validator.Check(value)) return { error: new InvalidInput(toIssues(validator.Errors(value), part)) };
   return { value: part === "body" ? cleaned(validator.Type(), value) : value };
 }
 
-/** The problems of a value against a compiled schema, where any; `part` begins their `loc`. */
-export function issuesOf(errors: readonly TLocalizedValidationError[], part: string): Issue[] {
-  const real = ofMeantBranches(errors).filter(
+/** Converts validation errors to issues; `part` begins their `loc`. */
+export function toIssues(errors: readonly TLocalizedValidationError[], part: string): Issue[] {
+  const real = selectBranchErrors(errors).filter(
     (error) => !["anyOf", "additionalProperties"].includes(error.keyword) && !isNullBranch(error),
   );
-  const issues = (real.length > 0 ? real : errors).flatMap((error) => toIssues(error, part));
+  const issues = (real.length > 0 ? real : errors).flatMap((error) => convertError(error, part));
   const seen = new Set<string>();
   return issues.filter((issue) => {
     const key = JSON.stringify([issue.loc, issue.type, issue.msg]);
@@ -64,7 +64,7 @@ function isNullBranch(error: TLocalizedValidationError): boolean {
   return error.keyword === "type" && (error.params as { type: unknown }).type === "null";
 }
 
-function toIssues(error: TLocalizedValidationError, part: string): Issue[] {
+function convertError(error: TLocalizedValidationError, part: string): Issue[] {
   const keys = error.instancePath.split("/").slice(1).map(unescapePointer);
   const loc = [part, ...keys.map((key) => (/^\d+$/.test(key) ? Number(key) : key))];
   const params = error.params as Record<string, unknown>;
@@ -128,8 +128,11 @@ interface TextSchema {
   properties?: Record<string, TextSchema>;
 }
 
-/** Query and path values as their schema wants them. Of a repeated key the last one counts unless the schema wants a list. */
-function readTexts(schema: TSchema, texts: Record<string, unknown>): Record<string, unknown> {
+/**
+ * Converts query and path values to the schema's types. The last value of a repeated key counts,
+ * unless the schema is a list.
+ */
+function convertTexts(schema: TSchema, texts: Record<string, unknown>): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const [name, property] of Object.entries((schema as TextSchema).properties ?? {})) {
     const given = texts[name];
@@ -137,13 +140,13 @@ function readTexts(schema: TSchema, texts: Record<string, unknown>): Record<stri
     if (all.length === 0) {
       if (property.default !== undefined) result[name] = property.default;
     } else {
-      result[name] = property.type === "array" ? all : readText(String(all.at(-1)), property.type);
+      result[name] = property.type === "array" ? all : convertText(String(all.at(-1)), property.type);
     }
   }
   return result;
 }
 
-function readText(text: string, type: string | undefined): unknown {
+function convertText(text: string, type: string | undefined): unknown {
   if (type === "integer" || type === "number")
     return /^\s*[+-]?\d+(\.\d+)?\s*$/.test(text) ? Number(text) : text;
   if (type === "boolean") {

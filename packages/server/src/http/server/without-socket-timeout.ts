@@ -1,8 +1,8 @@
 import type { FastifyRequest } from "fastify";
 import type { App } from "./services.ts";
 
-/** Does long work for a request during which nothing moves on its connection, which otherwise counts as a dead one. */
-export async function patiently<T>(
+/** Runs long work without traffic on the connection, which would otherwise time out. */
+export async function withoutSocketTimeout<T>(
   app: Pick<App, "initialConfig">,
   { raw }: Pick<FastifyRequest, "raw">,
   work: () => Promise<T>,

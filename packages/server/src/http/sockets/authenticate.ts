@@ -2,26 +2,27 @@ import type { RawData, WebSocket } from "ws";
 import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
 
-/** Asks anew whom a socket's key or login stands for: it may end while the socket is open. */
+/** Resolves a socket's key or login again, because it may end while the socket is open. */
 export type Credential = () => Principal | undefined;
 
 export interface AuthenticateOptions {
-  /** Whom the handshake's keys or cookie stand for. */
+  /** Resolves the handshake's keys or cookie. */
   byHandshake: Credential;
-  /** Whom a key stands for that a frame brings. */
+  /** Resolves a key from a frame. */
   byKey: (key: string) => Principal | undefined;
   /** Time for the auth frame, ms. */
   authMs: number;
-  /** How often it is looked whether the key is still valid, ms. */
+  /** Interval of key checks, ms. */
   checkMs: number;
-  /** Serves the socket of a caller who is known. It gets every frame from then on. */
+  /** Serves the socket of an authenticated caller; receives every later frame. */
   serve: (caller: Principal, credential: Credential) => void;
   onError: (error: unknown) => void;
 }
 
 /**
- * Finds out whose socket this is (agent-server.md section 6.1): where the handshake's credential opens nothing, the first frame has to bring a key.
- * Closes with 4001 where no valid key comes in time, or once it has ended; with 1011 where `serve` throws.
+ * Authenticates a socket (agent-server.md section 6.1): by the handshake, else by a key in the
+ * first frame. Closes with 4001 without a valid key in time or when the key ends, and with 1011
+ * when `serve` throws.
  */
 export function authenticateSocket(socket: WebSocket, options: AuthenticateOptions): void {
   const { byHandshake, byKey, authMs, checkMs, onError } = options;
@@ -35,7 +36,7 @@ export function authenticateSocket(socket: WebSocket, options: AuthenticateOptio
   };
 
   const serve = (caller: Principal, credential: Credential) => {
-    const check = setInterval(() => guarded(() => credential() || refuseSocket(socket)), checkMs);
+    const check = setInterval(() => guarded(() => credential() || rejectSocket(socket)), checkMs);
     socket.once("close", () => clearInterval(check));
     options.serve(caller, credential);
   };
@@ -43,34 +44,34 @@ export function authenticateSocket(socket: WebSocket, options: AuthenticateOptio
   const first = (deadline: NodeJS.Timeout, data: RawData, isBinary: boolean) =>
     guarded(() => {
       clearTimeout(deadline);
-      const key = isBinary ? undefined : readKey(String(data));
+      const key = isBinary ? undefined : parseKeyFrame(String(data));
       const byFrame: Credential = () => (key === undefined ? undefined : byKey(key));
       const caller = byFrame();
       if (caller) serve(caller, byFrame);
-      else refuseSocket(socket);
+      else rejectSocket(socket);
     });
 
   const caller = byHandshake();
   if (caller) return guarded(() => serve(caller, byHandshake));
-  const deadline = setTimeout(() => refuseSocket(socket), authMs);
+  const deadline = setTimeout(() => rejectSocket(socket), authMs);
   socket.once("close", () => clearTimeout(deadline));
   socket.once("message", (data, isBinary) => first(deadline, data, isBinary));
 }
 
-/** Ends a socket whose caller is not known, or not any more. */
-export function refuseSocket(socket: WebSocket): void {
+/** Closes a socket without a valid key. */
+export function rejectSocket(socket: WebSocket): void {
   socket.close(4001, "Authentication failed");
 }
 
-/** The key of a `{"type":"auth","session_api_key":…}` frame, undefined for any other. */
-export function readAuthKey(frame: unknown): string | undefined {
+/** The key of a `{"type":"auth","session_api_key":…}` frame; undefined for other frames. */
+export function parseAuthKey(frame: unknown): string | undefined {
   const { type, session_api_key: key } = (frame ?? {}) as Record<string, unknown>;
   return type === "auth" && typeof key === "string" ? key : undefined;
 }
 
-function readKey(text: string): string | undefined {
+function parseKeyFrame(text: string): string | undefined {
   try {
-    return readAuthKey(parseJson(text));
+    return parseAuthKey(parseJson(text));
   } catch {
     return undefined;
   }

@@ -24,8 +24,8 @@ test("a client that does not read is cut off, while little waits for it and othe
 
   server.app.server.removeAllListeners("upgrade");
   attachSockets(server.app.server, server, createAuthenticator(server), {
-    stallMs: 300,
-    places: new KeyedSemaphore([2]),
+    stallTimeoutMs: 300,
+    quota: new KeyedSemaphore([2]),
   });
   const path = `/sockets/bash-events?session_api_key=${sessionKey}&resend_mode=all`;
   const deaf = createConnection(server.port, "127.0.0.1");

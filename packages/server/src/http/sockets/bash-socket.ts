@@ -12,40 +12,41 @@ import { sandboxId } from "../routes/v1/sandboxes.ts";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
-import { issuesOf } from "../server/validation.ts";
-import { type Credential, readAuthKey, refuseSocket } from "./authenticate.ts";
-import { serverErrorFrame } from "./frames.ts";
+import { toIssues } from "../server/validation.ts";
+import { type Credential, parseAuthKey, rejectSocket } from "./authenticate.ts";
+import { makeErrorFrame } from "./frames.ts";
 import { fitFrame } from "./shorten.ts";
 
-export interface BashSocketServices {
+export interface BashSocketDeps {
   bash: Bash;
   sandboxes: Sandboxes;
   logger: FastifyBaseLogger;
 }
 
 export interface BashSocketLimits {
-  places: KeyedSemaphore;
-  /** Largest frame that is taken from a client, bytes. */
-  inboundBytes: number;
-  /** Above this many bytes on their way to a client, no more events are read for it. */
-  high: number;
-  /** A client that takes nothing for this long is cut off, ms. */
-  stallMs: number;
+  quota: KeyedSemaphore;
+  /** Maximum frame from a client, bytes. */
+  maxInboundBytes: number;
+  /** Stops reading events for a client with more than this many unsent bytes. */
+  maxBufferedBytes: number;
+  /** Disconnects a client that accepts no bytes for this long, ms. */
+  stallTimeoutMs: number;
 }
 
 const requests = Compile(ExecuteBashRequest);
 
 /**
- * Serves the socket of a caller to `/sockets/bash-events` (agent-server.md section 6.2): events of a sandbox's commands as they are stored, with
- * `resend_mode=all` from the oldest on; a frame starts a command. What a slow client has not taken yet stays in the store, so nothing is
- * queued for it. Closes with 4004 (no such sandbox), 1008 (wrong query), 1013 (too slow, or too many sockets of the user).
+ * Serves a socket to `/sockets/bash-events` (agent-server.md section 6.2): sends events of a
+ * sandbox's commands as they are stored, with `resend_mode=all` from the oldest; a frame starts a
+ * command. Events for a slow client stay in the store instead of a queue. Closes with 4004 (no such
+ * sandbox), 1008 (wrong query), 1013 (too slow, or too many sockets of the user).
  */
 export function serveBashSocket(
   socket: WebSocket,
   query: URLSearchParams,
   caller: Principal,
   credential: Credential,
-  services: BashSocketServices,
+  services: BashSocketDeps,
   limits: BashSocketLimits,
 ): void {
   const mode = query.get("resend_mode");
@@ -56,23 +57,23 @@ export function serveBashSocket(
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);
   if (!row) return socket.close(4004, "Sandbox not found");
-  const leave = limits.places.tryAcquire([caller.userId]);
+  const leave = limits.quota.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.once("close", leave);
 
-  const fail = (error: unknown) => socket.send(errorFrame(error, services.logger));
+  const fail = (error: unknown) => socket.send(toErrorFrame(error, services.logger));
   socket.on("message", (data: RawData, isBinary: boolean) => {
-    if (!credential()) return refuseSocket(socket);
+    if (!credential()) return rejectSocket(socket);
     const text = isBinary ? "" : String(data);
-    const tooLarge = Buffer.byteLength(text) > limits.inboundBytes;
+    const tooLarge = Buffer.byteLength(text) > limits.maxInboundBytes;
     if (tooLarge)
       return socket.send(
-        serverErrorFrame("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`),
+        makeErrorFrame("FrameTooLarge", `A frame may have at most ${limits.maxInboundBytes} bytes`),
       );
     startCommand(text, caller, row, services).catch(fail);
   });
   const sender = new EventSender(socket, row.id, services, limits);
-  sender.begin(mode === "all").catch((error) => {
+  sender.start(mode === "all").catch((error) => {
     fail(error);
     socket.close(1011, "Internal Server Error");
   });
@@ -82,39 +83,38 @@ export function serveBashSocket(
   socket.once("close", unwatch);
 }
 
-/** Throws what is told to the client. */
+/** Throws the errors that the client gets. */
 async function startCommand(
   text: string,
   caller: Principal,
   { id }: SandboxRow,
-  { bash, sandboxes }: BashSocketServices,
+  { bash, sandboxes }: BashSocketDeps,
 ): Promise<void> {
   const frame = parseJson(text);
-  if (readAuthKey(frame) !== undefined) return;
-  if (!requests.Check(frame)) throw new InvalidInput(issuesOf(requests.Errors(frame), "frame"));
-  if (caller.readOnly)
-    throw new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.");
+  if (parseAuthKey(frame) !== undefined) return;
+  if (!requests.Check(frame)) throw new InvalidInput(toIssues(requests.Errors(frame), "frame"));
+  if (caller.readOnly) throw new PlatformError("KeyReadOnlyOnSocket");
   const row = sandboxes.get(caller.userId, id);
-  if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+  if (!row) throw new PlatformError("SandboxUnknown");
   await bash.start(row, cleaned(requests.Type(), frame) as ExecuteBashRequest);
 }
 
-function errorFrame(error: unknown, logger: FastifyBaseLogger): string {
-  if (error instanceof InvalidInput) return serverErrorFrame("InvalidFrame", error.message);
+function toErrorFrame(error: unknown, logger: FastifyBaseLogger): string {
+  if (error instanceof InvalidInput) return makeErrorFrame("InvalidFrame", error.message);
   if (error instanceof PlatformError && error.status !== 500)
-    return serverErrorFrame(error.code, error.message);
+    return makeErrorFrame(error.code, error.message);
   logger.error({ err: error }, "a socket frame failed");
-  return serverErrorFrame("InternalServerError", "Internal Server Error");
+  return makeErrorFrame("InternalServerError", "Internal Server Error");
 }
 
-/** Sends the events of a sandbox in order, at the pace of the client: one at a time is read from the store and sent. */
+/** Sends a sandbox's events in order at the client's pace, reading each from the store. */
 class EventSender {
   readonly #socket: WebSocket;
   readonly #sandboxId: string;
   readonly #bash: Bash;
   readonly #logger: FastifyBaseLogger;
   readonly #limits: BashSocketLimits;
-  /** The place of the last event that was sent. */
+  /** The position of the last sent event. */
   #sentTo = 0;
   #running = false;
   #more = false;
@@ -122,7 +122,7 @@ class EventSender {
   constructor(
     socket: WebSocket,
     sandboxId: string,
-    { bash, logger }: BashSocketServices,
+    { bash, logger }: BashSocketDeps,
     limits: BashSocketLimits,
   ) {
     this.#socket = socket;
@@ -132,14 +132,14 @@ class EventSender {
     this.#limits = limits;
   }
 
-  async begin(all: boolean): Promise<void> {
+  async start(all: boolean): Promise<void> {
     if (!all) this.#sentTo = await this.#bash.newest(this.#sandboxId);
-    const unfollow = this.#bash.follow(this.#sandboxId, () => this.#look());
+    const unfollow = this.#bash.follow(this.#sandboxId, () => this.#wake());
     this.#socket.once("close", unfollow);
     if (this.#socket.readyState !== this.#socket.OPEN) unfollow();
   }
 
-  #look(): void {
+  #wake(): void {
     this.#more = true;
     if (this.#running) return;
     this.#running = true;
@@ -154,33 +154,34 @@ class EventSender {
         for (const { micros, json } of events) {
           if (this.#socket.readyState !== this.#socket.OPEN) return;
           const frame =
-            fitFrame(json) ?? serverErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
-          if (!(await this.#write(frame))) return this.#cutOff();
+            fitFrame(json) ?? makeErrorFrame("FrameTooLarge", "An event is too large; read it over REST");
+          if (!(await this.#write(frame))) return this.#disconnect();
           this.#sentTo = micros;
           this.#more = true;
         }
       }
     } finally {
-      // In the turn in which there is nothing more: what comes a moment later has to begin again.
+      // Reset in the same tick as the last check, so that an event that arrives later restarts the
+      // loop.
       this.#running = false;
     }
   }
 
-  #cutOff(): void {
+  #disconnect(): void {
     this.#logger.warn({ sandbox: this.#sandboxId }, "a slow socket was cut off");
     this.#socket.close(1013, "Too slow: reconnect with resend_mode=all");
   }
 
-  /** Resolves when the client has taken enough to go on; false when it takes nothing. */
+  /** Resolves when the client can take more, or with false when it is stalled. */
   async #write(json: string): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#socket.send(json, () => resolve(true));
-    if (this.#socket.bufferedAmount <= this.#limits.high) return true;
+    if (this.#socket.bufferedAmount <= this.#limits.maxBufferedBytes) return true;
     let waiting = this.#socket.bufferedAmount;
     const watch = setInterval(() => {
       if (this.#socket.bufferedAmount === waiting) resolve(false);
       waiting = this.#socket.bufferedAmount;
-    }, this.#limits.stallMs);
+    }, this.#limits.stallTimeoutMs);
     const taken = await promise;
     clearInterval(watch);
     return taken;

@@ -8,40 +8,40 @@ import type { Conversations } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import { visibleConversation } from "../routes/account/conversation-access.ts";
 import type { Principal } from "../server/principal.ts";
-import { type Credential, refuseSocket } from "./authenticate.ts";
-import { numbered, plain } from "./encode.ts";
+import { type Credential, rejectSocket } from "./authenticate.ts";
+import { encodeNumbered, encodePlain } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
-import { serverErrorFrame } from "./frames.ts";
+import { makeErrorFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
 import type { OutboxLimits } from "./outbox.ts";
 
-export interface EventSocketServices {
+export interface EventSocketDeps {
   conversations: Conversations;
   events: EventLog;
   scheduler: EventLoopScheduler;
   logger: FastifyBaseLogger;
 }
 
-/** Sockets and event streams of a user. */
+/** Maximum sockets and event streams of a user. */
 export const maxFollowers = 2_000;
 
 export interface EventSocketLimits extends OutboxLimits {
-  /** Largest frame that is taken from a client, bytes. */
-  inboundBytes: number;
-  /** Sockets of each user: a slow client's connection holds some 256 KiB, and what else waits for it is shared. */
-  places: KeyedSemaphore;
+  /** Maximum frame from a client, bytes. */
+  maxInboundBytes: number;
+  /** Sockets per user. A slow client holds about 256 KiB; everything else that waits is shared. */
+  quota: KeyedSemaphore;
 }
 
-/** In the place of the conversations for holders of a read-only key. */
+/** Replaces the conversations for read-only keys. */
 const readOnlyTarget = {
-  send: () =>
-    Promise.reject(new PlatformError("ReadOnlyKey", "This key is read-only: the socket only follows.")),
+  send: () => Promise.reject(new PlatformError("KeyReadOnlyOnSocket")),
 };
 
 /**
- * Serves the socket of a caller to `/sockets/events/{conversation}` (agent-server.md section 6.1). Closes with 4004 (no such conversation, or it has been deleted),
- * 4001 (the key has ended), 1013 (client too slow, or too many sockets of the user).
+ * Serves a socket to `/sockets/events/{conversation}` (agent-server.md section 6.1). Closes with
+ * 4004 (no such conversation, or it was deleted), 4001 (the key ended), 1013 (client too slow, or
+ * too many sockets of the user).
  */
 export function serveEventSocket(
   socket: WebSocket,
@@ -49,42 +49,42 @@ export function serveEventSocket(
   { conversation, resend }: { conversation: string; resend: Resend },
   caller: Principal,
   credential: Credential,
-  services: EventSocketServices,
+  services: EventSocketDeps,
   limits: EventSocketLimits,
 ): void {
   const { conversations, logger } = services;
   const id = visibleConversation(conversations, caller, conversation)?.id;
   if (id === undefined) return socket.close(4004, "Conversation not found");
-  const leave = limits.places.tryAcquire([caller.userId]);
+  const leave = limits.quota.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.on("close", leave);
   const failed = (error: unknown) => {
     logger.error({ err: error }, "a socket failed");
     socket.close(1011, "Internal Server Error");
   };
-  const encode = resend.mode === "after" ? numbered : plain;
-  const sink = socketSink(socket, connection);
+  const encode = resend.mode === "after" ? encodeNumbered : encodePlain;
+  const sink = makeSocketSink(socket, connection);
   const reader = followEvents(sink, encode, id, resend, services, limits).then((outbox) => {
     if (!outbox) return () => {};
-    const fail = (code: string, detail: string) => outbox.now({ json: serverErrorFrame(code, detail) });
+    const fail = (code: string, detail: string) => outbox.sendNow({ json: makeErrorFrame(code, detail) });
     const target = caller.readOnly ? readOnlyTarget : conversations;
     const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
     return (data: RawData, isBinary: boolean) => {
       if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
       const text = String(data);
-      if (Buffer.byteLength(text) > limits.inboundBytes) {
-        return fail("FrameTooLarge", `A frame may have at most ${limits.inboundBytes} bytes`);
+      if (Buffer.byteLength(text) > limits.maxInboundBytes) {
+        return fail("FrameTooLarge", `A frame may have at most ${limits.maxInboundBytes} bytes`);
       }
-      if (!credential()) return refuseSocket(socket);
+      if (!credential()) return rejectSocket(socket);
       inbox.receive(text);
     };
   });
   reader.catch(failed);
-  // What comes before the state is sent waits for that.
+  // Frames that arrive early wait until the state is sent.
   socket.on("message", (data, isBinary) => void reader.then((read) => read(data, isBinary)).catch(failed));
 }
 
-function socketSink(socket: WebSocket, connection: Duplex): FollowerSink {
+function makeSocketSink(socket: WebSocket, connection: Duplex): FollowerSink {
   let corked = false;
   const uncork = () => {
     corked = false;
@@ -94,11 +94,11 @@ function socketSink(socket: WebSocket, connection: Duplex): FollowerSink {
     get open() {
       return socket.readyState === socket.OPEN;
     },
-    get waiting() {
+    get bufferedBytes() {
       return socket.bufferedAmount;
     },
     write(bytes, taken) {
-      // The frames of one turn leave together: a resend is many.
+      // Sends the frames of one tick together: a resend has many.
       if (!corked) {
         corked = true;
         connection.cork();
@@ -106,7 +106,7 @@ function socketSink(socket: WebSocket, connection: Duplex): FollowerSink {
       }
       socket.send(bytes, { binary: false }, taken);
     },
-    cutOff: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
+    disconnect: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
     fail: () => socket.close(1011, "Internal Server Error"),
     deleted: () => socket.close(4004, "The conversation has been deleted"),
     onClose: (listener) => socket.once("close", listener),

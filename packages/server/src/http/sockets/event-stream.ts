@@ -6,58 +6,56 @@ import { requireConversation } from "../routes/account/conversation-access.ts";
 import { type Authenticator, findCaller } from "../server/auth.ts";
 import { InvalidInput, type Issue } from "../server/invalid-input.ts";
 import type { App, HttpServices } from "../server/services.ts";
-import { eventStream } from "./encode.ts";
+import { encodeServerSentEvent } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
-import { type Resend, readResend } from "./handshake.ts";
+import { parseResend, type Resend } from "./handshake.ts";
 import { type OutboxLimits, outboxLimits } from "./outbox.ts";
 
 export interface EventStreamOptions extends OutboxLimits {
-  /** Streams and sockets of each user. */
-  places: KeyedSemaphore;
-  /** How often a comment is sent, so that proxies and clients see that the stream lives, and the key is looked at, ms. */
+  /** Streams and sockets per user. */
+  quota: KeyedSemaphore;
+  /** Interval of comments, which keep the stream alive, and of key checks, ms. */
   beatMs: number;
 }
 
 const headers = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-store",
-  // Proxies that gather answers would hold events back.
+  // Stops proxies from buffering events.
   "x-accel-buffering": "no",
 };
 
 /**
- * Server-Sent Events at the path of the socket, for clients without WebSockets; an addition to the contract. What is sent, and the query, are the
- * socket's. `Last-Event-ID` goes on where a stream ended, and counts before the query, as browsers send both.
+ * Server-Sent Events at the socket's path, for clients without WebSockets; an addition to the
+ * contract. Events and query are the socket's. `Last-Event-ID` resumes a stream and overrides the
+ * query, because browsers send both.
  */
 export function eventStreamRoutes(
   app: App,
   services: Pick<HttpServices, "conversations" | "events" | "logger" | "scheduler">,
   authenticator: Authenticator,
-  options: Partial<EventStreamOptions> & Pick<EventStreamOptions, "places">,
+  options: Partial<EventStreamOptions> & Pick<EventStreamOptions, "quota">,
 ): void {
   const { conversations } = services;
   const limits: EventStreamOptions = { ...outboxLimits, beatMs: 15_000, ...options };
   const open = new Set<ServerResponse>();
-  // As the sockets, it stands beside the document, whose routes all end.
+  // Like the sockets, streams are not in the OpenAPI document.
   const config = { access: "agent", keyInQuery: true } as const;
   const route = { config, exposeHeadRoute: false, schema: { hide: true } as object };
   app.get("/sockets/events/:conversation_id", route, (request, reply) => {
     const { principal, params, url } = request;
     const resend =
-      resumed(request.headers["last-event-id"]) ?? readResend(new URL(url, "http://localhost").searchParams);
-    if (typeof resend === "string") throw new InvalidInput([issueOf(resend)]);
+      parseLastEventId(request.headers["last-event-id"]) ??
+      parseResend(new URL(url, "http://localhost").searchParams);
+    if (typeof resend === "string") throw new InvalidInput([toIssue(resend)]);
     const { id } = requireConversation(
       conversations,
       principal,
       (params as { conversation_id: string }).conversation_id,
     );
-    const leave = limits.places.tryAcquire([principal.userId]);
-    if (!leave)
-      throw new PlatformError(
-        "TooManyRequests",
-        "Too many sockets and streams are open: close others first.",
-      );
-    const response = begin(reply);
+    const leave = limits.quota.tryAcquire([principal.userId]);
+    if (!leave) throw new PlatformError("TooManyStreams");
+    const response = sendHead(reply);
     open.add(response);
     const isKnown = () => {
       try {
@@ -72,8 +70,8 @@ export function eventStreamRoutes(
       open.delete(response);
       leave();
     });
-    const sink = streamSink(response);
-    followEvents(sink, eventStream, id, resend, services, limits).catch((error: unknown) => {
+    const sink = makeStreamSink(response);
+    followEvents(sink, encodeServerSentEvent, id, resend, services, limits).catch((error: unknown) => {
       services.logger.error({ err: error, conversationId: id }, "an event stream failed");
       sink.fail();
     });
@@ -84,8 +82,10 @@ export function eventStreamRoutes(
   });
 }
 
-/** Sends the head at once: clients take the stream as open then. The headers of other hooks, such as CORS, stay. */
-function begin(reply: FastifyReply): ServerResponse {
+/**
+ * Sends the head at once, so that clients treat the stream as open; keeps headers of other hooks.
+ */
+function sendHead(reply: FastifyReply): ServerResponse {
   reply.hijack();
   const { raw } = reply;
   raw.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), ...headers });
@@ -93,30 +93,30 @@ function begin(reply: FastifyReply): ServerResponse {
   return raw;
 }
 
-function streamSink(response: ServerResponse): FollowerSink {
+function makeStreamSink(response: ServerResponse): FollowerSink {
   return {
     get open() {
       return response.writable;
     },
-    get waiting() {
+    get bufferedBytes() {
       return response.writableLength;
     },
     write: (bytes, taken) => void response.write(bytes, taken),
-    // It knows the last number that it has read, and comes again with it.
-    cutOff: () => response.destroy(),
+    // The client reconnects with the last number that it read.
+    disconnect: () => response.destroy(),
     fail: () => response.destroy(),
     deleted: () => response.end(),
     onClose: (listener) => void response.once("close", listener),
   };
 }
 
-/** A sentence that begins with a parameter's name, as an issue. */
-function issueOf(sentence: string): Issue {
+/** Converts a message that begins with a parameter's name to an issue. */
+function toIssue(sentence: string): Issue {
   const [name, msg] = sentence.split(": ", 2) as [string, string];
   return { loc: [name === "Last-Event-ID" ? "header" : "query", name], msg, type: "value_error" };
 }
 
-function resumed(id: string | string[] | undefined): Resend | string | undefined {
+function parseLastEventId(id: string | string[] | undefined): Resend | string | undefined {
   if (id === undefined || id === "") return undefined;
   return typeof id === "string" && /^\d{1,15}$/.test(id)
     ? { mode: "after", seq: Number(id) }

@@ -50,8 +50,8 @@ async function rawRequest(url: string, path: string, upgrade: boolean): Promise<
 }
 
 test("100 reconnects, half of them without a goodbye, leave no descriptor, no follower and no place taken", async () => {
-  const places = new KeyedSemaphore([3]);
-  const other = await startWith({ places });
+  const quota = new KeyedSemaphore([3]);
+  const other = await startWith({ quota });
   const id = await other.addConversation();
   const descriptors = () => readdirSync("/proc/self/fd").length;
   const round = async (index: number) => {
@@ -71,7 +71,7 @@ test("100 reconnects, half of them without a goodbye, leave no descriptor, no fo
   const before = descriptors();
   for (let index = 0; index < 100; index++) await round(index);
   await expect.poll(descriptors).toBeLessThanOrEqual(before + 2);
-  const leave = [0, 1, 2].map(() => places.tryAcquire(["default"]));
+  const leave = [0, 1, 2].map(() => quota.tryAcquire(["default"]));
   expect(leave.every((one) => one !== undefined)).toBe(true);
   await other.closeAll();
 });
@@ -121,7 +121,7 @@ test("no frame reaches 1 MiB, live or resent, numbered or not, however large its
 });
 
 test("a client that never reads what it asked for is cut off too, and has lost nothing when it comes again", async () => {
-  const other = await startWith({ cutOff: 512 * 1024, high: 64 * 1024 });
+  const other = await startWith({ maxUnsentBytes: 512 * 1024, maxBufferedBytes: 64 * 1024 });
   const id = await other.addConversation();
   const long = "x".repeat(100_000);
   for (let index = 0; index < 150; index++) await other.addMessages(id, `${index} ${long}`);

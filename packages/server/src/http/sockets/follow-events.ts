@@ -4,12 +4,12 @@ import type { FastifyBaseLogger } from "fastify";
 import type { Conversations } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Encode } from "./encode.ts";
-import { fullStateFrame } from "./frames.ts";
+import { makeFullStateFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
-import { resendEvents, startOf } from "./resend.ts";
+import { findResendStart, resendEvents } from "./resend.ts";
 
-export interface FollowServices {
+export interface FollowDeps {
   conversations: Pick<Conversations, "follow" | "fullState">;
   events: EventLog;
   scheduler: EventLoopScheduler;
@@ -18,46 +18,51 @@ export interface FollowServices {
 
 /** A connection that follows a conversation. */
 export interface FollowerSink extends Sink {
-  /** Ends the connection after a failure of the server's own. */
+  /** Ends the connection after an internal failure. */
   fail(): void;
-  /** Ends the connection of a client whose conversation has been deleted. */
+  /** Ends the connection because the conversation was deleted. */
   deleted(): void;
   onClose(listener: () => void): void;
 }
 
-/** Clients that lost their connections together come again together: other work runs between slices. */
+/**
+ * Clients that lost their connections together reconnect together; other work runs between slices.
+ */
 const queueOptions = { sliceMs: 5, defersToConnections: false };
 
 /**
- * Sends a conversation's full state, then the stored events that are asked for, then every frame as it comes, until the connection ends
- * (agent-server.md section 6.1). Gives the outbox, for frames beside these; undefined where the connection ended before it came to that.
+ * Sends a conversation's full state, then the requested stored events, then live frames until the
+ * connection ends (agent-server.md section 6.1). Returns the outbox for additional frames, or
+ * undefined if the connection ended first.
  */
 export async function followEvents(
   sink: FollowerSink,
   encode: Encode,
   id: string,
   resend: Resend,
-  services: FollowServices,
+  services: FollowDeps,
   limits: OutboxLimits,
 ): Promise<Outbox | undefined> {
   const queue = services.scheduler.queue("followers", queueOptions);
-  return queue.run(() => (sink.open ? begin(sink, encode, id, resend, services, limits) : undefined));
+  return queue.run(() =>
+    sink.open ? startFollowing(sink, encode, id, resend, services, limits) : undefined,
+  );
 }
 
-function begin(
+function startFollowing(
   sink: FollowerSink,
   encode: Encode,
   id: string,
   resend: Resend,
-  { conversations, events, logger }: FollowServices,
+  { conversations, events, logger }: FollowDeps,
   limits: OutboxLimits,
 ): Outbox | undefined {
-  const state = stateOf(conversations, id);
-  // It was deleted while the client waited for its turn.
+  const state = getState(conversations, id);
+  // The conversation was deleted while the client waited.
   if (!state) return void sink.deleted();
-  // Following begins in the turn in which the end of the log is read: every event is either in the resend or in a live frame.
+  // Follow in the same tick as the end of the log is read: each event is in the resend or live.
   const upTo = events.lastSeq(id);
-  const from = startOf(events, id, resend, upTo);
+  const from = findResendStart(events, id, resend, upTo);
   const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
   const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
   const unfollow = conversations.follow(
@@ -66,8 +71,8 @@ function begin(
     () => sink.deleted(),
   );
   sink.onClose(unfollow);
-  // Its number is where the client goes on if it gets nothing else.
-  outbox.now({ json: fullStateFrame(state), seq: from });
+  // A client that receives nothing else resumes from this number.
+  outbox.sendNow({ json: makeFullStateFrame(state), seq: from });
   resendEvents(
     events,
     id,
@@ -84,8 +89,8 @@ function begin(
   return outbox;
 }
 
-function stateOf(
-  conversations: FollowServices["conversations"],
+function getState(
+  conversations: FollowDeps["conversations"],
   id: string,
 ): Record<string, unknown> | undefined {
   try {

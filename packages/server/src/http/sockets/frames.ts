@@ -1,12 +1,10 @@
 import { type ConversationStateUpdateEvent, eventTime, newId, type ServerErrorEvent } from "@sandpiper/wire";
 
-/** Frames that the socket makes itself; they are never stored. */
-
-/** The whole state of a conversation (agent-server.md section 6.1). */
-export function fullStateFrame(value: Record<string, unknown>): string {
+/** The state of a conversation (agent-server.md section 6.1); never stored. */
+export function makeFullStateFrame(value: Record<string, unknown>): string {
   const event: ConversationStateUpdateEvent = {
     kind: "ConversationStateUpdateEvent",
-    ...stamp(),
+    ...makeEventBase(),
     source: "environment",
     key: "full_state",
     value,
@@ -14,11 +12,11 @@ export function fullStateFrame(value: Record<string, unknown>): string {
   return JSON.stringify(event);
 }
 
-/** The answer to a frame that could not be processed, or in place of one that cannot be sent. */
-export function serverErrorFrame(code: string, detail: string): string {
+/** The response to an invalid frame, or the replacement of one that is too large; never stored. */
+export function makeErrorFrame(code: string, detail: string): string {
   const event: ServerErrorEvent = {
     kind: "ServerErrorEvent",
-    ...stamp(),
+    ...makeEventBase(),
     source: "environment",
     code,
     detail,
@@ -26,6 +24,6 @@ export function serverErrorFrame(code: string, detail: string): string {
   return JSON.stringify(event);
 }
 
-function stamp(): { id: string; timestamp: string } {
+function makeEventBase(): { id: string; timestamp: string } {
   return { id: newId(), timestamp: eventTime(Date.now() * 1000) };
 }

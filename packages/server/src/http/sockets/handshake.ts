@@ -1,47 +1,52 @@
 import type { IncomingMessage } from "node:http";
 import { parseEventTime } from "@sandpiper/wire";
 import { splitAgentUrl } from "../routes/agent-server/view.ts";
-import { credentials } from "../server/auth.ts";
+import { getKeys } from "../server/auth.ts";
 
-/** Which stored events a socket gets before the live ones (agent-server.md section 6.1). `after_seq` resumes after a 1013 close. */
+/**
+ * Which stored events precede the live ones (agent-server.md section 6.1). `after_seq` resumes
+ * after a 1013 close.
+ */
 export type Resend =
   | { mode: "none" }
   | { mode: "all" }
   | { mode: "since"; timestamp: string }
   | { mode: "after"; seq: number };
 
-/** What a socket is for. The conversation's id is as it stands in the path, unchecked. */
+/** The conversation's id comes unchecked from the path. */
 export type SocketTarget =
   | { kind: "events"; conversation: string; resend: Resend }
   | { kind: "bash-events"; query: URLSearchParams }
   | { kind: "terminal"; query: URLSearchParams };
 
-/** What a client asks for in its handshake. */
 export interface Handshake {
   target: SocketTarget;
-  /** The sandbox that the prefix of the path names, unchecked. */
+  /** The sandbox in the path's prefix, unchecked. */
   sandboxId: string | undefined;
-  /** Keys from the headers and the query; none means that the first frame brings one. */
+  /** Keys from the headers and the query; if empty, the first frame brings one. */
   keys: string[];
 }
 
-/** Reads a handshake, or gives the HTTP status and text with which it is refused. */
-export function readHandshake(request: IncomingMessage): Handshake | { status: number; detail: string } {
+/** Parses a handshake, or returns the HTTP status and text of the refusal. */
+export function parseHandshake(request: IncomingMessage): Handshake | { status: number; detail: string } {
   const split = splitAgentUrl(request.url ?? "");
   const text = split?.url ?? request.url ?? "";
   if (!URL.canParse(text, "http://localhost")) return { status: 400, detail: "Bad Request" };
   const { pathname, searchParams } = new URL(text, "http://localhost");
-  const target = readTarget(pathname, searchParams);
+  const target = parseTarget(pathname, searchParams);
   if ("status" in target) return target;
   const inQuery = searchParams.get("session_api_key");
-  const keys = [...(inQuery ? [inQuery] : []), ...credentials(request.headers)];
+  const keys = [...(inQuery ? [inQuery] : []), ...getKeys(request.headers)];
   return { target, sandboxId: split?.sandboxId, keys };
 }
 
-function readTarget(path: string, query: URLSearchParams): SocketTarget | { status: number; detail: string } {
+function parseTarget(
+  path: string,
+  query: URLSearchParams,
+): SocketTarget | { status: number; detail: string } {
   const conversation = /^\/sockets\/events\/([^/]+)\/?$/.exec(path)?.[1];
   if (conversation !== undefined) {
-    const resend = readResend(query);
+    const resend = parseResend(query);
     return typeof resend === "string"
       ? { status: 422, detail: resend }
       : { kind: "events", conversation, resend };
@@ -53,8 +58,8 @@ function readTarget(path: string, query: URLSearchParams): SocketTarget | { stat
   return kind ? { kind, query } : { status: 404, detail: "Not Found" };
 }
 
-/** What the query asks to be sent again, or the sentence that says what is wrong with it. */
-export function readResend(query: URLSearchParams): Resend | string {
+/** Parses which events to send again, or returns what is wrong with the query. */
+export function parseResend(query: URLSearchParams): Resend | string {
   const mode = query.get("resend_mode");
   const seq = query.get("after_seq");
   if (seq !== null) {

@@ -1,6 +1,9 @@
 import type { WebSocket, WebSocketServer } from "ws";
 
-/** Pings every socket in an interval (ms) and ends those that did not answer the ping before. Gives the function that stops it. */
+/**
+ * Pings every socket each `everyMs` and ends those that did not answer the previous ping. Returns a
+ * function that stops it.
+ */
 export function startHeartbeat(server: WebSocketServer, everyMs: number): () => void {
   const silent = new WeakSet<WebSocket>();
   server.on("connection", (socket: WebSocket) => {
@@ -9,7 +12,7 @@ export function startHeartbeat(server: WebSocketServer, everyMs: number): () => 
   const timer = setInterval(() => {
     for (const socket of server.clients) {
       if (socket.isPaused) {
-        // Its pongs wait unread behind what it sent too fast. A connection that is broken ends by what it is sent.
+        // Its pongs wait unread behind its other frames; writing reveals a broken connection.
         silent.delete(socket);
         socket.ping();
         continue;

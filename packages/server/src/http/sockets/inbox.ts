@@ -7,23 +7,23 @@ import type { Conversations } from "../../conversations/api.ts";
 import { readContent } from "../../conversations/log/messages.ts";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
-import { issuesOf } from "../server/validation.ts";
-import { readAuthKey } from "./authenticate.ts";
+import { toIssues } from "../server/validation.ts";
+import { parseAuthKey } from "./authenticate.ts";
 
 const messages = Compile(SendMessageRequest);
 
-/** The most frames of one client that wait to be processed. */
+/** Maximum unprocessed frames of a client. */
 const maxWaiting = 100;
 
-/** Problem with a frame, as the client is told. */
+/** A problem with a frame, as sent to the client. */
 export interface FrameError {
   code: string;
   detail: string;
 }
 
 /**
- * The frames of one client after it authenticated: user messages, which also start the agent (agent-server.md section 6.1). They are
- * taken one after the other; problems go to `fail` and the socket stays open. Repeated auth frames are ignored.
+ * Processes a client's frames in order: user messages, which also start the agent (agent-server.md
+ * section 6.1). Problems go to `fail`, and the socket stays open. Repeated auth frames are ignored.
  */
 export class Inbox {
   readonly #send: (message: SendMessageRequest) => Promise<void>;
@@ -50,17 +50,17 @@ export class Inbox {
     this.#waiting++;
     this.#tail = this.#tail.then(async () => {
       try {
-        const message = readMessage(text);
+        const message = parseMessage(text);
         if (message) await this.#send(message);
       } catch (error) {
-        this.#fail(this.#describe(error));
+        this.#fail(this.#toFrameError(error));
       } finally {
         this.#waiting--;
       }
     });
   }
 
-  #describe(error: unknown): FrameError {
+  #toFrameError(error: unknown): FrameError {
     if (error instanceof InvalidInput) return { code: "InvalidFrame", detail: error.message };
     if (error instanceof PlatformError && error.status !== 500)
       return { code: error.code, detail: error.message };
@@ -71,9 +71,9 @@ export class Inbox {
 }
 
 /** The message of a frame; undefined for an auth frame. Throws InvalidInput. */
-function readMessage(text: string): SendMessageRequest | undefined {
+function parseMessage(text: string): SendMessageRequest | undefined {
   const frame = parseJson(text);
-  if (readAuthKey(frame) !== undefined) return undefined;
-  if (!messages.Check(frame)) throw new InvalidInput(issuesOf(messages.Errors(frame), "frame"));
+  if (parseAuthKey(frame) !== undefined) return undefined;
+  if (!messages.Check(frame)) throw new InvalidInput(toIssues(messages.Errors(frame), "frame"));
   return cleaned(messages.Type(), frame) as SendMessageRequest;
 }

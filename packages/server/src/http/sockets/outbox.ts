@@ -1,44 +1,48 @@
 import type { Frame } from "../../conversations/api.ts";
 import type { Encode } from "./encode.ts";
 
-/** Bounds of what may wait for one slow client, bytes. */
+/** Limits of unsent bytes per client. */
 export interface OutboxLimits {
-  /** A client with more than this waiting is cut off. */
-  cutOff: number;
-  /** What its connection may hold of that. Above it, frames wait in a queue that clients of one conversation share, and deltas are dropped: the message that they build up to comes as an event. Resends wait too. */
-  high: number;
+  /** Disconnects a client with more unsent bytes. */
+  maxUnsentBytes: number;
+  /**
+   * Maximum bytes in the connection's own buffer. Above it, frames wait in a queue whose bytes are
+   * shared between clients, resends wait, and deltas are dropped: their message follows as an
+   * event.
+   */
+  maxBufferedBytes: number;
 }
 
-export const outboxLimits: OutboxLimits = { cutOff: 8 * 1024 * 1024, high: 256 * 1024 };
+export const outboxLimits: OutboxLimits = { maxUnsentBytes: 8 * 1024 * 1024, maxBufferedBytes: 256 * 1024 };
 
-/** Where the frames go: a WebSocket, or the answer of a request. */
+/** A destination of frames: a WebSocket or a streaming response. */
 export interface Sink {
   readonly open: boolean;
-  /** Bytes that it holds because the client has not taken them. */
-  readonly waiting: number;
-  /** `taken` is called once the bytes have left the process; never where the connection ends before. */
+  /** Bytes buffered because the client has not read them. */
+  readonly bufferedBytes: number;
+  /** Calls `taken` when the bytes have left the process; never if the connection ends first. */
   write(bytes: Buffer, taken: () => void): void;
-  /** Ends the connection of a client that was too slow, after the event with this number. */
-  cutOff(lastSeq: number): void;
+  /** Ends the connection of a slow client, which received the events up to this number. */
+  disconnect(lastSeq: number): void;
 }
 
-interface Waiting {
+interface QueuedFrame {
   bytes: Buffer;
   seq: number | undefined;
 }
 
-/** What a place in the queue counts beside its bytes, or there would be very many tiny frames. */
-const placeBytes = 64;
+/** Overhead of a queue entry, so that tiny frames count too. */
+const entryOverheadBytes = 64;
 
-/** The frames on their way to one client: bounded, so that a slow one costs little and slows nobody else. */
+/** The frames for one client, bounded, so that a slow client costs little and delays no others. */
 export class Outbox {
   readonly #sink: Sink;
   readonly #encode: Encode;
   readonly #limits: OutboxLimits;
-  readonly #onCutOff: (lastSeq: number) => void;
+  readonly #onDisconnect: (lastSeq: number) => void;
   /** Live frames that wait for the end of the resend, or for the client. */
-  #queue: Waiting[] = [];
-  /** Where the queue begins. */
+  #queue: QueuedFrame[] = [];
+  /** Index of the queue's first entry. */
   #head = 0;
   #queuedBytes = 0;
   #resending = true;
@@ -48,12 +52,13 @@ export class Outbox {
   #onTaken: (() => void) | undefined;
   readonly #taken = () => {
     this.#onTaken?.();
-    if (!this.#resending) this.#pump();
+    if (!this.#resending) this.#flush();
   };
 
   /**
-   * `resendTo` is the end of the log when following began, 0 where nothing is resent: live copies of the events up to there are dropped.
-   * `onCutOff` is told the last sequence number that a too slow client was sent.
+   * `resendTo` is the end of the log when following began, or 0 without a resend: live copies of
+   * events up to it are dropped. `onCutOff` gets the last number sent to a client that was too
+   * slow.
    */
   constructor(
     sink: Sink,
@@ -65,57 +70,62 @@ export class Outbox {
     this.#sink = sink;
     this.#encode = encode;
     this.#resendTo = resendTo;
-    this.#onCutOff = onCutOff;
+    this.#onDisconnect = onCutOff;
     this.#limits = limits;
   }
 
-  /** Takes a live frame. Until `goLive` it is held back. */
+  /** Takes a live frame, which waits until `goLive`. */
   live(frame: Frame): void {
     if (!this.#sink.open) return;
-    const waits = this.#resending || this.#queue.length > 0 || this.#sink.waiting > this.#limits.high;
+    const waits =
+      this.#resending || this.#queue.length > 0 || this.#sink.bufferedBytes > this.#limits.maxBufferedBytes;
     if (waits && isDelta(frame)) return;
     let { seq } = frame;
     let bytes: Buffer | undefined;
     if (seq !== undefined && seq <= this.#resendTo) {
       if (frame.listed) return;
-      // It comes behind events with higher numbers, so it has none that a client could go on from.
+      // It follows events with higher numbers, so a client cannot resume from it.
       seq = undefined;
       bytes = this.#encode({ json: frame.json });
     }
     bytes ??= this.#encode(frame);
     if (!waits) return this.#write(bytes, seq);
-    this.#queuedBytes += bytes.length + placeBytes;
+    this.#queuedBytes += bytes.length + entryOverheadBytes;
     this.#queue.push({ bytes, seq });
-    if (this.#queuedBytes + this.#sink.waiting > this.#limits.cutOff) this.#cutOff();
+    if (this.#queuedBytes + this.#sink.bufferedBytes > this.#limits.maxUnsentBytes) this.#disconnect();
   }
 
-  /** Sends at once, ahead of frames that wait. */
-  now(frame: Frame): void {
+  /** Sends a frame ahead of waiting ones. */
+  sendNow(frame: Frame): void {
     if (this.#sink.open) this.#write(this.#encode(frame), frame.seq);
   }
 
-  /** Sends a stored event of the resend; resolves when the client has taken enough to go on. */
+  /** Sends a stored event; resolves when the client can take more. */
   async resend(seq: number, json: string): Promise<void> {
     this.#write(this.#encode({ json, seq, listed: true }), seq);
-    while (this.#sink.open && this.#sink.waiting > this.#limits.high) {
+    while (this.#sink.open && this.#sink.bufferedBytes > this.#limits.maxBufferedBytes) {
       await new Promise<void>((resolve) => {
         this.#onTaken = resolve;
       });
     }
   }
 
-  /** Ends the resend, or begins without one: what was held back follows, and then every frame as it comes. */
+  /** Ends the resend, if any, and sends the waiting frames. */
   goLive(): void {
     this.#resending = false;
     this.#onTaken = undefined;
-    this.#pump();
+    this.#flush();
   }
 
-  /** Gives the sink what waits, as far as it takes it. */
-  #pump(): void {
-    while (this.#head < this.#queue.length && this.#sink.open && this.#sink.waiting <= this.#limits.high) {
+  /** Writes waiting frames while the sink accepts them. */
+  #flush(): void {
+    while (
+      this.#head < this.#queue.length &&
+      this.#sink.open &&
+      this.#sink.bufferedBytes <= this.#limits.maxBufferedBytes
+    ) {
       const { bytes, seq } = this.#queue[this.#head++]!;
-      this.#queuedBytes -= bytes.length + placeBytes;
+      this.#queuedBytes -= bytes.length + entryOverheadBytes;
       this.#write(bytes, seq);
     }
     if (this.#head * 2 >= this.#queue.length) {
@@ -129,12 +139,12 @@ export class Outbox {
     this.#sink.write(bytes, this.#taken);
   }
 
-  #cutOff(): void {
+  #disconnect(): void {
     this.#queue = [];
     this.#head = 0;
     this.#queuedBytes = 0;
-    this.#onCutOff(this.#lastSeq);
-    this.#sink.cutOff(this.#lastSeq);
+    this.#onDisconnect(this.#lastSeq);
+    this.#sink.disconnect(this.#lastSeq);
   }
 }
 

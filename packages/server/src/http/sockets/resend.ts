@@ -1,13 +1,13 @@
 import type { EventLog } from "../../store/event-log.ts";
 import type { Resend } from "./handshake.ts";
 
-/** What is read at once, and waits in memory for a slow client: records, and characters of them. */
+/** Records, and characters of them, that are read at once and wait in memory for a slow client. */
 const pageSize = 100;
-const pageLength = 512 * 1024;
+const maxPageChars = 512 * 1024;
 
 /**
- * Sends the stored events between two log positions, in order, listed ones only: pages are read as the client takes them.
- * `send` resolves when it can take the next one; `open` says whether anybody still listens.
+ * Sends the listed events between two log positions in order, reading pages at the client's pace.
+ * `send` resolves when it can take the next one; `open` is false once the client has gone.
  */
 export async function resendEvents(
   events: EventLog,
@@ -19,24 +19,30 @@ export async function resendEvents(
 ): Promise<void> {
   let after = from;
   while (after < upTo && open()) {
-    const records = events.read(conversationId, after, Math.min(pageSize, upTo - after), pageLength);
+    const records = events.read(conversationId, after, Math.min(pageSize, upTo - after), maxPageChars);
     if (records.length === 0) return;
     for (const { seq, listed, json } of records) {
       if (listed && seq <= upTo) await send(seq, json);
       if (!open()) return;
     }
     after = records.at(-1)!.seq;
-    // Long histories are many pages: other work gets its turn between them.
+    // Other work runs between the pages of a long history.
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** The sequence number after which a client goes on in a log that ends at `upTo`. */
-export function startOf(events: EventLog, conversationId: string, resend: Resend, upTo: number): number {
+/** The sequence number after which a client resumes in a log that ends at `upTo`. */
+export function findResendStart(
+  events: EventLog,
+  conversationId: string,
+  resend: Resend,
+  upTo: number,
+): number {
   if (resend.mode === "all") return 0;
   if (resend.mode === "after") return Math.min(resend.seq, upTo);
   if (resend.mode === "none") return upTo;
-  // Timestamps rise strictly with the sequence numbers, so halving finds the first one at or after the wanted time.
+  // Timestamps rise with sequence numbers, so a binary search finds the first one at or after the
+  // time.
   let low = 0;
   let high = upTo;
   while (low < high) {

@@ -4,14 +4,14 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
-import { rawAnswer } from "../server/errors.ts";
+import { rawResponse } from "../server/errors.ts";
 import type { RequestLimit } from "../server/limits/request-limit.ts";
 import type { Principal } from "../server/principal.ts";
 import type { HttpServices } from "../server/services.ts";
 import { authenticateSocket, type Credential } from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
 import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
-import { readHandshake, type SocketTarget } from "./handshake.ts";
+import { parseHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
 import { serveTerminal, type TerminalLimits } from "./terminal-socket.ts";
@@ -19,27 +19,27 @@ import { serveTerminal, type TerminalLimits } from "./terminal-socket.ts";
 export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSocketLimits {
   /** Time for the auth frame, ms. */
   authMs: number;
-  /** How often it is looked whether a socket's key is still valid, ms. */
+  /** Interval of key checks, ms. */
   checkMs: number;
-  /** Interval of pings; a client that stays silent over one of them is ended, ms. */
+  /** Interval of pings, ms; a client that misses one is disconnected. */
   pingMs: number;
   /** How long `close` waits for clients to answer, ms. */
   closeMs: number;
-  /** Bounds handshakes together with requests. */
+  /** Limits handshakes together with requests. */
   requests: RequestLimit | undefined;
-  /** Takes an upgrade that is not for this server, and gives whether it did. */
-  except: (request: IncomingMessage, connection: Duplex, head: Buffer) => boolean;
+  /** Handles an upgrade that is not for this server, and returns whether it did. */
+  handleOther: (request: IncomingMessage, connection: Duplex, head: Buffer) => boolean;
 }
 
-/** Messages of the GUI carry pasted images; this is what the reference server takes. */
-const maxInboundBytes = 16 * 1024 * 1024;
+/** The reference server's limit; messages of the GUI contain pasted images. */
+const referenceMaxInboundBytes = 16 * 1024 * 1024;
 
-/** Open terminals of a user: each is a process of the server's machine too. */
+/** Terminals per user; each is also a process of the host. */
 const maxTerminals = 32;
 
 /**
- * Serves WebSockets on an HTTP server's upgrades. A wrong key or query is refused in the handshake (403, 422), another path with 404.
- * `close` ends every socket with 1001 and refuses new ones.
+ * Serves WebSockets. Refuses a wrong key or query in the handshake (403, 422) and other paths with
+ * 404. `close` ends every socket with 1001 and refuses new ones.
  */
 export function attachSockets(
   server: Server,
@@ -50,34 +50,34 @@ export function attachSockets(
   authenticator: Authenticator,
   options: Partial<SocketOptions> = {},
 ): { close(): Promise<void> } {
-  const inboundBytes = Math.min(services.config.bodyLimit, maxInboundBytes);
+  const maxInboundBytes = Math.min(services.config.bodyLimit, referenceMaxInboundBytes);
   const limits: SocketOptions = {
     ...outboxLimits,
     authMs: 10_000,
     checkMs: 10_000,
-    inboundBytes,
+    maxInboundBytes,
     pingMs: 25_000,
     closeMs: 1_000,
-    places: new KeyedSemaphore([maxFollowers]),
+    quota: new KeyedSemaphore([maxFollowers]),
     terminals: new KeyedSemaphore([maxTerminals]),
     busyMs: 10_000,
-    stallMs: 30_000,
+    stallTimeoutMs: 30_000,
     requests: undefined,
-    except: () => false,
+    handleOther: () => false,
     ...options,
   };
-  // A frame over the limit gets an error frame; only one of more than twice the size ends the socket (1009).
+  // A frame over the limit gets an error frame; twice the limit closes the socket (1009).
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    maxPayload: 2 * limits.inboundBytes,
+    maxPayload: 2 * limits.maxInboundBytes,
   });
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
   let closing = false;
 
   /**
-   * By a key in the query or the headers, else by the login cookie; none means that the first frame brings a key. A browser sends the cookie along from
-   * pages of other ports and neighbouring hosts too: there it counts for nothing, and the page has to know a key.
+   * By a key in the query or headers, else by the login cookie; otherwise the first frame brings a
+   * key. Browsers also send the cookie from pages of other ports and hosts, which must use a key.
    */
   const callerOf = (keys: readonly string[], request: IncomingMessage): Principal | undefined => {
     if (keys.length > 0)
@@ -108,16 +108,16 @@ export function attachSockets(
   };
 
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
-    if (limits.except(request, connection, head)) return;
+    if (limits.handleOther(request, connection, head)) return;
     connection.on("error", () => connection.destroy());
     const refuse = (status: number, detail: string, retryAfter?: number) =>
-      connection.end(rawAnswer(status, detail, retryAfter));
+      connection.end(rawResponse(status, detail, retryAfter));
     if (closing) return refuse(503, "The server is shutting down");
-    const handshake = readHandshake(request);
+    const handshake = parseHandshake(request);
     if ("status" in handshake) return refuse(handshake.status, handshake.detail);
     const { target, sandboxId, keys } = handshake;
     const within = (caller: Principal | undefined) =>
-      sandboxId === undefined ? caller : authenticator.within(sandboxId, caller);
+      sandboxId === undefined ? caller : authenticator.scopeToSandbox(sandboxId, caller);
     const caller = () => within(callerOf(keys, request));
     // The sandbox of the prefix may be deleted while the socket is open.
     const quietly = (find: Credential) => () => {

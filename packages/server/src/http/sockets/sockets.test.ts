@@ -341,7 +341,7 @@ async function startWith(options: Partial<SocketOptions>) {
 }
 
 test("a user has a bounded number of sockets; others and later ones go on", async () => {
-  const own = await startWith({ places: new KeyedSemaphore([2]) });
+  const own = await startWith({ quota: new KeyedSemaphore([2]) });
   const id = await own.addConversation();
   const strangers = await own.addConversation("stranger", "none");
   const path = `/sockets/events/${id}`;
@@ -397,7 +397,7 @@ test("a socket that only follows is closed with 4001 when its key ends", async (
 });
 
 test("a client that does not read is cut off with the number to resume from, and other clients are not slowed", async () => {
-  const own = await startWith({ cutOff: 512 * 1024, high: 64 * 1024 });
+  const own = await startWith({ maxUnsentBytes: 512 * 1024, maxBufferedBytes: 64 * 1024 });
   const id = await own.addConversation();
   const path = `/sockets/events/${id}`;
   const headers = { "x-session-api-key": key };

@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readTerminalFrame, readTerminalRequest } from "./terminal-frames.ts";
+import { parseTerminalFrame, parseTerminalRequest } from "./terminal-frames.ts";
 
 test("whatever comes in a frame is input as it is, unless it is a control frame", () => {
   fc.assert(
     fc.property(fc.uint8Array(), (bytes) => {
-      expect(readTerminalFrame(Buffer.from(bytes), true)).toEqual({ input: Buffer.from(bytes) });
+      expect(parseTerminalFrame(Buffer.from(bytes), true)).toEqual({ input: Buffer.from(bytes) });
     }),
   );
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
-      expect(readTerminalFrame(Buffer.from(text), false)).toEqual({ input: Buffer.from(text) });
+      expect(parseTerminalFrame(Buffer.from(text), false)).toEqual({ input: Buffer.from(text) });
     }),
   );
-  const frame = (value: unknown) => readTerminalFrame(Buffer.from(JSON.stringify(value)), false);
+  const frame = (value: unknown) => parseTerminalFrame(Buffer.from(JSON.stringify(value)), false);
   expect(frame({ type: "input", data: "\0ä", more: 1 })).toEqual({ input: Buffer.from("\0ä") });
   expect(frame({ type: "resize", cols: 80.7, rows: 1e9 })).toEqual({ cols: 80, rows: 1_000 });
   expect(frame({ type: "eof" })).toBe("eof");
@@ -28,11 +28,11 @@ test("whatever comes in a frame is input as it is, unless it is a control frame"
   expect(frame({ type: "input", data: pasted })).toEqual({ input: Buffer.from(pasted) });
   // What would hold the server up while it is parsed is no control frame.
   const nested = Buffer.from(`{"type":"resize","cols":${"[".repeat(400_000)}${"]".repeat(400_000)}}`);
-  expect((readTerminalFrame(nested, false) as { input: Buffer }).input).toBe(nested);
+  expect((parseTerminalFrame(nested, false) as { input: Buffer }).input).toBe(nested);
 });
 
 test("a query's sizes are brought within bounds, and what is none is refused", () => {
-  const read = (query: string) => readTerminalRequest(new URLSearchParams(query));
+  const read = (query: string) => parseTerminalRequest(new URLSearchParams(query));
   expect(read("")).toEqual({ sandboxId: undefined, tty: { cols: 80, rows: 24 }, cwd: undefined });
   expect(read("cols=0&rows=999999999&cwd=a&sandbox_id=s")).toEqual({
     sandboxId: "s",

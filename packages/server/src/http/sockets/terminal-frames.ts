@@ -1,29 +1,29 @@
 import { maxTerminalSide, TerminalFrame } from "@sandpiper/wire";
 import { Compile } from "typebox/compile";
-import { hasManyValues } from "../server/json.ts";
+import { hasTooManyValues } from "../server/json.ts";
 
-/** What the query of `/sockets/terminal` asks for. */
+/** The query of `/sockets/terminal`. */
 export interface TerminalRequest {
-  /** For users' keys, which do not name one. */
+  /** Only needed with a user's key, which does not identify a sandbox. */
   sandboxId: string | undefined;
   /** Undefined for a shell over pipes (`tty=false`). */
   tty: { cols: number; rows: number } | undefined;
   cwd: string | undefined;
 }
 
-/** Longest path that the system knows, bytes. */
+/** Maximum length of a path in Linux, bytes. */
 const maxPathBytes = 4_096;
 
 const frames = Compile(TerminalFrame);
 
-/** Reads a query, or gives the sentence that says what is wrong with it. Sizes beyond the bounds are brought to them. */
-export function readTerminalRequest(query: URLSearchParams): TerminalRequest | string {
+/** Parses a query, or returns what is wrong with it. Sizes are clamped. */
+export function parseTerminalRequest(query: URLSearchParams): TerminalRequest | string {
   const size = { cols: 80, rows: 24 };
   for (const name of ["cols", "rows"] as const) {
     const text = query.get(name);
     if (!text) continue;
     if (!/^\d{1,9}$/.test(text)) return `${name}: Input should be a valid integer`;
-    size[name] = withinBounds(Number(text));
+    size[name] = clampSide(Number(text));
   }
   const cwd = query.get("cwd") || undefined;
   if (cwd !== undefined && (cwd.includes("\0") || Buffer.byteLength(cwd) >= maxPathBytes))
@@ -32,15 +32,15 @@ export function readTerminalRequest(query: URLSearchParams): TerminalRequest | s
   return { sandboxId: query.get("sandbox_id") || undefined, tty, cwd };
 }
 
-/** What a frame of a client is: bytes for the shell, their end, a new size, or undefined where there is nothing to do. */
+/** Input for the shell, its end, a new size, or undefined for an ignored frame. */
 export type TerminalMessage = { input: Buffer } | "eof" | { cols: number; rows: number } | undefined;
 
 /**
- * Reads one frame. A text frame is a control frame where it is a JSON object of that form; any other is input as it is, as xterm.js's
- * AttachAddon sends it. An auth frame that comes late is ignored, and a size that is none too.
+ * Parses a frame. A text frame with a JSON control object is a control frame; everything else is
+ * input, as xterm.js's AttachAddon sends it. Late auth frames and invalid sizes are ignored.
  */
-export function readTerminalFrame(bytes: Buffer, isBinary: boolean): TerminalMessage {
-  const control = isBinary ? undefined : readControl(bytes);
+export function parseTerminalFrame(bytes: Buffer, isBinary: boolean): TerminalMessage {
+  const control = isBinary ? undefined : parseControl(bytes);
   if (control === undefined) return { input: bytes };
   if (!frames.Check(control)) return undefined;
   switch (control.type) {
@@ -49,20 +49,20 @@ export function readTerminalFrame(bytes: Buffer, isBinary: boolean): TerminalMes
     case "eof":
       return "eof";
     case "resize":
-      return { cols: withinBounds(control.cols), rows: withinBounds(control.rows) };
+      return { cols: clampSide(control.cols), rows: clampSide(control.rows) };
   }
 }
 
 const controlTypes: ReadonlySet<unknown> = new Set(["input", "resize", "eof", "auth"]);
 
-/** The object of a control frame, in whatever shape it is otherwise. */
-function readControl(bytes: Buffer): unknown {
-  // Most frames are keys.
+/** The object of a control frame, unchecked except for its type. */
+function parseControl(bytes: Buffer): unknown {
+  // Most frames are single keys.
   if (bytes.length < 2 || !/^\s*\{/.test(bytes.toString("latin1", 0, 16))) return undefined;
   try {
-    // Not `parseJson`: a key may be NUL (Ctrl-@). Only the outermost values are looked at.
+    // Not `parseJson`: input may contain NUL (Ctrl-@), and only top-level values are read.
     const text = bytes.toString();
-    if (hasManyValues(text)) return undefined;
+    if (hasTooManyValues(text)) return undefined;
     const value = JSON.parse(text) as { type?: unknown };
     return controlTypes.has(value.type) ? value : undefined;
   } catch {
@@ -70,6 +70,6 @@ function readControl(bytes: Buffer): unknown {
   }
 }
 
-function withinBounds(side: number): number {
+function clampSide(side: number): number {
   return Math.min(Math.max(Math.floor(side), 1), maxTerminalSide);
 }

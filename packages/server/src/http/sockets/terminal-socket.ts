@@ -8,44 +8,46 @@ import type { FastifyBaseLogger } from "fastify";
 import type { WebSocket } from "ws";
 import { sandboxId } from "../routes/v1/sandboxes.ts";
 import type { Principal } from "../server/principal.ts";
-import { type Credential, refuseSocket } from "./authenticate.ts";
-import { readTerminalFrame, readTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
+import { type Credential, rejectSocket } from "./authenticate.ts";
+import { parseTerminalFrame, parseTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
 
-export interface TerminalServices {
+export interface TerminalDeps {
   sandboxes: Sandboxes;
   logger: FastifyBaseLogger;
 }
 
 export interface TerminalLimits {
-  /** Open terminals of each user. */
+  /** Open terminals per user. */
   terminals: KeyedSemaphore;
-  /** A terminal that has written within this time keeps its sandbox awake, ms. */
+  /** A terminal with output within this time keeps its sandbox awake, ms. */
   busyMs: number;
 }
 
-/** Bytes that wait for a slow client; above it the shell is not read. */
-const highOutput = 256 * 1024;
-/** Bytes that wait for a shell that does not read; above it the client is not read. */
-const highInput = 64 * 1024;
+/** Pauses reading the shell above this many unsent bytes for a slow client. */
+const maxUnsentBytes = 256 * 1024;
+/** Pauses reading the client above this many bytes that the shell has not read. */
+const maxUnreadBytes = 64 * 1024;
 const maxFrameBytes = 1024 * 1024;
-/** What a close frame has room for, bytes. */
+/** Maximum length of a close reason, bytes. */
 const maxReasonBytes = 123;
 
 /**
- * Serves the socket of a caller to `/sockets/terminal`: a shell in a sandbox, which ends with the socket (docs/sandbox-access.md). Output comes in binary
- * frames. Closes with 1000 `exit N` when the shell ended, 1001 (the sandbox was stopped), 4001 (the key may not, or not any more), 4004 (no such
- * sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell, and why), 1013 (too many terminals of the user).
+ * Serves a socket to `/sockets/terminal`: a shell in a sandbox, which ends with the socket
+ * (docs/sandbox-access.md). Output is sent in binary frames. Closes with 1000 `exit N` (the shell
+ * ended), 1001 (the sandbox was stopped), 4001 (the key does not allow it or ended), 4004 (no such
+ * sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell; says why), 1013 (too many
+ * terminals of the user).
  */
 export function serveTerminal(
   socket: WebSocket,
   query: URLSearchParams,
   caller: Principal,
   credential: Credential,
-  services: TerminalServices,
+  services: TerminalDeps,
   limits: TerminalLimits,
 ): void {
   if (caller.readOnly) return socket.close(4001, "This key is read-only: it opens no terminal");
-  const request = readTerminalRequest(query);
+  const request = parseTerminalRequest(query);
   if (typeof request === "string") return closeWith(socket, 1008, request);
   const named = caller.sandboxId ?? (request.sandboxId && sandboxId(request.sandboxId));
   if (named === undefined)
@@ -62,9 +64,9 @@ class TerminalSocket {
   readonly #socket: WebSocket;
   readonly #owner: { id: string; userId: string };
   readonly #request: TerminalRequest;
-  readonly #services: TerminalServices;
+  readonly #services: TerminalDeps;
   readonly #busyMs: number;
-  /** What the client typed. Each piece wakes the sandbox where it was paused, and counts as its use. */
+  /** The client's input. Each chunk wakes a paused sandbox and counts as its use. */
   readonly #input: Transform;
   #size: { cols: number; rows: number } | undefined;
   #shell: PersonShell | undefined;
@@ -74,7 +76,7 @@ class TerminalSocket {
     socket: WebSocket,
     owner: { id: string; userId: string },
     request: TerminalRequest,
-    services: TerminalServices,
+    services: TerminalDeps,
     busyMs: number,
   ) {
     this.#socket = socket;
@@ -84,8 +86,8 @@ class TerminalSocket {
     this.#busyMs = busyMs;
     this.#size = request.tty;
     this.#input = new Transform({
-      highWaterMark: highInput,
-      transform: (chunk, _encoding, done) => void this.#awake().then(() => done(null, chunk), done),
+      highWaterMark: maxUnreadBytes,
+      transform: (chunk, _encoding, done) => void this.#ensureRunning().then(() => done(null, chunk), done),
     });
     this.#input.on("error", (error) => this.#fail(error));
   }
@@ -100,7 +102,7 @@ class TerminalSocket {
     const unfollow = sandboxes.onChange((change) => {
       if (change.id !== this.#owner.id) return;
       if ("removed" in change) this.#close(4004, "The sandbox has been deleted");
-      // A size that came while it was paused has reached nobody.
+      // A resize during the pause did not reach the shell.
       else if (change.status === "RUNNING") this.#resize();
     });
     socket.once("close", () => {
@@ -110,20 +112,20 @@ class TerminalSocket {
       this.#shell?.hangUp();
     });
     socket.on("message", (data, isBinary) => {
-      if (!credential()) return refuseSocket(socket);
-      this.#take(data as Buffer, isBinary);
+      if (!credential()) return rejectSocket(socket);
+      this.#onFrame(data as Buffer, isBinary);
     });
     this.#run().catch((error) => this.#fail(error));
   }
 
-  async #awake() {
+  async #ensureRunning() {
     return this.#services.sandboxes.running(this.#owner.id);
   }
 
-  #take(frame: Buffer, isBinary: boolean): void {
+  #onFrame(frame: Buffer, isBinary: boolean): void {
     if (frame.length > maxFrameBytes)
       return this.#close(1009, `A frame may have at most ${maxFrameBytes} bytes`);
-    const message = readTerminalFrame(frame, isBinary);
+    const message = parseTerminalFrame(frame, isBinary);
     if (message === undefined || this.#input.writableEnded) return;
     if (message === "eof") return void this.#input.end(() => this.#socket.resume());
     if ("cols" in message) {
@@ -141,7 +143,7 @@ class TerminalSocket {
 
   async #run(): Promise<void> {
     const asked = this.#size;
-    const shell = await openPersonShell(await this.#awake(), { ...this.#request, tty: asked });
+    const shell = await openPersonShell(await this.#ensureRunning(), { ...this.#request, tty: asked });
     if (this.#socket.readyState !== this.#socket.OPEN) return shell.hangUp();
     this.#shell = shell;
     if (this.#size !== asked) this.#resize();
@@ -157,16 +159,16 @@ class TerminalSocket {
     this.#close(1000, `exit ${exitCode(status)}`);
   }
 
-  /** Sends a stream to its end, at the pace of the client. */
+  /** Sends a stream to its end at the client's pace. */
   #send(stream: PersonShell["process"]["stdout"]): Promise<void> {
     const socket = this.#socket;
     const sent = () => {
-      if (stream.isPaused() && socket.bufferedAmount <= highOutput / 2) stream.resume();
+      if (stream.isPaused() && socket.bufferedAmount <= maxUnsentBytes / 2) stream.resume();
     };
     stream.on("data", (chunk: Buffer) => {
       this.#writtenAt = performance.now();
       socket.send(chunk, { binary: true }, sent);
-      if (socket.bufferedAmount > highOutput) stream.pause();
+      if (socket.bufferedAmount > maxUnsentBytes) stream.pause();
     });
     stream.on("error", () => {});
     return new Promise((resolve) => {
@@ -184,13 +186,13 @@ class TerminalSocket {
   }
 
   #close(code: number, reason: string): void {
-    // The client's own close frame is to be read.
+    // Read the client's close frame.
     this.#socket.resume();
     closeWith(this.#socket, code, reason);
   }
 }
 
-/** Closes with a reason of any length, of which the beginning is told. */
+/** Closes with a reason, truncated to the limit. */
 function closeWith(socket: WebSocket, code: number, reason: string): void {
   let text = reason;
   while (Buffer.byteLength(text) > maxReasonBytes) text = `${text.slice(0, -2).trimEnd()}…`;

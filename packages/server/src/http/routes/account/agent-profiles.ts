@@ -9,7 +9,7 @@ import {
   SaveAgentProfileRequest,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { Access } from "../../server/auth.ts";
+import type { AccessLevel } from "../../server/auth.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 const base = "/api/agent-profiles";
@@ -25,7 +25,7 @@ export function agentProfileRoutes(
   constraints: { view?: "agent" } = {},
 ): void {
   const tags = ["agent profiles"];
-  const config: { access: Access } = { access: constraints.view ?? "user" };
+  const config: { access: AccessLevel } = { access: constraints.view ?? "user" };
 
   app.get(
     base,

@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { OwnRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
-import { decodedPath, publicUrl } from "../../server/urls.ts";
+import { decodePath, getPublicUrl } from "../../server/urls.ts";
 
 /** What of the agent-server surface is reached so. What answers with whole files is not: answers are held in memory. */
 const surface = /^\/api\/(?:conversations|git)\//;
@@ -27,14 +27,14 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
       },
     },
     async ({ body: { host, method, path, headers, body }, ip }, reply) => {
-      const own = new URL(publicUrl(config, app.server)).origin;
+      const own = new URL(getPublicUrl(config, app.server)).origin;
       if (!URL.canParse(host) || new URL(host).origin !== own)
         throw new PlatformError(
           "InvalidParameter",
           `host has to be this server, ${own}: requests are passed on to no other.`,
         );
       const url = URL.canParse(path, own) ? new URL(path, own) : undefined;
-      if (url?.origin !== own || !surface.test(url.pathname) || whole.test(decodedPath(url.pathname)))
+      if (url?.origin !== own || !surface.test(url.pathname) || whole.test(decodePath(url.pathname)))
         throw new PlatformError(
           "InvalidParameter",
           "path has to be below /api/conversations/ or /api/git/, and a trajectory is read page by page.",

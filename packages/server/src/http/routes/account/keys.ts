@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { ApiKey, ApiKeyRequest, isoTime, NewApiKey, parseId, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { ApiKeyRow } from "../../../store/user-store.ts";
-import { readTime } from "../../server/params.ts";
+import { parseTimeParam } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /**
@@ -60,7 +60,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
 
 /** When a new key ends: as asked, and no later than the key that makes it (`limit`, null: never). Throws InvalidInput, InvalidParameter. */
 function expiryOf(text: string | null | undefined, limit: number | null): number | null {
-  const asked = readTime(text ?? undefined, "expires_at", "body");
+  const asked = parseTimeParam(text ?? undefined, "expires_at", "body");
   if (asked === undefined) return limit;
   if (asked <= Date.now()) throw new PlatformError("InvalidParameter", "expires_at lies in the past.");
   if (limit !== null && asked > limit)

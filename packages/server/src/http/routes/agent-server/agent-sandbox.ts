@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { FastifyRequest } from "fastify";
-import { credentials } from "../../server/auth.ts";
+import { getKeys } from "../../server/auth.ts";
 import { sandboxId } from "../v1/sandboxes.ts";
 
 /**
@@ -15,7 +15,7 @@ export function agentSandbox(
   named: string | undefined,
 ): SandboxRow {
   const { userId, sandboxId: own } = request.principal;
-  for (const key of own === undefined ? credentials(request.headers) : []) {
+  for (const key of own === undefined ? getKeys(request.headers) : []) {
     const row = sandboxes.bySessionKey(key);
     if (row?.userId === userId) return row;
   }

@@ -12,9 +12,16 @@ import {
   StringEnum,
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
-import { arrayJson, pageBytes, sendJson } from "../../server/json-text.ts";
-import { checkCount, pageKeys, readEventTime, readId, Time, TimestampOrder } from "../../server/params.ts";
-import { readTextList } from "../../server/read-id-list.ts";
+import { sendJson, toArrayJson, toPageBytes } from "../../server/json-text.ts";
+import {
+  checkCount,
+  pageKeys,
+  parseEventTimeParam,
+  requireId,
+  Time,
+  TimestampOrder,
+} from "../../server/params.ts";
+import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
@@ -110,7 +117,7 @@ export function agentBashRoutes(
     },
     async (request, reply) => {
       const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      sendJson(reply, pageBytes(await bash.search(id, queryOf(request.query))));
+      sendJson(reply, toPageBytes(await bash.search(id, queryOf(request.query))));
       return reply;
     },
   );
@@ -127,9 +134,9 @@ export function agentBashRoutes(
     },
     async (request, reply) => {
       const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      const ids = [...(request.query.ids ?? []), ...(await readTextList(request))];
+      const ids = [...(request.query.ids ?? []), ...(await readIdList(request))];
       checkCount(ids, maxIds);
-      sendJson(reply, arrayJson(await bash.batch(id, ids.map(eventId))));
+      sendJson(reply, toArrayJson(await bash.batch(id, ids.map(eventId))));
       return reply;
     },
   );
@@ -182,7 +189,7 @@ function queryOf(query: Static<typeof SearchQuery>): BashQuery {
     commandId:
       query.command_id__eq === undefined
         ? undefined
-        : hexId(readId(query.command_id__eq, "query", "command_id__eq")),
+        : hexId(requireId(query.command_id__eq, "query", "command_id__eq")),
     timeGte: microsOf(query.timestamp__gte, "timestamp__gte"),
     timeLt: microsOf(query.timestamp__lt, "timestamp__lt"),
     orderGt: query.order__gt,
@@ -193,7 +200,7 @@ function queryOf(query: Static<typeof SearchQuery>): BashQuery {
 }
 
 function microsOf(text: string | undefined, name: string): number | undefined {
-  const time = readEventTime(text, name);
+  const time = parseEventTimeParam(text, name);
   return time === undefined
     ? undefined
     : Date.parse(`${time.slice(0, 23)}Z`) * 1_000 + Number(time.slice(23));

@@ -11,7 +11,7 @@ import {
 } from "@sandpiper/wire";
 import { type TSchema, Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
-import { patiently } from "../../server/without-socket-timeout.ts";
+import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { readPluginRef } from "./plugin-ref.ts";
 
@@ -74,7 +74,7 @@ export function agentConversationControlRoutes(
     async (request) => {
       const row = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { marketplaces } = settings.agent(row.userId);
-      await patiently(app, request, async () => {
+      await withoutSocketTimeout(app, request, async () => {
         await controls.loadPlugin(row, await readPluginRef(request.body.plugin_ref, marketplaces, skills));
       });
       return success;

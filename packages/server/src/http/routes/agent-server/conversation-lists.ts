@@ -9,8 +9,8 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { ConversationFilter, ConversationRow } from "../../../store/conversation-store.ts";
-import { arrayJson, maxListLength, pageJson, sendJson } from "../../server/json-text.ts";
-import { pageKeys, readIds } from "../../server/params.ts";
+import { maxListLength, sendJson, toArrayJson, toPageJson } from "../../server/json-text.ts";
+import { pageKeys, parseIds } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { visibleConversation } from "../account/conversation-access.ts";
@@ -73,7 +73,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       const isLast = (nextPageId ?? found.nextPageId) === null;
       sendJson(
         reply,
-        pageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }),
+        toPageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }),
       );
       return reply;
     },
@@ -141,12 +141,12 @@ export async function conversationBatch(
   ids: readonly string[],
 ): Promise<string> {
   const { conversations } = services;
-  const wanted = readIds(ids, maxIds);
+  const wanted = parseIds(ids, maxIds);
   function* texts() {
     for (const id of wanted) {
       const row = visibleConversation(conversations, principal, id);
       yield row ? JSON.stringify(conversations.info(row)) : null;
     }
   }
-  return arrayJson(await collect(services, principal, texts(), maxListLength));
+  return toArrayJson(await collect(services, principal, texts(), maxListLength));
 }

@@ -1,6 +1,6 @@
 import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
 import type { App, HttpServices } from "../../server/services.ts";
-import { patiently } from "../../server/without-socket-timeout.ts";
+import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
 /** `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 where the id is taken by a conversation of this sandbox. */
@@ -23,7 +23,7 @@ export function agentCreateRoutes(
     async (request, reply) => {
       const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
       const wanted = request.body.secrets_encrypted ? sealed.openAll(userId, request.body) : request.body;
-      const { row, created } = await patiently(app, request, () =>
+      const { row, created } = await withoutSocketTimeout(app, request, () =>
         conversations.create({ userId, sandboxId }, wanted),
       );
       return reply.code(created ? 201 : 200).send(conversations.info(row));

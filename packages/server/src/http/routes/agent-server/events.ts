@@ -2,9 +2,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { Event, EventPage, Nullable, parseId, StringEnum } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
-import { arrayJson, pageJson, sendJson } from "../../server/json-text.ts";
-import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../../server/params.ts";
-import { readTextList } from "../../server/read-id-list.ts";
+import { sendJson, toArrayJson, toPageJson } from "../../server/json-text.ts";
+import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from "../../server/params.ts";
+import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { pageAt, pageWithId } from "./event-page.ts";
@@ -67,7 +67,7 @@ export function agentEventRoutes(
       const page = needsScan(query)
         ? await scanEvents(events, id, wanted, query, scanning)
         : pageWithId(events, id, wanted);
-      sendJson(reply, pageJson(page));
+      sendJson(reply, toPageJson(page));
       return reply;
     },
   );
@@ -108,12 +108,12 @@ export function agentEventRoutes(
     },
     async (request, reply) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
-      const ids = request.query.ids ?? (await readTextList(request));
+      const ids = request.query.ids ?? (await readIdList(request));
       checkCount(ids, maxIds);
       function* texts() {
         for (const eventId of ids) yield events.batch(id, [parseId(eventId) ?? eventId])[0]!;
       }
-      sendJson(reply, arrayJson(texts()));
+      sendJson(reply, toArrayJson(texts()));
       return reply;
     },
   );
@@ -132,7 +132,7 @@ export function agentEventRoutes(
 function filterOf(query: Static<typeof CountQuery>): EventFilter {
   return {
     kind: query.kind?.slice(query.kind.lastIndexOf(".") + 1),
-    timestampGte: readEventTime(query.timestamp__gte, "timestamp__gte"),
-    timestampLt: readEventTime(query.timestamp__lt, "timestamp__lt"),
+    timestampGte: parseEventTimeParam(query.timestamp__gte, "timestamp__gte"),
+    timestampLt: parseEventTimeParam(query.timestamp__lt, "timestamp__lt"),
   };
 }

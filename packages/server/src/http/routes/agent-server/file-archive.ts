@@ -7,7 +7,7 @@ import { findRepository, gitDelta, type Repository } from "@sandpiper/sandbox/fi
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { fileHeaders } from "../../server/file-headers.ts";
+import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, path, sandboxKeys, usable } from "./file-paths.ts";
@@ -116,7 +116,7 @@ function headersOf(name: string, repository: Repository | undefined): Record<str
     "x-archive-head-commit": repository?.commit,
   };
   const told = Object.entries(facts).flatMap(([key, value]) => (value ? [[key, safe(value)]] : []));
-  return { ...fileHeaders(name), ...Object.fromEntries(told) };
+  return { ...getDownloadHeaders(name), ...Object.fromEntries(told) };
 }
 
 /** Text as a header may carry it; nobody's headers are made too long by what a repository says. */

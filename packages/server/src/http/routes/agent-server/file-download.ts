@@ -3,7 +3,7 @@ import { hexId } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
-import { fileHeaders } from "../../server/file-headers.ts";
+import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -25,7 +25,7 @@ export function agentFileDownloadRoutes(
     absolute(path);
     const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
     const file = await usable(download(sandbox, path));
-    return sendFile(reply, file, { ...fileHeaders(path), "content-type": bytes });
+    return sendFile(reply, file, { ...getDownloadHeaders(path), "content-type": bytes });
   }
 
   app.get(
@@ -66,7 +66,7 @@ export function agentFileDownloadRoutes(
     ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const [shown] = conversations.batch(userId, [id]);
-      reply.headers(fileHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
+      reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
     },
   );
 }

@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { makeFolder, subfolders } from "@sandpiper/sandbox/files/folder-pages";
 import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { pageKeys, pageOf } from "../../server/params.ts";
+import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, PathQuery, path, sandboxKeys, usable } from "./file-paths.ts";
@@ -81,7 +81,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const { names, next } = await usable(
         subfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
       );
-      return pageOf({
+      return toPage({
         items: names.map((name) => ({ name, path: below(folder, name) })),
         nextPageId: next === undefined ? null : Buffer.from(next).toString("base64url"),
       });

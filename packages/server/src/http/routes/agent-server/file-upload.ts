@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { upload } from "@sandpiper/sandbox/files/file-streams";
 import { Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
-import { formFile } from "../../server/multipart.ts";
+import { parseFormFile } from "../../server/multipart.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, PathParams, PathQuery, SandboxQuery, SlashedParams, usable } from "./file-paths.ts";
@@ -24,7 +24,7 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
     if (!request.body)
       throw new PlatformError("UnsupportedMediaType", "Unsupported media type: send multipart/form-data");
     const body = request.body as Readable;
-    const content = await formFile(body, request.headers["content-type"], "file");
+    const content = await parseFormFile(body, request.headers["content-type"], "file");
     await usable(upload(await sandboxes.running(row.id), target, content, undefined));
     // What comes after the file.
     body.resume();

@@ -48,7 +48,7 @@ export function agentSecretRoutes(
     `${url}/:name`,
     {
       constraints,
-      config: { ...config, opensMore: true, failures: [403, 404] },
+      config: { ...config, grantsAccess: true, failures: [403, 404] },
       schema: {
         tags,
         summary: "Read the value of a secret",

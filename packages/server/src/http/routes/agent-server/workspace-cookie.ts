@@ -1,6 +1,6 @@
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { makeToken, openToken } from "../../preview/token.ts";
+import { makeToken, verifyToken } from "../../preview/token.ts";
 
 /** How long a browser may show files of a workspace without asking for a new cookie, seconds. */
 const lifeSeconds = 30 * 24 * 3_600;
@@ -41,7 +41,7 @@ export function workspaceSandbox(
   for (const text of header.split(";").slice(0, 100)) {
     const [, id, token] = /^\s*oh_workspace_session_key=([\w-]{1,64})~(\S+)\s*$/.exec(text) ?? [];
     if (id === undefined || (only !== undefined && id !== only)) continue;
-    const row = openToken(token!, "workspace", { sandboxId: id, port: 0 }, sandboxes);
+    const row = verifyToken(token!, "workspace", { sandboxId: id, port: 0 }, sandboxes);
     if (row) return row;
   }
   return undefined;

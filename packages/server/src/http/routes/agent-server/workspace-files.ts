@@ -4,11 +4,11 @@ import { type Download, download } from "@sandpiper/sandbox/files/file-streams";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { frameAncestors } from "../../preview/preview.ts";
-import { shownHeaders } from "../../server/file-headers.ts";
+import { getFrameAncestors } from "../../preview/preview.ts";
+import { getInlineHeaders } from "../../server/file-headers.ts";
 import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { publicUrl } from "../../server/urls.ts";
+import { getPublicUrl } from "../../server/urls.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { usable } from "./file-paths.ts";
 
@@ -60,7 +60,7 @@ export function workspaceFileRoutes(
     }
     const sandbox = await sandboxes.running(row.sandboxId);
     const headers = (name: string) =>
-      shownHeaders(name, frameAncestors(publicUrl(config, app.server), config.corsOrigins));
+      getInlineHeaders(name, getFrameAncestors(getPublicUrl(config, app.server), config.corsOrigins));
     const found = await fileOrFolder(sandbox, wanted);
     if (found !== "folder") return sendFile(reply, found, headers(wanted));
     const url = request.url.split("?", 1)[0]!;

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { credentials } from "../../server/auth.ts";
+import { getKeys } from "../../server/auth.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { isSecure } from "../account/login/cookie.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
@@ -75,7 +75,5 @@ const paths =
  * request that has the cookie alone is one of the browser's, not of the page, so there the configured origins count.
  */
 export function opensToAnySite({ method, raw, originalUrl, headers }: FastifyRequest): boolean {
-  return (
-    paths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || credentials(headers).length > 0)
-  );
+  return paths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || getKeys(headers).length > 0);
 }

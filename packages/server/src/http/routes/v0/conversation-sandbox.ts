@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { ConversationResponse, hexId, type LegacyStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { exposedUrls } from "../../server/exposed-urls.ts";
+import { getExposedUrls } from "../../server/exposed-urls.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -64,7 +64,7 @@ export function legacySandboxRoutes(
   app.get(
     `${base}/web-hosts`,
     {
-      config: { errors, opensMore: true },
+      config: { errors, grantsAccess: true },
       schema: {
         tags,
         summary: "List the addresses of servers inside the sandbox, with their ports",
@@ -74,7 +74,7 @@ export function legacySandboxRoutes(
     },
     ({ principal, params }, reply) => {
       const { sandbox } = find(principal, params);
-      const urls = sandbox?.status === "RUNNING" ? exposedUrls(sandbox, config, app.server) : [];
+      const urls = sandbox?.status === "RUNNING" ? getExposedUrls(sandbox, config, app.server) : [];
       const workers = urls.filter(({ name }) => name.startsWith("WORKER_"));
       reply.send({ hosts: Object.fromEntries(workers.map(({ url, port }) => [url, port])) });
     },

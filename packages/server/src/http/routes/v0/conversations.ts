@@ -15,7 +15,7 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { sendJson } from "../../server/json-text.ts";
-import { pageKeysBy, pageRequest } from "../../server/params.ts";
+import { makePageKeys, pageRequest } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -23,7 +23,7 @@ import { legacy } from "../agent-server/conversation-info.ts";
 import { conversationBatch } from "../agent-server/conversation-lists.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
-const pageKeys = pageKeysBy(20);
+const pageKeys = makePageKeys(20);
 const repository = Type.Optional(Type.String({ maxLength: 512 }));
 const Trigger = StringEnum(triggers);
 const ListQuery = Type.Object({

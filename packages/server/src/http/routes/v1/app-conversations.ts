@@ -14,7 +14,7 @@ import {
 import { type Static, Type } from "typebox";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import { sendJson } from "../../server/json-text.ts";
-import { pageKeys, pageRequest, readIds, readTime, Time } from "../../server/params.ts";
+import { pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
 
@@ -127,7 +127,7 @@ export function appConversationRoutes(
       const { ids } = request.query;
       const { userId } = request.principal;
       if (ids === undefined) sendJson(reply, search(userId, request.query));
-      else reply.send(conversations.batch(userId, readIds(ids, 99)));
+      else reply.send(conversations.batch(userId, parseIds(ids, 99)));
     },
   );
   app.patch(
@@ -162,7 +162,7 @@ export function appConversationRoutes(
     },
     async (request) => {
       const { userId } = request.principal;
-      const [id] = readIds([request.params.conversation_id], 1);
+      const [id] = parseIds([request.params.conversation_id], 1);
       if (!conversations.get(userId, id!))
         throw new PlatformError("ConversationNotFound", "Conversation not found");
       await conversations.remove(userId, id!);
@@ -185,10 +185,10 @@ function filterOf(userId: string, query: Static<typeof FilterQuery>): Conversati
   return {
     userId,
     titleContains: query.title__contains,
-    createdAtGte: readTime(query.created_at__gte, "created_at__gte"),
-    createdAtLt: readTime(query.created_at__lt, "created_at__lt"),
-    updatedAtGte: readTime(query.updated_at__gte, "updated_at__gte"),
-    updatedAtLt: readTime(query.updated_at__lt, "updated_at__lt"),
+    createdAtGte: parseTimeParam(query.created_at__gte, "created_at__gte"),
+    createdAtLt: parseTimeParam(query.created_at__lt, "created_at__lt"),
+    updatedAtGte: parseTimeParam(query.updated_at__gte, "updated_at__gte"),
+    updatedAtLt: parseTimeParam(query.updated_at__lt, "updated_at__lt"),
     sandboxId: query.sandbox_id__eq === undefined ? undefined : sandboxId(query.sandbox_id__eq),
   };
 }

@@ -1,11 +1,11 @@
 import { knownModels, knownProviders } from "@sandpiper/models/known-models";
 import { LLMModelPage, ProviderPage } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { markOf, pageKeysBy, pageOfMark, slicePage } from "../../server/params.ts";
+import { makePageKeys, parsePageMark, slicePage, toMarkPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
 const filterKeys = {
-  ...pageKeysBy(50),
+  ...makePageKeys(50),
   query: Type.Optional(Type.String({ maxLength: 256, description: "part of the name" })),
   verified__eq: Type.Optional(Type.Boolean()),
 };
@@ -60,5 +60,5 @@ export function configRoutes(app: App): void {
 }
 
 function page<T>(items: readonly T[], { page_id, limit }: { page_id?: string; limit: number }) {
-  return pageOfMark(slicePage(items, { pageId: markOf(page_id), limit }));
+  return toMarkPage(slicePage(items, { pageId: parsePageMark(page_id), limit }));
 }

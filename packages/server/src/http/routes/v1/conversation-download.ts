@@ -1,7 +1,7 @@
 import { hexId } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
-import { fileHeaders } from "../../server/file-headers.ts";
+import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -26,7 +26,7 @@ export function conversationDownloadRoutes(
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const [shown] = conversations.batch(userId, [id]);
       reply
-        .headers(fileHeaders(`conversation_${hexId(id)}.zip`))
+        .headers(getDownloadHeaders(`conversation_${hexId(id)}.zip`))
         .send(conversationArchive(events, id, shown!));
     },
   );

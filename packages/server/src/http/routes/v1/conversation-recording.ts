@@ -1,6 +1,6 @@
 import { hexId, RecordingLine, recordingType } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { fileHeaders } from "../../server/file-headers.ts";
+import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -28,7 +28,10 @@ export function conversationRecordingRoutes(
       const row = requireConversation(conversations, principal, params.conversation_id);
       // Its lines fit the schema, which is that of one of them.
       reply
-        .headers({ ...fileHeaders(`conversation_${hexId(row.id)}.jsonl`), "content-type": recordingType })
+        .headers({
+          ...getDownloadHeaders(`conversation_${hexId(row.id)}.jsonl`),
+          "content-type": recordingType,
+        })
         .send(recordings.export(row) as never);
     },
   );

@@ -1,8 +1,8 @@
 import { Event, EventKind, EventPage, Nullable, parseId } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
-import { arrayJson, sendJson } from "../../server/json-text.ts";
-import { checkCount, pageKeys, readEventTime, Time, TimestampOrder } from "../../server/params.ts";
+import { sendJson, toArrayJson } from "../../server/json-text.ts";
+import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -32,7 +32,7 @@ export function eventRoutes(
   };
   const batch = (id: string, ids: string[]) => {
     checkCount(ids, 100);
-    return arrayJson(one(id, ids));
+    return toArrayJson(one(id, ids));
   };
   function* one(id: string, ids: string[]) {
     for (const text of ids) yield events.batch(id, [parseId(text) ?? text])[0]!;
@@ -130,7 +130,7 @@ export function eventRoutes(
 function filterOf(query: Static<typeof CountQuery>): EventFilter {
   return {
     kind: query.kind__eq,
-    timestampGte: readEventTime(query.timestamp__gte, "timestamp__gte"),
-    timestampLt: readEventTime(query.timestamp__lt, "timestamp__lt"),
+    timestampGte: parseEventTimeParam(query.timestamp__gte, "timestamp__gte"),
+    timestampLt: parseEventTimeParam(query.timestamp__lt, "timestamp__lt"),
   };
 }

@@ -11,12 +11,12 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { GitHosting, Listed } from "../../../git/api.ts";
-import { markOf, pageKeys, pageKeysBy, pageOfMark, slicePage } from "../../server/params.ts";
+import { makePageKeys, pageKeys, parsePageMark, slicePage, toMarkPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
 /** What a provider's refusal can become. */
 const config = { failures: [400, 403, 404, 422, 502] };
-const fewer = pageKeysBy(30);
+const fewer = makePageKeys(30);
 const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
 const RepositoryQuery = Type.Object({
   ...ProviderQuery.properties,
@@ -71,7 +71,13 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
       const { provider, query, installation_id, page_id, limit, sort_order } = request.query;
       if (sort_order !== undefined && !query)
         throw new PlatformError("BadRequest", "sort_order needs a query to sort the results of.");
-      const ask = { query, installation: installation_id, order: sort_order, from: markOf(page_id), limit };
+      const ask = {
+        query,
+        installation: installation_id,
+        order: sort_order,
+        from: parsePageMark(page_id),
+        limit,
+      };
       return listed(await git.repositories(request.principal.userId, provider, ask));
     },
   );
@@ -88,7 +94,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     },
     async (request) => {
       const { provider, repository, query, page_id, limit } = request.query;
-      const ask = { repository, query, from: markOf(page_id), limit };
+      const ask = { repository, query, from: parsePageMark(page_id), limit };
       return listed(await git.branches(request.principal.userId, provider, ask));
     },
   );
@@ -135,9 +141,9 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
 }
 
 function sliced<T>(items: readonly T[], pageId: string | undefined, limit: number) {
-  return pageOfMark(slicePage(items, { pageId: markOf(pageId), limit }));
+  return toMarkPage(slicePage(items, { pageId: parsePageMark(pageId), limit }));
 }
 
 function listed<T>({ items, next }: Listed<T>) {
-  return pageOfMark({ items, nextPageId: next });
+  return toMarkPage({ items, nextPageId: next });
 }

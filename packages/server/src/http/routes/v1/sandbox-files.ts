@@ -3,9 +3,9 @@ import { download, upload } from "@sandpiper/sandbox/files/file-streams";
 import { type FolderEntry, folderPage, remove } from "@sandpiper/sandbox/files/folder-pages";
 import { FilePage, isoTime, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { fileHeaders } from "../../server/file-headers.ts";
-import { headersOf, sendFile } from "../../server/file-response.ts";
-import { pageKeys, pageOf } from "../../server/params.ts";
+import { getDownloadHeaders } from "../../server/file-headers.ts";
+import { sendFile, withFileHeaders } from "../../server/file-response.ts";
+import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { runningSandbox } from "./sandbox-access.ts";
 
@@ -37,7 +37,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request, reply) => {
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path);
-      return sendFile(reply, file, fileHeaders(request.query.path));
+      return sendFile(reply, file, getDownloadHeaders(request.query.path));
     },
   );
   app.head(
@@ -54,7 +54,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request, reply) => {
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path, "facts");
-      return reply.headers(headersOf(fileHeaders(request.query.path), file, file.size)).send();
+      return reply.headers(withFileHeaders(getDownloadHeaders(request.query.path), file, file.size)).send();
     },
   );
   // A scope of its own: only here a body is a stream, whatever its type.
@@ -127,7 +127,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { entries, next } = await folderPage(sandbox, path, { limit, after });
       const nextPageId = next === undefined ? null : Buffer.from(next).toString("base64url");
-      return pageOf({ items: entries.map(wireEntry), nextPageId });
+      return toPage({ items: entries.map(wireEntry), nextPageId });
     },
   );
 }

@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Decision } from "@sandpiper/sandbox/network/api";
 import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PageQuery, pageOf } from "../../server/params.ts";
+import { PageQuery, toPage } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
@@ -61,7 +61,7 @@ export function sandboxNetworkRoutes(
       // One more than is shown tells whether there is another page.
       const found = await egress.decisions(id, { limit: limit + 1, before });
       const items = found.slice(0, limit);
-      return pageOf({
+      return toPage({
         items: items.map(wireDecision),
         nextPageId: found.length > limit ? String(items.at(-1)!.seq) : null,
       });

@@ -47,7 +47,7 @@ export function sandboxSecretRoutes(
   app.get(
     `${url}/:secret_name`,
     {
-      config: { ...config, opensMore: true },
+      config: { ...config, grantsAccess: true },
       schema: {
         tags,
         summary: "Read the value of a secret of a sandbox",

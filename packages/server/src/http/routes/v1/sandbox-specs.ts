@@ -1,7 +1,7 @@
 import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import { isoTime, Nullable, SandboxSpecInfo, SandboxSpecPage } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { checkCount, PageQuery, pageOf, pageRequest, slicePage } from "../../server/params.ts";
+import { checkCount, PageQuery, pageRequest, slicePage, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Templates for sandboxes, the default first (app-server.md section 4). */
@@ -20,7 +20,7 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     "/api/v1/sandbox-specs/search",
     { schema: { tags, summary: "List specs", querystring: PageQuery, response: { 200: SandboxSpecPage } } },
     (request, reply) => {
-      reply.send(pageOf(slicePage(sandboxes.specs().map(info), pageRequest(request.query))));
+      reply.send(toPage(slicePage(sandboxes.specs().map(info), pageRequest(request.query))));
     },
   );
   app.get(

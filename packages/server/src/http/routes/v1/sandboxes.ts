@@ -13,8 +13,8 @@ import {
 import { Type } from "typebox";
 import type { Config } from "../../../config/config.ts";
 import { createdBy } from "../../../users/default-user.ts";
-import { exposedUrls } from "../../server/exposed-urls.ts";
-import { checkCount, PageQuery, pageOf, pageRequest } from "../../server/params.ts";
+import { getExposedUrls } from "../../server/exposed-urls.ts";
+import { checkCount, PageQuery, pageRequest, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
@@ -32,7 +32,7 @@ export function sandboxRoutes(
     { schema: { tags, summary: "List sandboxes", querystring: PageQuery, response: { 200: SandboxPage } } },
     (request, reply) => {
       const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
-      reply.send(pageOf({ items: items.map(info), nextPageId }));
+      reply.send(toPage({ items: items.map(info), nextPageId }));
     },
   );
   app.get(
@@ -131,7 +131,7 @@ export function sandboxInfo(row: SandboxRow, config: Config, server: Server): Sa
     sandbox_spec_id: row.specId,
     status: row.status,
     session_api_key: running ? row.sessionKey : null,
-    exposed_urls: running ? exposedUrls(row, config, server) : null,
+    exposed_urls: running ? getExposedUrls(row, config, server) : null,
     created_at: isoTime(row.createdAt),
     status_detail: row.statusDetail,
   };

@@ -6,7 +6,7 @@ import {
   ProviderTokens,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { pageKeys, pageOf } from "../../server/params.ts";
+import { pageKeys, toPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
 
@@ -39,7 +39,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       const items = found
         .slice(0, limit)
         .map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
-      reply.send(pageOf({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null }));
+      reply.send(toPage({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null }));
     },
   );
   app.post(

@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
 import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { PageQuery, pageOf, pageRequest } from "../../server/params.ts";
+import { PageQuery, pageRequest, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
 
@@ -40,7 +40,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     },
     (request, reply) => {
       const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
-      reply.send(pageOf({ items: items.map(snapshotInfo), nextPageId }));
+      reply.send(toPage({ items: items.map(snapshotInfo), nextPageId }));
     },
   );
   app.get(

@@ -6,15 +6,15 @@ import {
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { StartTaskFilter } from "../../../store/start-task-store.ts";
-import { arrayJson, sendJson } from "../../server/json-text.ts";
+import { sendJson, toArrayJson } from "../../server/json-text.ts";
 import {
   pageKeys,
-  pageOf,
   pageRequest,
-  readIds,
-  readOptionalId,
-  readTime,
+  parseIds,
+  parseOptionalId,
+  parseTimeParam,
   Time,
+  toPage,
 } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -49,7 +49,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
     (request, reply) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
-      reply.send(pageOf(startTasks.search(filterOf(request.principal.userId, query), page)));
+      reply.send(toPage(startTasks.search(filterOf(request.principal.userId, query), page)));
     },
   );
   app.get(
@@ -79,7 +79,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
     },
     (request, reply) => {
       const { userId } = request.principal;
-      sendJson(reply, arrayJson(texts(userId, readIds(request.query.ids, 100))));
+      sendJson(reply, toArrayJson(texts(userId, parseIds(request.query.ids, 100))));
     },
   );
 }
@@ -87,7 +87,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
 function filterOf(userId: string, query: Static<typeof FilterQuery>): StartTaskFilter {
   return {
     userId,
-    conversationId: readOptionalId(query.conversation_id__eq, "query", "conversation_id__eq"),
-    createdAtGte: readTime(query.created_at__gte, "created_at__gte"),
+    conversationId: parseOptionalId(query.conversation_id__eq, "query", "conversation_id__eq"),
+    createdAtGte: parseTimeParam(query.created_at__gte, "created_at__gte"),
   };
 }

@@ -3,7 +3,7 @@ import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { ReportedConversation, ReportedEvents, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { readId } from "../../server/params.ts";
+import { requireId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Largest report, bytes: agent servers send 5 MB at most (agent-server.md section 10). */
@@ -42,7 +42,7 @@ export function webhookRoutes(
     },
     async (request) => {
       const sandbox = reporter(request);
-      await conversations.external.report(sandbox, readId(request.body.id, "body", "id"), request.body);
+      await conversations.external.report(sandbox, requireId(request.body.id, "body", "id"), request.body);
       return { success: true };
     },
   );
@@ -62,7 +62,7 @@ export function webhookRoutes(
     },
     async (request) => {
       const sandbox = reporter(request);
-      const id = readId(request.params.conversation_id, "path", "conversation_id");
+      const id = requireId(request.params.conversation_id, "path", "conversation_id");
       await conversations.external.take(sandbox, id, request.body);
       return { success: true };
     },

@@ -1,38 +1,40 @@
 import { isIPv6 } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Principal } from "../principal.ts";
-import { Buckets } from "./buckets.ts";
+import { TokenBucketLimiter } from "./token-bucket-limiter.ts";
 
-/** Bounds requests per second: of each key, of each sandbox's session key, and of each address that sends no valid key. */
+/**
+ * Limits requests per second of each key, each sandbox's session key, and each address without a
+ * valid key.
+ */
 export class RequestLimit {
-  readonly #buckets: Buckets | undefined;
+  readonly #buckets: TokenBucketLimiter | undefined;
   readonly #perSecond: number;
 
-  /** `perSecond` 0 is no limit. Twice as many may come at once. */
+  /** Allows bursts of twice `perSecond`; 0 disables the limit. */
   constructor(perSecond: number, clock?: () => number) {
     this.#perSecond = perSecond;
-    this.#buckets = perSecond === 0 ? undefined : new Buckets({ perSecond, burst: 2 * perSecond }, clock);
+    this.#buckets =
+      perSecond === 0 ? undefined : new TokenBucketLimiter({ perSecond, burst: 2 * perSecond }, clock);
   }
 
-  /** Counts a request of a caller. Throws PlatformError TooManyRequests with the time to wait. */
+  /** Counts a request. Throws PlatformError TooManyRequests with the time to wait. */
   count(principal: Principal | undefined, address: () => string | undefined): void {
     if (!this.#buckets) return;
-    const caller = principal?.keyId ?? principal?.sandboxId ?? network(address());
+    const caller = principal?.keyId ?? principal?.sandboxId ?? toClientNetwork(address());
     const seconds = this.#buckets.take(caller);
     if (seconds === 0) return;
     const whose = principal ? "This key" : "This address";
     throw new PlatformError(
-      "TooManyRequests",
-      `${whose} may send ${this.#perSecond} requests per second: wait and try again.`,
-      {
-        retryAfter: seconds,
-      },
+      "RequestRateExceeded",
+      { caller: whose, perSecond: this.#perSecond },
+      { retryAfter: seconds },
     );
   }
 }
 
-/** An address as callers are told apart by it: a whole /64 of IPv6 belongs to one. */
-export function network(address = ""): string {
+/** Normalises an address; an IPv6 client is identified by its /64. */
+export function toClientNetwork(address = ""): string {
   if (!isIPv6(address)) return address;
   const mapped = /^::ffff:([\d.]+)$/i.exec(address);
   if (mapped) return mapped[1]!;

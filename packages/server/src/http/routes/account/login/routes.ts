@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { KeyHolder } from "../../../../users/api.ts";
 import { createdBy } from "../../../../users/default-user.ts";
-import { Buckets } from "../../../server/limits/buckets.ts";
-import { network } from "../../../server/limits/request-limit.ts";
+import { toClientNetwork } from "../../../server/limits/request-limit.ts";
+import { TokenBucketLimiter } from "../../../server/limits/token-bucket-limiter.ts";
 import type { App, HttpServices } from "../../../server/services.ts";
 import { clearedCookies, isSecure, loginCookie, loginTokens } from "./cookie.ts";
 import { loginPage, pageHeaders, welcomePage } from "./page.ts";
@@ -35,7 +35,7 @@ function routes(
   { apiKeys, logins, config }: Pick<HttpServices, "apiKeys" | "logins" | "config">,
 ): void {
   const tags = ["login"];
-  const failures = new Buckets(failedLogins);
+  const failures = new TokenBucketLimiter(failedLogins);
   const holderOf = ({ headers }: FastifyRequest): KeyHolder | undefined =>
     loginTokens(headers.cookie)
       .map((token) => logins.authenticate(token))
@@ -43,8 +43,8 @@ function routes(
 
   /** Takes the key of a login. Throws Unauthorized, TooManyRequests. */
   const authenticate = (key: string, request: FastifyRequest): KeyHolder => {
-    const address = network(request.ip);
-    const wait = failures.wait(address);
+    const address = toClientNetwork(request.ip);
+    const wait = failures.peek(address);
     if (wait > 0)
       throw new PlatformError("TooManyRequests", "Too many wrong keys: wait and try again.", {
         retryAfter: wait,

@@ -1,29 +1,31 @@
 import { LRUCache } from "lru-cache";
 
-/** Maximum number of callers in memory; the least recently seen one is forgotten and gets a full bucket. */
+/**
+ * Maximum callers in memory; the least recently seen one is dropped and later gets a full bucket.
+ */
 const maxCallers = 10_000;
 
 interface Bucket {
   tokens: number;
-  /** When `tokens` was right, ms. */
+  /** When `tokens` was computed, ms. */
   at: number;
 }
 
-/** A token bucket for each caller: `burst` requests at once, then `perSecond`. In memory and bounded. */
-export class Buckets {
+/** A token bucket per caller: `burst` requests at once, then `perSecond`. */
+export class TokenBucketLimiter {
   readonly #perMs: number;
   readonly #burst: number;
   readonly #clock: () => number;
   readonly #buckets = new LRUCache<string, Bucket>({ max: maxCallers });
 
-  /** `clock` gives milliseconds that never go back. */
+  /** `clock` gives monotonic milliseconds. */
   constructor(options: { perSecond: number; burst: number }, clock: () => number = () => performance.now()) {
     this.#perMs = options.perSecond / 1000;
     this.#burst = options.burst;
     this.#clock = clock;
   }
 
-  /** Takes one token; gives 0, or the seconds until there is one. */
+  /** Takes a token and returns 0, or returns the seconds until one is available. */
   take(caller: string): number {
     const bucket = this.#bucket(caller);
     if (bucket.tokens < 1) return (1 - bucket.tokens) / this.#perMs / 1000;
@@ -31,8 +33,8 @@ export class Buckets {
     return 0;
   }
 
-  /** Like `take`, and takes nothing. */
-  wait(caller: string): number {
+  /** Like `take`, but takes no token. */
+  peek(caller: string): number {
     return Math.max(0, (1 - this.#bucket(caller).tokens) / this.#perMs / 1000);
   }
 

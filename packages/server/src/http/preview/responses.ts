@@ -7,19 +7,23 @@ const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'non
 const pageStyle =
   "body{font:16px/1.5 system-ui,sans-serif;color-scheme:light dark;max-width:36em;margin:20vh auto;padding:0 1em}h1{font-size:1.3em}";
 
-/** Seconds after which a browser looks again whether the app answers. */
+/** Seconds after which a browser retries. */
 const reloadSeconds = 2;
 
 /**
- * Answers a request that does not reach the app: a page for browsers, else JSON with a `detail`. The connection is closed where a body may
- * still be on its way.
+ * Responds to a request that does not reach the app: a page for browsers, else JSON with a
+ * `detail`. Closes the connection if a body may still arrive.
  */
-export function answerError(request: IncomingMessage, response: ServerResponse, error: PlatformError): void {
+export function respondWithError(
+  request: IncomingMessage,
+  response: ServerResponse,
+  error: PlatformError,
+): void {
   const { status } = error;
   const asPage = /\btext\/html\b/.test(request.headers.accept ?? "");
-  // A server in the sandbox may just be starting.
+  // A server in the sandbox may be starting.
   const reload = error.code === "PortUnreachable" && request.method === "GET";
-  const body = asPage ? page(status, error.message, reload) : JSON.stringify({ detail: error.message });
+  const body = asPage ? renderPage(status, error.message, reload) : JSON.stringify({ detail: error.message });
   if (hasBody(request)) response.shouldKeepAlive = false;
   response.writeHead(status, {
     ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
@@ -33,8 +37,8 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
   response.end(request.method === "HEAD" ? undefined : body);
 }
 
-/** Answers with headers alone, such as those of a redirect; a browser does not tell the next server where it comes from. */
-export function answerEmpty(
+/** Responds without a body, for example with a redirect; the browser sends no Referer. */
+export function respondEmpty(
   request: IncomingMessage,
   response: ServerResponse,
   status: number,
@@ -51,18 +55,17 @@ export function answerEmpty(
   response.end();
 }
 
-/** Whether a request brings a body, which may still be on its way. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-function page(status: number, sentence: string, reload: boolean): string {
-  const title = escaped(STATUS_CODES[status]!);
+function renderPage(status: number, sentence: string, reload: boolean): string {
+  const title = escapeHtml(STATUS_CODES[status]!);
   const refresh = reload ? `<meta http-equiv="refresh" content="${reloadSeconds}">` : "";
   const note = reload ? "<p>This page looks again every few seconds.</p>" : "";
-  return `<!doctype html><html lang="en"><meta charset="utf-8">${refresh}<title>${title}</title><style>${pageStyle}</style><h1>${title}</h1><p>${escaped(sentence)}</p>${note}</html>\n`;
+  return `<!doctype html><html lang="en"><meta charset="utf-8">${refresh}<title>${title}</title><style>${pageStyle}</style><h1>${title}</h1><p>${escapeHtml(sentence)}</p>${note}</html>\n`;
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
