@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { PreparedSpec, SandboxDriver } from "@sandpiper/sandbox/driver";
 import { DockerDriver } from "@sandpiper/sandbox/drivers/docker/docker-driver";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { hostSpec } from "@sandpiper/sandbox/specs/specs";
+import { createHostSpec } from "@sandpiper/sandbox/specs/specs";
 import { startTestEngine } from "@sandpiper/sandbox/test/support/docker-engine";
 import { busyboxImage, importTestImages } from "@sandpiper/sandbox/test/support/docker-image";
 import { figures, inTurn, type Row } from "./measure.ts";
@@ -34,7 +34,7 @@ export async function benchDocker(): Promise<Row[]> {
     await importTestImages(engine.engine.docker);
     await docker.open();
     await oci.open();
-    const host = hostSpec(limits);
+    const host = createHostSpec(limits);
     const image = await docker.prepare({
       ...host,
       root: { kind: "image", reference: busyboxImage },

@@ -58,7 +58,7 @@ export async function openBenchService(): Promise<BenchService> {
     async hibernate(ids) {
       await Promise.all(ids.map((id) => service.pause(user, id)));
       time += hibernateAfterMs;
-      await service.patrol.tick();
+      await service.reaper.tick();
     },
     async end() {
       await removeAll(service);

@@ -4,7 +4,7 @@ import type { NetworkPolicy, SandboxSpec } from "./driver.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { SandboxRow, SnapshotRow } from "./sandbox-store.ts";
 import type { OpenedSnapshot } from "./service/opened-snapshot.ts";
-import type { Occupant } from "./service/runtime-state.ts";
+import type { Lease } from "./service/runtime-state.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
 export interface Sandboxes {
@@ -13,9 +13,9 @@ export interface Sandboxes {
   /** The specs, the default first. */
   specs(): SandboxSpec[];
   /** The spec that a new sandbox of the user gets. Throws SandboxSpecNotFound. */
-  specFor(userId: string, specId?: string): SandboxSpec;
+  resolveSpec(userId: string, specId?: string): SandboxSpec;
   /** The spec of a sandbox that there is. Throws SandboxSpecNotFound for one of an older version whose spec is not configured any more. */
-  specOf(row: SandboxRow): SandboxSpec;
+  getSpec(row: SandboxRow): SandboxSpec;
   /**
    * Stores a STARTING record, and prepares and starts in the background. While the root is prepared, `statusDetail` tells how it goes on.
    * Throws SandboxSpecNotFound, SnapshotNotFound.
@@ -27,10 +27,10 @@ export interface Sandboxes {
   bySessionKey(key: string): SandboxRow | undefined;
   /**
    * Waits until the sandbox runs: a STARTING one is awaited, a PAUSED one resumed, one whose processes are gone is started again on its files.
-   * Counts as use. `mayWake` is awaited before a PAUSED one is resumed, now and whenever a command through the handle finds it so: for work that its
-   * user has stopped with the sandbox. Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do, and what `mayWake` throws.
+   * Counts as use. `beforeWake` is awaited before a PAUSED one is resumed, now and whenever a command through the handle finds it so: for work that its
+   * user has stopped with the sandbox. Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do, and what `beforeWake` throws.
    */
-  running(id: string, mayWake?: () => Promise<void>): Promise<Sandbox>;
+  running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox>;
   /** Throws SandboxNotFound, SandboxFailed. Operations on one sandbox wait for each other; each is idempotent. */
   pause(userId: string, id: string): Promise<void>;
   /** Also starts one that was stopped for its size, for a minute, so that files can be deleted in it. */
@@ -46,9 +46,9 @@ export interface Sandboxes {
    * Says that a sandbox has got secrets. One that runs without the way for them, as the first ones come, ends its processes (open shells keep their
    * directory and environment) and starts anew with its next use; while somebody works in it, it gets the way with a later start. Does not wait for a start.
    */
-  letSecretsIn(id: string): void;
+  refreshSecretAccess(id: string): void;
   /** Tells who works in a sandbox, until the returned function is called. An unknown sandbox is fine. */
-  occupy(id: string, occupant: Occupant): () => void;
+  acquire(id: string, occupant: Lease): () => void;
   readonly snapshots: Snapshots;
   /** Calls back after every change of a record. */
   onChange(listener: (row: SandboxRow | { id: string; removed: true }) => void): () => void;

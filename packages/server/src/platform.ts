@@ -23,7 +23,7 @@ import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
 import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
-import { imageSpec } from "@sandpiper/sandbox/specs/specs";
+import { createImageSpec } from "@sandpiper/sandbox/specs/specs";
 import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
 import { CallbackService } from "./callbacks/service.ts";
@@ -76,7 +76,7 @@ export interface ReplacedParts {
 }
 
 /** How often idle and large sandboxes are looked at, ms. */
-const patrolMs = 5_000;
+const reapIntervalMs = 5_000;
 
 /** Longest call of a model at an address that a user names, ms: beyond the model layer's own limit. */
 const modelCallMs = maxTimeout * 1000 + 60_000;
@@ -149,7 +149,7 @@ export async function startPlatform(
       },
       maxPerUser: config.maxSandboxes,
       space: () => freeSpace(config.dataDir),
-      patrolMs,
+      reapIntervalMs,
       logger,
     });
     await sandboxes.open();
@@ -293,7 +293,7 @@ function chosenSpec(
   { sandbox_base_container_image, default_sandbox_spec_id }: SettingsView,
   specs: SandboxSpec[],
 ): SandboxSpec | undefined {
-  if (sandbox_base_container_image) return imageSpec(sandbox_base_container_image, specs[0]!);
+  if (sandbox_base_container_image) return createImageSpec(sandbox_base_container_image, specs[0]!);
   return specs.find(({ id }) => id === default_sandbox_spec_id);
 }
 

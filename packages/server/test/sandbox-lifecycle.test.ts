@@ -99,13 +99,13 @@ test("the way out is there as the network of the sandbox says, after a hibernati
   const open = await makeSandbox("", { network: { mode: "allowlist", allow: [{ host: "other.example" }] } });
   const answer = await sh(open, ask);
   expect(answer).toMatch(/^http:\/\/sandbox:[\w-]{20,}@127\.0\.0\.1:3128 403$/);
-  const { patrol } = server.platform.sandboxes as SandboxService;
+  const { reaper } = server.platform.sandboxes as SandboxService;
   await until(async () => {
-    await patrol.tick();
+    await reaper.tick();
     const { body } = await call("GET", `/api/v1/sandboxes?id=${open}`);
     return body[0].status === "PAUSED" ? body : undefined;
   });
-  await patrol.tick();
+  await reaper.tick();
   const incarnation = server.platform.store.sandboxes.get(open)?.incarnation;
   expect(await sh(open, ask)).toBe(answer);
   expect(server.platform.store.sandboxes.get(open)?.incarnation).not.toBe(incarnation);

@@ -5,7 +5,7 @@ import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { egressToken } from "@sandpiper/sandbox/network/environment";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import { hostSpec } from "@sandpiper/sandbox/specs/specs";
+import { createHostSpec } from "@sandpiper/sandbox/specs/specs";
 import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/support/egress";
 import type { Action, BrowserObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
@@ -93,7 +93,7 @@ beforeAll(async () => {
     credentials: [{ name: "TOKEN", hosts: ["tls.test"], fromEnv: "SECRET" }],
   });
   const proxied = { id, policy, token: egressToken("session key") };
-  const spec = hostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2, diskBytes: 2 ** 30 }, policy);
+  const spec = createHostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2, diskBytes: 2 ** 30 }, policy);
   await driver.start({
     id,
     spec: { ...spec, env: proxy.proxy.environment(proxied) },

@@ -1,4 +1,4 @@
-import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "../skills/file-records.ts";
 import { type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts";
 
@@ -37,11 +37,11 @@ export interface LoadedHooks {
  * of plugins (`hooks/hooks.json`). One command. Throws what `exec` throws.
  */
 export async function loadHooks(
-  sandbox: Files,
+  sandbox: CommandRunner,
   { workingDir, plugins = [] }: { workingDir: string | undefined; plugins?: readonly string[] },
 ): Promise<LoadedHooks> {
   const args = [workingDir?.replace(/\/+$/, "") ?? "", String(maxBytes + 1), ...plugins];
-  const { stdout } = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes: 20 * maxBytes });
+  const { stdout } = await runScript(sandbox, findScript, args, { timeoutMs, maxOutputBytes: 20 * maxBytes });
   const configs: HookConfig[] = [];
   const problems: string[] = [];
   for (const { kind, path, content } of readRecords(stdout)) {

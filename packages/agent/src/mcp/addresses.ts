@@ -58,7 +58,7 @@ export function remoteAddress(
       throw problem(
         `The secret ${secret.name} may not go to ${url.hostname}: add the host to those of the secret.`,
       );
-  const values = [...used].flatMap(({ value, sent }) => [value, sent ?? ""]);
+  const values = [...used].flatMap(({ value, outgoingValue = "" }) => [value, outgoingValue]);
   const hidden = [
     ...values,
     ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [bare(value)] : [])),

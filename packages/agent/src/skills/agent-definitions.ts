@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
-import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "./file-records.ts";
 import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
 import { isReadme, maxFileBytes } from "./skill-files.ts";
@@ -74,12 +74,12 @@ exit 0`;
  * plugins, those of the home folder. One command; what cannot be used is left out. Throws what `exec` throws.
  */
 export async function loadAgentDefinitions(
-  sandbox: Files,
+  sandbox: CommandRunner,
   options: LoadAgentDefinitionsOptions,
 ): Promise<AgentDefinition[]> {
   const { workingDir, plugins = [], tell } = options;
   const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
-  const { stdout } = await script(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
+  const { stdout } = await runScript(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
   const definitions = new Map<string, AgentDefinition>();
   for (const found of await mapYielding(files, ({ path, content }) =>

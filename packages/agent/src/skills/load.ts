@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
-import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { type FoundFile, readRecords } from "./file-records.ts";
 import { findSkillsScript } from "./find-script.ts";
 import { parseSkill } from "./parse.ts";
@@ -35,7 +35,7 @@ export interface LoadedSkills {
 }
 
 /** As `loadProject`, without the problems. */
-export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Promise<Skill[]> {
+export async function loadSkills(sandbox: CommandRunner, options: LoadSkillsOptions): Promise<Skill[]> {
   return (await loadProject(sandbox, options)).skills;
 }
 
@@ -43,11 +43,14 @@ export async function loadSkills(sandbox: Files, options: LoadSkillsOptions): Pr
  * The skills that lie in a sandbox, by precedence: the project's (working folder, then its git root), those of plugins, those of the home folder, then
  * the rules of folders below (agent-behaviour.md section 8). One command; what is too large or unreadable is left out. Throws what `exec` throws.
  */
-export async function loadProject(sandbox: Files, options: LoadSkillsOptions): Promise<LoadedSkills> {
+export async function loadProject(sandbox: CommandRunner, options: LoadSkillsOptions): Promise<LoadedSkills> {
   const { model = "", plugins = [] } = options;
   const workingDir = options.workingDir.replace(/\/+$/, "") || "/";
   const args = [workingDir, String(maxFileBytes + 1), ...plugins];
-  const { stdout } = await script(sandbox, findSkillsScript, args, { timeoutMs, maxOutputBytes: maxBytes });
+  const { stdout } = await runScript(sandbox, findSkillsScript, args, {
+    timeoutMs,
+    maxOutputBytes: maxBytes,
+  });
   const found = readRecords(stdout).filter(({ path }) => isForModel(path, model) && !isReadme(path));
   const nested = found
     .filter(({ kind, path }) => kind === "nested" && dirname(path) !== workingDir)

@@ -1,4 +1,4 @@
-import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { readRecords } from "./file-records.ts";
 
 /** Most characters of both memories together; the oldest lines go first (agent-behaviour.md section 8). */
@@ -28,9 +28,13 @@ export interface Memory {
 }
 
 /** Reads `.openhands/memory/MEMORY.md` of the home folder and of the working folder. One command. Throws what `exec` throws. */
-export async function loadMemory(sandbox: Files, workingDir: string, signal?: AbortSignal): Promise<Memory> {
+export async function loadMemory(
+  sandbox: CommandRunner,
+  workingDir: string,
+  signal?: AbortSignal,
+): Promise<Memory> {
   const folder = workingDir.replace(/\/+$/, "") || "/";
-  const { stdout } = await script(sandbox, readScript, [folder], {
+  const { stdout } = await runScript(sandbox, readScript, [folder], {
     timeoutMs,
     maxOutputBytes: 3 * maxBytes,
     ...(signal && { signal }),

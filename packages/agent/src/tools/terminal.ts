@@ -1,4 +1,4 @@
-import { shellQuote } from "@sandpiper/sandbox/shell/terminal/quote";
+import { quoteWord } from "@sandpiper/sandbox/shell/terminal/quote";
 import type { Content, TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -70,7 +70,7 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
     const { command, path, ...rest } = received;
     const given = typeof command === "string" ? command.trim() : "";
     const words = given === alias || given.startsWith(`${alias} `) ? [given] : [alias, given];
-    if (typeof path === "string") words.push(shellQuote(path));
+    if (typeof path === "string") words.push(quoteWord(path));
     return { ...rest, command: words.filter(Boolean).join(" ") };
   },
 

@@ -1,9 +1,9 @@
 import { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
-import { feed } from "../service/feed.ts";
 import { collect, exitCode } from "../shell/run.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
-import { checkAlive, checked, type Files, reason, scriptCommand } from "./files.ts";
+import { type CommandRunner, checkAlive, checkPath, reason, toScriptCommand } from "./files.ts";
+import { pipeToStdin } from "./pipe-to-stdin.ts";
 
 /** How much of a failing tar's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
@@ -19,18 +19,18 @@ export interface ArchiveOptions {
  * permissions are those of the archive, else what the sandbox's umask leaves of them.
  * The source is read only as fast as the sandbox takes it. Throws InvalidParameter when it cannot be unpacked, SandboxFailed, and the source's error.
  */
-export async function archiveIn(
-  sandbox: Files,
+export async function unpackArchive(
+  sandbox: CommandRunner,
   folder: string,
   tar: Readable,
   { gzip, keepModes, signal }: ArchiveOptions & { keepModes?: boolean } = {},
 ): Promise<void> {
   const words = [...(gzip ? ["-z"] : []), ...(keepModes ? ["-p"] : [])];
-  const process = await sandbox.exec(scriptCommand(sandbox, unpackScript, [checked(folder), ...words]));
+  const process = await sandbox.exec(toScriptCommand(sandbox, unpackScript, [checkPath(folder), ...words]));
   const errors = collect(process.stderr, maxErrorBytes);
   process.stdout.resume();
   // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
-  const { cut } = await feed(tar, process.stdin, signal);
+  const { cut } = await pipeToStdin(tar, process.stdin, signal);
   if (cut) process.kill();
   const code = exitCode(await process.exit);
   if (cut) throw cut;
@@ -44,8 +44,8 @@ export async function archiveIn(
  * `sparse` leaves out the holes of files, in a form that GNU tar, bsdtar and Python read. With `named` the names begin with that of the folder.
  * The stream fails with InvalidParameter at its end when not everything could be packed; ending it early ends tar.
  */
-export async function archiveOut(
-  sandbox: Files,
+export async function packArchive(
+  sandbox: CommandRunner,
   folder: string,
   options: ArchiveOptions & { excludes?: string[]; sparse?: boolean; named?: boolean } = {},
 ): Promise<Readable> {
@@ -56,7 +56,7 @@ export async function archiveOut(
     ...excludes.map((pattern) => `--exclude=${pattern}`),
   ];
   const process = await sandbox.exec(
-    scriptCommand(sandbox, packScript, [checked(folder), named ? "named" : "plain", ...words]),
+    toScriptCommand(sandbox, packScript, [checkPath(folder), named ? "named" : "plain", ...words]),
   );
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);

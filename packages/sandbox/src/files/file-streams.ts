@@ -1,20 +1,20 @@
 import type { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
-import { feed } from "../service/feed.ts";
 import { collect, exitCode } from "../shell/run.ts";
 import { codes, downloadScript, writeScript } from "./file-scripts.ts";
 import {
+  type CommandRunner,
   checkAlive,
-  checked,
-  type Files,
-  fileError,
-  script,
-  scriptCommand,
-  scriptMs,
+  checkPath,
+  randomSuffix,
+  runScript,
+  scriptTimeoutMs,
+  toFileError,
+  toScriptCommand,
   unanswered,
-  uniqueWord,
 } from "./files.ts";
 import { openOutput } from "./output-stream.ts";
+import { pipeToStdin } from "./pipe-to-stdin.ts";
 
 /** How much of a failing script's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
@@ -35,20 +35,20 @@ export interface Download {
  * Throws FileNotFound, FileForbidden, NotAFile, and SandboxFailed when the sandbox does not answer.
  */
 export async function download(
-  sandbox: Files,
+  sandbox: CommandRunner,
   path: string,
   what: "content" | "facts" = "content",
 ): Promise<Download> {
-  const opened = await openOutput(sandbox, downloadScript, [checked(path), what], {
+  const opened = await openOutput(sandbox, downloadScript, [checkPath(path), what], {
     maxHead,
-    headMs: scriptMs,
+    headMs: scriptTimeoutMs,
   });
   const [, size, seconds] = /^(\d+) (\d+)$/.exec(opened.head ?? "") ?? [];
   if (size === undefined) {
     const failed = await opened.end();
     if (failed.timedOut) throw unanswered();
     await checkAlive(sandbox, failed.code);
-    throw fileError(path, "read", failed);
+    throw toFileError(path, "read", failed);
   }
   const parts = what === "facts" ? [] : rest(opened.chunks, Number(size));
   return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content: opened.stream(parts) };
@@ -73,29 +73,34 @@ async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerato
  * Throws the source's error, FileForbidden, NotAFile, and InvalidParameter with the reason (directory, full disk, …).
  */
 export async function upload(
-  sandbox: Files,
+  sandbox: CommandRunner,
   path: string,
   source: Readable,
   size: number | undefined,
 ): Promise<void> {
-  const word = uniqueWord();
-  const args = (length: number, what: "all" | "take" | "keep") => [checked(path), String(length), word, what];
+  const word = randomSuffix();
+  const args = (length: number, what: "all" | "take" | "keep") => [
+    checkPath(path),
+    String(length),
+    word,
+    what,
+  ];
   const process = await sandbox.exec(
-    scriptCommand(sandbox, writeScript, size === undefined ? args(0, "take") : args(size, "all")),
+    toScriptCommand(sandbox, writeScript, size === undefined ? args(0, "take") : args(size, "all")),
   );
   process.stdout.resume();
   const errors = collect(process.stderr, maxErrorBytes);
-  const { bytes, cut } = await feed(source, process.stdin);
+  const { bytes, cut } = await pipeToStdin(source, process.stdin);
   const code = exitCode(await process.exit);
   const failed = code !== 0 && code !== codes.inPlace;
   if (size === undefined && code === 0) {
     // A length that no file has: the part that arrived is removed.
-    const kept = await script(sandbox, writeScript, args(cut ? -1 : bytes, "keep"));
-    if (!cut && kept.code !== 0) throw fileError(path, "written", kept);
+    const kept = await runScript(sandbox, writeScript, args(cut ? -1 : bytes, "keep"));
+    if (!cut && kept.code !== 0) throw toFileError(path, "written", kept);
   }
   if (cut) throw cut;
   if (failed) {
     await checkAlive(sandbox, code);
-    throw fileError(path, "written", { code, stderr: (await errors).kept });
+    throw toFileError(path, "written", { code, stderr: (await errors).kept });
   }
 }

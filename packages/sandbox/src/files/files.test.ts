@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { openTestDriver, run, testSpec } from "../../test/support/oci.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../sandbox.ts";
-import { archiveIn, archiveOut } from "./archives.ts";
+import { packArchive, unpackArchive } from "./archives.ts";
 import { writeScript } from "./file-scripts.ts";
-import { list, readFile, script, stat, writeFile } from "./files.ts";
-import { fileTree, makeFolder, subfolders } from "./folder-pages.ts";
+import { list, readFile, runScript, stat, writeFile } from "./files.ts";
+import { createFolder, listSubfolders, listTree } from "./folder-pages.ts";
 
 let driver: OciDriver;
 let end: () => Promise<void>;
@@ -65,34 +65,34 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
         return process;
       },
     };
-    await expect(script(silent, "exec sleep 1000", [])).rejects.toMatchObject({ code: "SandboxFailed" });
+    await expect(runScript(silent, "exec sleep 1000", [])).rejects.toMatchObject({ code: "SandboxFailed" });
     expect(await inside("pgrep -x sleep | wc -l")).toBe("0\n");
   });
 
   test("lists the folders of a folder part by part, and makes one", async () => {
     for (const name of ["b", "B", "-x", ".hid", "a\nc", "b/below"])
-      await makeFolder(sandbox, `/tmp/pick/${name}`);
-    await makeFolder(sandbox, "/tmp/pick/b");
+      await createFolder(sandbox, `/tmp/pick/${name}`);
+    await createFolder(sandbox, "/tmp/pick/b");
     await inside("ln -s b /tmp/pick/link; touch /tmp/pick/file");
-    const first = await subfolders(sandbox, "/tmp/pick", { limit: 3 });
+    const first = await listSubfolders(sandbox, "/tmp/pick", { limit: 3 });
     expect(first.names).toEqual(["-x", "a\nc", "B"]);
-    expect(await subfolders(sandbox, "/tmp/pick", { limit: 3, after: first.next })).toEqual({
+    expect(await listSubfolders(sandbox, "/tmp/pick", { limit: 3, after: first.next })).toEqual({
       names: ["b"],
       next: undefined,
     });
-    expect((await subfolders(sandbox, "/tmp/pick", { limit: 9, hidden: true })).names).toContain(".hid");
-    await expect(subfolders(sandbox, "/tmp/pick/file", { limit: 1 })).rejects.toMatchObject({
+    expect((await listSubfolders(sandbox, "/tmp/pick", { limit: 9, hidden: true })).names).toContain(".hid");
+    await expect(listSubfolders(sandbox, "/tmp/pick/file", { limit: 1 })).rejects.toMatchObject({
       code: "NotAFile",
     });
     for (const path of ["/tmp/pick/file", "/tmp/pick/file/x"])
-      await expect(makeFolder(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
-    await expect(makeFolder(sandbox, "/usr/x")).rejects.toMatchObject({ code: "FileForbidden" });
+      await expect(createFolder(sandbox, path)).rejects.toMatchObject({ code: "InvalidParameter" });
+    await expect(createFolder(sandbox, "/usr/x")).rejects.toMatchObject({ code: "FileForbidden" });
   });
 
   test("packs a folder under its own name, whatever that is", async () => {
     await writeFile(sandbox, "/tmp/named/-d/f", "x");
     await inside("cd /tmp/named && ln -s -- -d link");
-    const tar = await buffer(await archiveOut(sandbox, "/tmp/named/link", { named: true }));
+    const tar = await buffer(await packArchive(sandbox, "/tmp/named/link", { named: true }));
     expect(tar.toString("latin1")).toContain("-d/f\0");
     expect(tar.toString("latin1")).not.toContain("./-d");
   });
@@ -103,11 +103,11 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     for (const name of [...names, ".git/HEAD", "a b/node_modules/x/y", `${deep(15)}/file`, "build/out"])
       await writeFile(sandbox, `/tmp/tree/${name}`, "");
     await inside("ln -s / /tmp/tree/link; ln -s -- -dash /tmp/tree/other; mkfifo /tmp/tree/pipe");
-    expect(await fileTree(sandbox, "/tmp/tree", 10)).toEqual(names);
-    expect(await fileTree(sandbox, "/tmp/tree", 2)).toEqual(names.slice(0, 2));
-    expect(await fileTree(sandbox, "/tmp/tree/build", 2)).toEqual(["out"]);
-    await expect(fileTree(sandbox, "/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "NotAFile" });
-    await expect(fileTree(sandbox, "/tmp/none", 2)).rejects.toMatchObject({ code: "FileNotFound" });
+    expect(await listTree(sandbox, "/tmp/tree", 10)).toEqual(names);
+    expect(await listTree(sandbox, "/tmp/tree", 2)).toEqual(names.slice(0, 2));
+    expect(await listTree(sandbox, "/tmp/tree/build", 2)).toEqual(["out"]);
+    await expect(listTree(sandbox, "/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "NotAFile" });
+    await expect(listTree(sandbox, "/tmp/none", 2)).rejects.toMatchObject({ code: "FileNotFound" });
   });
 
   test("refuses a NUL and an empty path", async () => {
@@ -253,8 +253,8 @@ line" /tmp/l/d/.h; ln -s d /tmp/l/link; ln -s nowhere /tmp/l/broken`);
   test("packs a folder and unpacks it again, with odd names, modes and links", async () => {
     await inside(`mkdir -p '/tmp/p/sub dir' /tmp/p/node_modules/x /tmp/p/.git; printf data >'/tmp/p/sub dir/new
 line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tmp/p/link; touch /tmp/p/-x /tmp/p/.git/HEAD; head -c 3000000 /dev/urandom >/tmp/p/big`);
-    const tar = await archiveOut(sandbox, "/tmp/p", { excludes: ["node_modules"] });
-    await archiveIn(sandbox, "/tmp/q/new folder", tar);
+    const tar = await packArchive(sandbox, "/tmp/p", { excludes: ["node_modules"] });
+    await unpackArchive(sandbox, "/tmp/q/new folder", tar);
     expect(
       await inside(
         "diff -r --no-dereference --exclude node_modules /tmp/p '/tmp/q/new folder' && echo same; ls -A '/tmp/q/new folder'; stat -c %a '/tmp/q/new folder/run'",
@@ -264,14 +264,14 @@ line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tm
 
   test("compresses on request, and leaves out the holes of files", async () => {
     await inside("mkdir -p /tmp/z; truncate -s 100M /tmp/z/holes; echo end >>/tmp/z/holes");
-    const packed = await buffer(await archiveOut(sandbox, "/tmp/z", { gzip: true }));
+    const packed = await buffer(await packArchive(sandbox, "/tmp/z", { gzip: true }));
     expect(packed.subarray(0, 2).toString("hex")).toBe("1f8b");
     expect(packed.length).toBeLessThan(1_000_000);
-    await archiveIn(sandbox, "/tmp/z1", Readable.from([packed]), { gzip: true });
+    await unpackArchive(sandbox, "/tmp/z1", Readable.from([packed]), { gzip: true });
     expect(await inside("cmp /tmp/z/holes /tmp/z1/holes && echo same")).toBe("same\n");
-    const sparse = await buffer(await archiveOut(sandbox, "/tmp/z", { sparse: true }));
+    const sparse = await buffer(await packArchive(sandbox, "/tmp/z", { sparse: true }));
     expect(sparse.length).toBeLessThan(100_000);
-    await archiveIn(sandbox, "/tmp/z2", Readable.from([sparse]));
+    await unpackArchive(sandbox, "/tmp/z2", Readable.from([sparse]));
     expect(
       await inside("cmp /tmp/z/holes /tmp/z2/holes && du -m /tmp/z2/holes; rm -r /tmp/z /tmp/z1 /tmp/z2"),
     ).toMatch(/^[01]\t/);
@@ -286,7 +286,7 @@ for name, link in (("../../../../../../../../tmp/escaped", None), ("/tmp/absolut
   else: info.size = 1; out.addfile(info, io.BytesIO(b"x"))
 out.close()`;
     const evil = execFileSync("/usr/bin/python3", ["-c", script]);
-    await expect(archiveIn(sandbox, "/tmp/evil", Readable.from([evil]))).rejects.toMatchObject({
+    await expect(unpackArchive(sandbox, "/tmp/evil", Readable.from([evil]))).rejects.toMatchObject({
       code: "InvalidParameter",
     });
     const { existsSync } = await import("node:fs");
@@ -299,14 +299,16 @@ out.close()`;
 
   test("says why an archive cannot be packed or unpacked", async () => {
     await expect(
-      archiveIn(sandbox, "/tmp/bad", Readable.from([Buffer.from("this is no archive".repeat(100))])),
+      unpackArchive(sandbox, "/tmp/bad", Readable.from([Buffer.from("this is no archive".repeat(100))])),
     ).rejects.toMatchObject({
       code: "InvalidParameter",
     });
-    await expect(archiveIn(sandbox, "/usr/new", Readable.from([Buffer.alloc(1024)]))).rejects.toMatchObject({
+    await expect(
+      unpackArchive(sandbox, "/usr/new", Readable.from([Buffer.alloc(1024)])),
+    ).rejects.toMatchObject({
       message: /read-only|denied/i,
     });
-    await expect(archiveOut(sandbox, "/tmp/none").then((tar) => buffer(tar))).rejects.toMatchObject({
+    await expect(packArchive(sandbox, "/tmp/none").then((tar) => buffer(tar))).rejects.toMatchObject({
       code: "InvalidParameter",
     });
     const failing = new Readable({
@@ -314,12 +316,12 @@ out.close()`;
         this.destroy(new Error("the source broke"));
       },
     });
-    await expect(archiveIn(sandbox, "/tmp/broken", failing)).rejects.toThrow("the source broke");
+    await expect(unpackArchive(sandbox, "/tmp/broken", failing)).rejects.toThrow("the source broke");
   });
 
   test("reads an archive only as fast as it is taken, and ends tar when it is left", async () => {
     await inside("head -c 200m /dev/zero >/tmp/huge");
-    const tar = await archiveOut(sandbox, "/tmp", { excludes: ["l"] });
+    const tar = await packArchive(sandbox, "/tmp", { excludes: ["l"] });
     let read = 0;
     for await (const chunk of tar) {
       read += chunk.length;

@@ -12,7 +12,7 @@ import { codes, listScript, readScript, statScript, writeScript } from "./file-s
  * Relative paths start at the spec's working directory. Every function throws InvalidParameter for a path with a NUL or an empty one,
  * and what `exec` throws.
  */
-export type Files = Pick<Sandbox, "exec" | "shell">;
+export type CommandRunner = Pick<Sandbox, "exec" | "shell">;
 
 /** `unreadable`: no permission, or neither a file nor a directory. `too_large` tells the size in bytes. */
 export type FileContent =
@@ -20,17 +20,17 @@ export type FileContent =
   | { kind: "missing" }
   | { kind: "directory" }
   | { kind: "too_large"; size: number }
-  | { kind: "unreadable"; reason: string };
+  | { kind: "unreadable"; failureReason: string };
 
 /** Reads a whole file of at most `maxBytes` (default 16 MiB). */
 export async function readFile(
-  sandbox: Files,
+  sandbox: CommandRunner,
   path: string,
   options: { maxBytes?: number; signal?: AbortSignal } = {},
 ): Promise<FileContent> {
   const { maxBytes = 16 * 2 ** 20, signal } = options;
   // One byte more than wanted tells a file that is too large without asking for its size first.
-  const result = await script(sandbox, readScript, [checked(path), String(maxBytes + 1)], {
+  const result = await runScript(sandbox, readScript, [checkPath(path), String(maxBytes + 1)], {
     maxOutputBytes: maxBytes + 1,
     ...(signal && { signal }),
   });
@@ -43,9 +43,9 @@ export async function readFile(
     case codes.directory:
       return { kind: "directory" };
     case codes.special:
-      return { kind: "unreadable", reason: "it is neither a file nor a directory" };
+      return { kind: "unreadable", failureReason: "it is neither a file nor a directory" };
     default:
-      return { kind: "unreadable", reason: reason(result) };
+      return { kind: "unreadable", failureReason: reason(result) };
   }
 }
 
@@ -55,16 +55,16 @@ export async function readFile(
  * Throws InvalidParameter when the path is a directory or may not be written.
  */
 export async function writeFile(
-  sandbox: Files,
+  sandbox: CommandRunner,
   path: string,
   content: Buffer | string,
   options: { signal?: AbortSignal } = {},
 ): Promise<void> {
   const input = typeof content === "string" ? Buffer.from(content) : content;
-  const result = await script(
+  const result = await runScript(
     sandbox,
     writeScript,
-    [checked(path), String(input.length), uniqueWord(), "all"],
+    [checkPath(path), String(input.length), randomSuffix(), "all"],
     {
       input,
       ...options,
@@ -86,14 +86,14 @@ export interface FileStat {
 }
 
 /** Facts about what a path leads to, links followed; undefined when there is nothing. */
-export async function stat(sandbox: Files, path: string): Promise<FileStat | undefined> {
-  const result = await script(sandbox, statScript, [checked(path)]);
+export async function stat(sandbox: CommandRunner, path: string): Promise<FileStat | undefined> {
+  const result = await runScript(sandbox, statScript, [checkPath(path)]);
   if (result.code === codes.missing) return undefined;
   const [raw, size, seconds] = result.stdout.toString().trim().split(" ");
   if (result.code !== 0 || raw === undefined)
     throw new PlatformError("InvalidParameter", `${path} cannot be examined: ${reason(result)}.`);
   const bits = Number.parseInt(raw, 16);
-  const kind = kindOf(bits);
+  const kind = getFileKind(bits);
   return {
     kind: kind === "link" ? "other" : kind,
     size: Number(size),
@@ -103,7 +103,7 @@ export async function stat(sandbox: Files, path: string): Promise<FileStat | und
 }
 
 /** What a file's type and permission bits say it is. */
-export function kindOf(bits: number): "file" | "directory" | "link" | "other" {
+export function getFileKind(bits: number): "file" | "directory" | "link" | "other" {
   const type = bits & 0o170000;
   return type === 0o100000 ? "file" : type === 0o040000 ? "directory" : type === 0o120000 ? "link" : "other";
 }
@@ -118,8 +118,8 @@ export interface Listing {
 }
 
 /** Lists a folder two levels deep, links followed. Undefined when it is not there or no directory. */
-export async function list(sandbox: Files, path: string): Promise<Listing | undefined> {
-  const result = await script(sandbox, listScript, [checked(path)], { maxOutputBytes: 4 * 2 ** 20 });
+export async function list(sandbox: CommandRunner, path: string): Promise<Listing | undefined> {
+  const result = await runScript(sandbox, listScript, [checkPath(path)], { maxOutputBytes: 4 * 2 ** 20 });
   if (result.code === codes.missing) return undefined;
   if (result.code === codes.denied)
     throw new PlatformError("InvalidParameter", `${path} cannot be listed: ${reason(result)}.`);
@@ -137,20 +137,20 @@ export async function list(sandbox: Files, path: string): Promise<Listing | unde
 }
 
 /** Time for a script whose caller names none, ms: a sandbox may be paused under it, and then nothing goes on there. */
-export const scriptMs = 60_000;
+export const scriptTimeoutMs = 60_000;
 
 /**
  * Runs a script with paths as its arguments: they are never part of its text. Throws what `exec` throws, and SandboxFailed when it does not end in a
  * minute and the caller has named no time.
  */
-export async function script(
-  sandbox: Files,
+export async function runScript(
+  sandbox: CommandRunner,
   text: string,
   args: string[],
   options: RunOptions = {},
 ): Promise<RunResult> {
-  const result = await runToEnd(sandbox, scriptCommand(sandbox, text, args), {
-    timeoutMs: scriptMs,
+  const result = await runToEnd(sandbox, toScriptCommand(sandbox, text, args), {
+    timeoutMs: scriptTimeoutMs,
     ...options,
   });
   if (result.timedOut && options.timeoutMs === undefined) throw unanswered();
@@ -162,12 +162,12 @@ export async function script(
  * To be called with the exit code of a script. A script that could not begin, or was killed, says nothing about files where its sandbox is gone:
  * throws SandboxFailed then.
  */
-export async function checkAlive(sandbox: Files, code: number): Promise<void> {
+export async function checkAlive(sandbox: CommandRunner, code: number): Promise<void> {
   if (code < 126) return;
   const { code: again } = await runToEnd(
     sandbox,
-    { ...scriptCommand(sandbox, ":", []), cwd: "/" },
-    { timeoutMs: scriptMs },
+    { ...toScriptCommand(sandbox, ":", []), cwd: "/" },
+    { timeoutMs: scriptTimeoutMs },
   );
   if (again !== 0)
     throw new PlatformError(
@@ -184,17 +184,17 @@ export function unanswered(): PlatformError {
   );
 }
 
-export function scriptCommand(sandbox: Files, text: string, args: string[]): ExecRequest {
+export function toScriptCommand(sandbox: CommandRunner, text: string, args: string[]): ExecRequest {
   return { argv: [...(sandbox.shell ?? ["sh"]), "-c", text, "sh", ...args], env: { LC_ALL: "C" } };
 }
 
 /** Part of a file name that no other file has. */
-export function uniqueWord(): string {
+export function randomSuffix(): string {
   return randomBytes(9).toString("hex");
 }
 
 /** A path that no command takes for an option or for stdin. Lengths are those that Linux allows, bytes. */
-export function checked(path: string): string {
+export function checkPath(path: string): string {
   if (path === "") throw new PlatformError("InvalidParameter", "A path may not be empty.");
   if (path.includes("\0"))
     throw new PlatformError("InvalidParameter", "A path may not contain a NUL character.");
@@ -207,7 +207,7 @@ export function checked(path: string): string {
 }
 
 /** The error of a script that could not do what it should with a path. */
-export function fileError(
+export function toFileError(
   path: string,
   what: string,
   result: { code: number; stderr: Buffer },

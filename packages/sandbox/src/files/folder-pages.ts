@@ -8,13 +8,13 @@ import {
   treeScript,
 } from "./file-scripts.ts";
 import {
-  checked,
-  type Files,
-  fileError,
-  kindOf,
-  script,
-  scriptCommand,
-  scriptMs,
+  type CommandRunner,
+  checkPath,
+  getFileKind,
+  runScript,
+  scriptTimeoutMs,
+  toFileError,
+  toScriptCommand,
   unanswered,
 } from "./files.ts";
 
@@ -31,22 +31,25 @@ export interface FolderEntry {
  * A part of a folder, sorted by name: the first `limit` entries after the name `after`; `next` is the `after` of the next part. Memory does not depend on the size of the folder.
  * What was removed meanwhile and names that are not UTF-8 are left out. Throws FileNotFound, FileForbidden, and NotAFile for what is no folder.
  */
-export async function folderPage(
-  sandbox: Files,
+export async function listFolder(
+  sandbox: CommandRunner,
   path: string,
   { limit, after }: { limit: number; after?: string | undefined },
 ): Promise<{ entries: FolderEntry[]; next: string | undefined }> {
-  const names = await lowestNames(sandbox, namesScript, [path], { count: limit + 1, after });
+  const names = await listLowestNames(sandbox, namesScript, [path], { count: limit + 1, after });
   const page = names.slice(0, limit);
-  return { entries: await facts(sandbox, path, page), next: names.length > limit ? page.at(-1) : undefined };
+  return {
+    entries: await readEntries(sandbox, path, page),
+    next: names.length > limit ? page.at(-1) : undefined,
+  };
 }
 
 /**
  * A part of the folders in a folder, without regard to case: the first `limit` after the mark `after`; `next` is the mark of the next part. Links
  * are left out, and hidden ones where they are not asked for. Throws as `folderPage`, and SandboxFailed when the sandbox does not answer.
  */
-export async function subfolders(
-  sandbox: Files,
+export async function listSubfolders(
+  sandbox: CommandRunner,
   path: string,
   {
     limit,
@@ -56,7 +59,7 @@ export async function subfolders(
 ): Promise<{ names: string[]; next: string | undefined }> {
   // Names that differ by case alone keep an order, so that no page repeats another.
   const mark = (name: string) => `${name.toLowerCase()}/${name}`;
-  const marks = await lowestNames(sandbox, subfoldersScript, [path, hidden ? "hidden" : "visible"], {
+  const marks = await listLowestNames(sandbox, subfoldersScript, [path, hidden ? "hidden" : "visible"], {
     count: limit + 1,
     after,
     mark,
@@ -69,9 +72,9 @@ export async function subfolders(
 }
 
 /** Makes a folder and those above it; one that is there is fine. Throws FileForbidden, and InvalidParameter where a file is in the way. */
-export async function makeFolder(sandbox: Files, path: string): Promise<void> {
-  const result = await script(sandbox, makeFolderScript, [checked(path)]);
-  if (result.code !== 0) throw fileError(path, "made", result);
+export async function createFolder(sandbox: CommandRunner, path: string): Promise<void> {
+  const result = await runScript(sandbox, makeFolderScript, [checkPath(path)]);
+  if (result.code !== 0) throw toFileError(path, "made", result);
 }
 
 /** Longest listing of a tree, ms: a sandbox can make trees without an end. */
@@ -81,8 +84,8 @@ const treeMs = 20_000;
  * The files below a folder, as paths from there, sorted: the first `limit`. Without links, and without what is in folders that only tools read
  * (`.git`, `node_modules` and the like) or further than 15 levels below. What takes longer than 20 s is cut there. Throws as `folderPage`.
  */
-export function fileTree(sandbox: Files, path: string, limit: number): Promise<string[]> {
-  return lowestNames(sandbox, treeScript, [path], { count: limit, cutMs: treeMs });
+export function listTree(sandbox: CommandRunner, path: string, limit: number): Promise<string[]> {
+  return listLowestNames(sandbox, treeScript, [path], { count: limit, cutMs: treeMs });
 }
 
 interface NamesWanted {
@@ -95,20 +98,20 @@ interface NamesWanted {
 }
 
 /** Of the names that a script writes, `./name` and a NUL each, the first `count` after `after`. Memory does not depend on how many there are. */
-async function lowestNames(
-  sandbox: Files,
+async function listLowestNames(
+  sandbox: CommandRunner,
   text: string,
   [path, ...words]: [path: string, ...words: string[]],
   { count, after, cutMs, mark = (name) => name }: NamesWanted,
 ): Promise<string[]> {
-  const process = await sandbox.exec(scriptCommand(sandbox, text, [checked(path), ...words]));
+  const process = await sandbox.exec(toScriptCommand(sandbox, text, [checkPath(path), ...words]));
   process.stdin.end();
   let timedOut = false;
   const end = () => {
     timedOut = true;
     process.kill();
   };
-  const timer = setTimeout(end, cutMs ?? scriptMs);
+  const timer = setTimeout(end, cutMs ?? scriptTimeoutMs);
   try {
     const errors = collect(process.stderr, 8_192);
     const lowest = new LowestNames(count, after);
@@ -123,7 +126,7 @@ async function lowestNames(
     }
     const code = exitCode(await process.exit);
     if (timedOut && cutMs === undefined) throw unanswered();
-    if (code !== 0 && !timedOut) throw fileError(path, "listed", { code, stderr: (await errors).kept });
+    if (code !== 0 && !timedOut) throw toFileError(path, "listed", { code, stderr: (await errors).kept });
     return lowest.sorted();
   } finally {
     clearTimeout(timer);
@@ -131,15 +134,18 @@ async function lowestNames(
 }
 
 /** Removes a file, a link (not what it leads to), or a folder, with what is in it only where that is asked for. Throws as `folderPage`. */
-export async function remove(sandbox: Files, path: string, recursive: boolean): Promise<void> {
-  const result = await script(sandbox, removeScript, [checked(path), recursive ? "recursive" : "single"]);
-  if (result.code !== 0) throw fileError(path, "removed", result);
+export async function remove(sandbox: CommandRunner, path: string, recursive: boolean): Promise<void> {
+  const result = await runScript(sandbox, removeScript, [
+    checkPath(path),
+    recursive ? "recursive" : "single",
+  ]);
+  if (result.code !== 0) throw toFileError(path, "removed", result);
 }
 
-async function facts(sandbox: Files, path: string, names: string[]): Promise<FolderEntry[]> {
+async function readEntries(sandbox: CommandRunner, path: string, names: string[]): Promise<FolderEntry[]> {
   if (names.length === 0) return [];
   const input = names.map((name) => `./${name}\0`).join("");
-  const result = await script(sandbox, factsScript, [checked(path)], { input });
+  const result = await runScript(sandbox, factsScript, [checkPath(path)], { input });
   const text = result.stdout.toString();
   const entries: FolderEntry[] = [];
   let at = 0;
@@ -151,7 +157,7 @@ async function facts(sandbox: Files, path: string, names: string[]): Promise<Fol
     const bits = Number.parseInt(head[1]!, 16);
     entries.push({
       name,
-      kind: kindOf(bits),
+      kind: getFileKind(bits),
       size: Number(head[2]),
       mode: bits & 0o7777,
       modifiedAt: Number(head[3]) * 1_000,

@@ -3,7 +3,7 @@ import { openTestDriver, testSpec } from "../../test/support/oci.ts";
 import type { ExecRequest } from "../driver.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
 import { runToEnd } from "../shell/run.ts";
-import type { Files } from "./files.ts";
+import type { CommandRunner } from "./files.ts";
 import { openOutput } from "./output-stream.ts";
 
 let driver: OciDriver;
@@ -18,7 +18,7 @@ test("a sandbox that is paused between the output of a script and its end is not
   const sandbox = {
     shell: ["sh"],
     exec: (request: ExecRequest) => driver.exec("run", request),
-  } as unknown as Files;
+  } as unknown as CommandRunner;
   // From its second command on a sandbox has a shell that commands go through.
   for (let round = 0; round < 3; round++)
     await runToEnd({ exec: (one) => driver.exec("run", one) }, { argv: ["true"] });

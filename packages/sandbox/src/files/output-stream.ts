@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { collect, exitCode } from "../shell/run.ts";
-import { type Files, scriptCommand } from "./files.ts";
+import { type CommandRunner, toScriptCommand } from "./files.ts";
 
 /** How much of a failing script's stderr is kept, bytes. */
 const maxErrorBytes = 8_192;
@@ -24,12 +24,12 @@ export interface OpenedOutput {
 
 /** Starts a script and reads the first line of its output: of at most `maxHead` bytes, within `headMs`. Throws what `exec` throws. */
 export async function openOutput(
-  sandbox: Files,
+  sandbox: CommandRunner,
   text: string,
   args: string[],
   { maxHead, headMs }: { maxHead: number; headMs: number },
 ): Promise<OpenedOutput> {
-  const process = await sandbox.exec(scriptCommand(sandbox, text, args));
+  const process = await sandbox.exec(toScriptCommand(sandbox, text, args));
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   const source = process.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;

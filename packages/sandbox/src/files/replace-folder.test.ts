@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openTestDriver, run, testSpec } from "../../test/support/oci.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
-import type { Files } from "./files.ts";
+import type { CommandRunner } from "./files.ts";
 import { stageFolder } from "./replace-folder.ts";
 
 const folder = "/workspace/project";
 const signal = AbortSignal.timeout(60_000);
 let driver: OciDriver;
 let end: () => Promise<void>;
-let source: Files;
-let target: Files;
+let source: CommandRunner;
+let target: CommandRunner;
 const at = async (id: "source" | "target", command: string) =>
   (await run(driver, id, `mkdir -p ${folder} && cd ${folder} && { ${command}; }`)).out;
 

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { archiveIn, archiveOut } from "./archives.ts";
+import { packArchive, unpackArchive } from "./archives.ts";
 import { codes } from "./file-scripts.ts";
-import { type Files, reason, script, stat, uniqueWord } from "./files.ts";
+import { type CommandRunner, randomSuffix, reason, runScript, stat } from "./files.ts";
 
 /** Time for one step of a replacement, ms: folders may be large. */
 const stepMs = 600_000;
@@ -47,23 +47,23 @@ export interface StagedFolder {
  * Undefined where the first sandbox has no such folder. Throws what `exec` throws, InvalidParameter where files cannot be read or written, and the signal's reason.
  */
 export async function stageFolder(
-  source: Files,
+  source: CommandRunner,
   from: string,
-  target: Files,
+  target: CommandRunner,
   to: string,
   signal: AbortSignal,
 ): Promise<StagedFolder | undefined> {
   if ((await stat(source, from))?.kind !== "directory") return undefined;
   await must(target, cleanScript, [to], to);
-  const name = besidePattern.replace("*", uniqueWord());
+  const name = besidePattern.replace("*", randomSuffix());
   const beside = `${to === "/" ? "" : to}/${name}`;
   const discard = async () =>
-    void (await script(target, 'exec rm -rf -- "$1"', [beside], { timeoutMs: stepMs }).catch(() => {}));
+    void (await runScript(target, 'exec rm -rf -- "$1"', [beside], { timeoutMs: stepMs }).catch(() => {}));
   try {
-    const tar = await archiveOut(source, from, { excludes: [`./${besidePattern}`], signal });
+    const tar = await packArchive(source, from, { excludes: [`./${besidePattern}`], signal });
     // Whoever reads it gets its error; until then nobody does.
     tar.on("error", () => {});
-    await archiveIn(target, beside, tar, { keepModes: true, signal });
+    await unpackArchive(target, beside, tar, { keepModes: true, signal });
   } catch (error) {
     await discard();
     throw error;
@@ -71,8 +71,8 @@ export async function stageFolder(
   return { discard, swap: () => must(target, swapScript, [to, name], to) };
 }
 
-async function must(sandbox: Files, text: string, args: string[], folder: string): Promise<void> {
-  const result = await script(sandbox, text, args, { timeoutMs: stepMs });
+async function must(sandbox: CommandRunner, text: string, args: string[], folder: string): Promise<void> {
+  const result = await runScript(sandbox, text, args, { timeoutMs: stepMs });
   if (result.code === 0) return;
   throw new PlatformError(
     "SandboxFailed",

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { Transform } from "node:stream";
 import type { CredentialRule } from "../driver.ts";
 import type { ProxiedSandbox, SecretSource } from "./api.ts";
-import { matchesHost, rulesFor } from "./policy/policy.ts";
+import { findRules, matchesHost } from "./policy/policy.ts";
 import { Refusal } from "./proxy/refusal.ts";
 import type { Target } from "./proxy/target.ts";
 import type { SandboxSecret } from "./sandbox-secret.ts";
@@ -11,14 +11,14 @@ import type { SandboxSecret } from "./sandbox-secret.ts";
 const prefix = "sandpiper_";
 
 /** What a sandbox sees in the place of each secret, by its variable: the same for as long as the sandbox has its token. */
-export function placeholders(
+export function toPlaceholders(
   secrets: readonly { variable: string }[],
   token: string,
 ): Record<string, string> {
-  return Object.fromEntries(secrets.map(({ variable }) => [variable, placeholder(variable, token)]));
+  return Object.fromEntries(secrets.map(({ variable }) => [variable, toPlaceholder(variable, token)]));
 }
 
-function placeholder(name: string, token: string): string {
+function toPlaceholder(name: string, token: string): string {
   return `${prefix}${createHmac("sha256", token).update(`placeholder ${name}`).digest("hex").slice(0, 40)}`;
 }
 
@@ -50,7 +50,7 @@ export class HostCredentials {
   }
 
   /** Whether a secret went out. */
-  get used(): boolean {
+  get hasSent(): boolean {
     return this.#sent.size > 0;
   }
 
@@ -120,45 +120,50 @@ export class Credentials {
       const { name, fromEnv } = rule;
       return {
         rule,
-        secret: { name, fromEnv, placeholder: placeholder(name, token), value: wireValue(env[fromEnv]) },
+        secret: {
+          name,
+          fromEnv,
+          placeholder: toPlaceholder(name, token),
+          value: toHeaderBytes(env[fromEnv]),
+        },
       };
     });
   }
 
   /** Whether there is a secret that may go to a target. */
   covers(target: Target): boolean {
-    return this.#ofRules(target).length > 0 || this.#ofUser(target).length > 0;
+    return this.#policySecrets(target).length > 0 || this.#userSecrets(target).length > 0;
   }
 
   /** The secrets that may go to a target, for one request; undefined where there are none. */
   forTarget(target: Target): HostCredentials | undefined {
-    const own = this.#ofUser(target).map(
-      ({ variable, value, sent = value }): Secret => ({
+    const own = this.#userSecrets(target).map(
+      ({ variable, value, outgoingValue = value }): Secret => ({
         name: variable,
         placeholder: this.#placeholder(variable),
-        value: wireValue(sent),
+        value: toHeaderBytes(outgoingValue),
       }),
     );
     // A user's own secret takes the place of the operator's of the same name.
     const found = [
       ...own,
-      ...this.#ofRules(target).filter(({ name }) => !own.some((one) => one.name === name)),
+      ...this.#policySecrets(target).filter(({ name }) => !own.some((one) => one.name === name)),
     ];
     return found.length > 0 ? new HostCredentials(found) : undefined;
   }
 
-  #ofRules({ host }: Target): Secret[] {
+  #policySecrets({ host }: Target): Secret[] {
     return this.#rules
       .filter(({ rule }) => rule.hosts.some((pattern) => matchesHost(pattern, host)))
       .map(({ secret }) => secret);
   }
 
-  #ofUser(target: Target): SandboxSecret[] {
+  #userSecrets(target: Target): SandboxSecret[] {
     const { id, userId, policy } = this.#sandbox;
     if (!this.#secrets || userId === undefined) return [];
     const secrets = this.#secrets.forSandbox(userId, id);
     // Whoever allows a host by a rule trusts it; what else may listen on other ports is not asked for secrets.
-    const trusted = target.port === 443 && rulesFor(policy, target).length > 0;
+    const trusted = target.port === 443 && findRules(policy, target).length > 0;
     return secrets.filter(({ hosts }) =>
       hosts ? hosts.some((pattern) => matchesHost(pattern, target.host)) : trusted,
     );
@@ -167,7 +172,7 @@ export class Credentials {
   #placeholder(variable: string): string {
     const known = this.#placeholders.get(variable);
     if (known !== undefined) return known;
-    const made = placeholder(variable, this.#sandbox.token);
+    const made = toPlaceholder(variable, this.#sandbox.token);
     this.#placeholders.set(variable, made);
     return made;
   }
@@ -179,7 +184,7 @@ function canBeMasked(value: string): boolean {
 }
 
 /** A secret as header values hold it: one character for each byte, without the line end that files and forms add. */
-function wireValue(value: string | undefined): string | undefined {
+function toHeaderBytes(value: string | undefined): string | undefined {
   return value === undefined ? undefined : Buffer.from(value.trim()).toString("latin1");
 }
 
@@ -193,7 +198,7 @@ function maskBytes(secrets: Buffer[]): Transform {
         for (let at = bytes.indexOf(secret); at >= 0; at = bytes.indexOf(secret, at + secret.length))
           bytes.fill("*", at, at + secret.length);
       }
-      const keep = Math.max(0, ...secrets.map((secret) => beginning(bytes, secret)));
+      const keep = Math.max(0, ...secrets.map((secret) => overlapLength(bytes, secret)));
       held = bytes.subarray(bytes.length - keep);
       done(null, bytes.subarray(0, bytes.length - keep));
     },
@@ -204,7 +209,7 @@ function maskBytes(secrets: Buffer[]): Transform {
 }
 
 /** Length of the longest end of `bytes` with which `secret` begins. */
-function beginning(bytes: Buffer, secret: Buffer): number {
+function overlapLength(bytes: Buffer, secret: Buffer): number {
   for (let length = Math.min(secret.length - 1, bytes.length); length > 0; length--) {
     if (bytes.compare(secret, 0, length, bytes.length - length) === 0) return length;
   }

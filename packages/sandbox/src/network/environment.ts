@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { ProxiedSandbox } from "./api.ts";
-import { placeholders } from "./credentials.ts";
+import { toPlaceholders } from "./credentials.ts";
 import { needsTermination } from "./policy/policy.ts";
 
 /** Port of the proxy on the loopback address inside every sandbox. */
@@ -34,7 +34,7 @@ export function proxyEnvironment({ policy, token }: ProxiedSandbox): Record<stri
     NO_PROXY: direct,
     NODE_USE_ENV_PROXY: "1",
     ...(needsTermination(policy) ? certificateVariables : {}),
-    ...placeholders(
+    ...toPlaceholders(
       policy.credentials.map(({ name }) => ({ variable: name })),
       token,
     ),

@@ -11,5 +11,5 @@ export interface SandboxSecret extends SecretInfo {
   variable: string;
   value: string;
   /** What goes out in the place of the placeholder, where that is not `value`: of Bitbucket's `user:password` the password. */
-  sent?: string;
+  outgoingValue?: string;
 }

@@ -1,4 +1,4 @@
 /** Where the agent-server surface of a sandbox stands, below the server's own address; without a trailing slash. */
-export function agentServerUrl(publicUrl: string, sandboxId: string): string {
+export function toAgentServerUrl(publicUrl: string, sandboxId: string): string {
   return `${publicUrl}/agent/${sandboxId}`;
 }

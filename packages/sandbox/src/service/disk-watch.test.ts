@@ -56,7 +56,7 @@ test("a sandbox at rest is looked at more and more rarely, one that works or is 
   expect(await tick(4_000)).toEqual(["one"]);
   for (let i = 0; i < 10; i++) await tick(60_000);
   expect(await tick(55_000)).toEqual([]);
-  disk.used("one");
+  disk.noteUse("one");
   expect(await tick(4_000)).toEqual(["one"]);
   state.cpu.one = 5;
   expect(await tick(60_000)).toEqual(["one"]);
@@ -68,7 +68,7 @@ test("after its user has resumed it, a large sandbox has a minute", async () => 
   state.sizes = { one: 2 * MB };
   await tick(0);
   expect(state.stopped).toHaveLength(1);
-  disk.grace("one");
+  disk.allowGrace("one");
   await tick(4_000);
   await tick(graceMs - 5_000);
   expect(state.stopped).toHaveLength(1);

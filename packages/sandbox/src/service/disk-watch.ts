@@ -8,7 +8,7 @@ export interface WatchedSandbox {
   limitBytes: number;
 }
 
-export interface DiskWatchOptions {
+export interface DiskWatchDeps {
   /** The sandboxes that run now. */
   running: () => Iterable<WatchedSandbox>;
   usage: (id: string) => Promise<SandboxUsage>;
@@ -43,15 +43,15 @@ export const graceMs = 60_000;
  * files. When the filesystem is nearly full, the sandbox that grows fastest is stopped.
  */
 export class DiskWatch {
-  readonly #options: DiskWatchOptions;
+  readonly #options: DiskWatchDeps;
   readonly #seen = new Map<string, Seen>();
 
-  constructor(options: DiskWatchOptions) {
+  constructor(options: DiskWatchDeps) {
     this.#options = options;
   }
 
   /** Someone uses the sandbox: look at it soon. */
-  used(id: string): void {
+  noteUse(id: string): void {
     const seen = this.#seen.get(id);
     if (!seen) return;
     seen.everyMs = shortestMs;
@@ -59,7 +59,7 @@ export class DiskWatch {
   }
 
   /** Lets a sandbox run over its limit for a minute. */
-  grace(id: string): void {
+  allowGrace(id: string): void {
     this.#seen.set(id, { ...unseen, graceUntil: this.#options.now() + graceMs });
   }
 

@@ -1,11 +1,17 @@
 import { expect, test } from "vitest";
-import { toPause } from "./capacity.ts";
-import { type IdlePolicy, idleStep } from "./idle.ts";
-import { hasTraffic, isBusy, type LiveSandbox, liveSandbox, tellOccupants } from "./runtime-state.ts";
+import { chooseEvictions } from "./capacity.ts";
+import { type IdlePolicy, nextIdleStep } from "./idle.ts";
+import {
+  hasTraffic,
+  isBusy,
+  newRuntimeState,
+  notifyBeforeStop,
+  type SandboxRuntimeState,
+} from "./runtime-state.ts";
 
 const policy: IdlePolicy = { pauseAfterMs: 100, hibernateAfterMs: 50, deleteAfterMs: 1_000 };
 
-function live(change: Partial<LiveSandbox> = {}): LiveSandbox {
+function live(change: Partial<SandboxRuntimeState> = {}): SandboxRuntimeState {
   const row = {
     userId: "me",
     specId: "host",
@@ -15,45 +21,45 @@ function live(change: Partial<LiveSandbox> = {}): LiveSandbox {
     createdAt: 0,
   } as const;
   const rest = { spec: null, prepared: true, snapshotId: null, lastUsedAt: 0 } as const;
-  const base = liveSandbox({ ...row, ...rest, id: "s", status: "RUNNING" }, 0);
+  const base = newRuntimeState({ ...row, ...rest, id: "s", status: "RUNNING" }, 0);
   return Object.assign(base, { incarnation: "1", hasRoom: true }, change);
 }
 const occupant = (busy: boolean) => new Set([{ busy: () => busy, beforeStop: async () => {} }]);
 
 test("a sandbox that nobody uses is paused, then hibernated, then deleted, each when its time has come", () => {
-  expect(idleStep(live(), policy, 99)).toBeUndefined();
-  expect(idleStep(live(), policy, 100)).toBe("pause");
+  expect(nextIdleStep(live(), policy, 99)).toBeUndefined();
+  expect(nextIdleStep(live(), policy, 100)).toBe("pause");
   const paused = live({ status: "PAUSED", pausedAt: 100 });
-  expect(idleStep(paused, policy, 149)).toBeUndefined();
-  expect(idleStep(paused, policy, 150)).toBe("hibernate");
+  expect(nextIdleStep(paused, policy, 149)).toBeUndefined();
+  expect(nextIdleStep(paused, policy, 150)).toBe("hibernate");
   paused.stopped = true;
-  expect(idleStep(paused, policy, 999)).toBeUndefined();
-  expect(idleStep(paused, policy, 1_000)).toBe("delete");
-  expect(idleStep(live({ status: "ERROR" }), policy, 1_000)).toBe("delete");
+  expect(nextIdleStep(paused, policy, 999)).toBeUndefined();
+  expect(nextIdleStep(paused, policy, 1_000)).toBe("delete");
+  expect(nextIdleStep(live({ status: "ERROR" }), policy, 1_000)).toBe("delete");
 });
 
 test("a sandbox in which work goes on, or that is being started, is left alone", () => {
   for (const change of [{ commands: 1 }, { occupants: occupant(true) }, { status: "STARTING" as const }])
-    expect(idleStep(live(change), policy, 5_000)).toBeUndefined();
-  expect(idleStep(live({ occupants: occupant(false) }), policy, 100)).toBe("pause");
+    expect(nextIdleStep(live(change), policy, 5_000)).toBeUndefined();
+  expect(nextIdleStep(live({ leases: occupant(false) }), policy, 100)).toBe("pause");
 });
 
 test("0 switches each step off", () => {
   const off = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs: 0 };
-  expect(idleStep(live(), off, 1e12)).toBeUndefined();
-  expect(idleStep(live({ status: "PAUSED" }), off, 1e12)).toBeUndefined();
+  expect(nextIdleStep(live(), off, 1e12)).toBeUndefined();
+  expect(nextIdleStep(live({ status: "PAUSED" }), off, 1e12)).toBeUndefined();
 });
 
 test("room for a sandbox is made by pausing the longest unused without work, before those with work", () => {
-  const idle = live({ id: "idle", lastUsedAt: 5 } as Partial<LiveSandbox>);
-  const older = live({ id: "older", lastUsedAt: 3 } as Partial<LiveSandbox>);
-  const busy = live({ id: "busy", lastUsedAt: 1, commands: 1 } as Partial<LiveSandbox>);
+  const idle = live({ id: "idle", lastUsedAt: 5 } as Partial<SandboxRuntimeState>);
+  const older = live({ id: "older", lastUsedAt: 3 } as Partial<SandboxRuntimeState>);
+  const busy = live({ id: "busy", lastUsedAt: 1, runningCommands: 1 } as Partial<SandboxRuntimeState>);
   const starting = live({ status: "STARTING", incarnation: undefined });
-  const strange = live({ userId: "other" } as Partial<LiveSandbox>);
-  const paused = live({ status: "PAUSED", hasRoom: false });
+  const strange = live({ userId: "other" } as Partial<SandboxRuntimeState>);
+  const paused = live({ status: "PAUSED", hasSlot: false });
   const all = [idle, busy, older, starting, strange, paused];
-  const next = live({ status: "STARTING", incarnation: undefined, hasRoom: false });
-  const ids = (max: number) => toPause(all, next, max).map(({ id }) => id);
+  const next = live({ status: "STARTING", incarnation: undefined, hasSlot: false });
+  const ids = (max: number) => chooseEvictions(all, next, max).map(({ id }) => id);
   expect(isBusy(busy)).toBe(true);
   expect(ids(0)).toEqual([]);
   expect(ids(5)).toEqual([]);
@@ -65,7 +71,7 @@ test("room for a sandbox is made by pausing the longest unused without work, bef
 
 test("bytes that pass through a connection are traffic once", () => {
   const connection = { bytesRead: 0, bytesWritten: 0 };
-  const one = live({ connections: new Map([[connection as never, 0]]) } as Partial<LiveSandbox>);
+  const one = live({ connections: new Map([[connection as never, 0]]) } as Partial<SandboxRuntimeState>);
   expect(hasTraffic(one)).toBe(false);
   connection.bytesWritten = 3;
   expect(hasTraffic(one)).toBe(true);
@@ -82,6 +88,6 @@ test("occupants that fail or never answer do not keep a sandbox from being stopp
     { busy, beforeStop: failing },
     { busy, beforeStop: async () => void told.push("last") },
   ]);
-  await tellOccupants(live({ occupants }), 20);
+  await notifyBeforeStop(live({ leases: occupants }), 20);
   expect(told).toEqual(["last"]);
 });

@@ -1,4 +1,4 @@
-import { isBusy, type LiveSandbox } from "./runtime-state.ts";
+import { isBusy, type SandboxRuntimeState } from "./runtime-state.ts";
 
 /** When sandboxes that nobody uses are paused, hibernated and deleted. 0 means never. */
 export interface IdlePolicy {
@@ -13,7 +13,11 @@ export interface IdlePolicy {
 export type IdleStep = "pause" | "hibernate" | "delete";
 
 /** What is due for a sandbox at a time. One in which work goes on is left alone, and one that is just being started. */
-export function idleStep(live: LiveSandbox, policy: IdlePolicy, now: number): IdleStep | undefined {
+export function nextIdleStep(
+  live: SandboxRuntimeState,
+  policy: IdlePolicy,
+  now: number,
+): IdleStep | undefined {
   if (live.status === "STARTING" || isBusy(live)) return undefined;
   const unused = now - live.lastUsedAt;
   if (isDue(policy.deleteAfterMs, unused)) return "delete";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec, SandboxDriver } from "../driver.ts";
-import type { Files } from "../files/files.ts";
+import type { CommandRunner } from "../files/files.ts";
 import { newSandboxId } from "../ids.ts";
 import type { SnapshotRow } from "../sandbox-store.ts";
 
@@ -10,12 +10,12 @@ const startMs = 60_000;
 
 /** The files of a snapshot, to be read. */
 export interface OpenedSnapshot {
-  files: Files;
+  files: CommandRunner;
   /** Ends it. Never rejects. */
   close(): Promise<void>;
 }
 
-export interface OpenSnapshotOptions {
+export interface OpenSnapshotDeps {
   driver: Pick<SandboxDriver, "start" | "exec" | "shell">;
   /** Ids that the engine may know: what is not among them is reaped. */
   ids: Set<string>;
@@ -33,7 +33,7 @@ export interface OpenSnapshotOptions {
  * crash leaves belongs to nobody and is reaped. Throws SandboxFailed.
  */
 export async function openSnapshot(
-  options: OpenSnapshotOptions,
+  options: OpenSnapshotDeps,
   snapshot: SnapshotRow,
 ): Promise<OpenedSnapshot> {
   const { driver, ids, snapshots, remove } = options;

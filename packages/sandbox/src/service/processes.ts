@@ -5,9 +5,9 @@ import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "..
 import type { Egress } from "../network/api.ts";
 import { egressToken } from "../network/environment.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
-import { cutConnections, type LiveSandbox, tellOccupants } from "./runtime-state.ts";
+import { cutConnections, notifyBeforeStop, type SandboxRuntimeState } from "./runtime-state.ts";
 
-export interface ProcessesOptions {
+export interface SandboxProcessesDeps {
   driver: SandboxDriver;
   egress: Egress | undefined;
   logger: Pick<Logger, "warn">;
@@ -21,10 +21,10 @@ export interface ProcessesOptions {
 const progressMs = 500;
 
 /** The processes of sandboxes and their way out: makes a record's sandbox run, and ends it. */
-export class Processes {
-  readonly #options: ProcessesOptions;
+export class SandboxProcesses {
+  readonly #options: SandboxProcessesDeps;
 
-  constructor(options: ProcessesOptions) {
+  constructor(options: SandboxProcessesDeps) {
     this.#options = options;
   }
 
@@ -62,7 +62,7 @@ export class Processes {
    * spec with which they run: a start may let more secrets out than the one before.
    */
   async bringUp(
-    live: LiveSandbox,
+    live: SandboxRuntimeState,
     row: SandboxRow,
     spec: PreparedSpec,
     known?: DriverSandbox["state"],
@@ -119,7 +119,7 @@ export class Processes {
   }
 
   /** Ends the processes, with their shells' state kept. From a pause too. */
-  async stop(live: LiveSandbox): Promise<void> {
+  async stop(live: SandboxRuntimeState): Promise<void> {
     const { driver } = this.#options;
     await this.beforeStop(live);
     await driver.stop(live.id);
@@ -127,17 +127,17 @@ export class Processes {
   }
 
   /** Lets the occupants write what has to outlive the processes; frozen ones are let go for that. */
-  async beforeStop(live: LiveSandbox): Promise<void> {
-    if (live.incarnation === undefined || live.occupants.size === 0) return;
+  async beforeStop(live: SandboxRuntimeState): Promise<void> {
+    if (live.incarnation === undefined || live.leases.size === 0) return;
     if (live.status === "PAUSED") await this.#options.driver.resume(live.id).catch(() => {});
-    await tellOccupants(live);
+    await notifyBeforeStop(live);
   }
 
   /** The processes were ended on purpose. */
-  ended(live: LiveSandbox): void {
+  ended(live: SandboxRuntimeState): void {
     live.incarnation = undefined;
     live.stopped = true;
-    live.hasRoom = false;
+    live.hasSlot = false;
     cutConnections(live);
     this.#options.egress?.detach(live.id);
   }
@@ -156,7 +156,7 @@ export class Processes {
     }
   }
 
-  async #state(live: LiveSandbox): Promise<DriverSandbox["state"]> {
+  async #state(live: SandboxRuntimeState): Promise<DriverSandbox["state"]> {
     if (live.stopped) return "stopped";
     if (live.status === "PAUSED" && live.incarnation !== undefined) return "paused";
     return (await this.#options.driver.list()).find(({ id }) => id === live.id)?.state ?? "stopped";

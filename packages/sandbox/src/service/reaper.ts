@@ -3,13 +3,13 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import type { SandboxDriver } from "../driver.ts";
 import type { Egress } from "../network/api.ts";
 import { DiskWatch, type WatchedSandbox } from "./disk-watch.ts";
-import { type IdlePolicy, type IdleStep, idleStep } from "./idle.ts";
-import { hasTraffic, isBusy, type LiveSandbox } from "./runtime-state.ts";
+import { type IdlePolicy, type IdleStep, nextIdleStep } from "./idle.ts";
+import { hasTraffic, isBusy, type SandboxRuntimeState } from "./runtime-state.ts";
 
-export interface PatrolOptions {
+export interface ReaperDeps {
   driver: Pick<SandboxDriver, "usage" | "reap">;
   policy: IdlePolicy;
-  live: ReadonlyMap<string, LiveSandbox>;
+  live: ReadonlyMap<string, SandboxRuntimeState>;
   /** The ids that the engine may know, as they are at any time. */
   known: { sandboxes: Set<string>; snapshots: Set<string> };
   egress?: Pick<Egress, "reap"> | undefined;
@@ -19,7 +19,7 @@ export interface PatrolOptions {
   /** What the patrol has done. `due` tells, once it is the step's turn, whether it is due still. */
   perform: Record<IdleStep, (id: string, due: () => boolean) => Promise<void>> & {
     stop: (id: string, reason: string) => Promise<void>;
-    write: (live: LiveSandbox) => Promise<void>;
+    write: (live: SandboxRuntimeState) => Promise<void>;
   };
   logger: Pick<Logger, "info" | "warn">;
   now: () => number;
@@ -38,17 +38,17 @@ const jumpMs = 5_000;
 const together = 16;
 
 /** Looks at all sandboxes every few seconds: pauses, hibernates and deletes those that nobody uses, stops those that grow too large, and has orphans reaped. */
-export class Patrol {
+export class Reaper {
   readonly disk: DiskWatch;
-  readonly known: PatrolOptions["known"];
-  readonly #options: PatrolOptions;
+  readonly known: ReaperDeps["known"];
+  readonly #options: ReaperDeps;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
   #reapedAt = 0;
   /** How far the clock is ahead of the steady one, ms. */
   #ahead: number;
 
-  constructor(options: PatrolOptions) {
+  constructor(options: ReaperDeps) {
     const { driver, space, perform, now, steady, logger } = options;
     this.#options = options;
     this.#ahead = now() - steady();
@@ -98,9 +98,9 @@ export class Patrol {
     for (const one of live.values()) {
       if (isBusy(one) || hasTraffic(one)) one.lastUsedAt = now();
       one.lastUsedAt = Math.max(one.lastUsedAt, lastTraffic(one.id) ?? 0);
-      const step = idleStep(one, policy, now());
+      const step = nextIdleStep(one, policy, now());
       if (step) due.push({ id: one.id, step });
-      else if (one.lastUsedAt - one.writtenUseAt > writeUseMs)
+      else if (one.lastUsedAt - one.storedUseAt > writeUseMs)
         await this.#try(one.id, "the use of a sandbox could not be written down", () => perform.write(one));
     }
     for (let i = 0; i < due.length; i += together)
@@ -127,7 +127,7 @@ export class Patrol {
     const { live, policy, now, perform, logger } = this.#options;
     const isDue = () => {
       const one = live.get(id);
-      return one !== undefined && idleStep(one, policy, now()) === step;
+      return one !== undefined && nextIdleStep(one, policy, now()) === step;
     };
     await this.#try(id, `a sandbox that nobody uses could not be dealt with (${step})`, async () => {
       await perform[step](id, isDue);

@@ -8,13 +8,19 @@ import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "..
 import type { Egress } from "../network/api.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxChange, SandboxRow, SandboxStore, SnapshotStore } from "../sandbox-store.ts";
-import { Access } from "./access.ts";
-import { toPause } from "./capacity.ts";
+import { chooseEvictions } from "./capacity.ts";
+import { SandboxHandles } from "./handles.ts";
 import type { IdlePolicy } from "./idle.ts";
 import { newSandbox } from "./new-sandbox.ts";
-import { Processes } from "./processes.ts";
-import { Patrol } from "./reaper.ts";
-import { cutConnections, isBusy, type LiveSandbox, liveSandbox, type Occupant } from "./runtime-state.ts";
+import { SandboxProcesses } from "./processes.ts";
+import { Reaper } from "./reaper.ts";
+import {
+  cutConnections,
+  isBusy,
+  type Lease,
+  newRuntimeState,
+  type SandboxRuntimeState,
+} from "./runtime-state.ts";
 import { SnapshotService } from "./snapshots.ts";
 
 export interface SandboxServiceOptions {
@@ -35,7 +41,7 @@ export interface SandboxServiceOptions {
   startTimeoutMs?: number;
   prepareTimeoutMs?: number;
   /** How often the patrol looks at idle and large sandboxes, ms; 0: only when `patrol.tick` is called. */
-  patrolMs?: number;
+  reapIntervalMs?: number;
   /** Milliseconds since the epoch. */
   now?: () => number;
   /** Milliseconds by a clock that nobody sets. */
@@ -53,18 +59,18 @@ const never: IdlePolicy = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs:
 export class SandboxService implements Sandboxes {
   readonly snapshots: SnapshotService;
   /** Looks after idle and large sandboxes, and removes what belongs to none. */
-  readonly patrol: Patrol;
+  readonly reaper: Reaper;
   readonly #options: SandboxServiceOptions;
   readonly #driver: SandboxDriver;
   readonly #store: SandboxServiceOptions["store"];
   readonly #logger: SandboxServiceOptions["logger"];
   readonly #now: () => number;
-  readonly #processes: Processes;
-  readonly #access: Access;
+  readonly #processes: SandboxProcesses;
+  readonly #access: SandboxHandles;
   readonly #queues = new KeyedMutex();
   readonly #listeners = new Set<Listener>();
   /** Every sandbox that has a record. */
-  readonly #live = new Map<string, LiveSandbox>();
+  readonly #live = new Map<string, SandboxRuntimeState>();
   /** Ids that the engine may know: also those that are being removed. */
   readonly #ids = new Set<string>();
   readonly #closing = new AbortController();
@@ -84,7 +90,7 @@ export class SandboxService implements Sandboxes {
     this.#store = store;
     this.#logger = logger;
     this.#now = now;
-    this.#processes = new Processes({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
+    this.#processes = new SandboxProcesses({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
     this.snapshots = new SnapshotService({
       driver,
       store: store.snapshots,
@@ -93,13 +99,13 @@ export class SandboxService implements Sandboxes {
       now,
       stopped: (userId, id, work) => this.#withStopped(userId, id, work),
     });
-    this.patrol = new Patrol({
+    this.reaper = new Reaper({
       driver,
       logger,
       now,
       steady: options.steady ?? (() => performance.now()),
       policy: options.idle ?? never,
-      everyMs: options.patrolMs ?? 0,
+      everyMs: options.reapIntervalMs ?? 0,
       space: options.space ?? (async () => undefined),
       live: this.#live,
       known: { sandboxes: this.#ids, snapshots: this.snapshots.ids },
@@ -114,11 +120,11 @@ export class SandboxService implements Sandboxes {
         write: (live) => this.#writeUse(live),
       },
     });
-    this.#access = new Access({
+    this.#access = new SandboxHandles({
       driver,
       live: this.#live,
       now,
-      onUse: (id) => this.patrol.disk.used(id),
+      onUse: (id) => this.reaper.disk.noteUse(id),
       settled: (id) => this.#queues.idle(id),
       wake: (id) => this.running(id),
       environment: (row) => this.#processes.environment(row, row.spec as PreparedSpec),
@@ -130,26 +136,26 @@ export class SandboxService implements Sandboxes {
     const engine = new Map((await this.#driver.list()).map(({ id, state }) => [id, state]));
     const rows = this.#store.sandboxes.all();
     for (const row of rows) this.#admit(row);
-    for (const id of this.#store.snapshots.ids()) this.patrol.known.snapshots.add(id);
+    for (const id of this.#store.snapshots.ids()) this.reaper.known.snapshots.add(id);
     for (const id of engine.keys()) if (!this.#ids.has(id)) await this.#processes.remove(id);
-    await this.patrol.reap();
+    await this.reaper.reap();
     for (const row of rows) await this.#adopt(row, engine.get(row.id) ?? "stopped");
-    this.patrol.start();
+    this.reaper.start();
   }
 
   specs(): SandboxSpec[] {
     return [...this.#options.specs];
   }
 
-  specFor(userId: string, specId?: string): SandboxSpec {
+  resolveSpec(userId: string, specId?: string): SandboxSpec {
     if (specId === undefined) return this.#options.defaultSpec?.(userId) ?? this.#options.specs[0]!;
     const spec = this.#options.specs.find(({ id }) => id === specId);
     if (!spec) throw new PlatformError("SandboxSpecNotFound", `There is no sandbox spec ${specId}.`);
     return spec;
   }
 
-  specOf(row: SandboxRow): SandboxSpec {
-    return (row.spec as SandboxSpec | null) ?? this.specFor(row.userId, row.specId);
+  getSpec(row: SandboxRow): SandboxSpec {
+    return (row.spec as SandboxSpec | null) ?? this.resolveSpec(row.userId, row.specId);
   }
 
   async create(userId: string, specId?: string, options: CreateOptions = {}): Promise<SandboxRow> {
@@ -158,7 +164,7 @@ export class SandboxService implements Sandboxes {
     if (options.snapshotId !== undefined && !snapshot)
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const fromSnapshot = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
-    const spec = fromSnapshot ?? this.specFor(userId, specId);
+    const spec = fromSnapshot ?? this.resolveSpec(userId, specId);
     const row = newSandbox(userId, spec, {
       ...options,
       prepared: fromSnapshot !== undefined,
@@ -190,10 +196,10 @@ export class SandboxService implements Sandboxes {
     return this.#store.sandboxes.bySessionKey(key);
   }
 
-  async running(id: string, mayWake?: () => Promise<void>): Promise<Sandbox> {
+  async running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox> {
     this.#access.used(id);
     await this.#queues.idle(id);
-    if (mayWake && this.#store.sandboxes.get(id)?.status === "PAUSED") await mayWake();
+    if (beforeWake && this.#store.sandboxes.get(id)?.status === "PAUSED") await beforeWake();
     const usable = (row: SandboxRow | undefined) =>
       row?.status === "RUNNING" && row.prepared && this.#live.get(id)?.incarnation !== undefined;
     if (!usable(this.#store.sandboxes.get(id))) {
@@ -206,7 +212,7 @@ export class SandboxService implements Sandboxes {
         await this.#bringUp(row);
       });
     }
-    return this.#access.handle(this.#existing(id), mayWake);
+    return this.#access.handle(this.#existing(id), beforeWake);
   }
 
   async pause(userId: string, id: string): Promise<void> {
@@ -220,7 +226,7 @@ export class SandboxService implements Sandboxes {
     await this.#queues.run(id, async () => {
       const row = this.#owned(userId, id);
       if (row.status === "RUNNING" && this.#live.get(id)?.incarnation !== undefined) return;
-      if (row.status === "PAUSED" && row.statusDetail !== null) this.patrol.disk.grace(id);
+      if (row.status === "PAUSED" && row.statusDetail !== null) this.reaper.disk.allowGrace(id);
       await this.#bringUp(row);
     });
   }
@@ -242,7 +248,7 @@ export class SandboxService implements Sandboxes {
     return this.#access.connect(await this.running(id), port);
   }
 
-  letSecretsIn(id: string): void {
+  refreshSecretAccess(id: string): void {
     const work = this.#queues.run(id, async () => {
       const row = this.#store.sandboxes.get(id);
       const live = this.#live.get(id);
@@ -258,8 +264,8 @@ export class SandboxService implements Sandboxes {
     );
   }
 
-  occupy(id: string, occupant: Occupant): () => void {
-    const occupants = this.#live.get(id)?.occupants;
+  acquire(id: string, occupant: Lease): () => void {
+    const occupants = this.#live.get(id)?.leases;
     occupants?.add(occupant);
     return () => void occupants?.delete(occupant);
   }
@@ -273,7 +279,7 @@ export class SandboxService implements Sandboxes {
     this.#closing.abort(
       new PlatformError("SandboxFailed", "The server is ending; it goes on with this at its next start."),
     );
-    await this.patrol.close();
+    await this.reaper.close();
     await this.#queues.allIdle();
     await Promise.allSettled([...this.#live.values()].map((live) => this.#writeUse(live)));
     await this.#driver.close();
@@ -286,7 +292,7 @@ export class SandboxService implements Sandboxes {
     if (row.status === "STARTING") return this.#startInBackground(id, state);
     live.stopped = state === "stopped";
     if (state === "stopped") return;
-    live.hasRoom = state === "running";
+    live.hasSlot = state === "running";
     // What ran while the server was away was not left alone by its user.
     if (state === "running") live.lastUsedAt = this.#now();
     if (row.status === "RUNNING" && state === "paused") await this.#change(id, { status: "PAUSED" });
@@ -344,11 +350,11 @@ export class SandboxService implements Sandboxes {
       if (row.snapshotId !== null) await this.snapshots.release(row.snapshotId, id);
       live.incarnation = incarnation;
       live.diskLimit = spec.limits.diskBytes;
-      live.writtenUseAt = live.lastUsedAt;
+      live.storedUseAt = live.lastUsedAt;
       // Those that were being started at the same time could not make room.
       void this.#makeRoom(live);
     } catch (error) {
-      live.hasRoom = false;
+      live.hasSlot = false;
       // A start that the server's end or a deletion breaks off leaves the record as it is, for the next start or for nobody.
       this.#closing.signal.throwIfAborted();
       live.removal.signal.throwIfAborted();
@@ -359,25 +365,25 @@ export class SandboxService implements Sandboxes {
     }
   }
 
-  async #prepare(row: SandboxRow, live: LiveSandbox): Promise<PreparedSpec> {
+  async #prepare(row: SandboxRow, live: SandboxRuntimeState): Promise<PreparedSpec> {
     const { id } = row;
     if (row.status !== "STARTING") await this.#change(id, { status: "STARTING", statusDetail: null });
     const signal = AbortSignal.any([live.removal.signal, this.#closing.signal]);
-    return this.#processes.prepare(this.specOf(row), signal, (text) => {
+    return this.#processes.prepare(this.getSpec(row), signal, (text) => {
       this.#change(id, { statusDetail: text }).catch(() => {});
     });
   }
 
   /** Pauses others of the user where there would be too many. Never rejects. */
-  async #makeRoom(live: LiveSandbox): Promise<void> {
-    const others = toPause(this.#live.values(), live, this.#options.maxPerUser ?? 0);
-    live.hasRoom = true;
-    for (const other of others) other.hasRoom = false;
+  async #makeRoom(live: SandboxRuntimeState): Promise<void> {
+    const others = chooseEvictions(this.#live.values(), live, this.#options.maxPerUser ?? 0);
+    live.hasSlot = true;
+    for (const other of others) other.hasSlot = false;
     const pauses = others.map(async (other) => {
       await this.#queues.run(other.id, () => this.#pause(this.#existing(other.id)));
     });
     for (const [index, { status }] of (await Promise.allSettled(pauses)).entries())
-      if (status === "rejected") others[index]!.hasRoom = others[index]!.status === "RUNNING";
+      if (status === "rejected") others[index]!.hasSlot = others[index]!.status === "RUNNING";
   }
 
   async #pause(row: SandboxRow): Promise<void> {
@@ -398,9 +404,9 @@ export class SandboxService implements Sandboxes {
         throw error;
       },
     );
-    live.writtenUseAt = live.lastUsedAt;
+    live.storedUseAt = live.lastUsedAt;
     live.pausedAt = this.#now();
-    live.hasRoom = false;
+    live.hasSlot = false;
     cutConnections(live);
   }
 
@@ -475,15 +481,15 @@ export class SandboxService implements Sandboxes {
     this.#tell(row);
   }
 
-  async #writeUse(live: LiveSandbox): Promise<void> {
+  async #writeUse(live: SandboxRuntimeState): Promise<void> {
     const { id, lastUsedAt } = live;
-    if (lastUsedAt === live.writtenUseAt) return;
-    live.writtenUseAt = lastUsedAt;
+    if (lastUsedAt === live.storedUseAt) return;
+    live.storedUseAt = lastUsedAt;
     await this.#store.sandboxes.update(id, { lastUsedAt });
   }
 
-  #admit(row: SandboxRow): LiveSandbox {
-    const live = liveSandbox(row, this.#now());
+  #admit(row: SandboxRow): SandboxRuntimeState {
+    const live = newRuntimeState(row, this.#now());
     this.#live.set(row.id, live);
     this.#ids.add(row.id);
     if (row.snapshotId !== null) this.snapshots.hold(row.snapshotId, row.id);

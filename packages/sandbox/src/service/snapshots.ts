@@ -6,7 +6,7 @@ import type { SandboxDriver } from "../driver.ts";
 import type { SandboxRow, SnapshotRow, SnapshotStore } from "../sandbox-store.ts";
 import { type OpenedSnapshot, openSnapshot } from "./opened-snapshot.ts";
 
-export interface SnapshotServiceOptions {
+export interface SnapshotServiceDeps {
   driver: Pick<SandboxDriver, "snapshot" | "removeSnapshot" | "start" | "exec" | "shell">;
   /** Ids of sandboxes that the engine may know. */
   sandboxes: Set<string>;
@@ -23,11 +23,11 @@ export interface SnapshotServiceOptions {
 export class SnapshotService implements Snapshots {
   /** Ids that the engine may know: also those that are being made or removed. */
   readonly ids = new Set<string>();
-  readonly #options: SnapshotServiceOptions;
+  readonly #options: SnapshotServiceDeps;
   /** The sandboxes that have yet to begin with a snapshot. For them the engine keeps it also after its record is gone. */
   readonly #awaited = new Map<string, Set<string>>();
 
-  constructor(options: SnapshotServiceOptions) {
+  constructor(options: SnapshotServiceDeps) {
     this.#options = options;
   }
 

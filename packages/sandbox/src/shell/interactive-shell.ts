@@ -1,7 +1,7 @@
 import type { SandboxProcess } from "../driver.ts";
 import type { Sandbox } from "../sandbox.ts";
 
-export interface PersonShellOptions {
+export interface InteractiveShellOptions {
   /** Size of the terminal, in characters; without one the shell reads commands from a pipe and writes to pipes. */
   tty: { cols: number; rows: number } | undefined;
   /** Folder to begin in, below the spec's working directory where it is relative. The shell says it where there is none. */
@@ -25,19 +25,19 @@ export SHELL
 exec "$SHELL" $interactive`;
 
 /** Starts a shell for a person in a sandbox. Throws what `exec` throws. */
-export async function openPersonShell(
+export async function openInteractiveShell(
   sandbox: Sandbox,
-  { tty, cwd = "" }: PersonShellOptions,
-): Promise<PersonShell> {
+  { tty, cwd = "" }: InteractiveShellOptions,
+): Promise<InteractiveShell> {
   const shell = sandbox.shell ?? ["sh"];
   const argv = [...shell, "-c", startScript, "sh", sandbox.spec.workingDir, cwd, tty ? "-i" : "", ...shell];
   const process = await sandbox.exec({ argv, cwd: "/", ...(tty && { tty }) });
   process.stdin.on("error", () => {});
-  return new PersonShell(process, tty !== undefined);
+  return new InteractiveShell(process, tty !== undefined);
 }
 
 /** A shell that a person works in. */
-export class PersonShell {
+export class InteractiveShell {
   readonly process: SandboxProcess;
   readonly #onTerminal: boolean;
 

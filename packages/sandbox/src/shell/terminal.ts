@@ -7,14 +7,14 @@ export interface Terminal {
   /** Runs, polls, sends input or resets, as the action says. Calls are served one after the other. */
   run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation>;
   /** A command runs in the foreground. */
-  readonly busy: boolean;
+  readonly isBusy: boolean;
   /** A shell is there, busy or not. */
-  readonly live: boolean;
+  readonly isLive: boolean;
   /**
    * Leaves the shell's directory and exported variables in `stateFile`, for the terminal that is opened after the sandbox's processes were
    * ended; of a shell in which a command runs only the directory. Takes at most a second or so. Throws what `exec` throws.
    */
-  keep(): Promise<void>;
+  saveState(): Promise<void>;
   close(): void;
 }
 

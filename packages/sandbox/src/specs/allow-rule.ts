@@ -10,7 +10,7 @@ const name = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_
 const ipv6 = /^\[([0-9a-f:.]+)\]$/i;
 
 /** The rule that was written, or undefined when its host is no host. Without a port it allows 80 and 443; the case of names does not matter. */
-export function readAllowRule(written: WrittenRule): AllowRule | undefined {
+export function parseAllowRule(written: WrittenRule): AllowRule | undefined {
   const { host: text, ports, methods } = typeof written === "string" ? { host: written } : written;
   const [, host = "", port] = /^(.*?)(?::(\d{1,5}))?$/.exec(text) ?? [];
   if (!isHostPattern(host) || (port !== undefined && (ports || !isPort(Number(port))))) return undefined;

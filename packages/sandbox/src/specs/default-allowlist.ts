@@ -1,7 +1,7 @@
 import type { AllowRule } from "../driver.ts";
-import { aptAddresses } from "./package-sources/apt.ts";
-import { npmAddresses } from "./package-sources/npm.ts";
-import { pipAddresses } from "./package-sources/pip.ts";
+import { findAptAddresses } from "./package-sources/apt.ts";
+import { findNpmAddresses } from "./package-sources/npm.ts";
+import { findPipAddresses } from "./package-sources/pip.ts";
 
 /** Well-known hosts of git repositories, and those that they serve archives and release files from. */
 const gitHosts = [
@@ -18,10 +18,10 @@ const gitHosts = [
  * What sandboxes may reach where nothing else is configured: well-known git hosts, and wherever this machine itself gets packages from (apt,
  * npm and pip, by their configuration in files and environment).
  */
-export function defaultAllowlist(env: Readonly<Record<string, string | undefined>>): AllowRule[] {
+export function buildDefaultAllowlist(env: Readonly<Record<string, string | undefined>>): AllowRule[] {
   const rules = new Map<string, AllowRule>();
   for (const host of gitHosts) rules.set(host, { host, ports: [443], methods: null });
-  for (const address of [...aptAddresses(), ...npmAddresses(env), ...pipAddresses(env)]) {
+  for (const address of [...findAptAddresses(), ...findNpmAddresses(env), ...findPipAddresses(env)]) {
     const url = URL.parse(address);
     if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") continue;
     const host = url.hostname.replace(/^\[|\]$/g, "");

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { digestOf, parseImageReference, pinned } from "./image-reference.ts";
-import { hostSpec, hostUser, imageSpec } from "./specs.ts";
+import { getDigest, parseImageReference, pinImage } from "./image-reference.ts";
+import { createHostSpec, createImageSpec, parseHostUser } from "./specs.ts";
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
 
@@ -24,9 +24,9 @@ test.each([
   ] as const) {
     expect(parseImageReference(written)).toMatchObject({ name, digest: wanted });
   }
-  const once = pinned(parseImageReference(text), digest);
-  expect(digestOf(once)).toBe(digest);
-  expect(pinned(parseImageReference(once), digest)).toBe(once);
+  const once = pinImage(parseImageReference(text), digest);
+  expect(getDigest(once)).toBe(digest);
+  expect(pinImage(parseImageReference(once), digest)).toBe(once);
 });
 
 test.each([
@@ -96,8 +96,8 @@ test("any text is refused with a sentence, or read the same way twice", () => {
 });
 
 test("the image that a user asks for gets everything else from the default spec", () => {
-  const host = hostSpec({ memoryBytes: 1, pids: 2, cpus: 3, diskBytes: 4 });
-  const spec = imageSpec("debian:12", { ...host, env: { A: "1" }, command: ["x"] });
+  const host = createHostSpec({ memoryBytes: 1, pids: 2, cpus: 3, diskBytes: 4 });
+  const spec = createImageSpec("debian:12", { ...host, env: { A: "1" }, command: ["x"] });
   expect(spec).toEqual({
     ...host,
     id: "debian:12",
@@ -106,7 +106,7 @@ test("the image that a user asks for gets everything else from the default spec"
     user: null,
   });
   for (const reference of ["oci:/srv/image", "docker-archive:/etc/passwd", "a b"])
-    expect(() => imageSpec(reference, host)).toThrow(
+    expect(() => createImageSpec(reference, host)).toThrow(
       expect.objectContaining({
         code: "SandboxSpecUnusable",
         message: expect.stringContaining("The setting sandbox_base_container_image cannot be used: "),
@@ -115,10 +115,10 @@ test("the image that a user asks for gets everything else from the default spec"
 });
 
 test("a host sandbox's user is a name or numbers", () => {
-  expect(hostUser(null)).toEqual({ name: "agent", uid: 1000, gid: 1000, home: "/home/agent" });
-  expect(hostUser("1234:5")).toEqual({ name: "agent", uid: 1234, gid: 5, home: "/home/agent" });
-  expect(hostUser("0")).toEqual({ name: "root", uid: 0, gid: 0, home: "/root" });
-  expect(hostUser("root")).toEqual(hostUser("0"));
+  expect(parseHostUser(null)).toEqual({ name: "agent", uid: 1000, gid: 1000, home: "/home/agent" });
+  expect(parseHostUser("1234:5")).toEqual({ name: "agent", uid: 1234, gid: 5, home: "/home/agent" });
+  expect(parseHostUser("0")).toEqual({ name: "root", uid: 0, gid: 0, home: "/root" });
+  expect(parseHostUser("root")).toEqual(parseHostUser("0"));
   for (const text of ["", "-1", "65535", "a b", "a:b", "1:2:3", "../x", "Ann"])
-    expect(() => hostUser(text)).toThrow(/must be a name/);
+    expect(() => parseHostUser(text)).toThrow(/must be a name/);
 });

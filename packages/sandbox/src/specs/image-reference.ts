@@ -44,24 +44,24 @@ export function parseImageReference(text: string): ImageReference {
   if (text.length > 512 || (digest !== undefined && !digestPattern.test(digest))) throw unreadable(text);
   const local = /^(oci|docker-archive):(.*)$/s.exec(rest);
   const image = local
-    ? localImage(local[1] as LocalImage["source"], local[2]!, digest)
-    : registryImage(rest, digest);
+    ? parseLocalImage(local[1] as LocalImage["source"], local[2]!, digest)
+    : parseRegistryImage(rest, digest);
   if (!image) throw unreadable(text);
   return image;
 }
 
 /** The reference that names exactly these bytes, whatever the tag comes to mean. */
-export function pinned(image: ImageReference, digest: string): string {
+export function pinImage(image: ImageReference, digest: string): string {
   return `${image.name}@${digest}`;
 }
 
 /** The digest at the end of a pinned reference, or undefined. */
-export function digestOf(reference: string): string | undefined {
+export function getDigest(reference: string): string | undefined {
   const digest = reference.slice(reference.lastIndexOf("@") + 1);
   return digestPattern.test(digest) ? digest : undefined;
 }
 
-function registryImage(text: string, digest: string | undefined): RegistryImage | undefined {
+function parseRegistryImage(text: string, digest: string | undefined): RegistryImage | undefined {
   const slash = text.indexOf("/");
   const first = slash === -1 ? "" : text.slice(0, slash);
   const named = /[.:A-Z]/.test(first) || first === "localhost";
@@ -74,7 +74,7 @@ function registryImage(text: string, digest: string | undefined): RegistryImage 
   return { source: "registry", registry, repository, tag, digest, name: `${registry}/${repository}:${tag}` };
 }
 
-function localImage(
+function parseLocalImage(
   source: LocalImage["source"],
   text: string,
   digest: string | undefined,

@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { NetworkPolicy, SandboxSpec } from "../driver.ts";
-import { defaultAllowlist } from "./default-allowlist.ts";
-import { clampLimits, machineLimits } from "./machine-limits.ts";
-import { readSpec } from "./read-spec.ts";
-import { hostSpec } from "./specs.ts";
-import { invalid, readSpecsFile } from "./specs-file.ts";
+import { buildDefaultAllowlist } from "./default-allowlist.ts";
+import { clampLimits, getMachineLimits } from "./machine-limits.ts";
+import { parseSpec } from "./parse-spec.ts";
+import { createHostSpec } from "./specs.ts";
+import { readSpecsFile, toSpecError } from "./specs-file.ts";
 
-export interface SpecsOptions {
+export interface LoadSpecsOptions {
   /** Absolute path of the data folder. */
   dataDir: string;
   /** Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists. */
@@ -21,22 +21,22 @@ export interface SpecsOptions {
  * The data folder must exist; `env` is the server's environment. Throws PlatformError ConfigInvalid with one sentence.
  */
 export function loadSpecs(
-  { dataDir, specsFile, limits }: SpecsOptions,
+  { dataDir, specsFile, limits }: LoadSpecsOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): SandboxSpec[] {
-  const machine = machineLimits(dataDir);
-  const defaults = { limits: clampLimits(limits, machine), machine, allow: defaultAllowlist(env), env };
+  const machine = getMachineLimits(dataDir);
+  const defaults = { limits: clampLimits(limits, machine), machine, allow: buildDefaultAllowlist(env), env };
   const network: NetworkPolicy = { mode: "allowlist", allow: defaults.allow, credentials: [] };
-  const host = hostSpec(defaults.limits, network);
+  const host = createHostSpec(defaults.limits, network);
 
   const file = specsFile ?? join(dataDir, "specs.json");
   if (specsFile === undefined && !existsSync(file)) return [host];
   const specs = readSpecsFile(file).map((written, index) =>
-    readSpec(written, defaults, (path, problem) => {
-      return invalid(file, `specs[${index}]${path && `.${path}`}`, problem);
+    parseSpec(written, defaults, (path, problem) => {
+      return toSpecError(file, `specs[${index}]${path && `.${path}`}`, problem);
     }),
   );
   const twice = specs.findIndex(({ id }, index) => specs.findIndex((other) => other.id === id) < index);
-  if (twice !== -1) throw invalid(file, `specs[${twice}].id`, `is there twice: ${specs[twice]!.id}`);
+  if (twice !== -1) throw toSpecError(file, `specs[${twice}].id`, `is there twice: ${specs[twice]!.id}`);
   return specs.some(({ id }) => id === host.id) ? specs : [...specs, host];
 }

@@ -3,7 +3,7 @@ import { cpus, totalmem } from "node:os";
 import type { SandboxLimits } from "../driver.ts";
 
 /** The most that a sandbox can have on this machine; `dataDir` lies on the disk that holds the sandboxes. */
-export function machineLimits(dataDir: string): SandboxLimits {
+export function getMachineLimits(dataDir: string): SandboxLimits {
   const disk = statfsSync(dataDir);
   return {
     memoryBytes: totalmem(),

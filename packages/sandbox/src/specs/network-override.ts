@@ -2,7 +2,7 @@ import type { NetworkOverride } from "@sandpiper/wire";
 import type { NetworkPolicy } from "../driver.ts";
 
 /** What a client asked for as a policy. Rules without ports are for http and https; without rules those of the spec stay. */
-export function networkOverride({
+export function toNetworkPolicy({
   mode,
   allow,
 }: NetworkOverride): Partial<NetworkPolicy> & Pick<NetworkPolicy, "mode"> {

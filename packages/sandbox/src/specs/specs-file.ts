@@ -105,12 +105,12 @@ export function readSpecsFile(file: string): WrittenSpec[] {
     throw new PlatformError("ConfigInvalid", `The specs file ${file} ${reason}.`);
   }
   if (validator.Check(value)) return value.specs;
-  const { path, problem } = plainest(validator.Errors(value));
-  throw invalid(file, path, problem);
+  const { path, problem } = findInnermost(validator.Errors(value));
+  throw toSpecError(file, path, problem);
 }
 
 /** Of what is wrong, the innermost: of several forms that a field may have, that is the one that was meant. */
-function plainest(errors: TLocalizedValidationError[]): { path: string; problem: string } {
+function findInnermost(errors: TLocalizedValidationError[]): { path: string; problem: string } {
   const plain = errors.filter(({ keyword }) => keyword !== "anyOf" && keyword !== "not");
   const depth = ({ instancePath }: TLocalizedValidationError) => instancePath.split("/").length;
   const first = plain.toSorted((a, b) => depth(b) - depth(a))[0]!;
@@ -119,20 +119,20 @@ function plainest(errors: TLocalizedValidationError[]): { path: string; problem:
   );
   const forms = types.map(({ params }) => typeNames[(params as { type: string }).type] ?? "null");
   return {
-    path: pathOf(first),
-    problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : problemOf(first),
+    path: toPath(first),
+    problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : describeProblem(first),
   };
 }
 
 /** An error in the field `path` (`specs[0].image`) of a specs file; `problem` follows the path. */
-export function invalid(file: string, path: string, problem: string): PlatformError {
+export function toSpecError(file: string, path: string, problem: string): PlatformError {
   return new PlatformError(
     "ConfigInvalid",
     `In the specs file ${file}, ${path || "the whole"} ${problem.replace(/\.$/, "")}.`,
   );
 }
 
-function pathOf({ instancePath }: TLocalizedValidationError): string {
+function toPath({ instancePath }: TLocalizedValidationError): string {
   return instancePath
     .split("/")
     .slice(1)
@@ -141,7 +141,7 @@ function pathOf({ instancePath }: TLocalizedValidationError): string {
     .join("");
 }
 
-function problemOf({ keyword, params, message }: TLocalizedValidationError): string {
+function describeProblem({ keyword, params, message }: TLocalizedValidationError): string {
   const given = params as Record<string, unknown>;
   if (keyword === "minItems") return "must not be empty";
   if (keyword === "boolean") return "is unknown";

@@ -8,14 +8,14 @@ export const defaultWorkingDir = "/workspace/project";
 const noNetwork: NetworkPolicy = { mode: "none", allow: [], credentials: [] };
 
 /** The embedded default: the machine's own tools, no image. Works on every machine with an OCI runtime. */
-export function hostSpec(limits: SandboxLimits, network: NetworkPolicy = noNetwork): PreparedSpec {
+export function createHostSpec(limits: SandboxLimits, network: NetworkPolicy = noNetwork): PreparedSpec {
   return {
     id: "host",
     root: { kind: "host" },
     command: null,
     env: {},
     workingDir: defaultWorkingDir,
-    user: hostUser(null),
+    user: parseHostUser(null),
     limits,
     network,
   };
@@ -25,7 +25,7 @@ export function hostSpec(limits: SandboxLimits, network: NetworkPolicy = noNetwo
  * The user of a `host` sandbox, whose user database is made for it: a name, `uid`, or `uid:gid`; null is the usual one.
  * Throws PlatformError SandboxSpecUnusable.
  */
-export function hostUser(text: string | null): SandboxUser {
+export function parseHostUser(text: string | null): SandboxUser {
   const [, uid, gid] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text ?? "1000") ?? [];
   if (text === "root" || uid === "0") return { name: "root", uid: 0, gid: Number(gid ?? 0), home: "/root" };
   if (uid === undefined && /^[a-z_][a-z0-9_-]{0,31}$/.test(text!))
@@ -43,7 +43,7 @@ export function hostUser(text: string | null): SandboxUser {
  * of the server's machine are not for users.
  * Throws PlatformError SandboxSpecUnusable, naming the setting, for a bad reference.
  */
-export function imageSpec(reference: string, defaults: SandboxSpec): SandboxSpec {
+export function createImageSpec(reference: string, defaults: SandboxSpec): SandboxSpec {
   try {
     const { source, name } = parseImageReference(reference);
     if (source !== "registry") throw new Error(`${JSON.stringify(name)} is not an image in a registry.`);

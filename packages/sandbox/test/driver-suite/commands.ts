@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import type { ExecRequest } from "../../src/driver.ts";
-import { openPersonShell } from "../../src/shell/interactive-shell.ts";
+import { openInteractiveShell } from "../../src/shell/interactive-shell.ts";
 import { runToEnd } from "../../src/shell/run.ts";
 import { run, type SuiteContext } from "./context.ts";
 
@@ -166,7 +166,7 @@ export function describeCommands(context: SuiteContext): void {
       exec: (one: ExecRequest) => driver.exec("one", one),
     };
     const open = async (tty: { cols: number; rows: number } | undefined) => {
-      const opened = await openPersonShell(sandbox, { tty, cwd: undefined });
+      const opened = await openInteractiveShell(sandbox, { tty, cwd: undefined });
       const shell = { process: opened.process, hangUp: () => opened.hangUp(), text: "" };
       shell.process.stdout.on("data", (chunk: Buffer) => {
         shell.text += chunk;

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { NetworkPolicy } from "../../src/driver.ts";
 import type { Listen } from "../../src/network/api.ts";
 import { EgressProxy, type EgressProxyOptions } from "../../src/network/proxy/egress-proxy.ts";
-import { makeCertificate } from "../../src/network/tls/certificates.ts";
+import { createCertificate } from "../../src/network/tls/certificates.ts";
 
 /** Real servers on loopback addresses of their own, and a proxy that may reach them. */
 
@@ -23,7 +23,7 @@ const names = {
   until: Date.now() + 600_000,
 };
 /** The authority of the test's servers. */
-export const testAuthority = makeCertificate({ ...names, use: "authority" });
+export const testAuthority = createCertificate({ ...names, use: "authority" });
 
 /** A loopback address that no other test uses, so that well-known ports are free there. */
 export function ownAddress(): string {
@@ -36,7 +36,7 @@ export async function serve(
   at: { address: string; port?: number; host?: string },
 ): Promise<Server> {
   const cert =
-    at.host === undefined ? "" : makeCertificate({ ...names, subject: "leaf", use: { host: at.host } });
+    at.host === undefined ? "" : createCertificate({ ...names, subject: "leaf", use: { host: at.host } });
   const tls = () =>
     createTlsServer(
       { key: key.export({ type: "pkcs8", format: "pem" }), cert },

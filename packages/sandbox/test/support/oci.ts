@@ -8,7 +8,7 @@ import { findRuntime } from "../../src/drivers/oci/container/runtime.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import { volatileFolder } from "../../src/drivers/oci/storage/runtime-dir.ts";
 import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
-import { hostSpec } from "../../src/specs/specs.ts";
+import { createHostSpec } from "../../src/specs/specs.ts";
 
 /** The runtimes that work on this machine: tests run over each of them. */
 export async function workingRuntimes(): Promise<string[]> {
@@ -23,7 +23,7 @@ export async function workingRuntimes(): Promise<string[]> {
   return found.flat();
 }
 
-export const testSpec: PreparedSpec = hostSpec({
+export const testSpec: PreparedSpec = createHostSpec({
   memoryBytes: 256 * 2 ** 20,
   pids: 64,
   cpus: 2,

@@ -5,7 +5,7 @@ import { errorText } from "@sandpiper/core/errors";
 import { DockerDriver } from "@sandpiper/sandbox/drivers/docker/docker-driver";
 import { probeOci } from "@sandpiper/sandbox/drivers/oci/container/probe";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import { hostSpec } from "@sandpiper/sandbox/specs/specs";
+import { createHostSpec } from "@sandpiper/sandbox/specs/specs";
 import type { Config } from "../config/config.ts";
 import { type Finding, finding } from "./finding.ts";
 import { duration } from "./style.ts";
@@ -53,7 +53,7 @@ async function trial(config: Config): Promise<Finding> {
   try {
     await driver.open();
     const begin = performance.now();
-    await driver.start({ id, spec: hostSpec(config.limits) });
+    await driver.start({ id, spec: createHostSpec(config.limits) });
     const command = await driver.exec(id, { argv: ["true"] });
     const { code } = await command.exit;
     const taken = duration(performance.now() - begin);

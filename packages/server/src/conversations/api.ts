@@ -1,6 +1,6 @@
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
-import type { Files } from "@sandpiper/sandbox/files/files";
+import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type {
   AppConversation,
@@ -73,7 +73,7 @@ export interface Conversations {
   remove(userId: string, id: string, options?: { keepSandbox?: boolean }): Promise<void>;
 
   /** The skills that lie in the sandbox of a conversation now, and those that its agent has besides. Throws what `exec` throws. */
-  skills(row: ConversationRow, sandbox: Files): Promise<Skill[]>;
+  skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]>;
   /** Lets the next model call use an LLM profile of the user. Throws ConversationNotFound, ProfileNotFound. */
   switchProfile(userId: string, id: string, profile: string): Promise<void>;
 

@@ -1,7 +1,7 @@
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import type { Files } from "@sandpiper/sandbox/files/files";
+import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type {
   AppConversation,
   AppConversationStartRequest,
@@ -149,7 +149,7 @@ export class ConversationService implements Conversations {
     return runner.histories.stateOf(access.known(id));
   }
 
-  skills(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
+  skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]> {
     return this.#parts.knowledge.listSkills(row, sandbox);
   }
 

@@ -169,7 +169,7 @@ async function prepare(
   const known = sandboxes.specs().some((spec) => spec.id === conversation.spec_id);
   const specId = options.specId ?? (known ? conversation.spec_id : undefined);
   // Nothing can be reached; but where the recorded agent had a way out, its commands find the same variables and the same refusals.
-  const { mode } = sandboxes.specFor(defaultUser, specId).network;
+  const { mode } = sandboxes.resolveSpec(defaultUser, specId).network;
   const network = { mode: mode === "none" ? mode : ("allowlist" as const), allow: [] };
   const sandbox = await sandboxes.create(defaultUser, specId, { network });
   const place = {

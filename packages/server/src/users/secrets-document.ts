@@ -45,7 +45,7 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
       description: `Token for ${hosts[0] ?? type}`,
       hosts,
       value: token,
-      ...(type.startsWith("bitbucket") && { sent: token.replace(/^[^:]*:/, "") }),
+      ...(type.startsWith("bitbucket") && { outgoingValue: token.replace(/^[^:]*:/, "") }),
     };
   });
   return {

@@ -201,8 +201,8 @@ export class StoredSecrets implements Secrets {
     const known = this.#derived.get(document);
     if (known) return known;
     const derived = deriveSecrets(document);
-    for (const { value, sent = "" } of derived.forSandboxes)
-      for (const one of [value, sent]) this.#options.mask.registerSecret(one, userId);
+    for (const { value, outgoingValue = "" } of derived.forSandboxes)
+      for (const one of [value, outgoingValue]) this.#options.mask.registerSecret(one, userId);
     for (const { token } of derived.providers.values()) this.#options.mask.registerSecret(token, userId);
     this.#derived.set(document, derived);
     return derived;

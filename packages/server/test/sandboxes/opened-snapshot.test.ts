@@ -21,8 +21,8 @@ test("an opened snapshot shows its files, is in no list and has no way out, and 
   });
   expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
   expect(await bench.driver.list()).toHaveLength(2);
-  // The patrol does not take it for an orphan while it is open.
-  await service.patrol.reap();
+  // The reaper does not take it for an orphan while it is open.
+  await service.reaper.reap();
   expect(await readFile(opened.files, "/workspace/file")).toMatchObject({ kind: "file" });
   await opened.close();
   await opened.close();

@@ -165,7 +165,7 @@ test("commands, occupants at work and connections are use; a shell on a terminal
   await command.exit;
   await bench.pass(999);
   let busy = true;
-  const leave = service.occupy(id, { busy: () => busy, beforeStop: async () => {} });
+  const leave = service.acquire(id, { busy: () => busy, beforeStop: async () => {} });
   await bench.pass(5_000);
   busy = false;
   await bench.pass(999);
@@ -199,7 +199,7 @@ test("a sandbox that was not used for days is deleted, unless its conversation i
   const [one, two] = [await service.create("me"), await service.create("me")];
   await service.running(one.id);
   await service.running(two.id);
-  service.occupy(two.id, { busy: () => true, beforeStop: async () => {} });
+  service.acquire(two.id, { busy: () => true, beforeStop: async () => {} });
   await bench.pass(1_000);
   await bench.pass(100_000);
   expect(row(one.id)).toBeUndefined();

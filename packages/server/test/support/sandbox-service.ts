@@ -10,7 +10,7 @@ import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openVault } from "../../src/store/vault.ts";
 
-/** For tests: services over the real driver and a real store, on a folder of their own. The patrol moves only by `patrol.tick`. */
+/** For tests: services over the real driver and a real store, on a folder of their own. The reaper runs only by `patrol.tick`. */
 export class ServiceBench {
   /** The clock of the services, ms. */
   time = Date.now();
@@ -48,10 +48,10 @@ export class ServiceBench {
     return this.service;
   }
 
-  /** Lets time go by, and the patrol look. */
+  /** Lets time go by, and the reaper run. */
   async pass(ms: number): Promise<void> {
     this.time += ms;
-    await this.service.patrol.tick();
+    await this.service.reaper.tick();
   }
 
   /** State of a sandbox as the engine sees it. */

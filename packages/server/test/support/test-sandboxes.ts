@@ -43,14 +43,14 @@ export class SandboxRecords implements Sandboxes {
       network: { mode: "none", allow: [], credentials: [] },
     },
   ];
-  specFor(_userId: string, specId = "host") {
+  resolveSpec(_userId: string, specId = "host") {
     if (specId !== "host")
       throw new PlatformError("SandboxSpecNotFound", `The sandbox spec ${specId} does not exist.`);
     return this.specs()[0]!;
   }
-  specOf = (row: SandboxRow) => (row.spec as SandboxSpec | null) ?? this.specs()[0]!;
+  getSpec = (row: SandboxRow) => (row.spec as SandboxSpec | null) ?? this.specs()[0]!;
   async create(userId: string, specId?: string, options: CreateOptions = {}) {
-    const spec = this.specFor(userId, specId);
+    const spec = this.resolveSpec(userId, specId);
     if (options.snapshotId !== undefined && !this.snapshots.get(userId, options.snapshotId))
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const network = { ...spec.network, ...options.network };
@@ -88,8 +88,8 @@ export class SandboxRecords implements Sandboxes {
   async connect(): Promise<never> {
     throw new PlatformError("SandboxFailed", "There is no engine in this test.");
   }
-  letSecretsIn() {}
-  occupy = () => () => {};
+  refreshSecretAccess() {}
+  acquire = () => () => {};
   readonly kept: SnapshotRow[] = [];
   readonly snapshots: Snapshots = {
     create: async (userId, sandboxId) => {

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { reason, script, uniqueWord, writeFile } from "@sandpiper/sandbox/files/files";
+import { randomSuffix, reason, runScript, writeFile } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 
 /** What a file is to hold; undefined: it goes. */
@@ -44,11 +44,11 @@ export async function writeAll(
   writes: readonly Write[],
   signal: AbortSignal,
 ): Promise<void> {
-  const word = uniqueWord();
+  const word = randomSuffix();
   const staged = (path: string, index: number) => `${posix.dirname(path)}/.patch-${word}-${index}`;
   const undo = async () => {
     const paths = writes.flatMap(({ path, content }, index) => (content ? [staged(path, index)] : []));
-    await script(sandbox, 'rm -f -- "$@"', paths).catch(() => {});
+    await runScript(sandbox, 'rm -f -- "$@"', paths).catch(() => {});
   };
   try {
     for (const [index, { path, content }] of writes.entries())
@@ -63,7 +63,7 @@ export async function writeAll(
     String(index),
     path,
   ]);
-  const result = await script(sandbox, commitScript, [word, ...args]);
+  const result = await runScript(sandbox, commitScript, [word, ...args]);
   if (result.code === 0) return;
   await undo();
   throw new PlatformError("InvalidParameter", `Nothing was changed: ${reason(result)}.`);

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { globMatcher } from "@sandpiper/core/glob";
-import { script } from "@sandpiper/sandbox/files/files";
+import { runScript } from "@sandpiper/sandbox/files/files";
 import type { ToolContext } from "../tool.ts";
 
 /** Files of a result (events.md section 3). */
@@ -45,7 +45,7 @@ export async function findFiles(
 ): Promise<Found> {
   const sandbox = await context.sandbox();
   const args = [folder, ...(pattern === undefined ? [] : [pattern])];
-  const result = await script(sandbox, findScript, args, {
+  const result = await runScript(sandbox, findScript, args, {
     timeoutMs,
     maxOutputBytes,
     signal: context.signal,

@@ -8,11 +8,11 @@ import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
 import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
 import { busyboxImage, importTestImages, scratchImage } from "../../../test/support/docker-image.ts";
 import type { PreparedSpec } from "../../driver.ts";
-import { hostSpec } from "../../specs/specs.ts";
+import { createHostSpec } from "../../specs/specs.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
 const spec = {
-  ...hostSpec(suiteLimits),
+  ...createHostSpec(suiteLimits),
   root: { kind: "image" as const, reference: busyboxImage },
   user: null,
 };

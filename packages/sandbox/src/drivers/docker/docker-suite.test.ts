@@ -3,7 +3,7 @@ import { suiteLimits } from "../../../test/driver-suite/context.ts";
 import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { startTestEngine } from "../../../test/support/docker-engine.ts";
 import { busyboxImage, importTestImages } from "../../../test/support/docker-image.ts";
-import { hostSpec } from "../../specs/specs.ts";
+import { createHostSpec } from "../../specs/specs.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
 describeDriver("the docker driver", async () => {
@@ -16,7 +16,7 @@ describeDriver("the docker driver", async () => {
   return {
     driver,
     spec: {
-      ...hostSpec(suiteLimits),
+      ...createHostSpec(suiteLimits),
       root: { kind: "image", reference: busyboxImage },
       env: { OF_SPEC: "a b" },
       user: null,

@@ -5,7 +5,7 @@ import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
 import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
 import { importTestImages, scratchImage } from "../../../test/support/docker-image.ts";
 import type { PreparedSpec } from "../../driver.ts";
-import { hostSpec } from "../../specs/specs.ts";
+import { createHostSpec } from "../../specs/specs.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
 /** An engine whose files and process ids are out of reach, such as one in a virtual machine. */
@@ -20,7 +20,10 @@ beforeAll(async () => {
   await importTestImages(engine.engine.docker);
   driver = new DockerDriver({ dir, host: { socketPath: engine.socketPath } });
   await driver.open();
-  spec = await driver.prepare({ ...hostSpec(suiteLimits), root: { kind: "image", reference: scratchImage } });
+  spec = await driver.prepare({
+    ...createHostSpec(suiteLimits),
+    root: { kind: "image", reference: scratchImage },
+  });
   await driver.start({ id: "one", spec });
 });
 afterAll(async () => {

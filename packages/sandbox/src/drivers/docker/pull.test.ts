@@ -10,7 +10,7 @@ import { startTestEngine, type TestEngine } from "../../../test/support/docker-e
 import { busyboxImage, importTestImages } from "../../../test/support/docker-image.ts";
 import { startTestRegistry, type TestRegistry } from "../../../test/support/docker-registry.ts";
 import type { SandboxSpec } from "../../driver.ts";
-import { hostSpec } from "../../specs/specs.ts";
+import { createHostSpec } from "../../specs/specs.ts";
 import { credentialsFor } from "./credentials.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
@@ -25,7 +25,7 @@ let driver: DockerDriver;
 let digest: string;
 const authFile = () => join(dir, "auth.json");
 const specOf = (reference: string): SandboxSpec => ({
-  ...hostSpec(suiteLimits),
+  ...createHostSpec(suiteLimits),
   root: { kind: "image", reference },
   user: null,
 });

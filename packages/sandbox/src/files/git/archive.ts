@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
-import { checked, type Files } from "../files.ts";
+import { type CommandRunner, checkPath } from "../files.ts";
 import { openOutput } from "../output-stream.ts";
 import { deltaScript, repositoryScript } from "./archive-script.ts";
-import { gitError, run } from "./git.ts";
+import { runGit, toGitError } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
 
 /** Time until a patch begins, ms: git reads every file before it. */
@@ -26,10 +26,13 @@ export interface Repository {
  * The repository that an absolute folder belongs to, or the only one in it, up to two levels below. Undefined where there is none, or no one alone.
  * Throws GitFailed, and what `exec` throws.
  */
-export async function findRepository(sandbox: Files, folder: string): Promise<Repository | undefined> {
-  const result = await run(sandbox, repositoryScript, [checked(folder)], 65_536);
+export async function findRepository(
+  sandbox: CommandRunner,
+  folder: string,
+): Promise<Repository | undefined> {
+  const result = await runGit(sandbox, repositoryScript, [checkPath(folder)], 65_536);
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
-  if (result.code !== 0) throw gitError(result, undefined);
+  if (result.code !== 0) throw toGitError(result, undefined);
   const [found = "", root = "", commit = "", branch = "", remote = ""] = result.stdout.toString().split("\0");
   return { folder: found, root, commit, branch, remote: remote.replace(/^([\w+.-]+:\/\/)[^/]*@/, "$1") };
 }
@@ -40,11 +43,11 @@ export async function findRepository(sandbox: Files, folder: string): Promise<Re
  * ending it early ends git. Throws GitRefused for an unknown reference and a folder in no repository, GitFailed, and what `exec` throws.
  */
 export async function gitDelta(
-  sandbox: Files,
+  sandbox: CommandRunner,
   folder: string,
   { ref, excludes }: { ref: string | undefined; excludes: string[] },
 ): Promise<{ base: string; content: Readable }> {
-  const opened = await openOutput(sandbox, deltaScript, [checked(folder), ref ?? "", ...excludes], {
+  const opened = await openOutput(sandbox, deltaScript, [checkPath(folder), ref ?? "", ...excludes], {
     maxHead: 256,
     headMs: deltaMs,
   });
@@ -54,12 +57,12 @@ export async function gitDelta(
       throw new PlatformError("GitFailed", `git did not make a patch within ${deltaMs / 1000} s.`);
     if (failed.code === gitCodes.noRepository)
       throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
-    throw gitError(failed, ref);
+    throw toGitError(failed, ref);
   }
   async function* parts(): AsyncGenerator<Buffer> {
     yield* opened.chunks;
     const ended = await opened.ended();
-    if (ended.code !== 0) throw gitError(ended, ref);
+    if (ended.code !== 0) throw toGitError(ended, ref);
   }
   return { base: opened.head, content: opened.stream(parts()) };
 }

@@ -58,7 +58,7 @@ done
 [ -n "$found" ] || exit ${gitCodes.noRepository}`;
 
 /** Enters the folder of the file at $1, or the next above it that is there, and sets `name`: the file's path from there. */
-export const enterFolderOf = `
+export const enterParentFolder = `
 folder=\${1%/*}; name=\${1##*/}
 [ -n "$folder" ] || folder=/
 while [ ! -d "$folder" ]; do
@@ -76,7 +76,7 @@ git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit ${gitCodes.noReposit
 export const diffScript = `${prelude}
 ${findBase}
 ref=$2
-${enterFolderOf}
+${enterParentFolder}
 find_base || exit ${gitCodes.badReference}
 before='0 0' now='0 0'
 if [ "$(git cat-file -t "$base:./$name" 2>/dev/null)" = blob ]; then

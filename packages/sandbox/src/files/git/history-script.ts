@@ -1,4 +1,4 @@
-import { enterFolderOf, gitCodes, prelude } from "./git-script.ts";
+import { enterParentFolder, gitCodes, prelude } from "./git-script.ts";
 
 /** Scripts that read the history of git repositories in sandboxes: from git's objects alone, never from the files in work. */
 
@@ -26,7 +26,7 @@ git diff --no-ext-diff --no-textconv --no-renames --relative --name-status -z "$
 
 /** Path of a file, a commit, bytes that are read. Writes as `diffScript`: the file before the commit, and in it. */
 export const commitDiffScript = `${prelude}
-${enterFolderOf}
+${enterParentFolder}
 sha=$2
 ${findCommit}
 before='0 0' after='0 0'

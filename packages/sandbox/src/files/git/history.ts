@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { GitChange, GitCommit, GitDiff } from "@sandpiper/wire";
-import { checked, type Files } from "../files.ts";
-import { gitError, inOrder, readDiff, run, statusOf } from "./git.ts";
+import { type CommandRunner, checkPath } from "../files.ts";
+import { runDiff, runGit, sortChanges, toGitError, toStatus } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
 import { commitChangesScript, commitDiffScript, commitsScript } from "./history-script.ts";
 
@@ -15,13 +15,13 @@ const maxText = 1_000;
  * repository, and in one without a commit (agent-server.md section 8). Throws GitFailed, and what `exec` throws.
  */
 export async function gitCommits(
-  sandbox: Files,
+  sandbox: CommandRunner,
   folder: string,
   limit: number,
 ): Promise<{ commits: GitCommit[]; hasMore: boolean }> {
-  const result = await run(sandbox, commitsScript, [checked(folder), String(limit + 1)], maxListBytes);
+  const result = await runGit(sandbox, commitsScript, [checkPath(folder), String(limit + 1)], maxListBytes);
   if (result.code === gitCodes.noRepository) return { commits: [], hasMore: false };
-  if (result.code !== 0) throw gitError(result, undefined);
+  if (result.code !== 0) throw toGitError(result, undefined);
   const words = result.stdout.toString().split("\0");
   const commits: GitCommit[] = [];
   // The last commit of a list that was cut off is not whole.
@@ -46,24 +46,33 @@ export async function gitCommits(
 }
 
 /** The files below an absolute folder that a commit changed against its first parent, sorted by path. Throws GitRefused for what is no commit and no repository, GitFailed, and what `exec` throws. */
-export async function gitCommitChanges(sandbox: Files, folder: string, sha: string): Promise<GitChange[]> {
-  const result = await run(sandbox, commitChangesScript, [checked(folder), commitId(sha)], 8 * 2 ** 20);
+export async function gitCommitChanges(
+  sandbox: CommandRunner,
+  folder: string,
+  sha: string,
+): Promise<GitChange[]> {
+  const result = await runGit(
+    sandbox,
+    commitChangesScript,
+    [checkPath(folder), checkCommitId(sha)],
+    8 * 2 ** 20,
+  );
   if (result.code === gitCodes.noRepository)
     throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
-  if (result.code !== 0) throw gitError(result, sha);
+  if (result.code !== 0) throw toGitError(result, sha);
   const words = result.stdout.toString().split("\0");
   const changes = new Map<string, GitChange["status"]>();
-  for (let at = 0; at + 2 < words.length; at += 2) changes.set(words[at + 1]!, statusOf(words[at]!));
-  return inOrder(changes);
+  for (let at = 0; at + 2 < words.length; at += 2) changes.set(words[at + 1]!, toStatus(words[at]!));
+  return sortChanges(changes);
 }
 
 /** An absolute file before a commit and in it, from git's objects alone; otherwise as `gitDiff`. */
-export async function gitCommitDiff(sandbox: Files, file: string, sha: string): Promise<GitDiff> {
-  return readDiff(sandbox, commitDiffScript, file, commitId(sha));
+export async function gitCommitDiff(sandbox: CommandRunner, file: string, sha: string): Promise<GitDiff> {
+  return runDiff(sandbox, commitDiffScript, file, checkCommitId(sha));
 }
 
 /** An id of a commit, whole or short; names of branches are none. Throws GitRefused. */
-function commitId(text: string): string {
+function checkCommitId(text: string): string {
   if (!/^[0-9a-fA-F]{4,64}$/.test(text))
     throw new PlatformError("GitRefused", "The id of a commit has 4 to 64 hex digits.");
   return text;

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { AllowRule, NetworkPolicy } from "../../driver.ts";
-import { authorityOf, canonicalHost, type Target } from "../proxy/target.ts";
+import { canonicalHost, type Target, toAuthority } from "../proxy/target.ts";
 
 /** What a policy says to a target. */
 export interface Verdict {
@@ -14,14 +14,14 @@ export interface Verdict {
 export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
   if (policy.mode === "none") return { refusal: "The network of this sandbox is off.", inspect: false };
   if (policy.mode === "open") return { inspect: false };
-  const rules = rulesFor(policy, target);
+  const rules = findRules(policy, target);
   if (rules.length === 0) {
     const names = policy.allow.some((rule) => matchesHost(rule.host, target.host));
     const missing = names
       ? `port ${target.port} in the rule for ${target.host}`
-      : `a rule for ${authorityOf(target)}`;
+      : `a rule for ${toAuthority(target)}`;
     return {
-      refusal: `The network policy of this sandbox allows no connection to ${authorityOf(target)}: it would need ${missing}.`,
+      refusal: `The network policy of this sandbox allows no connection to ${toAuthority(target)}: it would need ${missing}.`,
       inspect: false,
     };
   }
@@ -31,9 +31,9 @@ export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
 /** Judges the method of a request whose target is allowed. Gives the sentence of a refusal. */
 export function judgeMethod(policy: NetworkPolicy, target: Target, method: string): string | undefined {
   if (policy.mode !== "allowlist") return undefined;
-  if (rulesFor(policy, target).some((rule) => rule.methods === null || rule.methods.includes(method)))
+  if (findRules(policy, target).some((rule) => rule.methods === null || rule.methods.includes(method)))
     return undefined;
-  return `The network policy of this sandbox does not allow ${method} to ${authorityOf(target)}: it would need ${method} in the methods of a rule.`;
+  return `The network policy of this sandbox does not allow ${method} to ${toAuthority(target)}: it would need ${method} in the methods of a rule.`;
 }
 
 /** Whether something in the policy needs TLS to be terminated by the proxy. */
@@ -55,7 +55,7 @@ export function matchesHost(pattern: string, host: string): boolean {
 }
 
 /** The allow rules that name a target; of an `open` policy none. */
-export function rulesFor(policy: NetworkPolicy, { host, port }: Target): AllowRule[] {
+export function findRules(policy: NetworkPolicy, { host, port }: Target): AllowRule[] {
   if (policy.mode !== "allowlist") return [];
   return policy.allow.filter((rule) => rule.ports.includes(port) && matchesHost(rule.host, host));
 }

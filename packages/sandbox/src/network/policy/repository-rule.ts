@@ -1,6 +1,6 @@
 import type { NetworkPolicy } from "../../driver.ts";
 import { canonicalHost } from "../proxy/target.ts";
-import { rulesFor } from "./policy.ts";
+import { findRules } from "./policy.ts";
 
 /**
  * What a sandbox may reach that works on a repository: the host from which it is cloned (`git.example.com`, with `:port`) too. A network that is off
@@ -17,7 +17,7 @@ export function withRepositoryHost(
   if (
     mode !== "allowlist" ||
     name === undefined ||
-    rulesFor(policy, target).some(({ methods }) => methods === null)
+    findRules(policy, target).some(({ methods }) => methods === null)
   )
     return { mode, allow };
   return { mode, allow: [...allow, { host: name, ports: [target.port], methods: null }] };

@@ -18,7 +18,7 @@ const attemptTimeoutMs = 2_000;
  * Throws Refusal: 403 where no address may be reached, 502 or 504 where none answers.
  */
 export async function dial(target: Target, { resolve, exempt }: DialOptions): Promise<Socket> {
-  const addresses = await addressesOf(target.host, resolve);
+  const addresses = await resolveHost(target.host, resolve);
   const allowed = addresses.filter((address) => isReachable(address, exempt));
   if (allowed.length === 0) {
     const what = isIP(target.host) ? target.host : `${target.host} (${addresses.slice(0, 3).join(", ")})`;
@@ -37,10 +37,10 @@ export async function dial(target: Target, { resolve, exempt }: DialOptions): Pr
     ...{ host, port: target.port, lookup, noDelay: true, keepAlive: true, allowHalfOpen: true },
     ...{ autoSelectFamily: true, autoSelectFamilyAttemptTimeout: attemptTimeoutMs },
   });
-  return connected(socket, target);
+  return waitForConnection(socket, target);
 }
 
-async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
+async function resolveHost(host: string, resolve: Resolve): Promise<string[]> {
   if (isIP(host)) return [host];
   try {
     const found = await resolve(host);
@@ -53,7 +53,7 @@ async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
   throw new Refusal(502, `There is no host of the name ${host}.`);
 }
 
-function connected(socket: Socket, { host, port }: Target): Promise<Socket> {
+function waitForConnection(socket: Socket, { host, port }: Target): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
       () => fail(new Refusal(504, `${host} does not answer on port ${port}.`)),

@@ -7,7 +7,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
 import type { Decision, Egress, Listen, ProxiedSandbox, SecretSource } from "../api.ts";
-import { placeholders } from "../credentials.ts";
+import { toPlaceholders } from "../credentials.ts";
 import {
   browserPolicyFiles,
   caBundleFile,
@@ -19,11 +19,11 @@ import {
 import { DecisionLog } from "../policy/decision-log.ts";
 import { judgeTarget, needsTermination } from "../policy/policy.ts";
 import { CertificateAuthority } from "../tls/certificate-authority.ts";
-import { Exchange, refusalOf } from "./exchange.ts";
+import { Exchange, toRefusal } from "./exchange.ts";
 import { forward, forwardUpgrade, idleMs, type Route, refuse, refuseRaw } from "./forward.ts";
 import { Refusal } from "./refusal.ts";
 import { Session } from "./session.ts";
-import { authorityOf, parseAuthority, parseProxyUrl, type Target } from "./target.ts";
+import { parseAuthority, parseProxyUrl, type Target, toAuthority } from "./target.ts";
 import { type Inspector, tunnel } from "./tunnel.ts";
 
 export interface EgressProxyOptions {
@@ -45,7 +45,7 @@ interface Origin {
   /** Set inside of a tunnel: all requests go there. */
   tunnel: { target: Target; secure: boolean } | undefined;
   /** Requests that are not answered yet. */
-  open: number;
+  openRequests: number;
 }
 
 /** Requests that a connection may send ahead of their answers: apt sends ten. All of them are held in memory. */
@@ -83,7 +83,7 @@ export class EgressProxy implements Egress, Inspector {
   secretEnvironment({ id, policy, token, userId }: ProxiedSandbox): Record<string, string> {
     if (policy.mode === "none" || !policy.userSecrets || userId === undefined) return {};
     const secrets = this.#options.secrets?.forSandbox(userId, id) ?? [];
-    return secrets.length > 0 ? { ...certificateVariables, ...placeholders(secrets, token) } : {};
+    return secrets.length > 0 ? { ...certificateVariables, ...toPlaceholders(secrets, token) } : {};
   }
 
   startPolicy({ id, policy, userId }: ProxiedSandbox): NetworkPolicy {
@@ -109,7 +109,7 @@ export class EgressProxy implements Egress, Inspector {
   async attach(sandbox: ProxiedSandbox, listen: Listen): Promise<void> {
     this.detach(sandbox.id);
     if (sandbox.policy.mode === "none") return;
-    const log = this.#logOf(sandbox.id);
+    const log = this.#getLog(sandbox.id);
     await log.ready();
     const { env = process.env, secrets, trusted = [] } = this.#options;
     const session = new Session({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
@@ -138,7 +138,7 @@ export class EgressProxy implements Egress, Inspector {
 
   async forget(id: string): Promise<void> {
     this.detach(id);
-    const log = this.#logOf(id);
+    const log = this.#getLog(id);
     this.#logs.delete(id);
     await log.remove();
   }
@@ -155,7 +155,7 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   decisions(id: string, page: { limit: number; before?: number | undefined }): Promise<Decision[]> {
-    return this.#logOf(id).read(page);
+    return this.#getLog(id).read(page);
   }
 
   async close(): Promise<void> {
@@ -165,7 +165,7 @@ export class EgressProxy implements Egress, Inspector {
 
   plain(client: Duplex, target: Target): void {
     const { session } = this.#origins.get(client)!;
-    this.#origins.set(client, { session, tunnel: { target, secure: false }, open: 0 });
+    this.#origins.set(client, { session, tunnel: { target, secure: false }, openRequests: 0 });
     this.#server.emit("connection", client);
   }
 
@@ -188,14 +188,14 @@ export class EgressProxy implements Egress, Inspector {
     secure.once("secure", () => {
       secure.off("close", failed).off("error", failed);
       secure.on("error", () => secure.destroy());
-      this.#origins.set(secure, { session, tunnel: { target, secure: true }, open: 0 });
+      this.#origins.set(secure, { session, tunnel: { target, secure: true }, openRequests: 0 });
       this.#server.emit("connection", secure);
     });
   }
 
   #accept(session: Session, connection: Duplex): void {
     if (!session.adopt(connection)) return;
-    this.#origins.set(connection, { session, tunnel: undefined, open: 0 });
+    this.#origins.set(connection, { session, tunnel: undefined, openRequests: 0 });
     this.#server.emit("connection", connection);
   }
 
@@ -224,8 +224,8 @@ export class EgressProxy implements Egress, Inspector {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const origin = this.#origins.get(request.socket)!;
     response.on("error", () => {});
-    if (++origin.open > maxPipelined) return void request.socket.destroy();
-    response.once("close", () => origin.open--);
+    if (++origin.openRequests > maxPipelined) return void request.socket.destroy();
+    response.once("close", () => origin.openRequests--);
     try {
       forward(await this.#route(origin, request), request, response);
     } catch (error) {
@@ -262,14 +262,14 @@ export class EgressProxy implements Egress, Inspector {
   async #route({ session, tunnel: inside }: Origin, request: IncomingMessage): Promise<Route> {
     const url = request.url ?? "";
     if (inside) {
-      await session.turn();
-      const host = parseAuthority(hostOf(request, inside.secure ? 443 : 80));
+      await session.throttle();
+      const host = parseAuthority(getHost(request, inside.secure ? 443 : 80));
       if (!url.startsWith("/") && url !== "*")
         throw new Refusal(400, "Inside of a tunnel a request names only a path.");
       if (host?.host !== inside.target.host || host.port !== inside.target.port)
         throw new Refusal(
           421,
-          `This tunnel leads to ${authorityOf(inside.target)}; another host needs a tunnel of its own.`,
+          `This tunnel leads to ${toAuthority(inside.target)}; another host needs a tunnel of its own.`,
         );
       return { session, ...inside, path: url };
     }
@@ -288,7 +288,7 @@ export class EgressProxy implements Egress, Inspector {
 
   /** What to answer to a request that goes nowhere; noted in the log. */
   #refused(origin: Origin, request: IncomingMessage, error: unknown): Refusal {
-    const refusal = refusalOf(error);
+    const refusal = toRefusal(error);
     // Many programs ask without the token first, to see whether one is wanted.
     if (refusal.status === 407 && !request.headers["proxy-authorization"]) return refusal;
     const target =
@@ -298,7 +298,7 @@ export class EgressProxy implements Egress, Inspector {
     return refusal;
   }
 
-  #logOf(id: string): DecisionLog {
+  #getLog(id: string): DecisionLog {
     const known = this.#logs.get(id);
     if (known) return known;
     const log = new DecisionLog(join(this.#options.dir, "decisions", `${id}.jsonl`), this.#options.logger);
@@ -313,7 +313,7 @@ function browserPolicy(certificate: string): string {
 }
 
 /** The `Host` header with a port. */
-function hostOf(request: IncomingMessage, defaultPort: number): string {
+function getHost(request: IncomingMessage, defaultPort: number): string {
   const host = request.headers.host ?? "";
   return /:\d+$/.test(host) && !host.endsWith("]") ? host : `${host}:${defaultPort}`;
 }

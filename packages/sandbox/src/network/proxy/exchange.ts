@@ -22,7 +22,7 @@ export class Exchange {
   }
 
   /** From now on this connection carries it; a kept one has carried others before. */
-  carriedBy(upstream: Socket): void {
+  setUpstream(upstream: Socket): void {
     this.#upstream = upstream;
     this.#address = upstream.remoteAddress ?? null;
     this.#base = { up: upstream.bytesWritten, down: upstream.bytesRead };
@@ -48,20 +48,20 @@ export class Exchange {
 
   /** It failed. Gives what to tell the sandbox. */
   fail(error: unknown): Refusal {
-    const refusal = refusalOf(error);
+    const refusal = toRefusal(error);
     this.end(refusal.message, refusal.status < 500 ? "refused" : "allowed");
     return refusal;
   }
 }
 
 /** Anything thrown as a refusal. Messages of Node's own errors name addresses and codes, never headers. */
-export function refusalOf(error: unknown): Refusal {
+export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   const code = (error as NodeJS.ErrnoException | undefined)?.code;
   return new Refusal(502, `The connection to the server failed (${code ?? errorText(error).slice(0, 100)}).`);
 }
 
 /** The reason phrase of a status line: many programs show it and nothing else. */
-export function reasonPhrase(sentence: string): string {
+export function toReasonPhrase(sentence: string): string {
   return sentence.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
 }

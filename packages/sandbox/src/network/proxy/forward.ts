@@ -3,11 +3,11 @@ import { type Duplex, pipeline } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
 import type { HostCredentials, RawHeaders } from "../credentials.ts";
 import { judgeMethod } from "../policy/policy.ts";
-import { Exchange, reasonPhrase } from "./exchange.ts";
-import { endToEnd, headerText } from "./headers.ts";
+import { Exchange, toReasonPhrase } from "./exchange.ts";
+import { keepEndToEnd, serializeHeaders } from "./headers.ts";
 import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
-import { authorityOf, type Target } from "./target.ts";
+import { type Target, toAuthority } from "./target.ts";
 
 /** Where a request goes: its host has been judged, its method has not. */
 export interface Route {
@@ -40,7 +40,7 @@ export function forward(route: Route, request: IncomingMessage, response: Server
       fail(new Refusal(502, `${route.target.host} switched to another protocol without being asked.`));
     });
     upstream.on("response", (answer) =>
-      guard(() => answerWith(answer, credentials, request, response, exchange)),
+      guard(() => respond(answer, credentials, request, response, exchange)),
     );
     // What the server says to a request that broke off arrives as its answer or error.
     if (again) upstream.end();
@@ -57,28 +57,28 @@ export function forward(route: Route, request: IncomingMessage, response: Server
   guard(() => attempt(!hasBody(request)));
 }
 
-function answerWith(
+function respond(
   answer: IncomingMessage,
   credentials: HostCredentials | undefined,
   request: IncomingMessage,
   response: ServerResponse,
   exchange: Exchange,
 ): void {
-  const headers = endToEnd(
+  const headers = keepEndToEnd(
     credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders,
     "content-length",
   );
   response.sendDate = false;
-  response.writeHead(answer.statusCode!, reasonPhrase(answer.statusMessage ?? ""), [
+  response.writeHead(answer.statusCode!, toReasonPhrase(answer.statusMessage ?? ""), [
     ...headers,
-    ...lengthOf(answer),
+    ...lengthHeader(answer),
   ]);
   const done = (error: unknown) => {
     exchange.end(error ? "The answer was cut off." : null);
     // An answer that came before the request was through: what is left of the request must not hold the connection.
     if (!request.complete) request.destroy();
   };
-  if (credentials?.used) pipeline(answer, credentials.maskBody(), response, done);
+  if (credentials?.hasSent) pipeline(answer, credentials.maskBody(), response, done);
   else pipeline(answer, response, done);
 }
 
@@ -89,20 +89,22 @@ export function forwardUpgrade(route: Route, request: IncomingMessage, client: D
   try {
     const { upstream, credentials } = open(route, request, exchange);
     const startLine = (answer: IncomingMessage) =>
-      `HTTP/1.1 ${answer.statusCode} ${reasonPhrase(answer.statusMessage ?? "")}\r\n`;
+      `HTTP/1.1 ${answer.statusCode} ${toReasonPhrase(answer.statusMessage ?? "")}\r\n`;
     const headers = (answer: IncomingMessage) =>
-      endToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders);
+      keepEndToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders);
     upstream.on("error", fail);
     upstream.on("upgrade", (answer, socket, first) => {
       client.write(
-        `${startLine(answer)}${headerText([...headers(answer), "Connection", "Upgrade", "Upgrade", "websocket"])}\r\n`,
+        `${startLine(answer)}${serializeHeaders([...headers(answer), "Connection", "Upgrade", "Upgrade", "websocket"])}\r\n`,
       );
       if (first.length > 0) socket.unshift(first);
       if (head.length > 0) client.unshift(head);
       splice(client, socket, { idleMs, onDone: () => exchange.end() });
     });
     upstream.on("response", (answer) => {
-      client.write(`${startLine(answer)}${headerText([...headers(answer), "Connection", "close"])}\r\n`);
+      client.write(
+        `${startLine(answer)}${serializeHeaders([...headers(answer), "Connection", "close"])}\r\n`,
+      );
       pipeline(answer, client, () => exchange.end("The server did not agree to a WebSocket."));
     });
     client.once("close", () => upstream.destroy());
@@ -120,14 +122,14 @@ function open({ session, target, path, secure }: Route, request: IncomingMessage
   if (coding !== undefined && coding.toLowerCase() !== "chunked")
     throw new Refusal(501, "Of transfer codings only chunked is known.");
   const credentials = secure ? session.credentials.forTarget(target) : undefined;
-  const own = endToEnd(request.rawHeaders, "host", "content-length");
+  const own = keepEndToEnd(request.rawHeaders, "host", "content-length");
   const filled = credentials ? credentials.inject(own) : own;
   const upgrade = request.headers.upgrade ? ["Connection", "Upgrade", "Upgrade", "websocket"] : [];
   const headers: RawHeaders = [
-    ...["Host", authorityOf(target, secure ? 443 : 80)],
+    ...["Host", toAuthority(target, secure ? 443 : 80)],
     // Only a body that is not compressed can be searched for the secret.
-    ...(credentials?.used ? dropped(filled, "accept-encoding") : filled),
-    ...framing(request),
+    ...(credentials?.hasSent ? dropHeader(filled, "accept-encoding") : filled),
+    ...framingHeaders(request),
     ...upgrade,
   ];
   const upstream = httpRequest({
@@ -142,7 +144,7 @@ function open({ session, target, path, secure }: Route, request: IncomingMessage
     },
     agent: session.agent(secure, !hasBody(request)),
   });
-  upstream.on("socket", (socket) => exchange.carriedBy(socket));
+  upstream.on("socket", (socket) => exchange.setUpstream(socket));
   upstream.on("timeout", () =>
     upstream.destroy(new Refusal(504, `${target.host} did not answer for ${idleMs / 60_000} minutes.`)),
   );
@@ -154,24 +156,24 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** How the length of a request's body is told: as Node's strict parser has read it. */
-function framing(request: IncomingMessage): RawHeaders {
+function framingHeaders(request: IncomingMessage): RawHeaders {
   if (request.headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
-  return lengthOf(request);
+  return lengthHeader(request);
 }
 
-function lengthOf({ headers }: IncomingMessage): RawHeaders {
+function lengthHeader({ headers }: IncomingMessage): RawHeaders {
   const length = headers["transfer-encoding"] === undefined ? headers["content-length"] : undefined;
   return length === undefined ? [] : ["Content-Length", length];
 }
 
-function dropped(headers: RawHeaders, name: string): RawHeaders {
+function dropHeader(headers: RawHeaders, name: string): RawHeaders {
   return headers.filter((_text, index) => headers[index - (index % 2)]!.toLowerCase() !== name);
 }
 
 /** Answers a request with a refusal. */
 export function refuse(response: ServerResponse, { status, message }: Refusal, last = false): void {
   const text = `${message}\n`;
-  response.writeHead(status, reasonPhrase(message), {
+  response.writeHead(status, toReasonPhrase(message), {
     "content-type": "text/plain; charset=utf-8",
     "content-length": Buffer.byteLength(text),
     ...(status === 407 ? { "proxy-authenticate": 'Basic realm="sandpiper"' } : {}),
@@ -194,5 +196,5 @@ export function refuseRaw(client: Duplex, { status, message }: Refusal): void {
     ],
     ...(status === 407 ? ["Proxy-Authenticate", 'Basic realm="sandpiper"'] : []),
   ];
-  client.end(`HTTP/1.1 ${status} ${reasonPhrase(message)}\r\n${headerText(headers)}\r\n${text}`);
+  client.end(`HTTP/1.1 ${status} ${toReasonPhrase(message)}\r\n${serializeHeaders(headers)}\r\n${text}`);
 }

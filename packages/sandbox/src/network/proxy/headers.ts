@@ -2,21 +2,21 @@ import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
 import type { RawHeaders } from "../credentials.ts";
 
 /** Header lines that belong to the message, not to one connection, without those named. */
-export function endToEnd(headers: RawHeaders, ...without: string[]): RawHeaders {
-  const pairs = pairsOf(headers);
+export function keepEndToEnd(headers: RawHeaders, ...without: string[]): RawHeaders {
+  const pairs = toPairs(headers);
   const named = pairs.filter(([name]) => name.toLowerCase() === "connection").map(([, value]) => value);
   const dropped = new Set([...hopByHopHeaders(named.join()), ...without]);
   return pairs.filter(([name]) => !dropped.has(name.toLowerCase())).flat();
 }
 
 /** The header lines as they stand on the wire, each with its line end. */
-export function headerText(headers: RawHeaders): string {
-  return pairsOf(headers)
+export function serializeHeaders(headers: RawHeaders): string {
+  return toPairs(headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("");
 }
 
-function pairsOf(headers: RawHeaders): [string, string][] {
+function toPairs(headers: RawHeaders): [string, string][] {
   const pairs: [string, string][] = [];
   for (let index = 0; index + 1 < headers.length; index += 2)
     pairs.push([headers[index]!, headers[index + 1]!]);

@@ -14,7 +14,7 @@ import { Refusal } from "./refusal.ts";
 import type { Target } from "./target.ts";
 import { UpstreamAgent } from "./upstream-agent.ts";
 
-export interface SessionOptions {
+export interface SessionDeps {
   sandbox: ProxiedSandbox;
   log: DecisionLog;
   resolve: Resolve;
@@ -52,7 +52,7 @@ export class Session {
   #lastTraffic: number | undefined;
   #nextSlot = Number.NEGATIVE_INFINITY;
 
-  constructor({ sandbox, log, resolve, env, secrets, trusted }: SessionOptions) {
+  constructor({ sandbox, log, resolve, env, secrets, trusted }: SessionDeps) {
     this.id = sandbox.id;
     this.policy = sandbox.policy;
     this.credentials = new Credentials(sandbox, env, secrets);
@@ -77,7 +77,7 @@ export class Session {
 
   /** Waits for this sandbox's turn where it makes too many requests, and checks its token. Throws Refusal. */
   async admit(authorization: string | undefined): Promise<void> {
-    await this.turn();
+    await this.throttle();
     const [, encoded] = /^basic\s+(\S+)$/i.exec(authorization ?? "") ?? [];
     const given = Buffer.from(
       Buffer.from(encoded ?? "", "base64")
@@ -92,7 +92,7 @@ export class Session {
   }
 
   /** Waits where the sandbox makes too many requests. */
-  async turn(): Promise<void> {
+  async throttle(): Promise<void> {
     const now = performance.now();
     this.#nextSlot =
       Math.max(now - (burst * 1000) / requestsPerSecond, this.#nextSlot) + 1000 / requestsPerSecond;

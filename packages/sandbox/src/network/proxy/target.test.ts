@@ -1,7 +1,7 @@
 import { isReachable, rangesOf } from "@sandpiper/core/outbound/addresses";
 import { expect, test } from "vitest";
 import { matchesHost } from "../policy/policy.ts";
-import { authorityOf, parseAuthority, parseProxyUrl } from "./target.ts";
+import { parseAuthority, parseProxyUrl, toAuthority } from "./target.ts";
 
 test("hosts get one form, whatever their spelling", () => {
   const host = (text: string) => parseAuthority(`${text}:80`)?.host;
@@ -30,7 +30,7 @@ test("URLs give host, port and path, and nothing else passes", () => {
       parseProxyUrl,
     ),
   ).toEqual(Array(7).fill(undefined));
-  expect(authorityOf({ host: "::1", port: 80 }, 80)).toBe("[::1]");
+  expect(toAuthority({ host: "::1", port: 80 }, 80)).toBe("[::1]");
 });
 
 test("a rule names one host, or all below it", () => {

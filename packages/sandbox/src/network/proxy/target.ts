@@ -23,7 +23,7 @@ export function parseProxyUrl(text: string): (Target & { path: string }) | undef
 }
 
 /** The text of a target in URLs and in the `Host` header; the default port is left out. */
-export function authorityOf({ host, port }: Target, defaultPort?: number): string {
+export function toAuthority({ host, port }: Target, defaultPort?: number): string {
   const name = host.includes(":") ? `[${host}]` : host;
   return port === defaultPort ? name : `${name}:${port}`;
 }

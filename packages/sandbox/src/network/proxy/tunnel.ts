@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
 import { judgeTarget } from "../policy/policy.ts";
-import { type Opening, readOpening } from "../tls/client-hello.ts";
+import { type Opening, parseOpening } from "../tls/client-hello.ts";
 import { Exchange } from "./exchange.ts";
 import { idleMs, refuseRaw } from "./forward.ts";
 import { Refusal } from "./refusal.ts";
@@ -39,7 +39,7 @@ export async function tunnel(
     if (verdict.refusal) throw new Refusal(403, verdict.refusal);
     if (!verdict.inspect && !session.credentials.covers(target)) {
       upstream = await session.dial(target);
-      exchange.carriedBy(upstream);
+      exchange.setUpstream(upstream);
     }
     if (client.destroyed) throw new Refusal(400, "The sandbox went away.");
   } catch (error) {
@@ -64,7 +64,7 @@ export async function tunnel(
   if (!upstream && !verdict.inspect && opening.kind !== "tls" && ![80, 443].includes(target.port)) {
     upstream = await session.dial(target).catch((error) => void client.destroy(exchange.fail(error)));
     if (!upstream) return;
-    exchange.carriedBy(upstream);
+    exchange.setUpstream(upstream);
   }
   if (opening.kind !== "tls" && (!upstream || target.port === 80)) {
     upstream?.destroy();
@@ -89,10 +89,10 @@ async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
   let opening: Opening = { kind: "more" };
   while (opening.kind === "more" && !client.readableEnded && !client.destroyed && performance.now() < end) {
     const chunk: Buffer | null = client.read();
-    if (chunk === null) await arrival(client, end - performance.now());
+    if (chunk === null) await waitForData(client, end - performance.now());
     else {
       bytes = Buffer.concat([bytes, chunk]);
-      opening = readOpening(bytes);
+      opening = parseOpening(bytes);
     }
   }
   if (bytes.length > 0 && !client.destroyed && !client.readableEnded) client.unshift(bytes);
@@ -100,7 +100,7 @@ async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
 }
 
 /** Resolves when a stream has something to read, has ended, or the time is over. */
-function arrival(stream: Duplex, timeoutMs: number): Promise<void> {
+function waitForData(stream: Duplex, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
     const events = ["readable", "end", "close"];
     const done = () => {

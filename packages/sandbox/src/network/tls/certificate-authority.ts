@@ -10,7 +10,7 @@ import { dirname } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { PlatformError } from "@sandpiper/core/errors";
 import { LRUCache } from "lru-cache";
-import { makeCertificate } from "./certificates.ts";
+import { createCertificate } from "./certificates.ts";
 
 const dayMs = 86_400_000;
 const authorityName = "Sandpiper egress proxy of this installation";
@@ -63,7 +63,7 @@ export class CertificateAuthority {
   #issue(host: string): SecureContext {
     const [from, until] = [Date.now() - dayMs / 24, Date.now() + leafMs];
     const names = { subject: "Sandpiper egress proxy", issuer: authorityName };
-    const cert = makeCertificate({
+    const cert = createCertificate({
       ...names,
       key: this.#leafKey,
       issuerKey: this.#key,
@@ -71,7 +71,7 @@ export class CertificateAuthority {
       until,
       use: { host },
     });
-    return createSecureContext({ key: pem(this.#leafKey), cert });
+    return createSecureContext({ key: toPem(this.#leafKey), cert });
   }
 }
 
@@ -80,11 +80,11 @@ async function create(file: string): Promise<void> {
   const key = newKey();
   const [from, until] = [Date.now() - dayMs, Date.now() + authorityMs];
   const names = { subject: authorityName, issuer: authorityName };
-  const certificate = makeCertificate({ ...names, key, issuerKey: key, from, until, use: "authority" });
+  const certificate = createCertificate({ ...names, key, issuerKey: key, from, until, use: "authority" });
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   try {
-    await writeFile(draft, pem(key) + certificate, { mode: 0o600, flag: "wx", flush: true });
+    await writeFile(draft, toPem(key) + certificate, { mode: 0o600, flag: "wx", flush: true });
     await link(draft, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EEXIST") throw error;
     });
@@ -107,6 +107,6 @@ function newKey(): KeyObject {
   return generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
 }
 
-function pem(key: KeyObject): string {
+function toPem(key: KeyObject): string {
   return key.export({ type: "pkcs8", format: "pem" }).toString();
 }

@@ -17,7 +17,7 @@ export interface CertificateRequest {
 }
 
 /** Makes an X.509 v3 certificate for and by ECDSA keys on P-256, as PEM. Strict programs (Python 3.13) want every one of its extensions. */
-export function makeCertificate(request: CertificateRequest): string {
+export function createCertificate(request: CertificateRequest): string {
   const { subject, issuer, key, issuerKey, use } = request;
   const serial = randomBytes(16);
   serial[0] = (serial[0]! & 0x7f) | 0x40;

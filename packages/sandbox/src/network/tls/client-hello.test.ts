@@ -2,7 +2,7 @@ import { Duplex } from "node:stream";
 import { connect } from "node:tls";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readOpening } from "./client-hello.ts";
+import { parseOpening } from "./client-hello.ts";
 
 /** The greeting that Node's TLS sends. */
 function greeting(servername: string): Promise<Buffer> {
@@ -15,30 +15,30 @@ function greeting(servername: string): Promise<Buffer> {
 test("a greeting tells its server, however it is cut into pieces and records", async () => {
   const hello = await greeting("Some.Name.test");
   for (let length = 0; length < hello.length; length++)
-    expect(readOpening(hello.subarray(0, length))).toEqual({ kind: "more" });
-  expect(readOpening(Buffer.concat([hello, Buffer.from("more")]))).toEqual({
+    expect(parseOpening(hello.subarray(0, length))).toEqual({ kind: "more" });
+  expect(parseOpening(Buffer.concat([hello, Buffer.from("more")]))).toEqual({
     kind: "tls",
     serverName: "some.name.test",
   });
-  expect(readOpening(await greeting(""))).toEqual({ kind: "tls", serverName: null });
+  expect(parseOpening(await greeting(""))).toEqual({ kind: "tls", serverName: null });
   const body = hello.subarray(5);
   const records = [body.subarray(0, 1), body.subarray(1, 7), body.subarray(7)].flatMap((part) => [
     Buffer.of(22, 3, 1, part.length >> 8, part.length & 255),
     part,
   ]);
-  expect(readOpening(Buffer.concat(records))).toEqual({ kind: "tls", serverName: "some.name.test" });
+  expect(parseOpening(Buffer.concat(records))).toEqual({ kind: "tls", serverName: "some.name.test" });
 });
 
 test("what is no greeting, and what is broken, is something else", async () => {
   const hello = await greeting("a.test");
-  expect(readOpening(Buffer.from("GET / HTTP/1.1\r\n"))).toEqual({ kind: "other" });
-  expect(readOpening(Buffer.from("SSH-2.0-x"))).toEqual({ kind: "other" });
-  expect(readOpening(Buffer.of(22, 3, 1, 255, 255, 1))).toEqual({ kind: "other" });
+  expect(parseOpening(Buffer.from("GET / HTTP/1.1\r\n"))).toEqual({ kind: "other" });
+  expect(parseOpening(Buffer.from("SSH-2.0-x"))).toEqual({ kind: "other" });
+  expect(parseOpening(Buffer.of(22, 3, 1, 255, 255, 1))).toEqual({ kind: "other" });
   fc.assert(
     fc.property(fc.nat(hello.length - 1), fc.nat(255), (at, value) => {
       const broken = Buffer.from(hello);
       broken[at] = value;
-      const opening = readOpening(broken);
+      const opening = parseOpening(broken);
       return ["more", "other", "tls"].includes(opening.kind);
     }),
     { numRuns: 3_000 },

@@ -12,16 +12,16 @@ const serverNameExtension = 0;
 export const maxHelloBytes = 16_384 + 5;
 
 /** Reads the first bytes that a client sends. `more`: they are the beginning of a TLS greeting. A broken greeting counts as `other`. */
-export function readOpening(bytes: Buffer): Opening {
+export function parseOpening(bytes: Buffer): Opening {
   if (bytes.length === 0) return { kind: "more" };
   if (bytes[0] !== handshake) return { kind: "other" };
   try {
-    const hello = helloOf(bytes);
+    const hello = joinRecords(bytes);
     return hello === undefined
       ? bytes.length < 2 * maxHelloBytes
         ? { kind: "more" }
         : { kind: "other" }
-      : { kind: "tls", serverName: nameIn(hello) };
+      : { kind: "tls", serverName: parseServerName(hello) };
   } catch (error) {
     if (error instanceof RangeError) return { kind: "other" };
     throw error;
@@ -29,7 +29,7 @@ export function readOpening(bytes: Buffer): Opening {
 }
 
 /** The body of the greeting, put together from its records; undefined while bytes are missing. */
-function helloOf(bytes: Buffer): Buffer | undefined {
+function joinRecords(bytes: Buffer): Buffer | undefined {
   const parts: Buffer[] = [];
   let at = 0;
   let need = 4;
@@ -53,7 +53,7 @@ function helloOf(bytes: Buffer): Buffer | undefined {
 }
 
 /** The server name of a greeting in lower case. Throws RangeError where the greeting is broken or names a server twice. */
-function nameIn(hello: Buffer): string | null {
+function parseServerName(hello: Buffer): string | null {
   let at = 2 + 32;
   at += 1 + hello.readUInt8(at);
   at += 2 + hello.readUInt16BE(at);
@@ -68,7 +68,7 @@ function nameIn(hello: Buffer): string | null {
     if (at + 4 + length > end) throw new RangeError("broken extension");
     if (type === serverNameExtension) {
       if (found !== null) throw new RangeError("two names");
-      found = hostName(hello.subarray(at + 4, at + 4 + length));
+      found = parseHostName(hello.subarray(at + 4, at + 4 + length));
     }
     at += 4 + length;
   }
@@ -76,7 +76,7 @@ function nameIn(hello: Buffer): string | null {
 }
 
 /** The one name in a server name extension. */
-function hostName(list: Buffer): string {
+function parseHostName(list: Buffer): string {
   const length = list.readUInt16BE(3);
   if (list.readUInt16BE(0) !== list.length - 2 || list.readUInt8(2) !== 0 || length !== list.length - 5)
     throw new RangeError("broken name");

@@ -15,7 +15,7 @@ export interface BashQuery {
 }
 
 /** An event as it is stored, with its place among the events of its sandbox. */
-export interface PlacedEvent {
+export interface PositionedEvent {
   /** Microseconds since the epoch; no two events of a sandbox have the same. */
   micros: number;
   json: string;
@@ -42,7 +42,7 @@ export interface Bash {
   /** The place of the newest event; 0 where there is none. */
   newest(sandboxId: string): Promise<number>;
   /** Some events after a place, in order; none where there are none yet. */
-  after(sandboxId: string, micros: number): Promise<PlacedEvent[]>;
+  after(sandboxId: string, micros: number): Promise<PositionedEvent[]>;
   /** Calls back whenever a sandbox has a new event, until the returned function is called. */
   follow(sandboxId: string, listener: () => void): () => void;
   /** Ends what runs. Sandboxes go on. */

@@ -1,9 +1,9 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
-import { type EventText, headBytes, readHead } from "./event-text.ts";
+import { type EventJson, headBytes, parseHead } from "./event-json.ts";
 
 /** Where an event of a command stands. */
-export interface Entry extends Omit<EventText, "json"> {
+export interface Entry extends Omit<EventJson, "json"> {
   readonly log: CommandLog;
   /** Of the JSON text in the file, bytes. */
   start: number;
@@ -41,7 +41,7 @@ export class CommandLog {
       const buffer = Buffer.alloc(headBytes);
       for (;;) {
         const { bytesRead } = await handle.read(buffer, 0, headBytes, log.bytes);
-        const found = readHead(buffer.toString("latin1", 0, bytesRead));
+        const found = parseHead(buffer.toString("latin1", 0, bytesRead));
         if (!found || log.bytes + found.start + found.length + 1 > size) return log;
         log.entries.push({ ...found, log, start: log.bytes + found.start });
         log.bytes += found.start + found.length + 1;
@@ -62,7 +62,7 @@ export class CommandLog {
   }
 
   /** Writes an event behind the others. Where that fails nothing is there, and it throws what the file system throws. */
-  async append({ json, ...facts }: EventText): Promise<Entry> {
+  async append({ json, ...facts }: EventJson): Promise<Entry> {
     const front = `${Buffer.byteLength(json)} `;
     const record = Buffer.from(`${front}${json}\n`);
     this.#handle ??= await open(this.#file, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
@@ -86,7 +86,7 @@ export class CommandLog {
   }
 
   /** Keeps an event in memory alone. */
-  hold({ json, ...facts }: EventText): Entry {
+  keepInMemory({ json, ...facts }: EventJson): Entry {
     const entry = { ...facts, log: this, start: 0, length: Buffer.byteLength(json), json };
     this.entries.push(entry);
     return entry;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { BashQuery } from "./api.ts";
 import { CommandLog, type Entry } from "./command-log.ts";
-import type { EventText } from "./event-text.ts";
+import type { EventJson } from "./event-json.ts";
 
 export interface HistoryLimits {
   /** Commands that are kept of a sandbox, and bytes and events of all of them: the oldest that have ended go first. */
@@ -77,7 +77,7 @@ export class SandboxHistory {
   }
 
   /** Begins the log of a command. Throws SandboxNotFound after `remove`, and what the file system throws; nothing is left then. */
-  async begin(id: string, make: (micros: number) => EventText): Promise<Entry> {
+  async begin(id: string, make: (micros: number) => EventJson): Promise<Entry> {
     return this.#queue(async () => {
       if (this.#removed) throw new PlatformError("SandboxNotFound", "The sandbox has been deleted.");
       await this.#trim();
@@ -97,12 +97,12 @@ export class SandboxHistory {
   }
 
   /** Adds an output. With `keep` one that the disk has no room for stays in memory. Throws what the file system throws. */
-  async append(log: CommandLog, make: (micros: number) => EventText, keep = false): Promise<Entry> {
+  async append(log: CommandLog, make: (micros: number) => EventJson, keep = false): Promise<Entry> {
     return this.#queue(async () => {
       const text = make(this.#stamp());
       const before = log.bytes;
       const entry = await log.append(text).catch((error) => {
-        if (keep) return log.hold(text);
+        if (keep) return log.keepInMemory(text);
         throw error;
       });
       this.#bytes += log.bytes - before;
@@ -117,8 +117,8 @@ export class SandboxHistory {
 
   /** Some events after a place. */
   after(micros: number): Entry[] {
-    const from = indexAfter(this.#entries, micros);
-    return fitting(this.#entries, from, 100, this.#limits.followBytes, () => true).found;
+    const from = findIndexAfter(this.#entries, micros);
+    return takePage(this.#entries, from, 100, this.#limits.followBytes, () => true).found;
   }
 
   /** Page ids are places of events, so that what is added or removed meanwhile moves nothing. */
@@ -141,10 +141,16 @@ export class SandboxHistory {
       micros >= timeGte &&
       micros < timeLt;
     if (descending) {
-      const upTo = page === undefined ? within.length : indexAfter(within, page);
-      return fitting(within.slice(0, upTo).reverse(), 0, limit, pageBytes, wanted);
+      const upTo = page === undefined ? within.length : findIndexAfter(within, page);
+      return takePage(within.slice(0, upTo).reverse(), 0, limit, pageBytes, wanted);
     }
-    return fitting(within, page === undefined ? 0 : indexAfter(within, page - 1), limit, pageBytes, wanted);
+    return takePage(
+      within,
+      page === undefined ? 0 : findIndexAfter(within, page - 1),
+      limit,
+      pageBytes,
+      wanted,
+    );
   }
 
   async texts(entries: readonly Entry[]): Promise<string[]> {
@@ -235,7 +241,7 @@ export class SandboxHistory {
 }
 
 /** Where the entries begin that come after a place. */
-function indexAfter(entries: readonly Entry[], micros: number): number {
+function findIndexAfter(entries: readonly Entry[], micros: number): number {
   let [low, high] = [0, entries.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -246,7 +252,7 @@ function indexAfter(entries: readonly Entry[], micros: number): number {
 }
 
 /** The first entries that are wanted, as many as fit, and at least one where there is one. */
-function fitting(
+function takePage(
   entries: readonly Entry[],
   from: number,
   limit: number,

@@ -1,22 +1,22 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import { fittingTexts, maxOutputJson, type Piece } from "./event-text.ts";
-import { Printed } from "./output-chunker.ts";
+import { type Chunk, maxOutputJsonBytes, splitToFit } from "./event-json.ts";
+import { OutputChunker } from "./output-chunker.ts";
 
-const limits = { pieceBytes: 1_000, keptBytes: 10_000, endBytes: 500 };
+const limits = { chunkBytes: 1_000, keptBytes: 10_000, endBytes: 500 };
 
 /** Lets a source be read to its end; gives the pieces, the last of them the rest. */
 async function printed(
   source: Iterable<Buffer | string>,
   waitMs?: number,
-  write = async (_piece: Piece) => {},
+  write = async (_piece: Chunk) => {},
 ) {
-  const pieces: Piece[] = [];
-  const take = async (piece: Piece) => {
+  const pieces: Chunk[] = [];
+  const take = async (piece: Chunk) => {
     pieces.push(piece);
     await write(piece);
   };
-  const one = new Printed(limits, take, () => waitMs);
+  const one = new OutputChunker(limits, take, () => waitMs);
   const stream = Readable.from(source, { objectMode: false });
   one.read("stdout", stream);
   await new Promise((resolve) => stream.once("end", resolve));
@@ -71,13 +71,13 @@ test("what cannot be written ends it, and is not tried again", async () => {
 
 test("a piece of control characters is cut into ones that fit", () => {
   const stdout = "\u0001😀".repeat(300_000);
-  const parts = fittingTexts({ stdout, stderr: "e".repeat(900_000) }).map((part) => ({
+  const parts = splitToFit({ stdout, stderr: "e".repeat(900_000) }).map((part) => ({
     stdout: JSON.parse(part.stdout) as string | null,
     stderr: JSON.parse(part.stderr) as string | null,
   }));
   expect(parts.map((part) => part.stdout ?? "").join("")).toBe(stdout);
   expect(parts.map((part) => part.stderr ?? "").join("")).toHaveLength(900_000);
-  for (const part of parts) expect(Buffer.byteLength(JSON.stringify(part))).toBeLessThan(maxOutputJson);
+  for (const part of parts) expect(Buffer.byteLength(JSON.stringify(part))).toBeLessThan(maxOutputJsonBytes);
   for (const { stdout } of parts) if (stdout) expect(stdout.isWellFormed()).toBe(true);
-  expect(fittingTexts({ stdout: "a", stderr: "" })).toEqual([{ stdout: '"a"', stderr: "null" }]);
+  expect(splitToFit({ stdout: "a", stderr: "" })).toEqual([{ stdout: '"a"', stderr: "null" }]);
 });

@@ -1,49 +1,49 @@
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Piece } from "./event-text.ts";
+import type { Chunk } from "./event-json.ts";
 
-export interface PrintedLimits {
+export interface OutputLimits {
   /** Bytes that are gathered into one piece. */
-  pieceBytes: number;
+  chunkBytes: number;
   /** Bytes that are kept of a command; beyond them only the end is. */
   keptBytes: number;
   /** Bytes of each stream's end that are kept where it goes beyond. */
   endBytes: number;
 }
 
-export const printedLimits: PrintedLimits = {
-  pieceBytes: 128 * 1024,
+export const outputLimits: OutputLimits = {
+  chunkBytes: 128 * 1024,
   keptBytes: 128 * 2 ** 20,
   endBytes: 128 * 1024,
 };
 
 /** Takes out what must not be shown of a text that comes in pieces. */
-export interface PieceMask {
+export interface ChunkMask {
   write(piece: string): string;
   /** Gives the rest. */
   end(): string;
 }
 
-type Name = "stdout" | "stderr";
+type StreamName = "stdout" | "stderr";
 const names = ["stdout", "stderr"] as const;
 
 /** How much of what is not kept is read before a rest of `restMs`, bytes: a command that prints without end must not keep the server busy. */
-const hurryBytes = 2 ** 20;
+const burstBytes = 2 ** 20;
 const restMs = 40;
 
 /**
  * Gathers what a command prints into pieces of text. Characters that come in two parts stay whole, and bytes that are none show as U+FFFD. While a
  * piece is being written the command waits, so memory is bounded.
  */
-export class Printed {
-  readonly #limits: PrintedLimits;
-  readonly #write: (piece: Piece) => Promise<void>;
+export class OutputChunker {
+  readonly #limits: OutputLimits;
+  readonly #write: (piece: Chunk) => Promise<void>;
   readonly #waitMs: () => number | undefined;
   readonly #streams: Readable[] = [];
-  readonly #waiting: Record<Name, Buffer[]> = { stdout: [], stderr: [] };
-  readonly #lengths: Record<Name, number> = { stdout: 0, stderr: 0 };
-  readonly #decoders: Record<Name, TextDecoder> = { stdout: decoder(), stderr: decoder() };
-  readonly #masks: Record<Name, PieceMask> | undefined;
+  readonly #waiting: Record<StreamName, Buffer[]> = { stdout: [], stderr: [] };
+  readonly #lengths: Record<StreamName, number> = { stdout: 0, stderr: 0 };
+  readonly #decoders: Record<StreamName, TextDecoder> = { stdout: newDecoder(), stderr: newDecoder() };
+  readonly #masks: Record<StreamName, ChunkMask> | undefined;
   #kept = 0;
   #dropped = 0;
   #hurried = 0;
@@ -57,10 +57,10 @@ export class Printed {
    * each stream.
    */
   constructor(
-    limits: PrintedLimits,
-    write: (piece: Piece) => Promise<void>,
+    limits: OutputLimits,
+    write: (piece: Chunk) => Promise<void>,
     waitMs: () => number | undefined,
-    mask?: () => PieceMask,
+    mask?: () => ChunkMask,
   ) {
     if (mask) this.#masks = { stdout: mask(), stderr: mask() };
     this.#limits = limits;
@@ -68,25 +68,25 @@ export class Printed {
     this.#waitMs = waitMs;
   }
 
-  read(name: Name, stream: Readable): void {
+  read(name: StreamName, stream: Readable): void {
     this.#streams.push(stream);
     stream.on("data", (chunk: Buffer) => this.take(name, chunk));
     stream.on("error", () => {});
   }
 
-  take(name: Name, chunk: Buffer): void {
+  take(name: StreamName, chunk: Buffer): void {
     if (chunk.length === 0 || this.#failed) return;
     this.#waiting[name].push(chunk);
     this.#lengths[name] += chunk.length;
     if (this.#full) return this.#keepEnd(name, chunk.length);
-    if (this.#size >= this.#limits.pieceBytes) {
+    if (this.#size >= this.#limits.chunkBytes) {
       this.#pause();
       this.#flush();
     } else this.#flushSoon();
   }
 
   /** What has not been written, once everything before it has been. Throws what `write` threw. */
-  async rest(): Promise<Piece> {
+  async rest(): Promise<Chunk> {
     clearTimeout(this.#timer);
     await this.#writing;
     const ends =
@@ -129,10 +129,10 @@ export class Printed {
       this.#kept += this.#size;
       const piece = { stdout: this.#text("stdout", true), stderr: this.#text("stderr", true) };
       if (piece.stdout !== "" || piece.stderr !== "") await this.#write(piece);
-    } while (this.#size >= this.#limits.pieceBytes && !this.#full);
+    } while (this.#size >= this.#limits.chunkBytes && !this.#full);
   }
 
-  #text(name: Name, more: boolean): string {
+  #text(name: StreamName, more: boolean): string {
     const bytes = Buffer.concat(this.#waiting[name]);
     this.#waiting[name] = [];
     this.#lengths[name] = 0;
@@ -142,20 +142,20 @@ export class Printed {
   }
 
   /** Beyond what is kept: drops from the front what the end does not need, and lets the command rest now and then. */
-  #keepEnd(name: Name, read: number): void {
+  #keepEnd(name: StreamName, read: number): void {
     const chunks = this.#waiting[name];
     while (this.#lengths[name] - chunks[0]!.length >= this.#limits.endBytes) {
       this.#lengths[name] -= chunks[0]!.length;
       this.#dropped += chunks.shift()!.length;
     }
     this.#hurried += read;
-    if (this.#hurried < hurryBytes) return;
+    if (this.#hurried < burstBytes) return;
     this.#hurried = 0;
     this.#pause();
     void delay(restMs).then(() => this.#resume());
   }
 
-  #end(name: Name): string {
+  #end(name: StreamName): string {
     const text = this.#text(name, false);
     if (name === "stderr") return text;
     return `\n[${this.#dropped} bytes of the output are left out here: more than ${this.#limits.keptBytes} are not kept]\n${text}`;
@@ -170,6 +170,6 @@ export class Printed {
   }
 }
 
-function decoder(): TextDecoder {
+function newDecoder(): TextDecoder {
   return new TextDecoder("utf-8", { ignoreBOM: true });
 }

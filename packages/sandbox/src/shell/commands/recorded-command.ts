@@ -1,12 +1,12 @@
 import { errorText } from "@sandpiper/core/errors";
 import type { Sandbox } from "../../sandbox.ts";
 import type { CommandLog, Entry } from "./command-log.ts";
-import { fittingTexts, outputText, type Piece, type PieceText } from "./event-text.ts";
+import { type Chunk, type ChunkJson, splitToFit, toOutputJson } from "./event-json.ts";
 import type { SandboxHistory } from "./history.ts";
-import { type PieceMask, Printed, type PrintedLimits } from "./output-chunker.ts";
+import { type ChunkMask, OutputChunker, type OutputLimits } from "./output-chunker.ts";
 import { type Ending, runCommand } from "./run-command.ts";
 
-export interface StoredRun {
+export interface RecordedCommandDeps {
   /** `timeout` in seconds. */
   request: { command: string; cwd: string | null; timeout: number };
   history: SandboxHistory;
@@ -17,9 +17,9 @@ export interface StoredRun {
   sandbox: () => Promise<Sandbox>;
   /** The sandbox's processes are paused. */
   frozen: () => boolean;
-  limits: PrintedLimits;
+  limits: OutputLimits;
   /** Makes what takes secrets out of what is printed. */
-  mask: (() => PieceMask) | undefined;
+  mask: (() => ChunkMask) | undefined;
   /** Output is stored as it comes. Otherwise it is gathered, so that the last piece is all of it where it is short. */
   streams: boolean;
 }
@@ -32,7 +32,7 @@ const longestWaitMs = 10_000;
 const gatheredBytes = 960_000;
 
 /** Runs a command that is stored, and stores what it prints. Gives the last output; never rejects. */
-export async function runStored({
+export async function runRecordedCommand({
   request,
   history,
   log,
@@ -42,33 +42,33 @@ export async function runStored({
   limits,
   mask,
   streams,
-}: StoredRun): Promise<Entry> {
+}: RecordedCommandDeps): Promise<Entry> {
   const { signal } = abort;
-  const store = (text: PieceText, exitCode: number | null) =>
+  const store = (text: ChunkJson, exitCode: number | null) =>
     history.append(
       log,
-      (micros) => outputText(micros, log.id, log.nextOrder, exitCode, text),
+      (micros) => toOutputJson(micros, log.id, log.nextOrder, exitCode, text),
       exitCode !== null,
     );
-  const write = async (piece: Piece) => {
+  const write = async (piece: Chunk) => {
     try {
-      for (const part of fittingTexts(piece)) await store(part, null);
+      for (const part of splitToFit(piece)) await store(part, null);
     } catch (error) {
       abort.abort(
-        isFull(error)
+        isDiskFull(error)
           ? "The server's disk is full, so the command was ended."
           : "The output could not be stored.",
       );
       throw error;
     }
   };
-  const bounds = streams ? limits : { ...limits, pieceBytes: Math.max(limits.pieceBytes, gatheredBytes) };
+  const bounds = streams ? limits : { ...limits, chunkBytes: Math.max(limits.chunkBytes, gatheredBytes) };
   const waitMs = () => (streams ? Math.min(longestWaitMs, Math.max(firstWaitMs, log.nextOrder)) : undefined);
-  const printed = new Printed(bounds, write, waitMs, mask);
+  const printed = new OutputChunker(bounds, write, waitMs, mask);
   let ending: Ending;
   let timer: NodeJS.Timeout | undefined;
   try {
-    const running = await Promise.race([sandbox(), whenAborted(signal)]);
+    const running = await Promise.race([sandbox(), rejectOnAbort(signal)]);
     const late = `The command did not end within ${request.timeout} s and was ended.`;
     timer = setTimeout(() => abort.abort(late), request.timeout * 1_000);
     ending = await runCommand(running, request, printed, signal, frozen);
@@ -78,25 +78,25 @@ export async function runStored({
     clearTimeout(timer);
   }
   const rest = await printed.rest().catch(() => ({ stdout: null, stderr: null }));
-  const parts = fittingTexts({ ...rest, stderr: withReason(rest.stderr, ending.reason) });
+  const parts = splitToFit({ ...rest, stderr: appendReason(rest.stderr, ending.reason) });
   const last = parts.pop()!;
   for (const part of parts) await store(part, null).catch(() => {});
   return store(last, ending.exitCode);
 }
 
 /** True for an error of a file system without room. */
-export function isFull(error: unknown): boolean {
+export function isDiskFull(error: unknown): boolean {
   return ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
 }
 
-function withReason(stderr: string | null, reason: string): string {
+function appendReason(stderr: string | null, reason: string): string {
   const printed = stderr ?? "";
   if (reason === "") return printed;
   return `${printed === "" || printed.endsWith("\n") ? printed : `${printed}\n`}${reason}\n`;
 }
 
 /** Rejects when the signal is aborted. */
-function whenAborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(new Error(String(signal.reason)));
     signal.addEventListener("abort", () => reject(new Error(String(signal.reason))), { once: true });

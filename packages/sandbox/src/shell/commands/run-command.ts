@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { finished } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ExecRequest, SandboxProcess } from "../../driver.ts";
-import { pathInside } from "../../files/path-inside.ts";
+import { resolveInside } from "../../files/resolve-inside.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { exitCode, runToEnd } from "../run.ts";
-import type { Printed } from "./output-chunker.ts";
+import type { OutputChunker } from "./output-chunker.ts";
 
 /** Most bytes of one argument; Linux takes 128 KiB. */
-const argumentChars = 30_000;
+const maxArgumentChars = 30_000;
 
 /**
  * Tells its process id in the first line of stderr (which is taken out again), goes to the folder and becomes the shell. A command that is longer than an
@@ -28,7 +28,7 @@ while [ $i -lt 20 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
 kill -KILL "-$1" 2>/dev/null`;
 
 /** How long a process that was killed is waited for, ms: a frozen one cannot die. */
-const patienceMs = 4_000;
+const killTimeoutMs = 4_000;
 
 export interface Ending {
   /** -1 where the command was ended. */
@@ -45,15 +45,15 @@ export interface Ending {
 export async function runCommand(
   sandbox: Sandbox,
   { command, cwd }: { command: string; cwd: string | null },
-  printed: Printed,
+  printed: OutputChunker,
   signal: AbortSignal,
   frozen: () => boolean,
 ): Promise<Ending> {
   const { workingDir } = sandbox.spec;
   const mark = randomBytes(9).toString("hex");
-  const folder = cwd === null ? workingDir : pathInside(workingDir, cwd);
+  const folder = cwd === null ? workingDir : resolveInside(workingDir, cwd);
   const child = await sandbox.exec({
-    argv: ["sh", "-c", script, "sh", mark, folder, ...parts(command)],
+    argv: ["sh", "-c", script, "sh", mark, folder, ...splitCommand(command)],
     cwd: "/",
   });
   child.stdin.on("error", () => {});
@@ -71,15 +71,15 @@ export async function runCommand(
   try {
     const status = await Promise.race([ended, aborted]);
     if (status !== "aborted") return { exitCode: exitCode(status), reason: "" };
-    await end(sandbox, child, leader(), frozen());
-    await Promise.race([ended, delay(patienceMs, undefined, { ref: false })]);
+    await endCommand(sandbox, child, leader(), frozen());
+    await Promise.race([ended, delay(killTimeoutMs, undefined, { ref: false })]);
     return { exitCode: -1, reason: String(signal.reason) };
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
 }
 
-async function end(
+async function endCommand(
   sandbox: Sandbox,
   child: SandboxProcess,
   leader: string | undefined,
@@ -91,13 +91,17 @@ async function end(
       cwd: "/",
     };
     // A sandbox that is full of processes, or gone, cannot run this.
-    await runToEnd(sandbox, request, { timeoutMs: patienceMs, maxOutputBytes: 1_024 }).catch(() => {});
+    await runToEnd(sandbox, request, { timeoutMs: killTimeoutMs, maxOutputBytes: 1_024 }).catch(() => {});
   }
   child.kill();
 }
 
 /** Takes the first line of stderr out where it is ours; gives the function that tells the process id in it. */
-function readLeader({ stderr }: SandboxProcess, mark: string, printed: Printed): () => string | undefined {
+function readLeader(
+  { stderr }: SandboxProcess,
+  mark: string,
+  printed: OutputChunker,
+): () => string | undefined {
   let first: Buffer | undefined = Buffer.alloc(0);
   let leader: string | undefined;
   const settle = () => {
@@ -119,11 +123,11 @@ function readLeader({ stderr }: SandboxProcess, mark: string, printed: Printed):
   return () => leader;
 }
 
-function parts(command: string): string[] {
-  if (command.length <= argumentChars) return [command];
+function splitCommand(command: string): string[] {
+  if (command.length <= maxArgumentChars) return [command];
   const found: string[] = [];
   for (let at = 0; at < command.length; ) {
-    let next = Math.min(at + argumentChars, command.length);
+    let next = Math.min(at + maxArgumentChars, command.length);
     // A character of two units stays whole.
     if (/[\uD800-\uDBFF]/.test(command[next - 1]!)) next += 1;
     found.push(command.slice(at, next));

@@ -6,14 +6,14 @@ import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
 import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
 import type { Sandboxes } from "../../api.ts";
 import type { SandboxRow } from "../../sandbox-store.ts";
-import type { Bash, BashQuery, PlacedEvent } from "./api.ts";
+import type { Bash, BashQuery, PositionedEvent } from "./api.ts";
 import type { Entry } from "./command-log.ts";
-import { commandText, outputText } from "./event-text.ts";
+import { toCommandJson, toOutputJson } from "./event-json.ts";
 import { type HistoryLimits, historyLimits, SandboxHistory } from "./history.ts";
-import { type PieceMask, type PrintedLimits, printedLimits } from "./output-chunker.ts";
-import { isFull, runStored } from "./recorded-command.ts";
+import { type ChunkMask, type OutputLimits, outputLimits } from "./output-chunker.ts";
+import { isDiskFull, runRecordedCommand } from "./recorded-command.ts";
 
-export interface BashLimits extends HistoryLimits, PrintedLimits {
+export interface BashLimits extends HistoryLimits, OutputLimits {
   /** Commands of a sandbox that run at the same time, and those that wait for it. */
   running: number;
   waiting: number;
@@ -25,19 +25,19 @@ export interface BashLimits extends HistoryLimits, PrintedLimits {
 
 export const bashLimits: BashLimits = {
   ...historyLimits,
-  ...printedLimits,
+  ...outputLimits,
   running: 50,
   waiting: 1_000,
   histories: 100,
   commandBytes: 1_310_720,
 };
 
-export interface BashServiceOptions {
+export interface BashServiceDeps {
   /** Folder of the logs. */
   dir: string;
   sandboxes: Pick<Sandboxes, "running" | "get" | "onChange">;
   /** Makes what makes a mask for each stream of a command: the secrets that it must not show. */
-  mask?: (row: SandboxRow) => () => PieceMask;
+  mask?: (row: SandboxRow) => () => ChunkMask;
   logger: Pick<Logger, "warn">;
   limits?: Partial<BashLimits>;
 }
@@ -58,7 +58,7 @@ interface Running {
 
 /** Runs commands in sandboxes and keeps their events in files, one a command: they are bulk, and the database has one writer for everybody. */
 export class BashService implements Bash {
-  readonly #options: BashServiceOptions;
+  readonly #options: BashServiceDeps;
   readonly #limits: BashLimits;
   readonly #histories = new Map<string, Promise<SandboxHistory>>();
   readonly #slots = new Map<string, Semaphore>();
@@ -66,7 +66,7 @@ export class BashService implements Bash {
   readonly #forget: () => void;
   #closed = false;
 
-  constructor(options: BashServiceOptions) {
+  constructor(options: BashServiceDeps) {
     this.#options = options;
     this.#limits = { ...bashLimits, ...options.limits };
     this.#forget = options.sandboxes.onChange((change) => {
@@ -120,9 +120,9 @@ export class BashService implements Bash {
     return (await this.#history(sandboxId)).newest;
   }
 
-  async after(sandboxId: string, micros: number): Promise<PlacedEvent[]> {
+  async after(sandboxId: string, micros: number): Promise<PositionedEvent[]> {
     const history = await this.#history(sandboxId);
-    const events: PlacedEvent[] = [];
+    const events: PositionedEvent[] = [];
     for (const entry of history.after(micros)) {
       const [json] = await history.texts([entry]);
       if (json !== undefined) events.push({ micros: entry.micros, json });
@@ -186,12 +186,12 @@ export class BashService implements Bash {
       const history = await this.#history(sandboxId);
       const id = hexId(newId());
       const entry = await history
-        .begin(id, (micros) => commandText(micros, { id, command, cwd, timeout }))
-        .catch(throwFull);
+        .begin(id, (micros) => toCommandJson(micros, { id, command, cwd, timeout }))
+        .catch(throwStorageFull);
       // It was stored while the server began to end.
       if (this.#closed) abort.abort(commandEnded);
       const { sandboxes } = this.#options;
-      const done = runStored({
+      const done = runRecordedCommand({
         request: { command, cwd, timeout },
         history,
         log: entry.log,
@@ -245,7 +245,7 @@ export class BashService implements Bash {
     for (const log of history.logs.values()) {
       if (log.ended) continue;
       const rest = { stdout: "null", stderr: JSON.stringify(serverEnded) };
-      await history.append(log, (micros) => outputText(micros, log.id, log.nextOrder, -1, rest), true);
+      await history.append(log, (micros) => toOutputJson(micros, log.id, log.nextOrder, -1, rest), true);
     }
     return history;
   }
@@ -276,8 +276,8 @@ export class BashService implements Bash {
   }
 }
 
-function throwFull(error: unknown): never {
-  if (!isFull(error)) throw error;
+function throwStorageFull(error: unknown): never {
+  if (!isDiskFull(error)) throw error;
   throw new PlatformError(
     "StorageFull",
     "The disk of the data folder is full: nothing was started; make room and try again.",

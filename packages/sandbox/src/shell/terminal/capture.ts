@@ -1,6 +1,6 @@
 /** Most characters of an output that the model gets (agent-behaviour.md section 13). */
-export const maxOutput = 30_000;
-const half = maxOutput / 2;
+export const maxOutputChars = 30_000;
+const half = maxOutputChars / 2;
 /** Half of the room for the notice of a cut. */
 const spared = 250;
 
@@ -36,7 +36,7 @@ export class Capture {
   add(text: string): void {
     if (!text) return;
     this.#length += text.length;
-    if (this.#length > maxOutput && !this.#overflow) {
+    if (this.#length > maxOutputChars && !this.#overflow) {
       this.#overflow = this.#openOverflow();
       this.#overflow.write(this.#head + this.#tail);
     }
@@ -51,8 +51,8 @@ export class Capture {
     if (!this.#overflow) return { text: this.#head + this.#tail };
     const saved = await this.#overflow.end();
     const [head, tail] = [
-      whole(this.#head.slice(0, half - spared)),
-      whole(this.#tail.slice(-(half - spared))),
+      dropHalfCharacters(this.#head.slice(0, half - spared)),
+      dropHalfCharacters(this.#tail.slice(-(half - spared))),
     ];
     const where = saved
       ? `The ${saved.complete ? "whole" : "beginning of the"} output is in ${saved.path}; the part left out begins at line ${head.split("\n").length}.`
@@ -64,6 +64,6 @@ export class Capture {
 }
 
 /** Without half characters at the edges of a cut. */
-function whole(text: string): string {
+function dropHalfCharacters(text: string): string {
   return text.replace(/^[\udc00-\udfff]/, "").replace(/[\ud800-\udbff]$/, "");
 }

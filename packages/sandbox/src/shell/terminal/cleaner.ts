@@ -1,5 +1,5 @@
 /** Longest line that is kept open for carriage returns and backspaces, characters. */
-const longestLine = 65_536;
+const maxLineChars = 65_536;
 
 /**
  * Makes plain text of what a terminal shows: UTF-8 decoded across chunks, escape sequences and control characters removed, CR LF as LF,
@@ -19,7 +19,7 @@ export class TerminalCleaner {
 
   /** What is still open, as it stands. */
   flush(): string {
-    const line = plainLines(this.#line);
+    const line = toPlainLines(this.#line);
     this.#line = "";
     return line;
   }
@@ -38,9 +38,9 @@ export class TerminalCleaner {
     }
     text = this.#line + text;
     const end = text.lastIndexOf("\n") + 1;
-    const cut = text.length - end > longestLine ? text.length : end;
+    const cut = text.length - end > maxLineChars ? text.length : end;
     this.#line = text.slice(cut);
-    return plainLines(text.slice(0, cut));
+    return toPlainLines(text.slice(0, cut));
   }
 }
 
@@ -49,7 +49,7 @@ const sequences =
   /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-OQ-WYZ`-~\\])/g;
 const openSequence = /\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]{0,8})$/;
 
-function plainLines(text: string): string {
+function toPlainLines(text: string): string {
   let plain = text.replaceAll("\r\n", "\n");
   if (/[\r\b]/.test(plain)) plain = plain.split("\n").map(overwrite).join("\n");
   return plain.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");

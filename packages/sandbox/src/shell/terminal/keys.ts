@@ -14,7 +14,7 @@ const named: Record<string, string> = {
 };
 
 /** The characters of a key by its name (`C-c`, `UP`, `ENTER`, ...; agent-behaviour.md section 13). Undefined for any other text. */
-export function keyCharacters(name: string): string | undefined {
+export function toKeyCharacters(name: string): string | undefined {
   const key = name.trim();
   const letter = /^C-([a-zA-Z])$/.exec(key)?.[1];
   if (letter) return String.fromCharCode(letter.toUpperCase().charCodeAt(0) - 64);
@@ -22,12 +22,12 @@ export function keyCharacters(name: string): string | undefined {
 }
 
 /** `CTRL+C` for `C-c`; undefined for anything that is no control key. */
-export function controlKeyName(name: string): string | undefined {
+export function toControlKeyName(name: string): string | undefined {
   const letter = /^C-([a-zA-Z])$/.exec(name.trim())?.[1];
   return letter ? `CTRL+${letter.toUpperCase()}` : undefined;
 }
 
 /** What is typed for an input: a named key as it is, any other text with Enter after it. */
-export function inputCharacters(input: string): string {
-  return keyCharacters(input) ?? `${input.replace(/\r?\n/g, "\r")}\r`;
+export function toInputCharacters(input: string): string {
+  return toKeyCharacters(input) ?? `${input.replace(/\r?\n/g, "\r")}\r`;
 }

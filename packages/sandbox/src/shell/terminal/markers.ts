@@ -16,7 +16,7 @@ export interface ShellStatus {
 }
 
 /** Longest marker, bytes; what is longer was no marker. */
-const longest = 16_384;
+const maxMarkerBytes = 16_384;
 
 /**
  * The line that makes a shell run a command, given as one word of shell text, between a start and an end marker. The markers go to the
@@ -24,7 +24,7 @@ const longest = 16_384;
  * (C-c, a failed expansion) skips the rest of the line. They are set for each command, so no prompt that was recorded before it can end it.
  * The typed text never holds a marker as it will be printed, so neither its echo nor `set -x` can pass for one.
  */
-export function commandLine(
+export function toCommandLine(
   nonce: string,
   number: number,
   word: string,
@@ -64,7 +64,7 @@ export class MarkerScanner {
     for (;;) {
       const at = data.indexOf(this.#nonce, searchFrom, "latin1");
       if (at < 0) break;
-      const parsed = parseMarker(data.toString("latin1", at, at + longest), this.#nonce);
+      const parsed = parseMarker(data.toString("latin1", at, at + maxMarkerBytes), this.#nonce);
       if (parsed === "incomplete") return this.#hold(parts, data, from, at);
       if (parsed) {
         if (at > from) parts.push(data.subarray(from, at));
@@ -117,18 +117,18 @@ function parseMarker(
       shellPid: Number(shellPid),
       exitCode: Number(exitCode),
       jobPid: jobPid ? Number(jobPid) : -1,
-      workingDir: utf8(cwd ?? "").replaceAll("\r\n", "\n"),
-      python: python === undefined ? undefined : (/^\/.*$/m.exec(utf8(python))?.[0].trim() ?? ""),
+      workingDir: fromLatin1(cwd ?? "").replaceAll("\r\n", "\n"),
+      python: python === undefined ? undefined : (/^\/.*$/m.exec(fromLatin1(python))?.[0].trim() ?? ""),
     };
     return { marker: { kind: "end", number: Number(number), status }, length: whole.length };
   }
-  if (text.length >= longest) return undefined;
+  if (text.length >= maxMarkerBytes) return undefined;
   const rest = text.slice(nonce.length);
   return /^(:?|:S\d*|:[EP]\d*|:[EP]\d+(:\d*){1,3})$/.test(rest) || new RegExp(head).test(text)
     ? "incomplete"
     : undefined;
 }
 
-function utf8(latin1: string): string {
+function fromLatin1(latin1: string): string {
   return Buffer.from(latin1, "latin1").toString("utf8");
 }

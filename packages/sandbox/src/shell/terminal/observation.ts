@@ -1,7 +1,7 @@
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { Captured } from "./capture.ts";
-import { controlKeyName } from "./keys.ts";
+import { toControlKeyName } from "./keys.ts";
 
 /** What a call of the terminal came to. */
 export interface Outcome {
@@ -23,7 +23,7 @@ export interface ShellFacts {
 }
 
 /** The observation of a call (events.md section 4; metadata as in agent-behaviour.md section 13). */
-export function terminalObservation(
+export function toTerminalObservation(
   action: TerminalAction,
   outcome: Outcome,
   facts: ShellFacts,
@@ -58,7 +58,7 @@ const options =
 /** The sentences of the terminal, in one place. */
 export const notes = {
   completed(exitCode: number, sent: string | undefined): string {
-    const key = sent === undefined ? undefined : controlKeyName(sent);
+    const key = sent === undefined ? undefined : toControlKeyName(sent);
     return `The command completed with exit code ${exitCode}.${key ? ` ${key} was sent.` : ""}`;
   },
   quiet: (seconds: number) =>

@@ -2,18 +2,18 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import type { Sandbox } from "../../sandbox.ts";
 import type { Overflow } from "./capture.ts";
-import { shellQuote } from "./quote.ts";
+import { quoteWord } from "./quote.ts";
 
 /** Most characters of one output that are kept in a sandbox. */
-export const maxSaved = 64 * 1024 * 1024;
+export const maxSavedChars = 64 * 1024 * 1024;
 /** How long the sandbox may take for the rest of a copy, ms. */
-const patience = 10_000;
+const saveTimeoutMs = 10_000;
 
 /**
  * Streams an output into a new file `terminal_output_<hash8>.txt` in a folder of the sandbox.
  * `onFull` and `onDrained` tell when to stop and go on reading the source, so that memory stays bounded.
  */
-export function overflowFile(
+export function openOverflowFile(
   sandbox: Sandbox,
   folder: string,
   onFull: () => void,
@@ -21,7 +21,7 @@ export function overflowFile(
 ): Overflow {
   const path = `${folder}/terminal_output_${randomBytes(4).toString("hex")}.txt`;
   const opened = sandbox.exec({
-    argv: ["/bin/sh", "-c", `mkdir -p ${shellQuote(folder)} && exec cat > ${shellQuote(path)}`],
+    argv: ["/bin/sh", "-c", `mkdir -p ${quoteWord(folder)} && exec cat > ${quoteWord(path)}`],
     cwd: "/",
   });
   let early: string[] = [];
@@ -55,7 +55,7 @@ export function overflowFile(
   return {
     write(text) {
       if (failed) return;
-      if (written >= maxSaved) {
+      if (written >= maxSavedChars) {
         complete = false;
         return;
       }
@@ -73,7 +73,7 @@ export function overflowFile(
         // A stream that is ending drains without saying so, and nothing more is written.
         started.stdin.removeListener("drain", onDrained);
         onDrained();
-        const timeout = AbortSignal.timeout(patience);
+        const timeout = AbortSignal.timeout(saveTimeoutMs);
         const exit = await Promise.race([started.exit, once(timeout, "abort")]);
         const saved = !failed && "code" in exit && exit.code === 0;
         if (!saved) started.kill();

@@ -1,8 +1,8 @@
 /** Longest line that is typed into a terminal, bytes. The kernel cuts a line at 4095, simple line editors at 1023. */
-const maxLine = 900;
+const maxLineBytes = 900;
 
 /** Quotes a word for any POSIX shell. The word may hold everything but NUL. */
-export function shellQuote(word: string): string {
+export function quoteWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
@@ -11,7 +11,7 @@ export function shellQuote(word: string): string {
  * characters, on which the terminal would act, are written out (in bash without a fork each). Pieces are joined by backslash-newline,
  * which shells drop.
  */
-export function typedQuote(text: string, bash: boolean): string {
+export function quoteTyped(text: string, bash: boolean): string {
   const typed: string[] = [];
   let quoted = "";
   let length = 0;
@@ -25,7 +25,7 @@ export function typedQuote(text: string, bash: boolean): string {
       length = 0;
       continue;
     }
-    if (length > maxLine) {
+    if (length > maxLineBytes) {
       close();
       typed.push("\\\n");
       length = 0;

@@ -1,11 +1,11 @@
 import { notes } from "./observation.ts";
-import { topLevelCommands } from "./split.ts";
+import { splitCommands } from "./split.ts";
 
 /** Why a command is not run at all; undefined when it may run (agent-behaviour.md section 13, is_error results). */
-export function refusal(command: string): string | undefined {
+export function findRefusal(command: string): string | undefined {
   if (command.includes("\0")) return notes.nul;
   if (isLiteral(command)) return notes.literal;
-  const commands = topLevelCommands(command);
+  const commands = splitCommands(command);
   return commands.length > 1 ? notes.several(commands) : undefined;
 }
 

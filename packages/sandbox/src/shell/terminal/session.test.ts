@@ -128,7 +128,7 @@ describe("a command that goes on", () => {
       const command = `echo first; until [ -e /tmp/${name} ]; do sleep 0.01; done; cd /tmp; echo last; (exit 3)`;
       expect((await run(command)).exit_code).toBe(-1);
       await runToEnd(sandbox, { argv: ["touch", `/tmp/${name}`] });
-      await expect.poll(() => terminal.busy).toBe(false);
+      await expect.poll(() => terminal.isBusy).toBe(false);
     };
     await leave("ended-1");
     const polled = await run("");

@@ -3,13 +3,13 @@ import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../../files/files.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { runToEnd } from "../run.ts";
-import { inputCharacters, keyCharacters } from "./keys.ts";
-import { notes, type Outcome, terminalObservation } from "./observation.ts";
-import { refusal } from "./refusal.ts";
-import { Shell, type Waited } from "./shell.ts";
-import { changeDirectory, keepCommand } from "./shell-state.ts";
+import { toInputCharacters, toKeyCharacters } from "./keys.ts";
+import { notes, type Outcome, toTerminalObservation } from "./observation.ts";
+import { findRefusal } from "./refusal.ts";
+import { Shell, type WaitResult } from "./shell.ts";
+import { toChangeDirectory, toSaveCommand } from "./shell-state.ts";
 
-export interface SessionOptions {
+export interface TerminalSessionOptions {
   cwd: string;
   env: Record<string, string>;
   /** How long a command without a timeout may be silent before the call answers, ms. */
@@ -21,19 +21,19 @@ export interface SessionOptions {
 }
 
 /** Most bytes that are typed into a terminal at once: what its line holds. */
-const maxTyped = 4_000;
+const maxTypedBytes = 4_000;
 /** How long each key of an interrupt may take to work, ms: at least so long, twice what a trivial command takes then, and so long for all of them. */
-const interruptPatience = 700;
-const interruptLimit = 5_000;
+const interruptKeyTimeoutMs = 700;
+const interruptTimeoutMs = 5_000;
 /** How long a shell that runs nothing may take to write its state, ms. */
-const keepPatience = 600;
+const saveTimeoutMs = 600;
 /** A shell that does not begin a command for this long is lost, s. */
-const beginPatience = 10;
+const beginTimeoutSeconds = 10;
 
 /** A persistent shell and the rules by which the agent uses it (agent-behaviour.md section 13). */
 export class TerminalSession {
   readonly #sandbox: Sandbox;
-  readonly #options: SessionOptions;
+  readonly #options: TerminalSessionOptions;
   #shell: Shell | undefined;
   #workingDir: string;
   #queue: Promise<unknown> = Promise.resolve();
@@ -45,42 +45,43 @@ export class TerminalSession {
   /** An interrupt ended the shell, and nobody was told yet. */
   #lost = false;
   /** The command that the last call left running. */
-  #left: string | undefined;
+  #leftRunning: string | undefined;
   /** How such a command ended after that, which nobody was told. */
-  #untold: (Outcome & { command: string }) | undefined;
+  #unreported: (Outcome & { command: string }) | undefined;
 
-  constructor(sandbox: Sandbox, options: SessionOptions) {
+  constructor(sandbox: Sandbox, options: TerminalSessionOptions) {
     this.#sandbox = sandbox;
     this.#options = options;
     this.#workingDir = options.cwd;
   }
 
   run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation> {
-    return this.#inTurn(async () => {
+    return this.#enqueue(async () => {
       signal.throwIfAborted();
       return this.#observe(action, await this.#serve(action, signal));
     });
   }
 
   /** A command runs in the foreground. */
-  get busy(): boolean {
+  get isBusy(): boolean {
     return (
       this.#calls > 0 ||
       (this.#shell !== undefined && !this.#shell.ended && this.#shell.running !== undefined)
     );
   }
 
-  get live(): boolean {
-    return this.busy || (this.#shell !== undefined && !this.#shell.ended);
+  get isLive(): boolean {
+    return this.isBusy || (this.#shell !== undefined && !this.#shell.ended);
   }
 
-  async keep(): Promise<void> {
+  async saveState(): Promise<void> {
     const { stateFile } = this.#options;
     const shell = this.#shell;
     if (stateFile === undefined || !shell || shell.ended) return;
     const asked =
-      !this.busy && (await this.#inTurn(() => this.#ask(shell, keepCommand(stateFile, this.#workingDir))));
-    if (!asked) await writeFile(this.#sandbox, stateFile, changeDirectory(this.#workingDir));
+      !this.isBusy &&
+      (await this.#enqueue(() => this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir))));
+    if (!asked) await writeFile(this.#sandbox, stateFile, toChangeDirectory(this.#workingDir));
   }
 
   close(): void {
@@ -88,7 +89,7 @@ export class TerminalSession {
     this.#shell?.kill();
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
     this.#calls += 1;
     const result = this.#queue.then(work).finally(() => {
       this.#calls -= 1;
@@ -98,10 +99,10 @@ export class TerminalSession {
   }
 
   /** Has the shell run something that nobody sees. False when it did not end in time. */
-  async #ask(shell: Shell, command: string): Promise<boolean> {
+  async #runSilently(shell: Shell, command: string): Promise<boolean> {
     await this.#settle();
     shell.start(command);
-    const waited = await shell.wait({ timeMs: keepPatience });
+    const waited = await shell.wait({ timeMs: saveTimeoutMs });
     await shell.take();
     return waited === "ended";
   }
@@ -113,29 +114,29 @@ export class TerminalSession {
     const running = this.#shell?.ended ? undefined : this.#shell?.running;
     if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
     const poll = !action.command.trim();
-    if (action.is_input || poll || keyCharacters(action.command) !== undefined)
-      return this.#tellEnd({ sent: !poll });
-    const reason = refusal(action.command);
-    if (reason) return refused(reason);
+    if (action.is_input || poll || toKeyCharacters(action.command) !== undefined)
+      return this.#reportEnd({ sent: !poll });
+    const reason = findRefusal(action.command);
+    if (reason) return toRefusal(reason);
     return this.#command(action, signal);
   }
 
   /** Notes the end of a command that a call left running. */
   async #settle(): Promise<void> {
     const shell = this.#shell;
-    if (this.#left === undefined || !shell || (shell.running !== undefined && !shell.ended)) return;
-    const command = this.#left;
-    this.#left = undefined;
+    if (this.#leftRunning === undefined || !shell || (shell.running !== undefined && !shell.ended)) return;
+    const command = this.#leftRunning;
+    this.#leftRunning = undefined;
     this.#workingDir = shell.status.workingDir || this.#workingDir;
     const verdict = this.#verdict(shell, shell.ended ? "died" : "ended", undefined, undefined);
-    this.#untold = { command, output: await shell.take(), ...verdict };
+    this.#unreported = { command, output: await shell.take(), ...verdict };
   }
 
   /** A call while nothing runs, about a command that ended since the last one. */
-  #tellEnd({ sent }: { sent: boolean }): Outcome {
-    const untold = this.#untold;
-    if (!untold) return refused(notes.idle);
-    this.#untold = undefined;
+  #reportEnd({ sent }: { sent: boolean }): Outcome {
+    const untold = this.#unreported;
+    if (!untold) return toRefusal(notes.idle);
+    this.#unreported = undefined;
     const note = sent ? `${untold.note} ${notes.notSent}` : untold.note;
     return { ...untold, prefix: notes.continued(untold.command), note };
   }
@@ -145,13 +146,13 @@ export class TerminalSession {
       throw new Error(
         "reset and is_input cannot be used together: a new shell runs nothing that takes input.",
       );
-    const reason = action.command.trim() ? refusal(action.command) : undefined;
-    if (reason) return refused(reason);
+    const reason = action.command.trim() ? findRefusal(action.command) : undefined;
+    if (reason) return toRefusal(reason);
     this.#shell?.kill();
     this.#shell = undefined;
     this.#lost = false;
-    this.#left = undefined;
-    this.#untold = undefined;
+    this.#leftRunning = undefined;
+    this.#unreported = undefined;
     this.#workingDir = this.#options.cwd;
     if (!action.command.trim()) {
       this.#shell = await this.#open(signal);
@@ -167,12 +168,12 @@ export class TerminalSession {
     this.#lost = false;
     const shell = this.#shell;
     const file =
-      Buffer.byteLength(action.command) > maxTyped
+      Buffer.byteLength(action.command) > maxTypedBytes
         ? await this.#commandFile(action.command, signal)
         : undefined;
     const background = shell.start(action.command, file);
-    const untold = this.#untold;
-    this.#untold = undefined;
+    const untold = this.#unreported;
+    this.#unreported = undefined;
     const before = untold ? notes.before(untold.command, untold.output.text, untold.note) : "";
     const prefix = before + (renewed ? notes.renewed : "") + (background ? notes.background : "");
     return this.#outcome(shell, action, signal, prefix);
@@ -186,14 +187,15 @@ export class TerminalSession {
     signal: AbortSignal,
   ): Promise<Outcome> {
     const { command } = action;
-    const key = keyCharacters(command) !== undefined;
+    const key = toKeyCharacters(command) !== undefined;
     const prefix = notes.continued(running);
     if (command !== "" && !action.is_input && !key) {
       if (!command.trim()) return this.#outcome(shell, action, signal, prefix);
       return { output: await shell.take(), exitCode: -1, prefix, note: notes.busy(running), isError: true };
     }
-    if (Buffer.byteLength(command) > maxTyped) return { ...refused(notes.longInput(maxTyped)), prefix };
-    if (command !== "") shell.send(inputCharacters(command));
+    if (Buffer.byteLength(command) > maxTypedBytes)
+      return { ...toRefusal(notes.longInput(maxTypedBytes)), prefix };
+    if (command !== "") shell.send(toInputCharacters(command));
     return this.#outcome(shell, action, signal, prefix, command);
   }
 
@@ -206,7 +208,7 @@ export class TerminalSession {
   ): Promise<Outcome> {
     const timeout = action.timeout ?? undefined;
     const command = shell.running ?? action.command;
-    this.#left = undefined;
+    this.#leftRunning = undefined;
     const waited = await shell.wait(
       timeout === undefined
         ? { quietMs: this.#options.quietMs, timeMs: this.#options.longestMs, signal }
@@ -217,14 +219,14 @@ export class TerminalSession {
       throw signal.reason;
     }
     if (waited !== "died") this.#workingDir = shell.status.workingDir || this.#workingDir;
-    if (shell.started && (waited === "time" || waited === "quiet")) this.#left = command;
+    if (shell.started && (waited === "time" || waited === "quiet")) this.#leftRunning = command;
     const output = await shell.take();
     return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
   }
 
   #verdict(
     shell: Shell,
-    waited: Waited,
+    waited: WaitResult,
     timeout: number | undefined,
     sent: string | undefined,
   ): Omit<Outcome, "output"> {
@@ -235,7 +237,7 @@ export class TerminalSession {
       const killed = code === null || code > 128;
       return { exitCode: code ?? -1, note: notes.ended(code, signal, this.#workingDir), isError: killed };
     }
-    if (!shell.started && (waited === "quiet" || (timeout ?? 0) >= beginPatience)) {
+    if (!shell.started && (waited === "quiet" || (timeout ?? 0) >= beginTimeoutSeconds)) {
       shell.kill();
       return { exitCode: -1, note: notes.lost, isError: true };
     }
@@ -249,11 +251,11 @@ export class TerminalSession {
   /** Ends the running command, the shell with it if need be, so that the next call finds a shell that works. */
   async #interrupt(shell: Shell): Promise<void> {
     // A key that comes before the shell has read the command makes the terminal drop it, and nothing would tell of its end.
-    await shell.wait({ begin: true, signal: this.#patience(AbortSignal.timeout(interruptLimit)) });
-    const limit = AbortSignal.timeout(interruptLimit);
+    await shell.wait({ begin: true, signal: this.#keyDeadline(AbortSignal.timeout(interruptTimeoutMs)) });
+    const limit = AbortSignal.timeout(interruptTimeoutMs);
     for (const key of ["\x03", "\x03", "\x1c"]) {
       shell.send(key);
-      const waited = await shell.wait({ signal: this.#patience(limit) });
+      const waited = await shell.wait({ signal: this.#keyDeadline(limit) });
       if (waited !== "aborted") {
         await shell.take();
         return;
@@ -268,14 +270,14 @@ export class TerminalSession {
    * Aborts once a program that obeys would have ended, at the latest with the limit. On a host with much to do that takes long, and a shell that is given up takes the variables of its
    * user with it; how long shows a trivial command beside it.
    */
-  #patience(limit: AbortSignal): AbortSignal {
+  #keyDeadline(limit: AbortSignal): AbortSignal {
     const over = new AbortController();
     const began = performance.now();
     runToEnd(this.#sandbox, { argv: ["/bin/sh", "-c", ":"] }, { signal: limit })
       .catch(() => {})
       .then(() => {
         const took = performance.now() - began;
-        setTimeout(() => over.abort(), Math.max(interruptPatience - took, took));
+        setTimeout(() => over.abort(), Math.max(interruptKeyTimeoutMs - took, took));
       });
     return AbortSignal.any([limit, over.signal]);
   }
@@ -303,7 +305,7 @@ export class TerminalSession {
   #observe(action: TerminalAction, outcome: Outcome): TerminalObservation {
     const { spec, id } = this.#sandbox;
     const status = this.#shell?.status;
-    return terminalObservation(action, outcome, {
+    return toTerminalObservation(action, outcome, {
       pid: status?.jobPid ?? -1,
       username: spec.user.name,
       hostname: id,
@@ -313,6 +315,6 @@ export class TerminalSession {
   }
 }
 
-function refused(reason: string): Outcome {
+function toRefusal(reason: string): Outcome {
   return { output: { text: reason }, exitCode: -1, note: "", isError: true };
 }

@@ -40,7 +40,7 @@ test("a shell that is opened later begins where the first one was kept, with its
   );
   const shown = 'printf "%s|" "$PWD" "$WORD" "$LINES_OF_TEXT" "${LANG-none}" | od -An -c';
   const before = await run(first, shown);
-  await first.keep();
+  await first.saveState();
   first.close();
   const second = open();
   expect(await run(second, shown)).toBe(before);
@@ -52,8 +52,8 @@ test("a shell that is opened later begins where the first one was kept, with its
 test("the file is its user's alone, and a shell's options do not keep it from being written", async () => {
   const first = open();
   await run(first, "cd /var && set -o noclobber && umask 000");
-  await first.keep();
-  await first.keep();
+  await first.saveState();
+  await first.saveState();
   const { stdout } = await runToEnd(sandbox, { argv: ["stat", "-c", "%a", stateFile] });
   expect(stdout.toString()).toBe("600\n");
   first.close();
@@ -64,13 +64,13 @@ test("of a shell in which a command runs, the directory is kept, at once", async
   const first = open();
   await run(first, "cd /usr; export GONE=1");
   await run(first, "sleep 300", null);
-  expect(first.busy).toBe(true);
+  expect(first.isBusy).toBe(true);
   const began = performance.now();
-  await first.keep();
+  await first.saveState();
   expect(performance.now() - began).toBeLessThan(30_000);
   first.close();
   const second = open();
-  expect(second.busy).toBe(false);
+  expect(second.isBusy).toBe(false);
   expect(await run(second, 'pwd; echo "${GONE-gone}"')).toBe("/usr\ngone\n");
 });
 
@@ -82,7 +82,7 @@ test("a stopped shell keeps nobody waiting, and a damaged file does no harm", as
     .poll(async () => (await runToEnd(sandbox, { argv: ["cat", `/proc/${pid}/stat`] })).stdout.toString())
     .toMatch(/\) T /);
   const began = performance.now();
-  await first.keep();
+  await first.saveState();
   expect(performance.now() - began).toBeLessThan(30_000);
   first.close();
   await runToEnd(sandbox, { argv: ["sh", "-c", 'echo "cd /usr; export A=\\"" >"$1"', "sh", stateFile] });
@@ -93,10 +93,10 @@ test("a stopped shell keeps nobody waiting, and a damaged file does no harm", as
 test("a terminal that was never used keeps nothing, and the kept state stays for the one after it", async () => {
   const first = open();
   await run(first, "cd /usr");
-  await first.keep();
+  await first.saveState();
   first.close();
   const unused = open();
-  await unused.keep();
+  await unused.saveState();
   unused.close();
   expect(await run(open(), "pwd")).toBe("/usr\n");
 });

@@ -1,4 +1,4 @@
-import { shellQuote } from "./quote.ts";
+import { quoteWord } from "./quote.ts";
 
 /**
  * The state of a shell that outlives its process: exported variables and the working directory, as shell text in a file of the sandbox.
@@ -13,25 +13,25 @@ const forgetOthers =
   '[ "$BASH_VERSION" ] && eval \'for _n in $(compgen -e); do case ${!_n} in sandpiper_*|/etc/sandpiper/*) ;; *) unset "$_n" ;; esac; done; unset _n\'\n';
 
 /** Shell text that writes the state of the shell that runs it. */
-export function keepCommand(file: string, workingDir: string): string {
-  const [begin, end] = [forgetOthers, `${changeDirectory(workingDir)}\n`].map(
-    (text) => `printf %s ${shellQuote(text)}`,
+export function toSaveCommand(file: string, workingDir: string): string {
+  const [begin, end] = [forgetOthers, `${toChangeDirectory(workingDir)}\n`].map(
+    (text) => `printf %s ${quoteWord(text)}`,
   );
-  const folder = `command mkdir -p -- ${shellQuote(folderOf(file))}`;
-  return `(umask 077; ${folder} && { ${begin}; export -p; ${end}; } >|${shellQuote(file)}) 2>/dev/null || :`;
+  const folder = `command mkdir -p -- ${quoteWord(toFolder(file))}`;
+  return `(umask 077; ${folder} && { ${begin}; export -p; ${end}; } >|${quoteWord(file)}) 2>/dev/null || :`;
 }
 
 /** What is left of a shell that cannot be asked: where it was last seen. */
-export function changeDirectory(workingDir: string): string {
-  return `cd -- ${shellQuote(workingDir)}`;
+export function toChangeDirectory(workingDir: string): string {
+  return `cd -- ${quoteWord(workingDir)}`;
 }
 
 /** Shell text that takes over a state that was kept, once. */
-export function restoreCommand(file: string): string {
-  const path = shellQuote(file);
+export function toRestoreCommand(file: string): string {
+  const path = quoteWord(file);
   return `if [ -r ${path} ]; then . ${path}; command rm -f -- ${path}; fi >/dev/null 2>&1`;
 }
 
-function folderOf(path: string): string {
+function toFolder(path: string): string {
   return path.slice(0, path.lastIndexOf("/")) || "/";
 }

@@ -4,10 +4,10 @@ import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
-import { commandLine, type Marker, MarkerScanner, type ShellStatus } from "./markers.ts";
-import { overflowFile } from "./overflow-file.ts";
-import { shellQuote, typedQuote } from "./quote.ts";
-import { restoreCommand } from "./shell-state.ts";
+import { type Marker, MarkerScanner, type ShellStatus, toCommandLine } from "./markers.ts";
+import { openOverflowFile } from "./overflow-file.ts";
+import { quoteTyped, quoteWord } from "./quote.ts";
+import { toRestoreCommand } from "./shell-state.ts";
 
 export interface ShellOptions {
   /** Where the shell begins, and where it does when that folder is gone. */
@@ -20,7 +20,7 @@ export interface ShellOptions {
 }
 
 /** Why a wait came to its end. */
-export type Waited = "begun" | "ended" | "died" | "time" | "quiet" | "aborted";
+export type WaitResult = "begun" | "ended" | "died" | "time" | "quiet" | "aborted";
 
 export interface WaitLimits {
   timeMs?: number | undefined;
@@ -33,11 +33,11 @@ export interface WaitLimits {
 
 const size = { cols: 200, rows: 50 };
 /** How long startup files may take, ms; after that the shell starts without them. */
-const startPatience = 10_000;
+const startTimeoutMs = 10_000;
 /** Characters of background output that are kept between commands. */
-const maxIdle = 4_000;
+const maxIdleChars = 4_000;
 /** Characters after which a program that nobody reads has to wait. */
-const maxUnread = 1_000_000;
+const maxUnreadChars = 1_000_000;
 
 /** bash where there is one, else sh. No line editor, so what is typed reaches the shell as it is. */
 const startScript =
@@ -76,7 +76,7 @@ export class Shell {
   private constructor(sandbox: Sandbox, process: SandboxProcess, outputDir: string) {
     this.#process = process;
     const overflow = () =>
-      overflowFile(
+      openOverflowFile(
         sandbox,
         outputDir,
         () => this.#hold("overflow"),
@@ -111,9 +111,9 @@ export class Shell {
       shell.start(
         options.stateFile === undefined
           ? initCommand
-          : `${initCommand}; ${restoreCommand(options.stateFile)}`,
+          : `${initCommand}; ${toRestoreCommand(options.stateFile)}`,
       );
-      const waited = await shell.wait({ timeMs: startPatience, signal });
+      const waited = await shell.wait({ timeMs: startTimeoutMs, signal });
       if (waited === "ended") {
         shell.#bash = (await shell.take()).text.includes("bash");
         return shell;
@@ -133,7 +133,7 @@ export class Shell {
    * Returns whether output of background work precedes the command's own.
    */
   start(command: string, file?: string): boolean {
-    this.#idle += this.#untraced(this.#cleaner.flush());
+    this.#idle += this.#removeTrace(this.#cleaner.flush());
     this.#capture = this.#newCapture();
     const early = this.#idle.trim() !== "";
     if (early) this.#capture.add(this.#idle.endsWith("\n") ? this.#idle : `${this.#idle}\n`);
@@ -144,9 +144,9 @@ export class Shell {
     // C-u drops what was typed into the line without Enter.
     const word =
       file === undefined
-        ? typedQuote(command, this.#bash)
-        : `"$(/bin/cat ${shellQuote(file)}; /bin/rm -f ${shellQuote(file)})"`;
-    const line = commandLine(this.#nonce, this.#number, word, this.#bash, this.status.exitCode);
+        ? quoteTyped(command, this.#bash)
+        : `"$(/bin/cat ${quoteWord(file)}; /bin/rm -f ${quoteWord(file)})"`;
+    const line = toCommandLine(this.#nonce, this.#number, word, this.#bash, this.status.exitCode);
     this.#process.stdin.write(this.#openLine ? `\x15${line}` : line);
     this.#openLine = false;
     return early;
@@ -159,8 +159,8 @@ export class Shell {
   }
 
   /** Waits for the end of the running command, within the limits. */
-  wait(limits: WaitLimits): Promise<Waited> {
-    const { promise, resolve } = Promise.withResolvers<Waited>();
+  wait(limits: WaitLimits): Promise<WaitResult> {
+    const { promise, resolve } = Promise.withResolvers<WaitResult>();
     this.#unread = 0;
     this.#release("unread");
     if (this.ended) return Promise.resolve("died");
@@ -206,20 +206,20 @@ export class Shell {
   }
 
   #text(text: string): void {
-    if (this.running === undefined) this.#idle = (this.#idle + this.#untraced(text)).slice(-maxIdle);
+    if (this.running === undefined) this.#idle = (this.#idle + this.#removeTrace(text)).slice(-maxIdleChars);
     else this.#keep(text);
     if (this.#waiting) return;
     this.#unread += text.length;
-    if (this.#unread > maxUnread) this.#hold("unread");
+    if (this.#unread > maxUnreadChars) this.#hold("unread");
   }
 
   /** Adds output of the running command. What comes before its start marker is the echo of what was typed. */
   #keep(text: string): void {
-    if (this.started) this.#capture.add(this.#untraced(text));
+    if (this.started) this.#capture.add(this.#removeTrace(text));
   }
 
   /** Without what `set -x` tells about the shell's own part of a line. */
-  #untraced(text: string): string {
+  #removeTrace(text: string): string {
     return text.includes(this.#nonce) ? text.replace(this.#trace, "") : text;
   }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { refusal } from "./refusal.ts";
-import { topLevelCommands } from "./split.ts";
+import { findRefusal } from "./refusal.ts";
+import { splitCommands } from "./split.ts";
 
 describe("one command", () => {
   test.each([
@@ -41,7 +41,7 @@ describe("one command", () => {
     "if true\nls",
     "cat <<EOF\nnever closed",
     "",
-  ])("%j", (text) => expect(topLevelCommands(text)).toHaveLength(1));
+  ])("%j", (text) => expect(splitCommands(text)).toHaveLength(1));
 });
 
 test.each([
@@ -53,7 +53,7 @@ test.each([
   ["f() {\n a\n}\nf", ["f() {\n a\n}", "f"]],
   ["x='a\nb'\necho \"$x\"", ["x='a\nb'", 'echo "$x"']],
   ["echo for\necho done", ["echo for", "echo done"]],
-])("%j is several commands", (text, commands) => expect(topLevelCommands(text)).toEqual(commands));
+])("%j is several commands", (text, commands) => expect(splitCommands(text)).toEqual(commands));
 
 test("any text is taken apart without a throw, and nothing is made up", () => {
   const piece = fc.constantFrom(
@@ -86,7 +86,7 @@ test("any text is taken apart without a throw, and nothing is made up", () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 40 }), (pieces) => {
       const text = pieces.join("");
-      for (const command of topLevelCommands(text)) expect(text).toContain(command);
+      for (const command of splitCommands(text)) expect(text).toContain(command);
     }),
     { numRuns: 2_000 },
   );
@@ -100,7 +100,7 @@ describe("a Python or JSON value", () => {
     "['x', \"y\",]",
     '"""\ntext\n"""',
     '{\n  "a": [1, {"b": 2}]\n}',
-  ])("%j is refused with a hint", (text) => expect(refusal(text)).toMatch(/script file/));
+  ])("%j is refused with a hint", (text) => expect(findRefusal(text)).toMatch(/script file/));
   test.each([
     "[ -f x ]",
     '[ "$a" = b ]',
@@ -110,5 +110,5 @@ describe("a Python or JSON value", () => {
     "{ echo a; echo b; }",
     "true",
     "(1)",
-  ])("%j may run", (text) => expect(refusal(text)).toBeUndefined());
+  ])("%j may run", (text) => expect(findRefusal(text)).toBeUndefined());
 });

@@ -5,7 +5,7 @@ import { parseShell } from "@sandpiper/core/shell-syntax";
  * command, `a` and `b` on two lines are two. A text with a syntax error counts as one: the shell
  * reports the error.
  */
-export function topLevelCommands(text: string): string[] {
+export function splitCommands(text: string): string[] {
   const script = text.replaceAll("\r\n", "\n");
   const parsed = parseShell(script);
   if (!parsed || parsed.errors) return [text.trim()];
@@ -15,7 +15,7 @@ export function topLevelCommands(text: string): string[] {
     return !previous || startsLine(script.slice(previous.end, pos));
   });
   if (starts.length < 2) return [text.trim()];
-  return starts.map(({ pos }, index) => withoutComments(script.slice(pos, starts[index + 1]?.pos)));
+  return starts.map(({ pos }, index) => trimComments(script.slice(pos, starts[index + 1]?.pos)));
 }
 
 /**
@@ -27,7 +27,7 @@ function startsLine(gap: string): boolean {
 }
 
 /** Without the blank lines and comment lines at its end. */
-function withoutComments(command: string): string {
+function trimComments(command: string): string {
   const lines = command.split("\n");
   while (lines.length > 1 && /^\s*(?:#|\\?$)/.test(lines.at(-1)!)) lines.pop();
   return lines.join("\n").trim();

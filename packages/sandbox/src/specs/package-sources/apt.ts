@@ -1,24 +1,24 @@
 import { join } from "node:path";
-import { entriesOf, textOf } from "./files.ts";
+import { listEntries, readText } from "./files.ts";
 
 /** Addresses of the repositories that apt of this machine uses. `etc` is its configuration folder. */
-export function aptAddresses(etc = "/etc/apt"): string[] {
-  const files = [join(etc, "sources.list"), ...entriesOf(join(etc, "sources.list.d"))];
+export function findAptAddresses(etc = "/etc/apt"): string[] {
+  const files = [join(etc, "sources.list"), ...listEntries(join(etc, "sources.list.d"))];
   return files.flatMap((file) => {
-    if (file.endsWith(".list")) return fromLines(textOf(file));
-    return file.endsWith(".sources") ? fromStanzas(textOf(file)) : [];
+    if (file.endsWith(".list")) return parseLines(readText(file));
+    return file.endsWith(".sources") ? parseStanzas(readText(file)) : [];
   });
 }
 
 /** `deb [options] https://… suite component`. */
-function fromLines(text: string): string[] {
+function parseLines(text: string): string[] {
   return text
     .split("\n")
     .flatMap((line) => /^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)/.exec(line)?.[1] ?? []);
 }
 
 /** `URIs: https://… https://…`, in stanzas that an empty line ends. */
-function fromStanzas(text: string): string[] {
+function parseStanzas(text: string): string[] {
   const withoutComments = text.split("\n").filter((line) => !line.startsWith("#"));
   return withoutComments
     .join("\n")

@@ -4,7 +4,7 @@ import { join } from "node:path";
 const maxBytes = 1 << 20;
 
 /** The text of a configuration file; empty where there is none that can be read. */
-export function textOf(path: string): string {
+export function readText(path: string): string {
   try {
     return statSync(path).isFile() && statSync(path).size <= maxBytes ? readFileSync(path, "utf8") : "";
   } catch {
@@ -13,7 +13,7 @@ export function textOf(path: string): string {
 }
 
 /** Paths of the entries of a folder, sorted; none where there is no such folder. */
-export function entriesOf(folder: string): string[] {
+export function listEntries(folder: string): string[] {
   try {
     return readdirSync(folder)
       .sort()

@@ -1,9 +1,9 @@
 import { realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { textOf } from "./files.ts";
+import { readText } from "./files.ts";
 
 /** Addresses of the registries that npm of this machine uses: the configured ones, else the one that npm itself has built in. */
-export function npmAddresses(env: Readonly<Record<string, string | undefined>>, etc = "/etc"): string[] {
+export function findNpmAddresses(env: Readonly<Record<string, string | undefined>>, etc = "/etc"): string[] {
   const files = [
     join(etc, "npmrc"),
     "/usr/etc/npmrc",
@@ -11,7 +11,7 @@ export function npmAddresses(env: Readonly<Record<string, string | undefined>>, 
     env.npm_config_globalconfig ?? "",
     env.npm_config_userconfig ?? join(env.HOME ?? "/root", ".npmrc"),
   ];
-  const lines = files.flatMap((file) => textOf(file).split("\n"));
+  const lines = files.flatMap((file) => readText(file).split("\n"));
   const settings = lines.flatMap((line) => {
     const [, key, value] = /^\s*((?:@[^:=\s]+:)?registry)\s*=\s*"?([^"\s]+)"?\s*$/.exec(line) ?? [];
     return key === undefined ? [] : [{ key, value: value! }];
@@ -21,11 +21,11 @@ export function npmAddresses(env: Readonly<Record<string, string | undefined>>, 
     env.NPM_CONFIG_REGISTRY ??
     settings.findLast(({ key }) => key === "registry")?.value;
   const scoped = settings.filter(({ key }) => key !== "registry").map(({ value }) => value);
-  return [main ?? builtIn(env.PATH) ?? "", ...scoped];
+  return [main ?? findBuiltIn(env.PATH) ?? "", ...scoped];
 }
 
 /** The registry that an installed npm uses where nothing is configured, out of its own source. */
-function builtIn(path: string | undefined): string | undefined {
+function findBuiltIn(path: string | undefined): string | undefined {
   for (const folder of [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]) {
     try {
       const program = realpathSync(join(folder, "npm"));
@@ -34,7 +34,7 @@ function builtIn(path: string | undefined): string | undefined {
         "node_modules/@npmcli/config/lib/definitions/definitions.js",
       );
       const address = /registry: new Definition\('registry', \{\s*default: '(https?:[^']+)'/.exec(
-        textOf(definitions),
+        readText(definitions),
       )?.[1];
       if (address) return address;
     } catch {

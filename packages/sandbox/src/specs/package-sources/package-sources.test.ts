@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { defaultAllowlist } from "../default-allowlist.ts";
-import { aptAddresses } from "./apt.ts";
-import { npmAddresses } from "./npm.ts";
-import { pipAddresses } from "./pip.ts";
+import { buildDefaultAllowlist } from "../default-allowlist.ts";
+import { findAptAddresses } from "./apt.ts";
+import { findNpmAddresses } from "./npm.ts";
+import { findPipAddresses } from "./pip.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -28,12 +28,12 @@ test("apt's repositories, in both forms", () => {
     "# x\nTypes: deb\n# c\nURIs: http://b.example/debian\n https://c.example:8443/\nSuites: x\n\nEnabled: no\nURIs: http://d.example/\n",
   );
   write("sources.list.d/e.list.disabled", "deb http://e.example/ x\n");
-  expect(aptAddresses(folder)).toEqual([
+  expect(findAptAddresses(folder)).toEqual([
     "https://a.example/debian",
     "http://b.example/debian",
     "https://c.example:8443/",
   ]);
-  expect(aptAddresses(join(folder, "missing"))).toEqual([]);
+  expect(findAptAddresses(join(folder, "missing"))).toEqual([]);
 });
 
 test("npm's registries, configured and built in", () => {
@@ -41,14 +41,17 @@ test("npm's registries, configured and built in", () => {
     "npmrc",
     "registry=https://a.example/npm/\n@scope:registry = https://b.example/\n//a.example/npm/:_authToken=secret\n",
   );
-  expect(npmAddresses({ HOME: folder }, folder)).toEqual(["https://a.example/npm/", "https://b.example/"]);
+  expect(findNpmAddresses({ HOME: folder }, folder)).toEqual([
+    "https://a.example/npm/",
+    "https://b.example/",
+  ]);
   write(".npmrc", 'registry="https://user.example/"\n');
-  expect(npmAddresses({ HOME: folder }, folder)[0]).toBe("https://user.example/");
-  expect(npmAddresses({ HOME: folder, npm_config_registry: "https://c.example/" }, folder)[0]).toBe(
+  expect(findNpmAddresses({ HOME: folder }, folder)[0]).toBe("https://user.example/");
+  expect(findNpmAddresses({ HOME: folder, npm_config_registry: "https://c.example/" }, folder)[0]).toBe(
     "https://c.example/",
   );
   // The Node that runs this test came with an npm, or the machine has one.
-  expect(npmAddresses({ HOME: "/nonexistent", PATH: process.env.PATH }, "/nonexistent")[0]).toMatch(
+  expect(findNpmAddresses({ HOME: "/nonexistent", PATH: process.env.PATH }, "/nonexistent")[0]).toMatch(
     /^https:\/\/.+/,
   );
 });
@@ -58,12 +61,12 @@ test("pip's indexes, configured", () => {
     "pip.conf",
     "[global]\nindex-url = https://a.example/simple\nextra-index-url =\n    https://b.example/simple\n    file:///opt/x\n[install]\nx=1\n",
   );
-  expect(pipAddresses({ HOME: "/nonexistent" }, folder)).toEqual([
+  expect(findPipAddresses({ HOME: "/nonexistent" }, folder)).toEqual([
     "https://a.example/simple",
     "https://b.example/simple",
     "file:///opt/x",
   ]);
-  expect(pipAddresses({ HOME: "/nonexistent", PIP_INDEX_URL: "https://c.example/" }, folder)[0]).toBe(
+  expect(findPipAddresses({ HOME: "/nonexistent", PIP_INDEX_URL: "https://c.example/" }, folder)[0]).toBe(
     "https://c.example/",
   );
 });
@@ -74,7 +77,7 @@ test("the allowlist names hosts and ports alone: no path, no password, no file",
     PIP_INDEX_URL: "https://user:secret@c.example:444/simple",
     PIP_EXTRA_INDEX_URL: "file:///opt/x http://c.example",
   };
-  const rules = defaultAllowlist(env);
+  const rules = buildDefaultAllowlist(env);
   expect(rules).toContainEqual({ host: "c.example", ports: [444, 80], methods: null });
   expect(JSON.stringify(rules)).not.toContain("secret");
   expect(new Set(rules.map(({ host }) => host)).size).toBe(rules.length);

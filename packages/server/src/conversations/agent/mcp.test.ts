@@ -27,7 +27,7 @@ test("servers that were made ready for a message stay for a while where no run c
     foundServers: () => ({}),
     sandboxes: {
       get: () => ({}) as never,
-      specOf: () => ({ network: { mode: "allowlist", allow: [], credentials: [] } }) as never,
+      getSpec: () => ({ network: { mode: "allowlist", allow: [], credentials: [] } }) as never,
     },
     secrets: { forSandbox: () => [] },
     outbound,

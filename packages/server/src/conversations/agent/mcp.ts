@@ -18,7 +18,7 @@ const keptMs = 300_000;
 
 export interface McpToolsDeps extends McpSpecsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent" | "tools">;
-  sandboxes: Pick<Sandboxes, "get" | "specOf">;
+  sandboxes: Pick<Sandboxes, "get" | "getSpec">;
   secrets: Pick<Secrets, "forSandbox">;
   outbound: Pick<Outbound, "fetch">;
   /** The sandbox of a conversation, running and prepared. */
@@ -123,7 +123,7 @@ export class McpTools implements ToolSource {
       secrets: () => secrets.forSandbox(userId, sandboxId),
       policy: () => {
         const record = sandboxes.get(userId, sandboxId);
-        return record ? sandboxes.specOf(record).network : { mode: "none", allow: [], credentials: [] };
+        return record ? sandboxes.getSpec(record).network : { mode: "none", allow: [], credentials: [] };
       },
       onSecret: (value) => registerSecret?.(value, userId),
     });

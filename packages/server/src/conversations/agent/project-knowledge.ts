@@ -10,7 +10,7 @@ import { enabledSkills, mergeSkills, type Skill } from "@sandpiper/agent/skills/
 import { type Activation, activateSkills } from "@sandpiper/agent/skills/triggers";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { abortable } from "@sandpiper/core/abortable";
-import type { Files } from "@sandpiper/sandbox/files/files";
+import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -53,7 +53,7 @@ export class ProjectKnowledge {
   /** Reads what lies in a conversation's sandbox for its agent, and keeps it. `late` says that its prompt is written already. Throws what `exec` throws. */
   async collect(
     row: ConversationRow,
-    sandbox: Files,
+    sandbox: CommandRunner,
     found: { plugins: readonly string[]; notes: string[]; late: boolean },
   ): Promise<void> {
     const { plugins, notes, late } = found;
@@ -94,7 +94,7 @@ export class ProjectKnowledge {
   }
 
   /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
-  async listSkills(row: ConversationRow, sandbox: Files): Promise<Skill[]> {
+  async listSkills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]> {
     const { model } = this.#deps.agents.model(row);
     return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
   }
@@ -117,7 +117,11 @@ export class ProjectKnowledge {
   }
 
   /** Reads the memory, where there is one, for the prompt that is written next. What goes wrong, or takes longer than the signal lets it, leaves it empty. */
-  async loadMemory(row: ConversationRow, sandbox: () => Promise<Files>, signal: AbortSignal): Promise<void> {
+  async loadMemory(
+    row: ConversationRow,
+    sandbox: () => Promise<CommandRunner>,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (!this.usesMemory(row)) return;
     const memory = abortable(sandbox(), signal).then((files) =>
       loadMemory(files, row.config.workingDir, signal),

@@ -94,7 +94,7 @@ export class ConversationSettings {
     await runner.atRest(conversationId).catch(() => {});
     // A shell that does not answer keeps the variables that it has.
     await runner.renewShell(conversationId).catch(() => {});
-    sandboxes.letSecretsIn(sandboxId);
+    sandboxes.refreshSecretAccess(sandboxId);
     runner.announcements.announce(conversationId);
   }
 

@@ -1,4 +1,4 @@
-import type { Files } from "@sandpiper/sandbox/files/files";
+import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ServiceBench, sh } from "../../../test/support/sandbox-service.ts";
@@ -40,7 +40,7 @@ async function clone(
       sandbox,
       `cd ${folder} && printf '%s' '#!/bin/sh\n${text}\n' >${program} && chmod +x ${program}`,
     );
-  const files: Files = {
+  const files: CommandRunner = {
     ...sandbox,
     // Not the resident one, which has programs of its own.
     shell: ["sh"],

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
-import { type Files, scriptCommand } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { AgentPreferences } from "../../users/api.ts";
 import type { Repository } from "./repository.ts";
@@ -91,7 +91,7 @@ trap - EXIT`;
  * Throws RepositoryFailed with one sentence on why and what to do, what `exec` throws, and the signal's reason.
  */
 export async function cloneRepository(
-  sandbox: Files,
+  sandbox: CommandRunner,
   request: CloneRequest,
   signal: AbortSignal,
 ): Promise<void> {
@@ -111,7 +111,7 @@ export async function cloneRepository(
     identity.name,
     identity.email,
   ];
-  const command = scriptCommand(sandbox, cloneScript, [
+  const command = toScriptCommand(sandbox, cloneScript, [
     ...words,
     helper,
     new URL(url).origin,

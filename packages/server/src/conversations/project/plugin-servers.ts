@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { Files } from "@sandpiper/sandbox/files/files";
+import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
 /** Longest file that names servers, bytes. */
@@ -9,7 +9,7 @@ const printScript = 'head -c "$2" -- "$1/.mcp.json" 2>/dev/null || :';
 
 /** The MCP servers that the files `.mcp.json` of plugins name, by name; of two with one name the first counts. A file that cannot be read names none. */
 export async function loadPluginServers(
-  sandbox: Files,
+  sandbox: CommandRunner,
   folders: readonly string[],
 ): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {};

@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { checked, type Files, reason, script } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, checkPath, reason, runScript } from "@sandpiper/sandbox/files/files";
 import { gitCodes, prelude } from "@sandpiper/sandbox/files/git/git-script";
 import type { ConversationRow, Worktree } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -56,7 +56,7 @@ export async function createWorktree(
 ): Promise<MadeWorktree | undefined> {
   const sandbox = await sandboxes.running(sandboxId);
   const branch = `conversation-${id.slice(0, 8)}`;
-  const result = await script(sandbox, makeScript, [checked(folder), `${root}/${id}`, branch], {
+  const result = await runScript(sandbox, makeScript, [checkPath(folder), `${root}/${id}`, branch], {
     timeoutMs: makeMs,
   });
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
@@ -85,8 +85,8 @@ export async function removeWorktree(
   const { repository, folder, branch } = worktree;
   const isInside = (path: string) => path === folder || path.startsWith(`${folder}/`);
   if (store.conversations.bySandbox(sandboxId).some(({ config }) => isInside(config.workingDir))) return;
-  const remove = async (sandbox: Files) =>
-    script(sandbox, removeScript, [repository, folder, branch], { timeoutMs: removeMs });
+  const remove = async (sandbox: CommandRunner) =>
+    runScript(sandbox, removeScript, [repository, folder, branch], { timeoutMs: removeMs });
   await sandboxes
     .running(sandboxId)
     .then(remove)

@@ -47,9 +47,9 @@ export class Workspace {
     this.#sandboxId = row.sandboxId;
     this.#config = row.config;
     this.#identity = identity;
-    this.#leave = sandboxes.occupy(row.sandboxId, {
-      busy: () => isAwake() || this.#terminal?.terminal.busy === true,
-      beforeStop: async () => this.#terminal?.terminal.keep(),
+    this.#leave = sandboxes.acquire(row.sandboxId, {
+      busy: () => isAwake() || this.#terminal?.terminal.isBusy === true,
+      beforeStop: async () => this.#terminal?.terminal.saveState(),
     });
   }
 
@@ -117,7 +117,7 @@ export class Workspace {
   async rewind(filesReplaced: boolean): Promise<void> {
     this.#memory.clear();
     const terminal = this.#terminal?.terminal;
-    if (!filesReplaced || !terminal || terminal.busy) return;
+    if (!filesReplaced || !terminal || terminal.isBusy) return;
     const command = `cd -- "$PWD" 2>/dev/null || cd -- '${this.#config.workingDir.replaceAll("'", "'\\''")}'`;
     // A shell that does not answer is no reason to fail: the next command tells.
     await terminal
@@ -128,9 +128,9 @@ export class Workspace {
   /** Gives the next command a new shell, which has the variables of secrets that came meanwhile, and what the old one kept. One that is busy stays. */
   async renewShell(): Promise<void> {
     const terminal = this.#terminal?.terminal;
-    if (!terminal || terminal.busy) return;
-    await terminal.keep();
-    if (!terminal.busy && this.#terminal?.terminal === terminal) this.closeTerminal();
+    if (!terminal || terminal.isBusy) return;
+    await terminal.saveState();
+    if (!terminal.isBusy && this.#terminal?.terminal === terminal) this.closeTerminal();
   }
 
   /** Lets everybody wait for the sandbox until the returned function is called. */
@@ -146,7 +146,7 @@ export class Workspace {
 
   /** Nobody would miss it: another one can be made at any time, which goes on where this one was. */
   get isIdle(): boolean {
-    return this.#held === undefined && this.#terminal?.terminal.live !== true;
+    return this.#held === undefined && this.#terminal?.terminal.isLive !== true;
   }
 
   /** Lets go of the sandbox. The browser goes on in it, unless the conversation is gone: then it ends. */

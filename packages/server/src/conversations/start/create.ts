@@ -37,7 +37,7 @@ export interface CreateDeps {
   secrets: Secrets;
   mask: OutputMasksDeps["mask"];
   callbacks: Callbacks;
-  sandboxes: Pick<Sandboxes, "get" | "letSecretsIn" | "running">;
+  sandboxes: Pick<Sandboxes, "get" | "refreshSecretAccess" | "running">;
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
   fetchPlugins(place: PluginTarget, plugins: readonly PluginSpec[]): Promise<PluginParts>;
@@ -145,7 +145,7 @@ export async function createConversation(
     await removeWorktree(deps, place, config.worktree);
     throw error;
   }
-  if (Object.keys(values).length > 0) sandboxes.letSecretsIn(sandboxId);
+  if (Object.keys(values).length > 0) sandboxes.refreshSecretAccess(sandboxId);
   if (message) {
     const sender = request.initial_message?.sender ?? undefined;
     await deps.send(id, message.content, { run: true, sender, delivers: message.id }).catch(ignoreDelivered);

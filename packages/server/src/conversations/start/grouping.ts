@@ -42,14 +42,14 @@ export function findSharedSandbox(
   {
     store,
     sandboxes,
-  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "specOf"> },
+  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "getSpec"> },
   { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
   { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
 ): string | undefined {
   if (strategy === "NO_GROUPING" || network) return undefined;
   const hosts = sourceHosts(work);
   const reaches = (row: SandboxRow) => {
-    const policy = sandboxes.specOf(row).network;
+    const policy = sandboxes.getSpec(row).network;
     return hosts.every((host) => withRepositoryHost(policy, host).allow === policy.allow);
   };
   const candidates = sandboxes

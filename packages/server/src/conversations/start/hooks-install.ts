@@ -1,4 +1,4 @@
-import { type Files, script } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 
 /** Time for the installation, ms. */
 const timeoutMs = 30_000;
@@ -29,6 +29,10 @@ fi
 printf %s "$2" >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
 
 /** Makes `.openhands/pre-commit.sh` of a repository its pre-commit hook; a foreign hook goes on as `pre-commit.local`. Idempotent. */
-export async function installHooks(sandbox: Files, workingDir: string, signal: AbortSignal): Promise<void> {
-  await script(sandbox, installScript, [workingDir, hook], { timeoutMs, signal });
+export async function installHooks(
+  sandbox: CommandRunner,
+  workingDir: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await runScript(sandbox, installScript, [workingDir, hook], { timeoutMs, signal });
 }

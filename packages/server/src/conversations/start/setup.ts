@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { type Files, scriptCommand } from "@sandpiper/sandbox/files/files";
+import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
 /** Time for a setup script, s (app-server.md section 2.4). */
@@ -40,13 +40,13 @@ export interface SetupResult {
  * Throws what `exec` throws, and the signal's reason.
  */
 export async function runSetupScript(
-  sandbox: Files,
+  sandbox: CommandRunner,
   workingDir: string,
   conversationId: string,
   signal: AbortSignal,
 ): Promise<SetupResult | undefined> {
   const state = `/tmp/.sandpiper-setup/${conversationId}`;
-  const command = scriptCommand(sandbox, setupScript, [workingDir, state, String(setupSeconds)]);
+  const command = toScriptCommand(sandbox, setupScript, [workingDir, state, String(setupSeconds)]);
   const limits = { timeoutMs: (setupSeconds + 10) * 1000, maxOutputBytes: 16 * 1024, signal };
   const { code, stdout, stderr, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
   if (timedOut) return { code: 124, output: "" };

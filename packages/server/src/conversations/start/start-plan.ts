@@ -16,7 +16,7 @@ import { suggestedTaskPrompt } from "./suggested-task.ts";
 
 export interface PlanDeps {
   store: Pick<Store, "conversations">;
-  sandboxes: Pick<Sandboxes, "get" | "specOf" | "specFor">;
+  sandboxes: Pick<Sandboxes, "get" | "getSpec" | "resolveSpec">;
   settings: Settings;
   secrets: Pick<Secrets, "providers" | "forSandbox">;
   mask: OutputMasksDeps["mask"];
@@ -79,8 +79,8 @@ export function planStart(
   if (sandbox && request.network)
     throw invalid("The network of a sandbox is set when it is made: leave out network or sandbox_id.");
   const spec = sandbox
-    ? sandboxes.specOf(sandbox)
-    : sandboxes.specFor(userId, request.sandbox_spec_id ?? undefined);
+    ? sandboxes.getSpec(sandbox)
+    : sandboxes.resolveSpec(userId, request.sandbox_spec_id ?? undefined);
   const strategy = settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING";
 
   const task = request.suggested_task ?? undefined;

@@ -6,7 +6,7 @@ import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
+import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
 import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow, NewConversation } from "../../store/conversation-store.ts";
@@ -214,11 +214,11 @@ export class StartSteps {
     const { sandboxes } = this.#deps;
     const { userId, sandboxId: id } = this.#conversation;
     const specId = request.sandbox_spec_id ?? undefined;
-    const asked = request.network ? networkOverride(request.network) : undefined;
+    const asked = request.network ? toNetworkPolicy(request.network) : undefined;
     const hosts = sourceHosts(this.#work);
     let network = asked;
     if (hosts.length > 0) {
-      const policy = { ...sandboxes.specFor(userId, specId).network, ...asked };
+      const policy = { ...sandboxes.resolveSpec(userId, specId).network, ...asked };
       for (const host of hosts) Object.assign(policy, withRepositoryHost(policy, host));
       network = { mode: policy.mode, allow: policy.allow };
     }

@@ -1,5 +1,5 @@
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { agentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
+import { toAgentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
 import type {
   AppConversation,
   AppConversationStartRequest,
@@ -48,7 +48,7 @@ export function presentConversation(
     sandbox_status: status,
     execution_status: running ? summary.executionStatus : null,
     conversation_url: running
-      ? `${agentServerUrl(facts.publicUrl, row.sandboxId)}/api/conversations/${hexId(row.id)}`
+      ? `${toAgentServerUrl(facts.publicUrl, row.sandboxId)}/api/conversations/${hexId(row.id)}`
       : null,
     session_api_key: running?.sessionKey ?? null,
     acp_server: null,
@@ -68,7 +68,7 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     app_conversation_id: row.status === "READY" ? hexId(row.conversationId) : null,
     sandbox_id: row.status === "WORKING" ? null : row.sandboxId,
     agent_server_url:
-      withAgentUrl.has(row.status) && row.sandboxId ? agentServerUrl(publicUrl, row.sandboxId) : null,
+      withAgentUrl.has(row.status) && row.sandboxId ? toAgentServerUrl(publicUrl, row.sandboxId) : null,
     request: presentRequest(row.request as AppConversationStartRequest),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),

@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { agentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
+import { toAgentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
 import type { ExposedUrl } from "@sandpiper/wire";
 import type { Config } from "../../config/config.ts";
 import { makePreviewLinks } from "../preview/links.ts";
@@ -26,5 +26,5 @@ export function getExposedUrls(row: SandboxRow, config: Config, server: Server):
     url: makePreviewLinks(row, port, url, expires).url,
     port,
   }));
-  return [{ name: "AGENT_SERVER", url: agentServerUrl(url, row.id), port: urlPort }, ...workers];
+  return [{ name: "AGENT_SERVER", url: toAgentServerUrl(url, row.id), port: urlPort }, ...workers];
 }

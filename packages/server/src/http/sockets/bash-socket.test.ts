@@ -1,7 +1,7 @@
 import { createConnection } from "node:net";
 import { join } from "node:path";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
-import { commandText, outputText } from "@sandpiper/sandbox/shell/commands/event-text";
+import { toCommandJson, toOutputJson } from "@sandpiper/sandbox/shell/commands/event-json";
 import { historyLimits, SandboxHistory } from "@sandpiper/sandbox/shell/commands/history";
 import { hexId, newId } from "@sandpiper/wire";
 import { expect, test } from "vitest";
@@ -17,10 +17,12 @@ test("a client that does not read is cut off, while little waits for it and othe
   const history = await SandboxHistory.load(join(server.config.dataDir, "bash", id), historyLimits);
   const command = hexId(newId());
   const row = { id: command, command: "print", cwd: null, timeout: 300 };
-  const { log } = await history.begin(command, (micros) => commandText(micros, row));
+  const { log } = await history.begin(command, (micros) => toCommandJson(micros, row));
   const text = { stdout: JSON.stringify("x".repeat(900_000)), stderr: "null" };
   for (let order = 0; order < 40; order++)
-    await history.append(log, (micros) => outputText(micros, command, order, order === 39 ? 0 : null, text));
+    await history.append(log, (micros) =>
+      toOutputJson(micros, command, order, order === 39 ? 0 : null, text),
+    );
 
   server.app.server.removeAllListeners("upgrade");
   attachSockets(server.app.server, server, createAuthenticator(server), {

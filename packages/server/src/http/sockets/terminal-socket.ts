@@ -2,7 +2,7 @@ import { Transform } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { openPersonShell, type PersonShell } from "@sandpiper/sandbox/shell/interactive-shell";
+import { type InteractiveShell, openInteractiveShell } from "@sandpiper/sandbox/shell/interactive-shell";
 import { exitCode } from "@sandpiper/sandbox/shell/run";
 import type { FastifyBaseLogger } from "fastify";
 import type { WebSocket } from "ws";
@@ -69,7 +69,7 @@ class TerminalSocket {
   /** The client's input. Each chunk wakes a paused sandbox and counts as its use. */
   readonly #input: Transform;
   #size: { cols: number; rows: number } | undefined;
-  #shell: PersonShell | undefined;
+  #shell: InteractiveShell | undefined;
   #writtenAt = Number.NEGATIVE_INFINITY;
 
   constructor(
@@ -95,7 +95,7 @@ class TerminalSocket {
   serve(credential: Credential): void {
     const socket = this.#socket;
     const { sandboxes } = this.#services;
-    const leave = sandboxes.occupy(this.#owner.id, {
+    const leave = sandboxes.acquire(this.#owner.id, {
       busy: () => performance.now() - this.#writtenAt < this.#busyMs,
       beforeStop: async () => {},
     });
@@ -143,7 +143,7 @@ class TerminalSocket {
 
   async #run(): Promise<void> {
     const asked = this.#size;
-    const shell = await openPersonShell(await this.#ensureRunning(), { ...this.#request, tty: asked });
+    const shell = await openInteractiveShell(await this.#ensureRunning(), { ...this.#request, tty: asked });
     if (this.#socket.readyState !== this.#socket.OPEN) return shell.hangUp();
     this.#shell = shell;
     if (this.#size !== asked) this.#resize();
@@ -160,7 +160,7 @@ class TerminalSocket {
   }
 
   /** Sends a stream to its end at the client's pace. */
-  #send(stream: PersonShell["process"]["stdout"]): Promise<void> {
+  #send(stream: InteractiveShell["process"]["stdout"]): Promise<void> {
     const socket = this.#socket;
     const sent = () => {
       if (stream.isPaused() && socket.bufferedAmount <= maxUnsentBytes / 2) stream.resume();

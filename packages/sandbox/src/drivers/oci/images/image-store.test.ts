@@ -13,7 +13,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { digestOf } from "../../../specs/image-reference.ts";
+import { getDigest } from "../../../specs/image-reference.ts";
 import { ImageStore, type ImageStoreOptions } from "./image-store.ts";
 import { freePort, password, skopeo, TestRegistry } from "./test-registry.ts";
 
@@ -310,7 +310,7 @@ test("changed bytes are noticed: of a manifest by its digest, of a layer, and of
   await fresh();
   await spoil(blob(layer), async () => void (await refusal(digest)));
   await fresh();
-  await spoil(blob(digestOf(digest)!), async () => void (await refusal(digest)));
+  await spoil(blob(getDigest(digest)!), async () => void (await refusal(digest)));
 
   const first = await store.prepare(digest);
   rmSync(join(store.layerOf(first.reference), ".."), { recursive: true });

@@ -15,10 +15,10 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { SingleFlight, type WorkOptions } from "@sandpiper/core/scheduling/single-flight";
 import {
-  digestOf,
+  getDigest,
   type ImageReference,
   parseImageReference,
-  pinned,
+  pinImage,
 } from "../../../specs/image-reference.ts";
 import { RegistryUnreachable, unusable } from "../../common/images/problems.ts";
 import { ImageSource, type Named } from "./source.ts";
@@ -91,13 +91,13 @@ export class ImageStore {
     return this.#prepares.run(`${image.name}@${image.digest}`, options, async (report, signal) => {
       const known = image.digest === undefined ? undefined : await this.#stored(image.digest);
       const stored = known ?? (await this.#bring(image, report, signal));
-      return { reference: pinned(image, digestOf(stored.reference)!), env: stored.env, user: stored.user };
+      return { reference: pinImage(image, getDigest(stored.reference)!), env: stored.env, user: stored.user };
     });
   }
 
   /** The folder with the root filesystem of an image, only to be read. Throws SandboxSpecUnusable when it is not here. */
   layerOf(reference: string): string {
-    const digest = digestOf(reference);
+    const digest = getDigest(reference);
     const folder = digest && join(this.#rootOf(digest), "rootfs");
     if (folder && existsSync(folder)) return folder;
     throw unusable(`The image ${reference} is not on this machine any more: make a new sandbox.`);
@@ -105,7 +105,7 @@ export class ImageStore {
 
   /** Removes images that are not among `used` (pinned references) and that nobody asked for during the last days. */
   async prune(used: Iterable<string>, keepMs = 7 * dayMs): Promise<void> {
-    const keep = new Set([...used].map(digestOf));
+    const keep = new Set([...used].map(getDigest));
     const removed: string[] = [];
     for (const hex of await readdir(join(this.#dir, "roots"))) {
       if (keep.has(`sha256:${hex}`)) continue;
@@ -184,7 +184,7 @@ export class ImageStore {
         ...manifest.layers.map((layer) => layer.digest),
       ];
       const stored: StoredImage = {
-        reference: pinned(image, digest),
+        reference: pinImage(image, digest),
         env,
         user,
         blobs: [...new Set(fetched)],

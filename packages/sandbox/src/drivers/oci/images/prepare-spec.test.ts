@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { SandboxSpec } from "../../../driver.ts";
 import { makeFifo } from "../../../kernel/fifo.ts";
-import { hostSpec } from "../../../specs/specs.ts";
+import { createHostSpec } from "../../../specs/specs.ts";
 import { findUser } from "../../common/images/users.ts";
 import { ImageStore } from "./image-store.ts";
 import { prepareSpec } from "./prepare-spec.ts";
 import { makeImage } from "./test-registry.ts";
 
 const base: SandboxSpec = {
-  ...hostSpec({ memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 }),
+  ...createHostSpec({ memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 }),
   id: "x",
   user: null,
 };

@@ -1,7 +1,7 @@
 import { readdirSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../../driver.ts";
-import { hostUser } from "../../../specs/specs.ts";
+import { parseHostUser } from "../../../specs/specs.ts";
 import { unusable } from "../../common/images/problems.ts";
 import { findUser } from "../../common/images/users.ts";
 import type { ImageStore } from "./image-store.ts";
@@ -17,7 +17,8 @@ export async function prepareSpec(
   options: PrepareOptions = {},
 ): Promise<PreparedSpec> {
   const { root } = spec;
-  if (root.kind === "host") return { ...spec, user: isUser(spec.user) ? spec.user : hostUser(spec.user) };
+  if (root.kind === "host")
+    return { ...spec, user: isUser(spec.user) ? spec.user : parseHostUser(spec.user) };
   if (root.kind === "folder") {
     const path = checkFolder(root.path, dataDir);
     return { ...spec, root: { kind: "folder", path }, user: userOf(spec, path, "", `the folder ${path}`) };

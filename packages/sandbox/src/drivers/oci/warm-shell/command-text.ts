@@ -1,4 +1,4 @@
-import { shellQuote } from "../../../shell/terminal/quote.ts";
+import { quoteWord } from "../../../shell/terminal/quote.ts";
 import { insideBusybox, insideFolder } from "../../common/folders.ts";
 
 /** A command as the runtime's process file has it. */
@@ -32,13 +32,13 @@ export function commandText(name: string, { args, env, cwd }: Command): string |
   const pipe = `${insideFolder}/${name}`;
   const text = `(
 echo s >&3; read -r go || exit; unset go
-cd -P -- ${shellQuote(cwd)} || exit 126
-set -- ${candidates.map(shellQuote).join(" ")}
+cd -P -- ${quoteWord(cwd)} || exit 126
+set -- ${candidates.map(quoteWord).join(" ")}
 while [ $# -gt 1 ] && ! { [ -f "$1" ] && [ -x "$1" ]; }; do shift; done
-[ -e "$1" ] || { echo ${shellQuote(`${program}: not found`)} >&2; exit 127; }
+[ -e "$1" ] || { echo ${quoteWord(`${program}: not found`)} >&2; exit 127; }
 unset PWD OLDPWD
-${env.length > 0 ? `export ${env.map(shellQuote).join(" ")}` : ""}
-exec 3>&- ${insideBusybox} setsid "$1" ${rest.map(shellQuote).join(" ")}
+${env.length > 0 ? `export ${env.map(quoteWord).join(" ")}` : ""}
+exec 3>&- ${insideBusybox} setsid "$1" ${rest.map(quoteWord).join(" ")}
 ) <${pipe}.i >${pipe}.o 2>${pipe}.e; echo "x $?" >&3
 `;
   return Buffer.byteLength(text) <= maxText ? text : undefined;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { basename } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { archiveOut } from "@sandpiper/sandbox/files/archives";
+import { packArchive } from "@sandpiper/sandbox/files/archives";
 import { stat } from "@sandpiper/sandbox/files/files";
 import { findRepository, gitDelta, type Repository } from "@sandpiper/sandbox/files/git/archive";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -69,7 +69,7 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
       const excludes = [...(use_default_excludes ? usualExcludes : []), ...exclude];
       const repository = await gitAnswer(findRepository(sandbox, folder));
       if (format === "tar.gz") {
-        const content = await archiveOut(sandbox, folder, {
+        const content = await packArchive(sandbox, folder, {
           gzip: true,
           named: true,
           excludes: [...excludes.map((text) => text.replace(/(?<=.)\/+$/, "")), ...privateFiles],

@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { makeFolder, subfolders } from "@sandpiper/sandbox/files/folder-pages";
+import { createFolder, listSubfolders } from "@sandpiper/sandbox/files/folder-pages";
 import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { pageKeys, toPage } from "../../server/params.ts";
@@ -32,7 +32,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request) => {
       const target = absolute(request.query.path);
       const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      await usable(makeFolder(await sandboxes.running(row.id), target));
+      await usable(createFolder(await sandboxes.running(row.id), target));
       return { success: true };
     },
   );
@@ -51,7 +51,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const { include_hidden, sandbox_id } = request.query;
       const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
       const { home } = sandbox.spec.user;
-      const { names } = await subfolders(sandbox, home, {
+      const { names } = await listSubfolders(sandbox, home, {
         limit: maxFavorites,
         hidden: include_hidden,
       }).catch(withoutHome);
@@ -79,7 +79,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { names, next } = await usable(
-        subfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
+        listSubfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
       );
       return toPage({
         items: names.map((name) => ({ name, path: below(folder, name) })),

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { gitCommitDiff } from "@sandpiper/sandbox/files/git/history";
-import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitChange, GitDiff } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
@@ -123,7 +123,7 @@ export async function lookInside<T>(
   look: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
   const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
-  return gitAnswer(look(sandbox, pathInside(sandbox.spec.workingDir, path)));
+  return gitAnswer(look(sandbox, resolveInside(sandbox.spec.workingDir, path)));
 }
 
 /** What git says; where it fails that is a 400, as in the reference: the repository is the sandbox's, not the server's. */

@@ -1,7 +1,7 @@
 import { loadSkills } from "@sandpiper/agent/skills/load";
 import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import { readFile } from "@sandpiper/sandbox/files/files";
-import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import {
   HooksRequest,
   HooksResponse,
@@ -34,7 +34,7 @@ export function agentProjectRoutes(
     folder: string | null | undefined,
   ) => {
     const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
-    return { sandbox, folder: pathInside(sandbox.spec.workingDir, folder ?? ".") };
+    return { sandbox, folder: resolveInside(sandbox.spec.workingDir, folder ?? ".") };
   };
 
   app.post(
@@ -51,7 +51,7 @@ export function agentProjectRoutes(
     },
     async (request) => {
       const { sandbox, folder } = await project(request, request.query.sandbox_id, request.body.project_dir);
-      const file = await readFile(sandbox, pathInside(folder, ".openhands/hooks.json"), {
+      const file = await readFile(sandbox, resolveInside(folder, ".openhands/hooks.json"), {
         maxBytes: 2 ** 20,
       });
       if (file.kind !== "file") return { hook_config: null };

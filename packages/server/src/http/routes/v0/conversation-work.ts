@@ -1,8 +1,8 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { readFile } from "@sandpiper/sandbox/files/files";
-import { folderPage } from "@sandpiper/sandbox/files/folder-pages";
+import { listFolder } from "@sandpiper/sandbox/files/folder-pages";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
-import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitDiff } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -51,7 +51,7 @@ export function legacyWorkRoutes(
     },
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
-      const { entries } = await folderPage(sandbox, pathInside(row.config.workingDir, query.path ?? ""), {
+      const { entries } = await listFolder(sandbox, resolveInside(row.config.workingDir, query.path ?? ""), {
         limit: maxNames,
       });
       const before = query.path ? `${query.path.replace(/\/+$/, "")}/` : "";
@@ -72,7 +72,7 @@ export function legacyWorkRoutes(
     },
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
-      const file = await readFile(sandbox, pathInside(row.config.workingDir, query.file), {
+      const file = await readFile(sandbox, resolveInside(row.config.workingDir, query.file), {
         maxBytes: maxFileBytes,
       });
       if (file.kind === "missing")
@@ -118,7 +118,7 @@ export function legacyWorkRoutes(
     },
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
-      return gitDiff(sandbox, pathInside(row.config.workingDir, query.path));
+      return gitDiff(sandbox, resolveInside(row.config.workingDir, query.path));
     },
   );
   app.get(

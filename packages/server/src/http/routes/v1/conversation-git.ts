@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
-import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitChange, GitDiff } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -77,7 +77,7 @@ async function inSandbox<T>(
   }
   try {
     const { id: sandboxId } = requireRunning(sandboxes, row);
-    return await read(await sandboxes.running(sandboxId), pathInside(row.config.workingDir, path));
+    return await read(await sandboxes.running(sandboxId), resolveInside(row.config.workingDir, path));
   } catch (error) {
     if (!(error instanceof PlatformError && error.status === 503)) throw error;
     throw new PlatformError("GitFailed", error.message, { cause: error });

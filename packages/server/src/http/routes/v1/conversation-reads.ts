@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { readFile } from "@sandpiper/sandbox/files/files";
-import { fileTree } from "@sandpiper/sandbox/files/folder-pages";
-import { pathInside } from "@sandpiper/sandbox/files/path-inside";
+import { listTree } from "@sandpiper/sandbox/files/folder-pages";
+import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
@@ -46,7 +46,7 @@ export function conversationReadRoutes(
     async ({ principal, params, query }, reply) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       const sandbox = row && (await sandboxIfRunning(sandboxes, row));
-      const path = pathInside(row?.config.workingDir ?? "/", query.file_path);
+      const path = resolveInside(row?.config.workingDir ?? "/", query.file_path);
       const found =
         sandbox &&
         (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(
@@ -79,7 +79,7 @@ export function conversationReadRoutes(
     async ({ principal, params, query }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await sandboxes.running(requireRunning(sandboxes, row).id);
-      return fileTree(sandbox, pathInside(row.config.workingDir, query.path), maxFiles);
+      return listTree(sandbox, resolveInside(row.config.workingDir, query.path), maxFiles);
     },
   );
   app.get(
@@ -121,7 +121,7 @@ export function conversationReadRoutes(
           "SandboxNotRunning",
           "The sandbox is not running: resume it to read its hooks.",
         );
-      const file = await readFile(sandbox, pathInside(row.config.workingDir, ".openhands/hooks.json"), {
+      const file = await readFile(sandbox, resolveInside(row.config.workingDir, ".openhands/hooks.json"), {
         maxBytes: 2 ** 20,
       });
       return { hooks: file.kind === "file" ? parseHooksFile(file.content.toString()) : [] };

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
-import { archiveIn, archiveOut } from "@sandpiper/sandbox/files/archives";
+import { packArchive, unpackArchive } from "@sandpiper/sandbox/files/archives";
 import { Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -47,7 +47,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
           throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar} or ${gzip}`);
         const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
-        await archiveIn(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
+        await unpackArchive(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
         return { success: true };
       },
     );
@@ -76,7 +76,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
     async (request, reply) => {
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const { path, exclude, ...how } = request.query;
-      const stream = await archiveOut(sandbox, path, { ...how, excludes: exclude ?? [] });
+      const stream = await packArchive(sandbox, path, { ...how, excludes: exclude ?? [] });
       // What fails before the first byte, such as a folder that is not there, is still an answer in words.
       await once(stream, "readable");
       return reply.type(how.gzip ? gzip : tar).send(stream);

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { download, upload } from "@sandpiper/sandbox/files/file-streams";
-import { type FolderEntry, folderPage, remove } from "@sandpiper/sandbox/files/folder-pages";
+import { type FolderEntry, listFolder, remove } from "@sandpiper/sandbox/files/folder-pages";
 import { FilePage, isoTime, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
@@ -125,7 +125,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const { path, limit, page_id } = request.query;
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
-      const { entries, next } = await folderPage(sandbox, path, { limit, after });
+      const { entries, next } = await listFolder(sandbox, path, { limit, after });
       const nextPageId = next === undefined ? null : Buffer.from(next).toString("base64url");
       return toPage({ items: entries.map(wireEntry), nextPageId });
     },

@@ -34,7 +34,7 @@ export function sandboxNetworkRoutes(
     },
     (request, reply) => {
       const row = owned(request.principal, request.params.sandbox_id);
-      const { network } = sandboxes.specOf(row);
+      const { network } = sandboxes.getSpec(row);
       const named = network.allow.map(({ host }) => host);
       const own = network.userSecrets ? secrets.forSandbox(row.userId, row.id) : [];
       const ofUser = own.map(({ variable, hosts }) => ({ name: variable, hosts: [...(hosts ?? named)] }));

@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { networkOverride } from "@sandpiper/sandbox/specs/network-override";
+import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
 import {
   isoTime,
   Nullable,
@@ -76,7 +76,7 @@ export function sandboxRoutes(
       const { network } = request.body;
       const row = await sandboxes.create(request.principal.userId, sandbox_spec_id, {
         ...(snapshot_id !== undefined && { snapshotId: snapshot_id }),
-        ...(network && { network: networkOverride(network) }),
+        ...(network && { network: toNetworkPolicy(network) }),
       });
       return info(row);
     },

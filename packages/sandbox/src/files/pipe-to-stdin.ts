@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
  * the error of a source that broke (`cut`). A command that takes no more is no error: its exit code tells why, and the rest of the source
  * is dropped, so that its sender can still be told.
  */
-export async function feed(
+export async function pipeToStdin(
   source: Readable,
   stdin: Writable,
   signal?: AbortSignal,

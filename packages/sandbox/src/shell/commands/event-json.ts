@@ -2,13 +2,13 @@ import { type BashCommand, type BashOutput, hexId, newId } from "@sandpiper/wire
 import { eventTime } from "@sandpiper/wire/common/time";
 
 /** Longest JSON text of an output, bytes: released Python clients end a socket over 1 MiB (remote-clients.md section 5). */
-export const maxOutputJson = 1_000_000;
+export const maxOutputJsonBytes = 1_000_000;
 
 /** Room for the fields beside the texts, bytes. */
-const frameRoom = 400;
+const maxFrameBytes = 400;
 
 /** The JSON text of an event with the facts that are kept of it in memory. */
-export interface EventText {
+export interface EventJson {
   id: string;
   micros: number;
   /** Of an output; -1 of a command. */
@@ -18,35 +18,35 @@ export interface EventText {
   json: string;
 }
 
-export type Piece = Pick<BashOutput, "stdout" | "stderr">;
+export type Chunk = Pick<BashOutput, "stdout" | "stderr">;
 
 /** The JSON texts of a piece: escaping is most of the work, so it is done once. */
-export interface PieceText {
+export interface ChunkJson {
   stdout: string;
   stderr: string;
 }
 
 // The keys of both begin with what is read back from the front of a stored text.
 
-export function commandText(
+export function toCommandJson(
   micros: number,
   { id, ...rest }: Omit<BashCommand, "timestamp" | "kind">,
-): EventText {
-  const event: BashCommand = { id, timestamp: timestampOf(micros), ...rest, kind: "BashCommand" };
+): EventJson {
+  const event: BashCommand = { id, timestamp: toTimestamp(micros), ...rest, kind: "BashCommand" };
   return { id, micros, order: -1, exitCode: null, json: JSON.stringify(event) };
 }
 
-export function outputText(
+export function toOutputJson(
   micros: number,
   commandId: string,
   order: number,
   exitCode: number | null,
-  text: PieceText,
-): EventText {
+  text: ChunkJson,
+): EventJson {
   const id = hexId(newId());
   const head: Omit<BashOutput, "stdout" | "stderr" | "kind"> = {
     id,
-    timestamp: timestampOf(micros),
+    timestamp: toTimestamp(micros),
     command_id: commandId,
     order,
     exit_code: exitCode,
@@ -68,9 +68,9 @@ const head =
 export const headBytes = 256;
 
 /** Reads the front of a stored text, `<bytes> <json>`; undefined where it is none. */
-export function readHead(
+export function parseHead(
   text: string,
-): (Omit<EventText, "json"> & { start: number; length: number }) | undefined {
+): (Omit<EventJson, "json"> & { start: number; length: number }) | undefined {
   const found = head.exec(text);
   if (!found) return undefined;
   const [, length = "", id = "", timestamp = "", order = "-1", exit = "null"] = found;
@@ -81,29 +81,29 @@ export function readHead(
 }
 
 /** Cuts a piece so that each part fits into one output: control characters take six times their size in JSON. */
-export function fittingTexts({ stdout, stderr }: Piece): PieceText[] {
-  const whole = { stdout: jsonText(stdout), stderr: jsonText(stderr) };
-  if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + frameRoom <= maxOutputJson)
+export function splitToFit({ stdout, stderr }: Chunk): ChunkJson[] {
+  const whole = { stdout: toJson(stdout), stderr: toJson(stderr) };
+  if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + maxFrameBytes <= maxOutputJsonBytes)
     return [whole];
-  const outs = cutText(stdout).map((text) => ({ stdout: text, stderr: "null" }));
-  const errs = cutText(stderr).map((text) => ({ stdout: "null", stderr: text }));
+  const outs = splitText(stdout).map((text) => ({ stdout: text, stderr: "null" }));
+  const errs = splitText(stderr).map((text) => ({ stdout: "null", stderr: text }));
   return [...outs, ...errs];
 }
 
-function cutText(text: string | null): string[] {
+function splitText(text: string | null): string[] {
   if (!text) return [];
-  const json = jsonText(text);
-  if (Buffer.byteLength(json) + frameRoom <= maxOutputJson) return [json];
+  const json = toJson(text);
+  if (Buffer.byteLength(json) + maxFrameBytes <= maxOutputJsonBytes) return [json];
   const middle = text.length >> 1;
   // A character of two units stays whole.
   const at = /[\uDC00-\uDFFF]/.test(text[middle]!) ? middle - 1 : middle;
-  return [...cutText(text.slice(0, at)), ...cutText(text.slice(at))];
+  return [...splitText(text.slice(0, at)), ...splitText(text.slice(at))];
 }
 
-function jsonText(text: string | null): string {
+function toJson(text: string | null): string {
   return JSON.stringify(text || null);
 }
 
-function timestampOf(micros: number): string {
+function toTimestamp(micros: number): string {
   return `${eventTime(micros)}Z`;
 }

@@ -2,9 +2,9 @@ import { isIP } from "node:net";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { parseSize } from "@sandpiper/core/size";
 import type { AllowRule, NetworkPolicy, SandboxLimits, SandboxRoot, SandboxSpec } from "../driver.ts";
-import { isHostPattern, readAllowRule } from "./allow-rule.ts";
+import { isHostPattern, parseAllowRule } from "./allow-rule.ts";
 import { parseImageReference } from "./image-reference.ts";
-import { defaultWorkingDir, hostUser } from "./specs.ts";
+import { defaultWorkingDir, parseHostUser } from "./specs.ts";
 import type { WrittenNetwork, WrittenSpec } from "./specs-file.ts";
 
 export interface SpecDefaults {
@@ -23,34 +23,34 @@ type Invalid = (path: string, problem: string) => PlatformError;
 const defaultsWord = "defaults";
 
 /** The spec that was written, with its defaults. Throws what `invalid` makes. */
-export function readSpec(written: WrittenSpec, defaults: SpecDefaults, invalid: Invalid): SandboxSpec {
-  const root = readRoot(written, invalid);
+export function parseSpec(written: WrittenSpec, defaults: SpecDefaults, invalid: Invalid): SandboxSpec {
+  const root = parseRoot(written, invalid);
   return {
     id: written.id,
     root,
     command: written.command ?? null,
     env: written.initial_env ?? {},
     workingDir: written.working_dir ?? defaultWorkingDir,
-    user: readUser(written.user, root, invalid),
-    limits: readLimits(written.limits ?? {}, defaults, invalid),
-    network: readNetwork(written.network ?? {}, defaults, invalid),
+    user: parseUser(written.user, root, invalid),
+    limits: parseLimits(written.limits ?? {}, defaults, invalid),
+    network: parseNetwork(written.network ?? {}, defaults, invalid),
   };
 }
 
-function readRoot({ image, folder }: WrittenSpec, invalid: Invalid): SandboxRoot {
+function parseRoot({ image, folder }: WrittenSpec, invalid: Invalid): SandboxRoot {
   if (image !== undefined && folder !== undefined) throw invalid("", "has both an image and a folder");
   if (folder !== undefined) return { kind: "folder", path: folder };
   if (image === undefined) return { kind: "host" };
-  orInvalid("image", invalid, () => parseImageReference(image));
+  withPath("image", invalid, () => parseImageReference(image));
   return { kind: "image", reference: image };
 }
 
-function readUser(user: WrittenSpec["user"], root: SandboxRoot, invalid: Invalid): SandboxSpec["user"] {
+function parseUser(user: WrittenSpec["user"], root: SandboxRoot, invalid: Invalid): SandboxSpec["user"] {
   const text = user === undefined ? null : String(user);
-  return root.kind === "host" ? orInvalid("user", invalid, () => hostUser(text)) : text;
+  return root.kind === "host" ? withPath("user", invalid, () => parseHostUser(text)) : text;
 }
 
-function readLimits(
+function parseLimits(
   written: NonNullable<WrittenSpec["limits"]>,
   { limits, machine }: SpecDefaults,
   invalid: Invalid,
@@ -73,19 +73,19 @@ function readLimits(
   const over = (path: string, value: number, most: number, shown = String(most)) => {
     if (value > most) throw invalid(`limits.${path}`, `is more than this machine has (${shown})`);
   };
-  over("memory", result.memoryBytes, machine.memoryBytes, megabytes(machine.memoryBytes));
+  over("memory", result.memoryBytes, machine.memoryBytes, formatMegabytes(machine.memoryBytes));
   over("pids", result.pids, machine.pids);
   over("cpus", result.cpus, machine.cpus);
-  over("disk", result.diskBytes, machine.diskBytes, megabytes(machine.diskBytes));
+  over("disk", result.diskBytes, machine.diskBytes, formatMegabytes(machine.diskBytes));
   return result;
 }
 
-function readNetwork(written: WrittenNetwork, defaults: SpecDefaults, invalid: Invalid): NetworkPolicy {
+function parseNetwork(written: WrittenNetwork, defaults: SpecDefaults, invalid: Invalid): NetworkPolicy {
   const { mode = "allowlist", allow } = written;
   if (allow && mode !== "allowlist") throw invalid("network.allow", `has no meaning with the mode ${mode}`);
   const rules = (allow ?? [defaultsWord]).flatMap((rule, index) => {
     if (rule === defaultsWord) return defaults.allow;
-    const read = readAllowRule(rule);
+    const read = parseAllowRule(rule);
     if (read) return [read];
     throw invalid(
       `network.allow[${index}]`,
@@ -118,7 +118,7 @@ function isRange(text: string): boolean {
   return isIP(address) !== 0 && Number(bits) <= (isIP(address) === 4 ? 32 : 128);
 }
 
-function orInvalid<T>(path: string, invalid: Invalid, read: () => T): T {
+function withPath<T>(path: string, invalid: Invalid, read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -127,6 +127,6 @@ function orInvalid<T>(path: string, invalid: Invalid, read: () => T): T {
   }
 }
 
-function megabytes(bytes: number): string {
+function formatMegabytes(bytes: number): string {
   return `${Math.floor(bytes / 2 ** 20)}M`;
 }

@@ -3,11 +3,11 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { ExecRequest, PreparedSpec, SandboxDriver, SandboxProcess } from "../driver.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
-import type { LiveSandbox } from "./runtime-state.ts";
+import type { SandboxRuntimeState } from "./runtime-state.ts";
 
-export interface AccessOptions {
+export interface SandboxHandlesDeps {
   driver: SandboxDriver;
-  live: ReadonlyMap<string, LiveSandbox>;
+  live: ReadonlyMap<string, SandboxRuntimeState>;
   /** Milliseconds since the epoch. */
   now: () => number;
   onUse: (id: string) => void;
@@ -20,10 +20,10 @@ export interface AccessOptions {
 }
 
 /** Handles of running sandboxes and connections into them, with their use noted. */
-export class Access {
-  readonly #options: AccessOptions;
+export class SandboxHandles {
+  readonly #options: SandboxHandlesDeps;
 
-  constructor(options: AccessOptions) {
+  constructor(options: SandboxHandlesDeps) {
     this.#options = options;
   }
 
@@ -35,8 +35,8 @@ export class Access {
     this.#options.onUse(id);
   }
 
-  /** A handle of the incarnation that the record names; `mayWake` as of `Sandboxes.running`. */
-  handle(row: SandboxRow, mayWake?: () => Promise<void>): Sandbox {
+  /** A handle of the incarnation that the record names; `beforeWake` as of `Sandboxes.running`. */
+  handle(row: SandboxRow, beforeWake?: () => Promise<void>): Sandbox {
     const { id, incarnation } = row;
     return {
       id,
@@ -49,7 +49,7 @@ export class Access {
           id,
           incarnation,
           Object.keys(env).length > 0 ? { ...command, env } : command,
-          mayWake,
+          beforeWake,
         );
       },
     };
@@ -73,14 +73,15 @@ export class Access {
     id: string,
     incarnation: string,
     command: ExecRequest,
-    mayWake: (() => Promise<void>) | undefined,
+    beforeWake: (() => Promise<void>) | undefined,
   ): Promise<SandboxProcess> {
     const live = this.#current(id, incarnation);
     this.used(id);
-    const start = () => this.#awake(id, incarnation, () => this.#options.driver.exec(id, command), mayWake);
+    const start = () =>
+      this.#awake(id, incarnation, () => this.#options.driver.exec(id, command), beforeWake);
     // A shell on a terminal is there for long; who uses it tells when it is at work.
     if (command.tty) return start();
-    live.commands += 1;
+    live.runningCommands += 1;
     try {
       const process = await start();
       void process.exit.then(() => this.#commandEnded(live));
@@ -91,13 +92,13 @@ export class Access {
     }
   }
 
-  #commandEnded(live: LiveSandbox): void {
-    live.commands -= 1;
+  #commandEnded(live: SandboxRuntimeState): void {
+    live.runningCommands -= 1;
     live.lastUsedAt = this.#options.now();
   }
 
   /** Throws SandboxFailed where the processes are not those of the incarnation any more. */
-  #current(id: string, incarnation: string): LiveSandbox {
+  #current(id: string, incarnation: string): SandboxRuntimeState {
     const live = this.#options.live.get(id);
     if (live?.incarnation === incarnation) return live;
     const what = live ? "has been started anew; try again" : "has been deleted";
@@ -112,7 +113,7 @@ export class Access {
     id: string,
     incarnation: string,
     work: () => Promise<T>,
-    mayWake?: () => Promise<void>,
+    beforeWake?: () => Promise<void>,
   ): Promise<T> {
     const { settled, wake } = this.#options;
     try {
@@ -121,7 +122,7 @@ export class Access {
       if (!isGone(error)) throw error;
     }
     await settled(id);
-    if (mayWake && this.#current(id, incarnation).status === "PAUSED") await mayWake();
+    if (beforeWake && this.#current(id, incarnation).status === "PAUSED") await beforeWake();
     if (this.#current(id, incarnation).status === "PAUSED") await wake(id);
     const live = this.#current(id, incarnation);
     try {
